@@ -1,0 +1,54 @@
+"""The exceptions of CARICO: one tree, so that a caller can catch all of it or one branch.
+
+::
+
+    CaricoError
+    ├── InvalidInput (also ValueError)     a number, shape or name that makes no sense
+    │   ├── UnknownVariant                 no variant of that name
+    │   └── InvalidState                   a saved state that does not fit the model that reads it
+    └── TelemetryError                     a source of telemetry cannot be read
+        ├── TelemetryFileMissing           a file of /proc is not there, or vanished
+        ├── TelemetryMalformed             a file is there and does not say what the kernel says
+        ├── PressureDisabled               the kernel offers no pressure stall information
+        └── CounterWentBackwards           a cumulative counter fell
+
+A message gives the value seen, the value wanted and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class CaricoError(Exception):
+    """Anything CARICO reports as wrong."""
+
+
+class InvalidInput(CaricoError, ValueError):
+    """A number, shape or name that makes no sense where it was given."""
+
+
+class UnknownVariant(InvalidInput):
+    """No variant of that name."""
+
+
+class InvalidState(InvalidInput):
+    """A saved state that does not fit the model that reads it."""
+
+
+class TelemetryError(CaricoError):
+    """A source of telemetry cannot be read."""
+
+
+class TelemetryFileMissing(TelemetryError):
+    """A file of /proc is not there, or vanished while it was being read."""
+
+
+class TelemetryMalformed(TelemetryError):
+    """A file is there and does not hold what the kernel writes."""
+
+
+class PressureDisabled(TelemetryError):
+    """The kernel offers no pressure stall information."""
+
+
+class CounterWentBackwards(TelemetryError):
+    """A cumulative counter fell between two samples."""

@@ -1,0 +1,282 @@
+"""Kalman filters that learn a node's baseline signal and pod cost from its capacity signal (thesis §4.2.4).
+
+All assume ``signal = baseline - cost * pods``. `DeltaKalman` sees changes only, `JointKalman` is the 2-D filter,
+`DualKalman` two separate 1-D filters (the thesis's choice). They hold one node's state or many nodes' (arrays), and
+apply the same rules around the correction, all of them here:
+
+- the first usable sample initialises: a baseline of ``signal + cost * pods`` and a cost of `initial_cost` x signal;
+- estimation halts at signal zero (a full resource hides further pods), on demand (hold-off) and on non-finite input;
+- while no pod runs the cost drifts up to a ceiling, so that an unknown next job is met with caution (thesis §5.7);
+- the cost never falls below a floor: a cost near zero would advertise room for any number of pods.
+
+The signal has no fixed scale, so every noise is relative to the baseline: it is multiplied by baseline².
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from carico.arrays import BoolArray, FloatArray
+from carico.errors import InvalidInput, InvalidState
+
+
+@dataclass(frozen=True)
+class KalmanSettings:
+    """Constants of the filters. The thesis names none of them; `docs/design.md` says where each comes from."""
+
+    baseline_process_noise: float = 1e-3
+    """Variance that the baseline gains per update, x baseline²."""
+    cost_process_noise: float = 1e-4
+    """Variance that the cost gains per update, x baseline². A faster cost collapses (CALIBRATION)."""
+    measurement_noise: float = 1e-2
+    """Variance of a measured signal, x baseline²."""
+    baseline_prior: float = 0.1
+    """Variance of the first baseline, x baseline²."""
+    cost_prior: float = 0.01
+    """Variance of the first cost, x baseline²."""
+    initial_cost: float = 0.5
+    """First cost, x signal: a node that knows nothing advertises 1 / 0.5 = 2 pods."""
+    cost_floor: float = 0.05
+    """Lowest cost, x baseline: at most 20 pods a node."""
+    cost_ceiling: float = 0.5
+    """Where the idle drift ends, x baseline. At 1 or more nothing would ever be scheduled."""
+    idle_drift: float = 1.02
+    """Factor on the cost per update while no pod runs."""
+    full_signal: float = 1e-3
+    """A signal at or below this, x baseline, counts as zero."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (np.isfinite(value) and value > 0):
+                raise InvalidInput(f"{name} must be positive and finite, got {value}")
+        if not self.cost_floor <= self.cost_ceiling < 1:
+            raise InvalidInput(
+                f"cost_floor <= cost_ceiling < 1 is needed, got {self.cost_floor} and {self.cost_ceiling}"
+            )
+
+
+class CostEstimator(ABC):
+    """What the three filters share: initialisation, halting, idle drift and floor.
+
+    Parameters
+    ----------
+    settings : KalmanSettings, optional
+
+    Examples
+    --------
+    >>> estimator = DualKalman()
+    >>> for pods in [0] * 5 + [1, 2, 3, 4] * 20:
+    ...     estimator.update(5.0 - 0.4 * pods, pods)
+    >>> round(float(estimator.baseline), 2), round(float(estimator.cost), 2)
+    (5.0, 0.4)
+    """
+
+    def __init__(self, settings: KalmanSettings | None = None) -> None:
+        self.settings = settings or KalmanSettings()
+        nothing = np.array(np.nan)
+        self._state: dict[str, FloatArray] = dict.fromkeys(self._fields(), nothing)
+
+    @property
+    def baseline(self) -> FloatArray:
+        """Estimated signal with no pod running; NaN before the first usable sample."""
+        return self._state["baseline"][()]
+
+    @property
+    def cost(self) -> FloatArray:
+        """Estimated drop of the signal per pod; NaN before the first usable sample."""
+        return self._state["cost"][()]
+
+    @property
+    def baseline_variance(self) -> FloatArray:
+        """Variance of `baseline`."""
+        return self._state["baseline_variance"][()]
+
+    @property
+    def cost_variance(self) -> FloatArray:
+        """Variance of `cost`."""
+        return self._state["cost_variance"][()]
+
+    def update(self, signal: ArrayLike, pods: ArrayLike, hold_off: ArrayLike = False) -> None:
+        """Learn from one sample of every node.
+
+        Parameters
+        ----------
+        signal : array_like, shape (...)
+            Capacity signal; nodes where it is NaN, infinite or zero learn nothing this time.
+        pods : array_like, shape (...)
+            Running pods; nodes where it is negative or not finite learn nothing.
+        hold_off : array_like of bool
+            True where estimation is to halt.
+
+        Raises
+        ------
+        InvalidInput
+            If the shapes do not broadcast to the shape of the first call.
+        """
+        k, n, halted = np.broadcast_arrays(
+            np.asarray(signal, dtype=np.float64), np.asarray(pods, dtype=np.float64), np.asarray(hold_off, dtype=bool)
+        )
+        if self._state["baseline"].shape != k.shape:
+            if not np.isnan(self._state["baseline"]).all():
+                raise InvalidInput(f"samples must keep the shape {self._state['baseline'].shape}, got {k.shape}")
+            self._state = {name: np.broadcast_to(array, k.shape).copy() for name, array in self._state.items()}
+        usable = ~halted & np.isfinite(k) & np.isfinite(n) & (n >= 0) & (k > 0)
+        known = ~np.isnan(self._state["baseline"])
+        # Numbers that are computed and then not selected must not warn.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self._initialise(usable & ~known, k, n)
+            learning = usable & known & (k > self.settings.full_signal * self._state["baseline"])
+            self._correct(learning, k, n)
+            self._bound_cost(learning, idle=n == 0)
+
+    def save(self) -> dict[str, FloatArray]:
+        """The filter's state as named arrays (copies)."""
+        return {name: array.copy() for name, array in self._state.items()}
+
+    def restore(self, state: Mapping[str, ArrayLike]) -> None:
+        """Continue from what `save` returned.
+
+        Raises
+        ------
+        InvalidState
+            If an array is missing or they differ in shape.
+        """
+        missing = set(self._state) - set(state)
+        if missing:
+            raise InvalidState(f"the saved estimator lacks {sorted(missing)}: it was saved by another kind of filter")
+        arrays = {name: np.array(state[name], dtype=np.float64) for name in self._state}
+        if len({array.shape for array in arrays.values()}) != 1:
+            raise InvalidState("the saved estimator's arrays differ in shape: the state is damaged")
+        self._state = arrays
+
+    @staticmethod
+    def _fields() -> tuple[str, ...]:
+        return ("baseline", "cost", "baseline_variance", "cost_variance")
+
+    @abstractmethod
+    def _correct(self, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
+        """Apply the filter's own update where `learning`."""
+
+    def _set(self, where: BoolArray, **values: FloatArray) -> None:
+        for name, value in values.items():
+            self._state[name] = np.where(where, value, self._state[name])
+
+    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray) -> None:
+        settings = self.settings
+        cost = settings.initial_cost * k
+        baseline = k + cost * n
+        self._set(
+            fresh,
+            baseline=baseline,
+            cost=np.maximum(cost, settings.cost_floor * baseline),
+            # With pods running the baseline is a guess that is as wrong as the cost is.
+            baseline_variance=settings.baseline_prior * baseline**2 + (cost * n) ** 2,
+            cost_variance=settings.cost_prior * baseline**2,
+        )
+
+    def _bound_cost(self, learning: BoolArray, idle: BoolArray) -> None:
+        settings, baseline, cost = self.settings, self._state["baseline"], self._state["cost"]
+        drifted = np.maximum(cost, np.minimum(settings.idle_drift * cost, settings.cost_ceiling * baseline))
+        cost = np.where(idle, drifted, cost)
+        self._set(learning, cost=np.maximum(cost, settings.cost_floor * baseline))
+
+
+class DualKalman(CostEstimator):
+    """Two 1-D filters (the thesis's choice): the baseline learns while no pod runs, the cost while pods run.
+
+    Without a covariance between them an error is never split between the two, which is what makes the joint filter
+    oscillate.
+    """
+
+    def _correct(self, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
+        settings, state = self.settings, self._state
+        scale = state["baseline"] ** 2
+        noise = settings.measurement_noise * scale
+
+        idle = learning & (n == 0)
+        variance = state["baseline_variance"] + settings.baseline_process_noise * scale
+        gain = variance / (variance + noise)
+        baseline = state["baseline"] + gain * (k - state["baseline"])
+        self._set(idle, baseline=baseline, baseline_variance=(1 - gain) * variance)
+
+        busy = learning & (n > 0)
+        variance = state["cost_variance"] + settings.cost_process_noise * scale
+        gain = variance / (variance + noise)
+        measured = (state["baseline"] - k) / np.maximum(n, 1)
+        cost = state["cost"] + gain * (measured - state["cost"])
+        self._set(busy, cost=cost, cost_variance=(1 - gain) * variance)
+
+
+class JointKalman(CostEstimator):
+    """One 2-D filter of (baseline, cost) with measurement matrix H = [1, -pods]."""
+
+    @staticmethod
+    def _fields() -> tuple[str, ...]:
+        return ("baseline", "cost", "baseline_variance", "cost_variance", "covariance")
+
+    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray) -> None:
+        super()._initialise(fresh, k, n)
+        self._set(fresh, covariance=np.zeros_like(k))
+
+    def _correct(self, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
+        settings, state = self.settings, self._state
+        scale = state["baseline"] ** 2
+        p_bb = state["baseline_variance"] + settings.baseline_process_noise * scale
+        p_cc = state["cost_variance"] + settings.cost_process_noise * scale
+        p_bc = state["covariance"]
+        innovation = k - (state["baseline"] - n * state["cost"])
+        # P Hᵀ and S = H P Hᵀ + R for H = [1, -n], written out.
+        ph_b, ph_c = p_bb - n * p_bc, p_bc - n * p_cc
+        s = ph_b - n * ph_c + settings.measurement_noise * scale
+        gain_b, gain_c = ph_b / s, ph_c / s
+        self._set(
+            learning,
+            baseline=np.maximum(state["baseline"] + gain_b * innovation, settings.full_signal * state["baseline"]),
+            cost=state["cost"] + gain_c * innovation,
+            baseline_variance=p_bb - gain_b * ph_b,
+            cost_variance=p_cc - gain_c * ph_c,
+            covariance=p_bc - gain_b * ph_c,
+        )
+
+
+class DeltaKalman(CostEstimator):
+    """One 1-D filter of the cost from changes: Δsignal = -cost x Δpods.
+
+    It cannot estimate a baseline (thesis §4.2.4); `baseline` is the last signal extrapolated to zero pods,
+    ``signal + cost * pods``, and its variance is what the cost's variance makes of it.
+    """
+
+    @staticmethod
+    def _fields() -> tuple[str, ...]:
+        return ("baseline", "cost", "baseline_variance", "cost_variance", "last_signal", "last_pods")
+
+    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray) -> None:
+        super()._initialise(fresh, k, n)
+        self._set(fresh, last_signal=k, last_pods=n)
+
+    def _correct(self, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
+        settings, state = self.settings, self._state
+        scale = state["baseline"] ** 2
+        change = n - state["last_pods"]
+        changed = learning & (change != 0)
+        variance = state["cost_variance"] + settings.cost_process_noise * scale
+        gain = change * variance / (change**2 * variance + settings.measurement_noise * scale)
+        innovation = (state["last_signal"] - k) - change * state["cost"]
+        cost = np.maximum(state["cost"] + gain * innovation, 0.0)
+        self._set(changed, cost=cost, cost_variance=(1 - gain * change) * variance)
+        self._set(
+            learning,
+            baseline=k + self._state["cost"] * n,
+            baseline_variance=self._state["cost_variance"] * n**2 + settings.measurement_noise * scale,
+            last_signal=k,
+            last_pods=n,
+        )
+
+
+ESTIMATORS: dict[str, type[CostEstimator]] = {"delta": DeltaKalman, "joint": JointKalman, "dual": DualKalman}
+"""The filters by the names that variants use."""

@@ -1,0 +1,437 @@
+"""One node's pipeline from telemetry to Pod-Capacity, sans I/O (thesis chapter 3 and §4.2), for one node or many.
+
+It owns all sequencing: which samples make a batch (late ones are dropped, lost ones weigh nothing), when estimation
+holds off, when an exchange with the aggregator is due. Whoever drives it only moves bytes: the agent in production,
+the simulated cluster under virtual time. It reads no clock; time comes in with every call.
+
+The order within a `step` is the rule of the algorithm::
+
+    batch ─► merge with own past ─► merge with the global view ─► σ_1 u_1 ─► k ─► (÷ k of the idle node) ─► filters
+                                                                     ▲ smoothed usage y            └─► Pod-Capacity
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from carico.arrays import BoolArray, FloatArray, IntArray, finite
+from carico.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
+from carico.errors import InvalidInput, InvalidState
+from carico.estimators import ESTIMATORS
+from carico.smoothing import DynamicEma
+from carico.subspace import Subspace
+from carico.variants import DEFAULT_VARIANT, Variant
+
+RESOURCES = ("cpu", "memory")
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a step found; arrays follow the nodes asked for, scalars for a model of one node."""
+
+    at_s: float
+    usage: FloatArray
+    """Smoothed usage y, shape (..., d)."""
+    capacity_signal: FloatArray
+    """k in workload units; `inf` while no workload is known."""
+    baseline: FloatArray
+    """Estimated k of the idle node, in today's workload units; NaN while unknown."""
+    pod_cost: FloatArray
+    """Estimated drop of k per pod, in today's workload units; NaN while unknown."""
+    pods: IntArray
+    """Running pods."""
+    pod_capacity: FloatArray
+    """How many more pods the node can take: what the scheduler acts on."""
+    exchange_due: BoolArray
+    """True where the own subspace has drifted from the one last exchanged (thesis §4.1)."""
+    subspace: Subspace
+    """The node's own model: what an exchange sends."""
+
+
+class NodeModel:
+    """Learns how many more pods a node can take.
+
+    Parameters
+    ----------
+    variant : Variant, optional
+        The parameters; `thesis-rebased` by default.
+    nodes : int, optional
+        Number of nodes served at once. None (the default) is one node with scalar reports; an integer puts a leading
+        node axis on everything.
+    resources : sequence of str
+        The names of the d observed resources.
+    max_pods : int
+        The nodes' maximum number of pods.
+    pods : array_like of int
+        Pods that already run.
+
+    Examples
+    --------
+    >>> model = NodeModel()
+    >>> for tick in range(1, 11):
+    ...     model.observe([0.05, 0.20], at=tick / 10)
+    >>> report = model.step(at=1.0)
+    >>> round(float(report.pod_capacity), 6)   # a node that knows nothing advertises two pods
+    2.0
+    """
+
+    def __init__(
+        self,
+        variant: Variant = DEFAULT_VARIANT,
+        nodes: int | None = None,
+        resources: tuple[str, ...] = RESOURCES,
+        max_pods: int = MAX_PODS,
+        pods: ArrayLike = 0,
+    ) -> None:
+        if nodes is not None and nodes < 1:
+            raise InvalidInput(f"nodes must be at least 1, got {nodes}")
+        if max_pods < 1 or not resources:
+            raise InvalidInput(f"at least one pod and one resource are needed, got {max_pods} and {resources}")
+        self.variant = variant
+        self.resources = tuple(resources)
+        self.max_pods = max_pods
+        self._scalar = nodes is None
+        self._nodes = count = 1 if nodes is None else nodes
+        d, size = len(self.resources), variant.batch_size
+        rank = d if variant.rank is None else min(variant.rank, d)
+        initial = np.asarray(pods)
+        if (initial < 0).any():
+            raise InvalidInput(f"pods must not be negative, got {pods}")
+        self._pods: IntArray = np.broadcast_to(initial, (count,)).astype(np.int64)
+        self._ema = DynamicEma(
+            variant.alpha_slow, variant.alpha_fast, variant.change_threshold, variant.change_patience
+        )
+        self._estimator = ESTIMATORS[variant.estimator](variant.kalman)
+        self._estimator.update(np.full(count, np.nan), self._pods)
+        self._observed = np.zeros(count, dtype=bool)
+        self._last_sample_at = np.full(count, -np.inf)
+        self._last_event_at = np.full(count, -np.inf)
+        self._batch: FloatArray = np.zeros((count, d, size))
+        self._batched: IntArray = np.zeros(count, dtype=np.int64)
+        self._own_basis: FloatArray = np.zeros((count, d, rank))
+        self._own_values: FloatArray = np.zeros((count, rank))
+        self._global_basis: FloatArray = np.zeros((count, d, rank))
+        self._global_values: FloatArray = np.zeros((count, rank))
+        self._has_own = np.zeros(count, dtype=bool)
+        self._has_global = np.zeros(count, dtype=bool)
+        self._exchanged: FloatArray = np.full((count, d), np.nan)
+        self._idle_usage: FloatArray = np.full((count, d), np.nan)
+        self.late_samples: IntArray = np.zeros(count, dtype=np.int64)
+        """Samples dropped because a newer one had been taken in already."""
+
+    @property
+    def pods(self) -> IntArray:
+        """Running pods as the pod events tell."""
+        return self._pods[0] if self._scalar else self._pods.copy()
+
+    def observe(self, sample: ArrayLike, at: float, received: ArrayLike = True) -> None:
+        """Take in a telemetry sample of every node.
+
+        Parameters
+        ----------
+        sample : array_like, shape (d,) or (nodes, d)
+            [0, 1]-normalised usage.
+        at : float
+            When it was measured, seconds. A sample not newer than the last one is dropped (and counted).
+        received : array_like of bool
+            False where the sample was lost.
+
+        Raises
+        ------
+        InvalidInput
+            If a received value is not finite or outside [0, 1]; nothing is changed then.
+        """
+        arrived = np.broadcast_to(np.asarray(received, dtype=bool), (self._nodes,))
+        x = np.asarray(sample, dtype=np.float64)
+        expected = (len(self.resources),) if self._scalar else (self._nodes, len(self.resources))
+        if x.shape != expected:
+            raise InvalidInput(f"a sample must have shape {expected} ({', '.join(self.resources)}), got {x.shape}")
+        x = np.where(arrived[:, None], np.atleast_2d(x), 0.0)
+        x = finite("sample", x, low=0.0, high=1.0)
+        finite("at", at)
+        fresh = arrived & (at > self._last_sample_at)
+        self.late_samples += arrived & ~fresh
+        # The filter starts from each node's own first sample, also where others came earlier.
+        first = fresh & ~self._observed
+        if self._ema.value is not None and first.any():
+            self._ema.value[first] = x[first]
+        smoothed = self._ema.update(x, fresh[:, None])
+        self._observed |= fresh
+        self._last_sample_at = np.where(fresh, at, self._last_sample_at)
+        # A full batch makes room by dropping its oldest sample.
+        nodes = np.flatnonzero(fresh)
+        self._batch[nodes, :, self._batched[nodes] % self.variant.batch_size] = smoothed[nodes]
+        self._batched[nodes] += 1
+
+    def pod_event(self, change: ArrayLike, at: float, node: int | None = None) -> None:
+        """Count pods that started (+1) or stopped (-1) and hold estimation off.
+
+        Parameters
+        ----------
+        change : array_like of int, shape () or (nodes,)
+            Change of the number of running pods. Nodes with change 0 have no event, unless `node` names them.
+        at : float
+            When it happened, seconds.
+        node : int, optional
+            The node concerned, if only one is.
+
+        Raises
+        ------
+        InvalidInput
+            If the count would become negative: a start was missed, reconcile first. Nothing is changed then.
+        """
+        finite("at", at)
+        delta = np.asarray(change)
+        if not np.issubdtype(delta.dtype, np.integer):
+            raise InvalidInput(f"change must be a whole number of pods, got {change!r}")
+        if node is None:
+            changes = np.broadcast_to(delta, (self._nodes,))
+            concerned = changes != 0
+        else:
+            if not 0 <= node < self._nodes:
+                raise InvalidInput(f"node must be in [0, {self._nodes - 1}], got {node}")
+            changes = np.zeros(self._nodes, dtype=np.int64)
+            changes[node] = delta
+            concerned = np.arange(self._nodes) == node
+        pods = self._pods + changes
+        if (pods < 0).any():
+            raise InvalidInput(
+                f"{int(changes.min()):+d} pods would leave {int(pods.min())} running on a node: "
+                f"a start was missed, reconcile the count"
+            )
+        self._pods = pods
+        self._last_event_at = np.where(concerned, np.maximum(self._last_event_at, at), self._last_event_at)
+
+    def reconcile(self, pods: ArrayLike, at: float) -> None:
+        """Replace the counts by what a listing says; a difference counts as a pod event.
+
+        Raises
+        ------
+        InvalidInput
+            If a count is negative.
+        """
+        counted = np.broadcast_to(np.asarray(pods, dtype=np.int64), (self._nodes,))
+        self.pod_event(counted - self._pods if not self._scalar else int(counted[0] - self._pods[0]), at)
+
+    def adopt(self, global_subspace: Subspace, nodes: ArrayLike | None = None) -> None:
+        """Remember the aggregated subspace that `nodes` (all by default) were answered; used from the next step on.
+
+        Raises
+        ------
+        InvalidInput
+            If it describes another number of resources.
+        """
+        d, rank = self._own_basis.shape[-2:]
+        if global_subspace.basis.shape[-2] != d:
+            raise InvalidInput(
+                f"the global subspace describes {global_subspace.basis.shape[-2]} resources, this node observes {d}"
+            )
+        kept = min(rank, global_subspace.basis.shape[-1])
+        index = slice(None) if nodes is None else np.asarray(nodes)
+        self._global_basis[index] = 0.0
+        self._global_values[index] = 0.0
+        self._global_basis[index, :, :kept] = global_subspace.basis[..., :kept]
+        self._global_values[index, :kept] = global_subspace.singular_values[..., :kept]
+        self._has_global[index] = True
+
+    def step(self, at: float, global_subspace: Subspace | None = None, nodes: ArrayLike | None = None) -> Report:
+        """Learn from the samples since the last step and report.
+
+        Parameters
+        ----------
+        at : float
+            Now, seconds.
+        global_subspace : Subspace, optional
+            The aggregator's view, if a new one arrived; the last one is kept otherwise.
+        nodes : array_like of int, optional
+            The nodes that step; all by default.
+
+        Returns
+        -------
+        Report
+            Of the nodes that stepped, in the order given.
+        """
+        if global_subspace is not None:
+            self.adopt(global_subspace, nodes)
+        index: IntArray = np.arange(self._nodes) if nodes is None else np.asarray(nodes, dtype=np.int64)
+        self._learn_own(index)
+        own = Subspace(self._own_basis[index], self._own_values[index])
+        workload = self._blend(own, index).scaled_workload(self.variant.workload_exponent)
+        usage = self._usage(index)
+        signal = capacity_signal(usage, workload)
+
+        pods = self._pods[index]
+        hold_off = at < self._last_event_at[index] + self.variant.hold_off_s
+        informed = self._observed[index]
+        self._learn_idle_usage(index, usage, (pods == 0) & ~hold_off & informed)
+        unit = self._unit(index, workload)
+        self._learn_cost(index, signal / unit, hold_off | ~informed)
+        baseline = np.atleast_1d(self._estimator.baseline)[index] * unit
+        cost = np.atleast_1d(self._estimator.cost)[index] * unit
+        report = Report(
+            at_s=at,
+            usage=usage,
+            capacity_signal=signal,
+            baseline=baseline,
+            pod_cost=cost,
+            pods=pods,
+            pod_capacity=self._pod_capacity(signal, baseline, cost, pods, hold_off, informed),
+            exchange_due=self._exchange_due(index, own),
+            subspace=own,
+        )
+        return _first(report) if self._scalar else report
+
+    def exchanged(self, nodes: ArrayLike | None = None) -> None:
+        """Note that `nodes` (all by default) have sent their own subspace to the aggregator."""
+        index = np.arange(self._nodes) if nodes is None else np.asarray(nodes, dtype=np.int64)
+        self._exchanged[index] = Subspace(self._own_basis[index], self._own_values[index]).workload
+
+    def save(self) -> dict[str, FloatArray]:
+        """Everything learned, as named arrays (copies): what a restart continues from.
+
+        Pod counts are not in it: they are facts of the node, to be counted afresh (`reconcile`).
+        """
+        saved = {name: np.array(getattr(self, f"_{name}"), dtype=np.float64) for name in _SAVED}
+        return saved | {f"estimator_{name}": array for name, array in self._estimator.save().items()}
+
+    def restore(self, state: Mapping[str, ArrayLike]) -> None:
+        """Continue from what `save` of a model of the same variant and shape returned.
+
+        Raises
+        ------
+        InvalidState
+            If an array is missing or has another shape; nothing is changed then.
+        """
+        arrays: dict[str, FloatArray] = {}
+        for name in _SAVED:
+            current = getattr(self, f"_{name}")
+            if name not in state:
+                raise InvalidState(f"the saved state lacks {name!r}: it was written by another version; delete it")
+            arrays[name] = np.array(state[name], dtype=np.float64)
+            if arrays[name].shape != current.shape:
+                raise InvalidState(
+                    f"{name} has shape {arrays[name].shape}, this model needs {current.shape}: "
+                    f"the state belongs to other nodes or resources; delete it"
+                )
+        prefix = "estimator_"
+        inner = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+        estimator = ESTIMATORS[self.variant.estimator](self.variant.kalman)
+        estimator.restore(inner)
+        if estimator.save()["baseline"].shape != (self._nodes,):
+            raise InvalidState(f"the saved estimator is not of {self._nodes} nodes; delete the state")
+        for name, array in arrays.items():
+            setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
+        self._estimator = estimator
+
+    def _learn_own(self, index: IntArray) -> None:
+        """Merge the batch into the node's own subspace; lost samples weigh nothing, an empty batch changes nothing."""
+        size = self.variant.batch_size
+        present = np.minimum(self._batched[index], size)
+        # σ_1 grows with √(number of columns): a batch with holes is scaled to a full one's weight.
+        scale = np.sqrt(size / np.maximum(present, 1))
+        batch = Subspace.from_batch(self._batch[index], self.variant.rank)
+        batch = Subspace(batch.basis, batch.singular_values * scale[:, None])
+        known = self._has_own[index]
+        some = present > 0
+        old = Subspace(self._own_basis[index], self._own_values[index])
+        weight_new = np.where(some, np.where(known, self.variant.batch_weight, 1.0), 0.0)
+        merged = Subspace.merge(old, batch, 1.0 - weight_new, weight_new, self.variant.rank)
+        rank = self._own_values.shape[-1]
+        self._own_basis[index] = np.where(some[:, None, None], merged.basis[..., :rank], old.basis)
+        self._own_values[index] = np.where(some[:, None], merged.singular_values[..., :rank], old.singular_values)
+        self._has_own[index] = known | some
+        self._batch[index] = 0.0
+        self._batched[index] = 0
+
+    def _blend(self, own: Subspace, index: IntArray) -> Subspace:
+        """The own and the global view together, for the signal only: fed back, own experience would drown."""
+        weight = np.where(self._has_global[index], self.variant.global_weight, 0.0)
+        weight = np.where(self._has_own[index], weight, np.where(self._has_global[index], 1.0, 0.5))
+        seen = Subspace(self._global_basis[index], self._global_values[index])
+        return Subspace.merge(own, seen, 1.0 - weight, weight, self.variant.rank)
+
+    def _usage(self, index: IntArray) -> FloatArray:
+        if self._ema.value is None:
+            return np.zeros((index.size, len(self.resources)))
+        return np.where(self._observed[index, None], self._ema.value[index], 0.0)
+
+    def _learn_idle_usage(self, index: IntArray, usage: FloatArray, idle: BoolArray) -> None:
+        known = self._idle_usage[index]
+        kept = np.where(np.isnan(known), 0.0, self.variant.idle_memory)
+        mean = kept * np.where(np.isnan(known), 0.0, known) + (1.0 - kept) * usage
+        self._idle_usage[index] = np.where(idle[:, None], mean, known)
+
+    def _unit(self, index: IntArray, workload: FloatArray) -> FloatArray:
+        """What the filters count in: k of the idle node under today's workload, or 1 for the text as written.
+
+        k counts average workloads, and the average changes several-fold between an idle and a busy node. What a pod
+        takes from the idle node, as a share, does not change with it.
+        """
+        if not self.variant.rebase:
+            return np.ones(index.size)
+        idle_signal = capacity_signal(np.nan_to_num(self._idle_usage[index], nan=0.0), workload)
+        return np.where((idle_signal > 0) & np.isfinite(idle_signal), idle_signal, 1.0)
+
+    def _learn_cost(self, index: IntArray, signal: FloatArray, halted: BoolArray) -> None:
+        everyone = np.full(self._nodes, np.nan)
+        everyone[index] = np.where(halted, np.nan, signal)
+        self._estimator.update(everyone, self._pods)
+
+    def _pod_capacity(
+        self,
+        signal: FloatArray,
+        baseline: FloatArray,
+        cost: FloatArray,
+        pods: IntArray,
+        hold_off: BoolArray,
+        informed: BoolArray,
+    ) -> FloatArray:
+        room = np.maximum(self.max_pods - pods, 0)
+        known = ~np.isnan(baseline)
+        b, c = np.where(known, baseline, 1.0), np.where(known, cost, 1.0)
+        from_signal = pod_capacity(signal, c, room)
+        from_baseline = pod_capacity_from_baseline(b, c, pods, room)
+        # Before the first usable sample: what a fresh node advertises, unless a resource is full.
+        fresh = np.minimum(np.where(signal > 0, 1.0 / self.variant.kalman.initial_cost, 0.0), room)
+        capacity = np.where(known, np.where(hold_off, from_baseline, from_signal), fresh)
+        return np.where(informed, capacity, 0.0)
+
+    def _exchange_due(self, index: IntArray, own: Subspace) -> BoolArray:
+        """Whether the average workload has moved, relative to its length, by more than the drift threshold."""
+        sent = self._exchanged[index]
+        moved = np.linalg.norm(own.workload - sent, axis=-1)
+        length = np.linalg.norm(own.workload, axis=-1)
+        never = np.isnan(sent).any(axis=-1)
+        due: BoolArray = self._has_own[index] & (never | ~(moved <= self.variant.exchange_drift * length))
+        return due
+
+
+_SAVED = (
+    "own_basis",
+    "own_values",
+    "global_basis",
+    "global_values",
+    "has_own",
+    "has_global",
+    "exchanged",
+    "idle_usage",
+)
+
+
+def _first(report: Report) -> Report:
+    """The report of the only node, without the node axis."""
+    return Report(
+        at_s=report.at_s,
+        usage=report.usage[0],
+        capacity_signal=report.capacity_signal[0],
+        baseline=report.baseline[0],
+        pod_cost=report.pod_cost[0],
+        pods=report.pods[0],
+        pod_capacity=report.pod_capacity[0],
+        exchange_due=report.exchange_due[0],
+        subspace=Subspace(report.subspace.basis[0], report.subspace.singular_values[0]),
+    )

@@ -1,0 +1,52 @@
+"""Reservations: which pods are on their way to which node (thesis §3.6).
+
+A pod is in flight from the moment it was given a node until it leaves Pending. Every pod is counted once, whatever
+order the calls come in: the latest reservation of a pod wins, a release of an unknown pod changes nothing.
+"""
+
+from __future__ import annotations
+
+
+class Ledger:
+    """Counts pods in flight per node.
+
+    Examples
+    --------
+    >>> ledger = Ledger()
+    >>> ledger.reserve("pod-a", "node-1")
+    >>> ledger.reserve("pod-a", "node-2")   # scheduled anew
+    >>> ledger.reserved("node-1"), ledger.reserved("node-2")
+    (0, 1)
+    >>> ledger.release("pod-a"), ledger.release("pod-a")
+    ('node-2', None)
+    """
+
+    def __init__(self) -> None:
+        self._node_of: dict[str, str] = {}
+        self._count: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    def reserve(self, pod: str, node: str) -> None:
+        """Note that `pod` (its UID) is on its way to `node`, and to no other."""
+        self.release(pod)
+        self._node_of[pod] = node
+        self._count[node] = self._count.get(node, 0) + 1
+
+    def release(self, pod: str) -> str | None:
+        """Forget the reservation of `pod` and return its node, or None if it had none."""
+        node = self._node_of.pop(pod, None)
+        if node is not None:
+            self._count[node] -= 1
+            if not self._count[node]:
+                del self._count[node]
+        return node
+
+    def node_of(self, pod: str) -> str | None:
+        """The node that `pod` is on its way to."""
+        return self._node_of.get(pod)
+
+    def reserved(self, node: str) -> int:
+        """Number of pods on their way to `node`."""
+        return self._count.get(node, 0)

@@ -1,0 +1,116 @@
+"""Kernel counters of a node and the [0, 1]-normalised telemetry between two readings (thesis §4.2.1).
+
+Fields are floats for one node or arrays for many; the arithmetic is the same. A reading is a value: it is never
+changed after it was taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from carico.arrays import FloatArray
+from carico.errors import CounterWentBackwards, InvalidInput
+
+Number = float | FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Counters:
+    """One reading of a node's counters (or of many nodes': arrays with a leading node axis)."""
+
+    at_s: Number
+    """When it was read, in seconds of the reader's clock."""
+    cpu_total: Number
+    """CPU time in all modes since boot, summed over CPUs (any unit, jiffies on Linux)."""
+    cpu_idle: Number
+    """The part of `cpu_total` spent in modes idle and iowait."""
+    cpu_pressure_us: Number
+    """`some total` of CPU pressure since boot, microseconds."""
+    memory_total: Number
+    """Bytes (any unit, the same for all four)."""
+    memory_free: Number
+    memory_buffers: Number
+    memory_cached: Number
+
+
+@dataclass(frozen=True, eq=False)
+class Telemetry:
+    """What happened on a node between two readings; every figure in [0, 1]."""
+
+    at_s: Number
+    """When the interval ended."""
+    cpu_utilisation: Number
+    cpu_pressure: Number
+    memory_utilisation: Number
+
+
+def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
+    """Normalise what happened between two readings.
+
+    CPU utilisation is 1 - (Δidle + Δiowait) / Δ(all modes); CPU pressure Δtotal over the true interval, so that a late
+    sample is not mistaken for pressure; memory 1 - (free + buffers + cached) / total.
+
+    Raises
+    ------
+    CounterWentBackwards
+        If time did not advance or a cumulative counter fell (a reboot, or readings of two machines).
+    """
+    elapsed_s = np.asarray(current.at_s) - np.asarray(previous.at_s)
+    if not (elapsed_s > 0).all():
+        raise CounterWentBackwards(
+            f"readings must be of increasing time, got {previous.at_s} s then {current.at_s} s: drop the older one"
+        )
+    for name in ("cpu_total", "cpu_pressure_us"):
+        before, after = np.asarray(getattr(previous, name)), np.asarray(getattr(current, name))
+        if (after < before).any():
+            raise CounterWentBackwards(
+                f"{name} fell from {before[after < before].flat[0]:g} to {after[after < before].flat[0]:g}: "
+                f"the machine was restarted or another one was read; start again from a new reading"
+            )
+    total = np.asarray(current.cpu_total) - np.asarray(previous.cpu_total)
+    # The kernel's iowait may fall by a jiffy (proc(5)), so idle time alone is not checked; the ratio is clipped.
+    idle = np.asarray(current.cpu_idle) - np.asarray(previous.cpu_idle)
+    pressure_us = np.asarray(current.cpu_pressure_us) - np.asarray(previous.cpu_pressure_us)
+    available = np.asarray(current.memory_free) + np.asarray(current.memory_buffers) + np.asarray(current.memory_cached)
+    return Telemetry(
+        at_s=current.at_s,
+        cpu_utilisation=_share(total - idle, total),
+        cpu_pressure=_share(pressure_us, elapsed_s * 1e6),
+        memory_utilisation=np.clip(1.0 - available / np.asarray(current.memory_total), 0.0, 1.0)[()],
+    )
+
+
+def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
+    """Combine telemetry into the usage vector (CPU, memory) that the model learns from, shape (..., 2).
+
+    Parameters
+    ----------
+    telemetry : Telemetry
+        Of one node or many.
+    cpu : {"utilisation-and-pressure", "utilisation"}
+        How CPU usage is read. The mean of utilisation and pressure grows with the number of pods beyond the point
+        where all CPUs are busy (thesis §4.2.1); utilisation alone is the early prototype that packed too few.
+    """
+    if cpu == "utilisation-and-pressure":
+        usage = (np.asarray(telemetry.cpu_utilisation) + np.asarray(telemetry.cpu_pressure)) / 2
+    elif cpu == "utilisation":
+        usage = np.asarray(telemetry.cpu_utilisation)
+    else:
+        raise InvalidInput(f'cpu must be "utilisation-and-pressure" or "utilisation", got {cpu!r}')
+    return np.stack([usage, np.asarray(telemetry.memory_utilisation)], axis=-1)
+
+
+def select(counters: Counters, nodes: ArrayLike) -> Counters:
+    """Return the readings of some nodes out of many."""
+    return Counters(**{field.name: np.asarray(getattr(counters, field.name))[nodes] for field in fields(Counters)})
+
+
+def _share(part: ArrayLike, whole: ArrayLike) -> FloatArray:
+    """Part / whole in [0, 1]; an empty whole (no tick elapsed) has no part."""
+    whole = np.asarray(whole, dtype=np.float64)
+    part = np.asarray(part, dtype=np.float64)
+    ratio = np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
+    return np.clip(ratio, 0.0, 1.0)[()]

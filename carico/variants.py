@@ -1,0 +1,94 @@
+"""Variants: named, complete sets of CARICO's parameters.
+
+A variant says everything that decides what CARICO does, so that a table row that names one can be repeated. The
+thesis leaves most numbers open; `docs/design.md` gives each reading and what it changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from carico.errors import InvalidInput, UnknownVariant
+from carico.estimators import ESTIMATORS, KalmanSettings
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Everything that decides what CARICO does."""
+
+    name: str
+    description: str
+    cpu_metric: str = "utilisation-and-pressure"
+    """How CPU usage is read, see `carico.telemetry.counters.usage_vector` (thesis §4.2.1)."""
+    batch_size: int = 10
+    """Samples per step: 10 Hz telemetry, 1 Hz steps (thesis §4.2)."""
+    alpha_slow: float = 0.1
+    alpha_fast: float = 0.5
+    change_threshold: float = 0.05
+    change_patience: int = 3
+    """Dynamic EMA (thesis §4.2.2), see `carico.smoothing`."""
+    rank: int | None = None
+    """Components kept by every decomposition; all by default."""
+    batch_weight: float = 0.1
+    """Weight of a new batch against the node's own past (the forgetting factor of §3.3)."""
+    global_weight: float = 0.5
+    """Weight of the aggregated subspace against the node's own, for the signal only (§4.3)."""
+    workload_exponent: float = 1.0
+    """Exponent of σ_1 in the average workload: 1 in the thesis, 1/2 in Spazio."""
+    rebase: bool = True
+    """Measure the signal in units of the idle node's signal; the correction for the moving unit of k."""
+    idle_memory: float = 0.9
+    """How much of the idle usage known so far is kept at every step on which no pod runs."""
+    estimator: str = "dual"
+    kalman: KalmanSettings = field(default_factory=KalmanSettings)
+    hold_off_s: float = 1.0
+    """No estimation, and Pod-Capacity from the baseline, for so long after a pod event (§3.5, §4.2.4)."""
+    exchange_drift: float = 0.02
+    """Change of the own average workload, relative, that makes a node deem its subspace outdated (§4.1)."""
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ESTIMATORS:
+            raise InvalidInput(f"estimator must be one of {sorted(ESTIMATORS)}, got {self.estimator!r}")
+        for name in ("batch_weight", "global_weight", "idle_memory"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InvalidInput(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        if self.batch_size < 1 or not self.hold_off_s >= 0 or not self.exchange_drift >= 0:
+            raise InvalidInput(
+                f"batch_size must be at least 1, hold_off_s and exchange_drift not negative, "
+                f"got {self.batch_size}, {self.hold_off_s} and {self.exchange_drift}"
+            )
+
+
+THESIS_REBASED = Variant(
+    name="thesis-rebased",
+    description="the thesis with the signal measured in units of the idle node (the default)",
+)
+THESIS_LITERAL = replace(
+    THESIS_REBASED,
+    name="thesis-literal",
+    description="the thesis as written: baseline and cost in whatever unit k had when they were learned",
+    rebase=False,
+)
+UTILISATION_ONLY = replace(
+    THESIS_REBASED,
+    name="utilisation-only",
+    description="thesis-rebased on CPU utilisation without pressure: the early prototype of thesis §4.2.1",
+    cpu_metric="utilisation",
+)
+
+VARIANTS: dict[str, Variant] = {variant.name: variant for variant in (THESIS_REBASED, THESIS_LITERAL, UTILISATION_ONLY)}
+DEFAULT_VARIANT = THESIS_REBASED
+
+
+def variant_named(name: str) -> Variant:
+    """Return the variant of that name.
+
+    Raises
+    ------
+    UnknownVariant
+        The message lists the known ones.
+    """
+    try:
+        return VARIANTS[name]
+    except KeyError:
+        raise UnknownVariant(f"no variant is named {name!r}; known: {', '.join(sorted(VARIANTS))}") from None
