@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carico.arrays import FloatArray, finite
+from carico.arrays import FloatArray, common_shape, finite, numbers
 from carico.errors import InvalidInput
 
 MAX_PODS = 110
@@ -49,7 +49,7 @@ def capacity_signal(usage: ArrayLike, workload: ArrayLike) -> FloatArray:
     if y.ndim < 1 or w.ndim < 1 or y.shape[-1] != w.shape[-1] or y.shape[-1] == 0:
         raise InvalidInput(f"usage and workload must list the same resources, got shapes {y.shape} and {w.shape}")
     free = np.maximum(1.0 - y, 0.0)
-    limit = np.full(np.broadcast_shapes(free.shape, w.shape), np.inf)
+    limit = np.full(common_shape("usage and workload", free.shape, w.shape), np.inf)
     # A workload too small to divide by sets no limit either: the quotient overflows to inf.
     with np.errstate(over="ignore"):
         np.divide(free, w, out=limit, where=w > 0)
@@ -74,6 +74,7 @@ def pod_capacity(signal: ArrayLike, cost: ArrayLike, max_pods: ArrayLike = MAX_P
         If a number is negative or NaN.
     """
     k, c, most = _non_negative("signal", signal), _non_negative("cost", cost), _non_negative("max_pods", max_pods)
+    common_shape("signal, cost and max_pods", k.shape, c.shape, most.shape)
     return np.minimum(_quotient(k, c), most)
 
 
@@ -87,15 +88,16 @@ def pod_capacity_from_baseline(
     Raises
     ------
     InvalidInput
-        If a number is negative or NaN.
+        If a number is negative or NaN, or the number of pods infinite.
     """
     b, c = _non_negative("baseline", baseline), _non_negative("cost", cost)
-    n, most = _non_negative("pods", pods), _non_negative("max_pods", max_pods)
+    n, most = finite("pods", pods, low=0.0), _non_negative("max_pods", max_pods)
+    common_shape("baseline, cost, pods and max_pods", b.shape, c.shape, n.shape, most.shape)
     return np.clip(_quotient(b, c) - n, 0.0, most)
 
 
 def _non_negative(name: str, values: ArrayLike) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    array = numbers(name, values)
     if not (array >= 0).all():
         raise InvalidInput(f"{name} must not be negative or NaN, got {array[~(array >= 0)].flat[0]:g}")
     return array

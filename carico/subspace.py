@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carico.arrays import FloatArray, finite
+from carico.arrays import FloatArray, common_shape, finite
 from carico.errors import InvalidInput
 
 
@@ -97,7 +97,7 @@ class Subspace:
         Raises
         ------
         InvalidInput
-            If the numbers of resources differ, a weight is negative or both are zero.
+            If the numbers of resources differ, a weight is negative, both are zero or the leading axes do not fit.
         """
         if a.basis.shape[-2] != b.basis.shape[-2]:
             raise InvalidInput(
@@ -106,12 +106,17 @@ class Subspace:
             )
         share_a = finite("weight_a", weight_a, low=0.0)
         share_b = finite("weight_b", weight_b, low=0.0)
-        total = share_a + share_b
-        if not (total > 0).all():
+        lead = common_shape(
+            "subspaces and weights", a.basis.shape[:-2], b.basis.shape[:-2], share_a.shape, share_b.shape
+        )
+        largest = np.maximum(share_a, share_b)
+        if not (largest > 0).all():
             raise InvalidInput("weight_a and weight_b are both 0: at least one side must count")
+        # Relative to the larger one first: the sum of two huge weights would overflow.
+        share_a, share_b = share_a / largest, share_b / largest
+        total = share_a + share_b
         left = a.columns * np.sqrt(share_a / total)[..., None, None]
         right = b.columns * np.sqrt(share_b / total)[..., None, None]
-        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         both = [np.broadcast_to(side, lead + side.shape[-2:]) for side in (left, right)]
         return _decompose(np.concatenate(both, axis=-1), rank)
 

@@ -1,1 +1,1 @@
-"""."""
+"""The clusters that experiments run on, behind one protocol."""

@@ -1,0 +1,151 @@
+"""Test kit: a clock that is moved by hand and a procfs made of ordinary files.
+
+For tests of CARICO and of what is built on it; nothing in the package imports it. Together they run the code that
+reads the machine in no time: ``clock.on_advance`` lets the fake machine's counters follow the fake time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from carico.errors import InvalidInput
+
+_JIFFIES_PER_S = 100
+
+
+class ManualClock:
+    """A `Clock` whose time passes only when somebody sleeps or moves it.
+
+    Parameters
+    ----------
+    now : float
+        The time it starts at, seconds.
+
+    Examples
+    --------
+    >>> clock = ManualClock()
+    >>> clock.sleep_until(2.5)
+    >>> clock.now()
+    2.5
+    """
+
+    def __init__(self, now: float = 0.0) -> None:
+        self._now = now
+        self.on_advance: Callable[[float], None] = lambda seconds: None
+        """Called with the seconds that pass, before they have passed."""
+
+    def now(self) -> float:
+        """Seconds as moved so far."""
+        return self._now
+
+    def sleep_until(self, at: float) -> None:
+        """Move to the time `at`, if it is to come."""
+        if at > self._now:
+            self.on_advance(at - self._now)
+            self._now = at
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, for instance while the code under test is busy.
+
+        Raises
+        ------
+        InvalidInput
+            If time would run backwards.
+        """
+        if not seconds >= 0:
+            raise InvalidInput(f"time only passes: at least 0 s are needed, got {seconds}")
+        self.sleep_until(self._now + seconds)
+
+
+class FakeProc:
+    """A folder with the files of procfs that CARICO reads, of a machine whose load the test decides.
+
+    Parameters
+    ----------
+    root : path
+        A folder, empty or not there yet.
+    cpus : int
+        CPUs of the machine.
+    memory_bytes : int
+        Its memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from carico.telemetry.counters import telemetry_between
+    >>> from carico.telemetry.procfs import ProcfsSource
+    >>> clock = ManualClock()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     machine = FakeProc(folder)
+    ...     clock.on_advance = machine.elapse
+    ...     with ProcfsSource(machine.root, clock) as source:
+    ...         before = source.read()
+    ...         machine.cpu_utilisation = 0.75
+    ...         clock.advance(4.0)
+    ...         telemetry = telemetry_between(before, source.read())
+    >>> float(telemetry.cpu_utilisation)
+    0.75
+    """
+
+    def __init__(self, root: str | Path, cpus: int = 4, memory_bytes: int = 16 * 2**30) -> None:
+        self.root = Path(root)
+        self.cpus = cpus
+        self.memory_bytes = memory_bytes
+        self.cpu_utilisation = 0.0
+        """In [0, 1]; like the next two what `elapse` goes by, to be set at will."""
+        self.cpu_pressure = 0.0
+        self.memory_utilisation = 0.1
+        self._busy_s = self._idle_s = self._waited_s = 0.0
+        (self.root / "pressure").mkdir(parents=True, exist_ok=True)
+        self.elapse(0.0)
+
+    def elapse(self, seconds: float) -> None:
+        """Let the counters go on for so long under the load that is set."""
+        self._busy_s += self.cpu_utilisation * self.cpus * seconds
+        self._idle_s += (1.0 - self.cpu_utilisation) * self.cpus * seconds
+        self._waited_s += self.cpu_pressure * seconds
+        busy, idle = round(_JIFFIES_PER_S * self._busy_s), round(_JIFFIES_PER_S * self._idle_s)
+        self.write("stat", f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 {busy} 0 0 {idle} 0 0 0 0 0 0\nctxt 1\n")
+        total_kb = self.memory_bytes // 1024
+        free_kb = round((1.0 - self.memory_utilisation) * total_kb)
+        self.write(
+            "meminfo",
+            f"MemTotal: {total_kb:>15} kB\nMemFree:  {free_kb:>15} kB\nMemAvailable: {free_kb:>11} kB\n"
+            f"Buffers:  {0:>15} kB\nCached:   {0:>15} kB\nSwapCached: {0:>13} kB\n",
+        )
+        waited_us = round(1e6 * self._waited_s)
+        self.write(
+            "pressure/cpu",
+            f"some avg10=0.00 avg60=0.00 avg300=0.00 total={waited_us}\n"
+            "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+        )
+
+    def write(self, file: str, content: str) -> None:
+        """Change what a file holds, in place, as the kernel does: whoever has it open reads the new content."""
+        data = content.encode()
+        descriptor = os.open(self.root / file, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, data, 0)
+            os.ftruncate(descriptor, len(data))
+        finally:
+            os.close(descriptor)
+
+    def remove(self, file: str) -> None:
+        """Take a file away; whoever has it open keeps an orphan."""
+        (self.root / file).unlink()
+
+    def start_process(self, pid: int, *arguments: str, parent: int = 1, is_self: bool = False) -> None:
+        """Add a process with that command line; `is_self` makes it the one that reads."""
+        folder = self.root / str(pid)
+        folder.mkdir()
+        (folder / "cmdline").write_bytes(b"".join(argument.encode() + b"\0" for argument in arguments))
+        (folder / "status").write_text(f"Name:\tfake\nPid:\t{pid}\nPPid:\t{parent}\n")
+        if is_self:
+            (self.root / "self").symlink_to(str(pid))
+
+    def end_process(self, pid: int) -> None:
+        """Take a process away."""
+        shutil.rmtree(self.root / str(pid))

@@ -1,0 +1,52 @@
+"""The protocol of a kind of cluster: what an experiment asks of any of them, simulated or real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a repetition is."""
+
+    phase: str
+    """What is going on, for example "running"."""
+    bound: int
+    finished: int
+    pods: int
+    """Pods bound to a node, finished, and expected in all."""
+    at_s: float
+    limit_s: float
+    """Seconds since the scenario began, and when it is cut off."""
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class ClusterProvider(Protocol):
+    """A kind of cluster (`simulated`, later `kwok`, `kind`, `xen`, `external`)."""
+
+    name: str
+
+    def run(
+        self,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        settings: Mapping[str, Any],
+        on_progress: OnProgress | None = None,
+    ) -> Repetition:
+        """Run a scenario once under a scheduler and return what was measured.
+
+        Raises
+        ------
+        TestbedError
+            If a setting is none of this provider's, or the cluster cannot do what is asked.
+        """
+        ...

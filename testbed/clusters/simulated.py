@@ -1,0 +1,216 @@
+"""The embedded simulated cluster: seconds of set-up-free, deterministic, virtual time.
+
+It puts the parts of `testbed.simulation` together. One seed decides everything random; each part draws from a stream
+of its own, so that the same pod has the same work under every scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import simpy
+
+from carico.arrays import IntArray
+from carico.telemetry.counters import Telemetry
+from carico.variants import Variant
+from testbed.clusters.provider import OnProgress, Progress
+from testbed.errors import UsageError
+from testbed.measurement.completion_times import completion_time_items
+from testbed.measurement.utilisation import utilisation_items
+from testbed.results.schema import PodResult, Repetition
+from testbed.schedulers.carico import CaricoScheduler
+from testbed.schedulers.kube_scheduler import KubeScheduler
+from testbed.schedulers.spec import SchedulerSpec
+from testbed.simulation.agents import AgentFleet
+from testbed.simulation.api import ApiServer, Pod, Process
+from testbed.simulation.fleet import NodeFleet
+from testbed.simulation.framework import SchedulingFramework
+from testbed.simulation.jobs import JobController
+from testbed.simulation.kubelet import Kubelets
+from testbed.simulation.parameters import SimulationParameters, parameters_from
+from testbed.simulation.recorder import Recorder
+from workloads.scenario import Scenario
+
+SAMPLE_PERIOD_S = 0.1
+STEP_PERIOD_S = 1.0
+
+
+class SimulatedProvider:
+    """Runs scenarios on a new simulated cluster each."""
+
+    name = "simulated"
+
+    def run(
+        self,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        settings: Mapping[str, Any],
+        on_progress: OnProgress | None = None,
+    ) -> Repetition:
+        """Run a scenario once; see `ClusterProvider.run`."""
+        return SimulatedCluster(scenario, scheduler, seed, parameters_from(settings)).run(on_progress)
+
+
+class SimulatedCluster:
+    """One simulated cluster, for one repetition.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    scheduler : SchedulerSpec
+    seed : int
+        Not negative.
+    parameters : SimulationParameters
+    observer : Variant, optional
+        Runs CARICO's agents beside a scheduler that does not listen to them, as the DaemonSet does in thesis §5.6.
+        CARICO as the scheduler brings its own.
+    telemetry : list, optional
+        Is filled with the nodes' 10 Hz telemetry from the scenario's beginning on.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        parameters: SimulationParameters,
+        observer: Variant | None = None,
+        telemetry: list[Telemetry] | None = None,
+    ) -> None:
+        if seed < 0:
+            raise UsageError(f"a seed must not be negative, got {seed}")
+        self._scenario = scenario
+        self._spec = scheduler
+        self._seed = seed
+        self._parameters = parameters
+        self._telemetry = telemetry
+        shape = scenario.cluster
+        streams = iter(np.random.SeedSequence(seed).spawn(5))
+        nodes_rng, kubelet_rng, scheduler_rng, agents_rng, work_rng = (np.random.default_rng(s) for s in streams)
+        width = len(str(shape.nodes - 1))
+        self._names = [f"node-{index:0{width}d}" for index in range(shape.nodes)]
+        start = -parameters.warm_up_s
+        self._env = env = simpy.Environment(initial_time=start)
+        self._fleet = NodeFleet(shape.nodes, shape.cores, shape.memory_bytes, parameters, nodes_rng, boot_s=start)
+        self._api = ApiServer(env)
+        self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event)
+        self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
+        first = self._fleet.counters()
+        self._recorder: Recorder | None = None
+        self._agents: AgentFleet | None = None
+        if scheduler.variant is not None:
+            carico = CaricoScheduler(self._names, shape, parameters)
+            SchedulingFramework(env, self._api, parameters, carico)
+            self._agents = AgentFleet(self._names, scheduler.variant, parameters, agents_rng, first, carico.report)
+        else:
+            SchedulingFramework(env, self._api, parameters, KubeScheduler(shape, parameters, scheduler_rng))
+            if observer is not None:
+                self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first)
+        job_streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
+        for job, stream in zip(scenario.jobs, job_streams, strict=True):
+            self._jobs.publish(job, job.demand.draw_work(job.pods, np.random.default_rng(stream)))
+        del work_rng
+
+    def run(self, on_progress: OnProgress | None = None) -> Repetition:
+        """Run until every job that counts is over, or the scenario's limit."""
+        env, scenario = self._env, self._scenario
+        env.process(self._clock(on_progress))
+        end = env.timeout(scenario.limit_s - env.now)
+        env.run(until=env.any_of([self._jobs.all_over, end]))
+        return self._repetition()
+
+    def _clock(self, on_progress: OnProgress | None) -> Process:
+        """Advance the nodes tick by tick; sample at 10 Hz and record at 1 Hz."""
+        env, parameters, fleet = self._env, self._parameters, self._fleet
+        origin = env.now
+        per_sample = round(SAMPLE_PERIOD_S / parameters.tick_s)
+        per_step = per_sample * round(STEP_PERIOD_S / SAMPLE_PERIOD_S)
+        tick = 0
+        while True:
+            tick += 1
+            # From the origin, not from the last tick: rounding errors must not add up.
+            at = origin + tick * parameters.tick_s
+            yield env.timeout(max(at - env.now, 0.0))
+            fleet.advance(at)
+            if tick % per_sample:
+                continue
+            began = at > parameters.tick_s / 2
+            if self._agents is not None:
+                seen = self._agents.sample(fleet.counters())
+                if self._telemetry is not None and began:
+                    self._telemetry.append(seen)
+            if not began:
+                # The scenario begins now: the first row is measured from here.
+                self._recorder = Recorder(self._names, fleet.counters())
+                second = tick
+            elif self._recorder is None:
+                self._recorder, second = Recorder(self._names, fleet.counters()), tick
+            elif (tick - second) % per_step == 0:
+                reported = None if self._agents is None else self._agents.latest
+                self._recorder.record(at, fleet.counters(), self._kubelets.running, reported)
+                if on_progress is not None:
+                    on_progress(self._progress(at))
+
+    def _pod_event(self, node: int, change: int, at: float) -> None:
+        if self._agents is not None:
+            self._agents.pod_event(node, change, at)
+
+    def _progress(self, at: float) -> Progress:
+        pods = self._api.pods
+        return Progress(
+            phase="running",
+            bound=sum(pod.node is not None for pod in pods),
+            finished=sum(pod.finished_s is not None for pod in pods),
+            pods=sum(job.pods for job in self._scenario.jobs),
+            at_s=at,
+            limit_s=self._scenario.limit_s,
+        )
+
+    def _repetition(self) -> Repetition:
+        jobs, shape = self._scenario.jobs, self._scenario.cluster
+        pods = [self._pod_result(pod) for pod in self._api.pods]
+        completion = {job.name: self._completion_s(job.name, job.pods, pods) for job in jobs}
+        nodes = self._recorder.series() if self._recorder is not None else []
+        return Repetition(
+            scenario=self._scenario.name,
+            scheduler=self._spec.text,
+            seed=self._seed,
+            settings={"nodes": shape.nodes, "cores": shape.cores, "memory": shape.memory}
+            | msgspec.to_builtins(self._parameters),
+            job_completion_time_s=completion,
+            pods=pods,
+            nodes=nodes,
+            data_items=completion_time_items(pods, completion) + utilisation_items(nodes),
+        )
+
+    def _pod_result(self, pod: Pod) -> PodResult:
+        return PodResult(
+            name=pod.name,
+            job=pod.job.name,
+            node=None if pod.node is None else self._names[pod.node],
+            created_s=round(pod.created_s, 6),
+            scheduled_s=_rounded(pod.scheduled_s),
+            started_s=_rounded(pod.started_s),
+            finished_s=_rounded(pod.finished_s),
+            outcome=pod.outcome,  # type: ignore[arg-type]
+        )
+
+    def _completion_s(self, job: str, expected: int, pods: list[PodResult]) -> float | None:
+        """From the Job's publication to the end of its last pod, if all of them succeeded."""
+        ends = [pod.finished_s for pod in pods if pod.job == job and pod.outcome == "succeeded"]
+        if len(ends) < expected:
+            return None
+        return round(max(end for end in ends if end is not None) - self._jobs.published_s(job), 6)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def running_pods(repetition: Repetition) -> IntArray:
+    """Running pods per node and second, shape (nodes, seconds)."""
+    return np.asarray([node.running_pods for node in repetition.nodes], dtype=np.int64)

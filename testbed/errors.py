@@ -1,0 +1,34 @@
+"""The exceptions of the testbed.
+
+::
+
+    TestbedError
+    ├── UsageError                what was asked for makes no sense (exit code 2, or 4 under pytest)
+    │   ├── InvalidSetting        an unknown setting, or a value it does not take
+    │   └── InvalidSpec           no scheduler is described so
+    └── ResultsError              a results file cannot be written or read
+"""
+
+from __future__ import annotations
+
+
+class TestbedError(Exception):
+    """Anything the testbed reports as wrong."""
+
+    __test__ = False  # pytest would take the name for a test class
+
+
+class UsageError(TestbedError, ValueError):
+    """What was asked for makes no sense."""
+
+
+class InvalidSetting(UsageError):
+    """An unknown setting, or a value it does not take."""
+
+
+class InvalidSpec(UsageError):
+    """No scheduler is described so."""
+
+
+class ResultsError(TestbedError):
+    """A results file cannot be written or read."""

@@ -1,0 +1,39 @@
+"""Pod completion time (a pod starts running → it completes) and how pods ended, per job (thesis §5.1, §5.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from testbed.measurement.statistics import summary
+from testbed.results.schema import DataItem, PodResult
+
+
+def pod_completion_times(pods: list[PodResult], job: str | None = None) -> list[float]:
+    """Seconds from start to completion of every pod that succeeded, of one job or of all."""
+    return [
+        pod.finished_s - pod.started_s
+        for pod in pods
+        if pod.outcome == "succeeded"
+        and pod.started_s is not None
+        and pod.finished_s is not None
+        and job in (None, pod.job)
+    ]
+
+
+def completion_time_items(pods: list[PodResult], completion_s: dict[str, float | None]) -> list[DataItem]:
+    """Data items `pod_completion_time`, `pod_wait_time`, `pod_outcome` and `job_completion_time` of every job."""
+    items = []
+    for job, seconds in completion_s.items():
+        mine = [pod for pod in pods if pod.job == job]
+        times = pod_completion_times(mine)
+        if times:
+            items.append(DataItem(summary(times), "s", {"metric": "pod_completion_time", "job": job}))
+        waits = [pod.started_s - pod.created_s for pod in mine if pod.started_s is not None]
+        if waits:
+            items.append(DataItem(summary(waits), "s", {"metric": "pod_wait_time", "job": job}))
+        outcomes = Counter(pod.outcome for pod in mine)
+        counts = {outcome: float(count) for outcome, count in sorted(outcomes.items())}
+        items.append(DataItem(counts, "pods", {"metric": "pod_outcome", "job": job}))
+        if seconds is not None:
+            items.append(DataItem({"value": seconds}, "s", {"metric": "job_completion_time", "job": job}))
+    return items

@@ -1,0 +1,41 @@
+"""Utilisation, pressure and running pods of the nodes while jobs run (thesis §5.3, Fig 5.3 to 5.6)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from carico.arrays import FloatArray
+from testbed.measurement.statistics import summary
+from testbed.results.schema import DataItem, NodeSeries
+
+METRICS = {
+    "cpu_utilisation": "share",
+    "cpu_pressure": "share",
+    "memory_utilisation": "share",
+    "running_pods": "pods",
+}
+
+
+def cluster_mean(nodes: list[NodeSeries], metric: str) -> FloatArray:
+    """Mean over the nodes of a metric, per second."""
+    return np.asarray([getattr(node, metric) for node in nodes], dtype=np.float64).mean(axis=0)
+
+
+def time_to_utilisation(nodes: list[NodeSeries], share: float = 0.95) -> float | None:
+    """Seconds until the mean CPU utilisation of the nodes first reaches `share`; None if it never does."""
+    reached = np.flatnonzero(cluster_mean(nodes, "cpu_utilisation") >= share)
+    return nodes[0].time_s[int(reached[0])] if reached.size else None
+
+
+def utilisation_items(nodes: list[NodeSeries]) -> list[DataItem]:
+    """A data item per metric, over all nodes and seconds, and the time to 95 % CPU."""
+    if not nodes or not nodes[0].time_s:
+        return []
+    items = [
+        DataItem(summary(np.ravel([getattr(node, metric) for node in nodes]).tolist()), unit, {"metric": metric})
+        for metric, unit in METRICS.items()
+    ]
+    seconds = time_to_utilisation(nodes)
+    if seconds is not None:
+        items.append(DataItem({"value": seconds}, "s", {"metric": "time_to_95_percent_cpu"}))
+    return items

@@ -1,0 +1,1 @@
+"""Results: their schema and how they are stored."""

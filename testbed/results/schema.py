@@ -1,0 +1,73 @@
+"""The schema of a results file, version 1. Times are seconds since the scenario began.
+
+A file holds no run id, wall-clock time or machine: the same seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+Outcome = Literal["succeeded", "oom_killed", "failed", "unfinished"]
+
+
+class PodResult(msgspec.Struct, frozen=True):
+    """The life of a pod; None for what did not happen."""
+
+    name: str
+    job: str
+    node: str | None
+    created_s: float
+    scheduled_s: float | None
+    started_s: float | None
+    finished_s: float | None
+    outcome: Outcome
+
+
+class NodeSeries(msgspec.Struct, frozen=True):
+    """A node over time, once a second; CARICO's figures are None where no agent runs or k is unlimited."""
+
+    name: str
+    time_s: list[float]
+    running_pods: list[int]
+    cpu_utilisation: list[float]
+    cpu_pressure: list[float]
+    memory_utilisation: list[float]
+    capacity_signal: list[float | None]
+    baseline: list[float | None]
+    pod_cost: list[float | None]
+    pod_capacity: list[float | None]
+
+
+class DataItem(msgspec.Struct, frozen=True):
+    """One measured quantity with its unit and labels, shaped like perf-tests' DataItem."""
+
+    data: dict[str, float]
+    unit: str
+    labels: dict[str, str]
+
+
+class Repetition(msgspec.Struct, frozen=True):
+    """One measured pass of a scenario under a scheduler."""
+
+    scenario: str
+    scheduler: str
+    """The spec as typed."""
+    seed: int
+    settings: dict[str, Any]
+    """Everything else that decides the outcome: the cluster's shape and all parameters of the simulation."""
+    job_completion_time_s: dict[str, float | None]
+    """Per job, from its publication to the end of its last pod; None if it did not complete."""
+    pods: list[PodResult]
+    nodes: list[NodeSeries]
+    data_items: list[DataItem] = []
+
+
+class Results(msgspec.Struct, frozen=True):
+    """A results file."""
+
+    repetitions: list[Repetition]
+    schema_version: int = SCHEMA_VERSION

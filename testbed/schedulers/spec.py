@@ -1,0 +1,81 @@
+"""How a scheduler under test is named: ``carico``, ``carico:variant=NAME``, ``kube-scheduler`` or
+``kube-scheduler:cpu=100m,memory=750Mi``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from carico.errors import UnknownVariant
+from carico.variants import DEFAULT_VARIANT, Variant, variant_named
+from testbed.errors import InvalidSpec
+from workloads.errors import InvalidQuantity
+from workloads.scenario import JobSpec, Requests
+
+
+@dataclass(frozen=True)
+class SchedulerSpec:
+    """A scheduler under test."""
+
+    text: str
+    """The spec as typed."""
+    variant: Variant | None = None
+    """CARICO's parameters; None for kube-scheduler."""
+    requests: Requests | None = None
+    """Requests for every pod; None leaves those that the scenario has written."""
+
+    def requests_of(self, job: JobSpec) -> Requests:
+        """What the pods of a job request under this scheduler; CARICO needs none."""
+        if self.variant is not None:
+            return Requests()
+        return job.requests if self.requests is None else self.requests
+
+
+def parse_spec(text: str) -> SchedulerSpec:
+    """Return the scheduler that `text` names.
+
+    Raises
+    ------
+    InvalidSpec
+        If there is none; the message says what is known.
+
+    Examples
+    --------
+    >>> parse_spec("kube-scheduler:cpu=500m").requests.millicpu
+    500
+    >>> parse_spec("carico").variant.name
+    'thesis-rebased'
+    """
+    name, colon, rest = text.partition(":")
+    options: dict[str, str] = {}
+    for option in rest.split(",") if colon else []:
+        key, equals, value = option.partition("=")
+        if not (key and equals and value) or key in options:
+            raise InvalidSpec(f"{text!r}: options are written key=value, each once, got {option!r}")
+        options[key] = value
+    if name == "carico":
+        _only(text, options, "variant")
+        try:
+            return SchedulerSpec(text, variant=variant_named(options.get("variant", DEFAULT_VARIANT.name)))
+        except UnknownVariant as error:
+            raise InvalidSpec(f"{text!r}: {error}") from error
+    if name == "kube-scheduler":
+        _only(text, options, "cpu", "memory")
+        if not options:
+            return SchedulerSpec(text)
+        requests = Requests(cpu=options.get("cpu"), memory=options.get("memory"))
+        try:
+            _ = requests.millicpu, requests.memory_bytes
+        except InvalidQuantity as error:
+            raise InvalidSpec(f"{text!r}: {error}") from error
+        return SchedulerSpec(text, requests=requests)
+    raise InvalidSpec(
+        f"no scheduler is named {name!r}; write carico, carico:variant=NAME, kube-scheduler or "
+        f"kube-scheduler:cpu=100m,memory=750Mi"
+    )
+
+
+def _only(text: str, options: dict[str, str], *known: str) -> None:
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InvalidSpec(f"{text!r}: unknown option {', '.join(unknown)}; known: {', '.join(known)}")

@@ -1,0 +1,115 @@
+"""CARICO's agents on the nodes of the simulated cluster: what moves the bytes between kernel counters and NodeModel.
+
+Every agent samples its node's counters at 10 Hz, steps its model once a second at a phase of its own, exchanges its
+subspace with the aggregator when the model says so, and reports. The classes are the production ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from carico.aggregator import Aggregator
+from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.node_model import RESOURCES, NodeModel, Report
+from carico.subspace import Subspace
+from carico.telemetry.counters import Counters, Telemetry, telemetry_between, usage_vector
+from carico.variants import Variant
+from testbed.simulation.parameters import SimulationParameters
+
+SAMPLES_PER_STEP = 10
+
+
+class AgentFleet:
+    """The agents of all nodes and their aggregator.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The nodes.
+    variant : Variant
+    parameters : SimulationParameters
+    rng : numpy.random.Generator
+        For the phases of the agents and for lost and late samples.
+    first : Counters
+        The first reading.
+    on_report : callable, optional
+        Hears (node index, Pod-Capacity) of every report.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        variant: Variant,
+        parameters: SimulationParameters,
+        rng: np.random.Generator,
+        first: Counters,
+        on_report: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self._names = names
+        self._variant = variant
+        self._parameters = parameters
+        self._rng = rng
+        self._previous = first
+        self._on_report = on_report
+        count = len(names)
+        self._model = NodeModel(variant, nodes=count)
+        self._aggregator = Aggregator(len(RESOURCES), variant.rank)
+        phases = rng.integers(0, SAMPLES_PER_STEP, count)
+        self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(SAMPLES_PER_STEP)]
+        self._ticks = 0
+        self._late: tuple[FloatArray, float, BoolArray] | None = None
+        self.exchanges = 0
+        """Subspaces sent to the aggregator."""
+        self.latest: dict[str, FloatArray] = {
+            name: np.full(count, np.nan) for name in ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
+        }
+        """What every node last reported."""
+
+    def pod_event(self, node: int, change: int, at: float) -> None:
+        """A pod's container was created (+1) or is gone (-1) on a node."""
+        self._model.pod_event(change, at, node=node)
+
+    def sample(self, counters: Counters) -> Telemetry:
+        """Take a 10 Hz reading of all nodes; the agents whose phase it is step and report."""
+        at = float(np.max(counters.at_s))
+        telemetry = telemetry_between(self._previous, counters)
+        self._previous = counters
+        usage = usage_vector(telemetry, self._variant.cpu_metric)
+        self._observe(usage, at)
+        stepping = self._stepping[self._ticks % SAMPLES_PER_STEP]
+        self._ticks += 1
+        if stepping.size:
+            self._handle(stepping, self._model.step(at, nodes=stepping))
+        return telemetry
+
+    def _observe(self, usage: FloatArray, at: float) -> None:
+        parameters, count = self._parameters, len(self._names)
+        received = np.ones(count, dtype=bool)
+        if parameters.sample_loss:
+            received &= self._rng.random(count) >= parameters.sample_loss
+        overdue, self._late = self._late, None
+        if parameters.sample_late:
+            late = received & (self._rng.random(count) < parameters.sample_late)
+            received &= ~late
+            self._late = (usage, at, late)
+        self._model.observe(usage, at, received)
+        if overdue is not None:
+            self._model.observe(*overdue)
+
+    def _handle(self, stepping: IntArray, report: Report) -> None:
+        for name, latest in self.latest.items():
+            latest[stepping] = getattr(report, name)
+        due = np.flatnonzero(report.exchange_due)
+        for i in due.tolist():
+            node = int(stepping[i])
+            own = Subspace(report.subspace.basis[i], report.subspace.singular_values[i])
+            self._model.adopt(self._aggregator.exchange(self._names[node], own), [node])
+        if due.size:
+            self.exchanges += due.size
+            self._model.exchanged(stepping[due])
+            self._aggregator.merge_pending()
+        if self._on_report is not None:
+            for node, capacity in zip(stepping.tolist(), report.pod_capacity.tolist(), strict=True):
+                self._on_report(node, capacity)

@@ -1,0 +1,116 @@
+"""The API server of the simulated cluster: pod objects, rate-limited clients and watches with latency.
+
+It keeps what the control plane knows, which lags behind what the nodes do. No HTTP, no other kinds of objects.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from workloads.scenario import JobSpec
+
+Process = Generator[simpy.Event, Any, Any]
+
+
+@dataclass(eq=False)
+class Pod:
+    """A pod and the times of its life, seconds; None for what has not happened."""
+
+    uid: str
+    name: str
+    job: JobSpec
+    work: float
+    """CPU-seconds that it takes."""
+    created_s: float
+    scheduled_s: float | None = None
+    started_s: float | None = None
+    finished_s: float | None = None
+    node: int | None = None
+    outcome: str = "unfinished"
+    """succeeded, oom_killed, failed or unfinished."""
+    millicpu: int = 0
+    """CPU requested under the scheduler under test."""
+    memory_bytes: int = 0
+    """Memory requested."""
+    deleted: bool = field(default=False, repr=False)
+    """Set when its Job gave up before it ran."""
+    attempts: int = field(default=0, repr=False)
+    """How often kube-scheduler has tried."""
+    stop: Callable[[], None] | None = field(default=None, repr=False)
+    """Ends the container; set while it runs."""
+
+
+class RateLimiter:
+    """A client's token bucket: `burst` calls at once, then `per_s` a second, in the order they were asked for."""
+
+    def __init__(self, env: simpy.Environment, per_s: float, burst: float = 1.0) -> None:
+        self._env = env
+        self._interval = 1.0 / per_s
+        self._burst = burst
+        self._next = -math.inf
+
+    def wait(self) -> simpy.Timeout:
+        """An event that occurs when the next call may be made."""
+        now = self._env.now
+        self._next = max(self._next, now - (self._burst - 1) * self._interval)
+        delay = max(self._next - now, 0.0)
+        self._next += self._interval
+        return self._env.timeout(delay)
+
+
+class ApiServer:
+    """Pods as the API shows them; subscribers hear of changes."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.env = env
+        self.pods: list[Pod] = []
+        self._created: list[Callable[[Pod], None]] = []
+        self._bound: list[Callable[[Pod], None]] = []
+        self._running: list[Callable[[Pod], None]] = []
+        self._finished: list[Callable[[Pod], None]] = []
+
+    def watch(
+        self,
+        created: Callable[[Pod], None] | None = None,
+        bound: Callable[[Pod], None] | None = None,
+        running: Callable[[Pod], None] | None = None,
+        finished: Callable[[Pod], None] | None = None,
+    ) -> None:
+        """Subscribe to what happens to pods; the callbacks run when the API shows it."""
+        for callbacks, callback in (
+            (self._created, created),
+            (self._bound, bound),
+            (self._running, running),
+            (self._finished, finished),
+        ):
+            if callback is not None:
+                callbacks.append(callback)
+
+    def create(self, pod: Pod) -> None:
+        """Store a new, Pending pod."""
+        self.pods.append(pod)
+        self._tell(self._created, pod)
+
+    def bind(self, pod: Pod, node: int) -> None:
+        """Store the node of a pod."""
+        pod.node = node
+        pod.scheduled_s = self.env.now
+        self._tell(self._bound, pod)
+
+    def show_running(self, pod: Pod) -> None:
+        """Show a pod as Running."""
+        self._tell(self._running, pod)
+
+    def show_finished(self, pod: Pod) -> None:
+        """Show a pod as Succeeded or Failed."""
+        self._tell(self._finished, pod)
+
+    @staticmethod
+    def _tell(callbacks: list[Callable[[Pod], None]], pod: Pod) -> None:
+        for callback in callbacks:
+            callback(pod)

@@ -1,0 +1,65 @@
+"""How a node's CPUs are shared, and the pressure that follows: pure functions over all nodes at once.
+
+A fluid model of the kernel's scheduler: runnable threads share a node's cores in proportion to their cgroup's weight,
+no task gets more than its threads can use, and what one leaves is shared among the others (max-min fairness).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from carico.arrays import FloatArray, IntArray
+
+
+def share_cpu(demand: FloatArray, weight: FloatArray, group: IntArray, capacity: FloatArray) -> FloatArray:
+    """Return the CPU that every task gets: weighted max-min sharing within its group.
+
+    Parameters
+    ----------
+    demand : ndarray, shape (tasks,)
+        Cores that a task can use.
+    weight : ndarray, shape (tasks,)
+        cgroup weight, positive.
+    group : ndarray of int, shape (tasks,)
+        The group that each task shares a capacity with.
+    capacity : ndarray, shape (groups,)
+        Cores of each group.
+    """
+    groups = capacity.size
+    rate = demand.copy()
+    contended = np.bincount(group, demand, groups) > capacity
+    if not contended.any():
+        return rate
+    hungry = np.flatnonzero(contended[group])
+    left = capacity.copy()
+    while hungry.size:
+        g, w, d = group[hungry], weight[hungry], demand[hungry]
+        total = np.bincount(g, w, groups)
+        share = w * (left[g] / total[g])
+        sated = share >= d
+        if not sated.any():
+            rate[hungry] = share
+            break
+        # Tasks that want less than their share get all they want; the rest is shared anew.
+        left -= np.bincount(g[sated], d[sated], groups)
+        hungry = hungry[~sated]
+    return rate
+
+
+def some_pressure(runnable: FloatArray, cores: float, reading: str) -> FloatArray:
+    """Return `some` CPU pressure of nodes with so many runnable threads, in [0, 1].
+
+    Parameters
+    ----------
+    runnable : ndarray
+        Mean number of threads that run or want to.
+    cores : float
+        CPUs of a node.
+    reading : {"kernel", "at-least-one-waiting"}
+        The kernel averages over CPUs whether a task waits for that CPU (psi.c): 5 busy threads on 4 CPUs give 0.25,
+        8 give 1. The thesis's wording, "at least one thread always waiting", taken literally gives 1 at 5.
+    """
+    waiting = np.maximum(runnable - cores, 0.0)
+    if reading == "kernel":
+        waiting = waiting / cores
+    return np.minimum(waiting, 1.0)

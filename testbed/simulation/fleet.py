@@ -1,0 +1,294 @@
+"""The nodes of the simulated cluster: tasks that use CPU and memory, and the counters the kernel would show.
+
+All nodes advance together by one tick in numpy. A task is a pod's container, a burst of the container runtime, or the
+platform's background load. The fleet knows no API objects; whoever started a task is told how it ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from carico.arrays import FloatArray, IntArray
+from carico.telemetry.counters import Counters
+from testbed.simulation.cpu import share_cpu, some_pressure
+from testbed.simulation.parameters import SimulationParameters
+from workloads.demand import Demand
+
+JIFFIES_PER_S = 100
+CACHE_SHARE = 0.2
+"""Share of an idle node's memory that the page cache holds; it gives way to pods."""
+
+Ended = Callable[[float, str], None]
+"""Called with the time and "done", or "oom_killed", when a task ends."""
+
+
+@dataclass(frozen=True)
+class ContainerWeights:
+    """What decides a container's share of CPU and its fate when memory runs out."""
+
+    cpu_weight: float
+    """cgroup v2 weight of the pod."""
+    oom_score_adj: float
+    """The kubelet's oom_score_adj, -1000 to 1000; higher is killed earlier."""
+
+
+class NodeFleet:
+    """CPU, memory and counters of all nodes.
+
+    Parameters
+    ----------
+    nodes : int
+    cores : int
+        CPUs per node.
+    memory_bytes : float
+        Memory per node.
+    parameters : SimulationParameters
+    rng : numpy.random.Generator
+        For the fluctuation of the background load.
+    boot_s : float
+        The time that the counters count from.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        cores: int,
+        memory_bytes: float,
+        parameters: SimulationParameters,
+        rng: np.random.Generator,
+        boot_s: float = 0.0,
+    ) -> None:
+        self.nodes = nodes
+        self.cores = float(cores)
+        self.memory_bytes = float(memory_bytes)
+        self._parameters = parameters
+        self._rng = rng
+        self.now = self._boot_s = boot_s
+        speed = rng.normal(1.0, parameters.node_speed_variation, nodes) if parameters.node_speed_variation else 1.0
+        self._speed: FloatArray = np.broadcast_to(np.clip(speed, 0.2, 5.0), (nodes,)).astype(float)
+        self._busy_s: FloatArray = np.zeros(nodes)
+        self._pressure_s: FloatArray = np.zeros(nodes)
+        self._memory: FloatArray = np.full(nodes, parameters.background_memory * memory_bytes)
+        self._allocate(64)
+        self._ended: dict[int, Ended] = {}
+        self._free: list[int] = []
+        self._used = 0
+        self._active_changed = True
+        self._active: IntArray = np.zeros(0, dtype=np.int64)
+        self._background = [self._add(node, math.inf, parameters.background_cores, system=True) for node in range(nodes)]
+
+    # ── tasks ──
+
+    def run_container(self, node: int, demand: Demand, work: float, weights: ContainerWeights, ended: Ended) -> int:
+        """Start a pod's container on `node` now and return its handle; `ended` is called when it is over."""
+        task = self._add(node, work, demand.phases[0].threads, system=False)
+        self._weight[task] = weights.cpu_weight
+        self._oom_adj[task] = weights.oom_score_adj
+        last = demand.phases[-1]
+        cycle = work / demand.cycles if math.isfinite(work) else math.inf
+        self._phase_threads[task] = (demand.phases[0].threads, last.threads)
+        self._phase_work[task] = (cycle * demand.phases[0].share, cycle * last.share)
+        self._phase_left[task] = self._phase_work[task, 0] if len(demand.phases) == 2 else math.inf
+        self._memory_peak[task] = demand.memory_bytes
+        ramp = demand.memory_ramp * work if math.isfinite(work) else 0.0
+        self._memory_start[task] = demand.initial_memory_bytes if ramp else demand.memory_bytes
+        self._memory_ramp[task] = ramp or 1.0
+        self._ended[task] = ended
+        return task
+
+    def run_burst(self, node: int, cpu_s: float, ended: Ended | None = None) -> None:
+        """Let the container runtime of `node` spend `cpu_s` on one core, in competition with everything else."""
+        task = self._add(node, cpu_s, 1.0, system=True)
+        if ended is not None:
+            self._ended[task] = ended
+
+    def stop(self, task: int) -> None:
+        """End a container from outside; nobody is told."""
+        self._ended.pop(task, None)
+        self._remove(task)
+
+    # ── time ──
+
+    def advance(self, until: float) -> None:
+        """Let all nodes run until `until`, seconds; then tell who waits for a task that ended on the way."""
+        dt = until - self.now
+        if dt <= 0:
+            return
+        parameters = self._parameters
+        if parameters.background_cores:
+            # Daemons wake up irregularly: a gamma-distributed load of the given mean.
+            self._threads[self._background] = parameters.background_cores * self._rng.gamma(4.0, 0.25, self.nodes)
+        if self._active_changed:
+            self._active = np.flatnonzero(self._alive[: self._used])
+            self._active_changed = False
+        tasks = self._active
+        node, threads, system = self._node[tasks], self._threads[tasks], self._system[tasks]
+        rate = self._rates(node, threads, system, self._weight[tasks])
+        runnable = np.bincount(node, threads, self.nodes)
+        pressure = some_pressure(runnable, self.cores, parameters.pressure)
+        self._busy_s += np.bincount(node, rate, self.nodes) * dt
+        self._pressure_s += pressure * dt
+
+        progress = rate * (self._speed * (1.0 - parameters.contention_loss * pressure))[node] * dt
+        before = self._left[tasks]
+        left = before - progress
+        self._left[tasks] = left
+        self._done[tasks] += progress
+        self._phase_left[tasks] -= progress
+        self._switch_phases(tasks)
+        self._update_memory(tasks, node)
+        over = left <= 0
+        start, self.now = self.now, until
+        if over.any():
+            finished = tasks[over]
+            at = start + dt * before[over] / progress[over]
+            for task, time in sorted(zip(finished.tolist(), at.tolist(), strict=True), key=lambda pair: pair[::-1]):
+                self._end(task, time, "done")
+        if (self._memory > self.memory_bytes).any():
+            self._kill_for_memory()
+
+    def counters(self) -> Counters:
+        """What the nodes' /proc would say now: cumulative, in the kernel's own grain."""
+        total_s = self.cores * (self.now - self._boot_s)
+        used = np.minimum(self._memory, self.memory_bytes)
+        cached = np.minimum(CACHE_SHARE * self.memory_bytes, self.memory_bytes - used)
+        return Counters(
+            at_s=self.now,
+            cpu_total=np.full(self.nodes, np.floor(total_s * JIFFIES_PER_S + 0.5)),
+            cpu_idle=np.floor((total_s - self._busy_s) * JIFFIES_PER_S + 0.5),
+            cpu_pressure_us=np.floor(self._pressure_s * 1e6),
+            memory_total=np.full(self.nodes, self.memory_bytes),
+            memory_free=self.memory_bytes - used - cached,
+            memory_buffers=np.zeros(self.nodes),
+            memory_cached=cached,
+        )
+
+    # ── inside ──
+
+    def _rates(self, node: IntArray, threads: FloatArray, system: IntArray, weight: FloatArray) -> FloatArray:
+        """CPU of every task: system.slice and kubepods share a node first, then the tasks of each."""
+        group = 2 * node + system
+        wanted = np.bincount(group, threads, 2 * self.nodes).reshape(-1, 2)
+        pods, daemons = wanted[:, 0], wanted[:, 1]
+        guaranteed = self._parameters.system_share * self.cores
+        for_system = np.minimum(daemons, np.maximum(guaranteed, self.cores - pods))
+        capacity = np.stack([self.cores - for_system, for_system], axis=1).reshape(-1)
+        return share_cpu(threads, weight, group, capacity)
+
+    def _switch_phases(self, tasks: IntArray) -> None:
+        switching = tasks[self._phase_left[tasks] <= 0]
+        if switching.size:
+            self._phase[switching] = 1 - self._phase[switching]
+            self._phase_left[switching] += self._phase_work[switching, self._phase[switching]]
+            self._threads[switching] = self._phase_threads[switching, self._phase[switching]]
+
+    def _update_memory(self, tasks: IntArray, node: IntArray) -> None:
+        peak, start = self._memory_peak[tasks], self._memory_start[tasks]
+        grown = np.minimum(self._done[tasks] / self._memory_ramp[tasks], 1.0)
+        resident = start + (peak - start) * grown
+        self._resident[tasks] = resident
+        base = self._parameters.background_memory * self.memory_bytes
+        self._memory = base + np.bincount(node, resident, self.nodes)
+
+    def _kill_for_memory(self) -> None:
+        """The kernel's OOM killer: the container with the highest badness goes until the rest fits."""
+        for node in np.flatnonzero(self._memory > self.memory_bytes).tolist():
+            while self._memory[node] > self.memory_bytes:
+                alive = self._alive[: self._used] & (self._node[: self._used] == node) & ~self._is_system[: self._used]
+                victims = np.flatnonzero(alive)
+                if not victims.size:
+                    break
+                badness = 1000.0 * self._resident[victims] / self.memory_bytes + self._oom_adj[victims]
+                victim = int(victims[np.argmax(badness)])
+                self._memory[node] -= self._resident[victim]
+                self._end(victim, self.now, "oom_killed")
+
+    def _end(self, task: int, at: float, how: str) -> None:
+        ended = self._ended.pop(task, None)
+        self._remove(task)
+        if ended is not None:
+            ended(at, how)
+
+    def _add(self, node: int, work: float, threads: float, *, system: bool) -> int:
+        if self._free:
+            task = self._free.pop()
+        else:
+            if self._used == self._node.size:
+                self._allocate(2 * self._used)
+            task = self._used
+            self._used += 1
+        self._node[task] = node
+        self._system[task] = int(system)
+        self._is_system[task] = system
+        self._alive[task] = True
+        self._left[task] = work
+        self._done[task] = 0.0
+        self._threads[task] = threads
+        self._weight[task] = 1.0
+        self._phase[task] = 0
+        self._phase_left[task] = math.inf
+        for array in (self._memory_peak, self._memory_start, self._resident, self._oom_adj):
+            array[task] = 0.0
+        self._memory_ramp[task] = 1.0
+        self._active_changed = True
+        return task
+
+    def _remove(self, task: int) -> None:
+        self._alive[task] = False
+        self._resident[task] = 0.0
+        self._free.append(task)
+        self._active_changed = True
+
+    def _allocate(self, size: int) -> None:
+        """Make room for `size` tasks, keeping what is there."""
+        layout = {
+            "_node": ((), np.int64),
+            "_system": ((), np.int64),
+            "_is_system": ((), np.bool_),
+            "_alive": ((), np.bool_),
+            "_phase": ((), np.int64),
+            "_phase_threads": ((2,), np.float64),
+            "_phase_work": ((2,), np.float64),
+        } | dict.fromkeys(
+            (
+                "_left",
+                "_done",
+                "_threads",
+                "_weight",
+                "_phase_left",
+                "_memory_peak",
+                "_memory_start",
+                "_memory_ramp",
+                "_resident",
+                "_oom_adj",
+            ),
+            ((), np.float64),
+        )
+        for name, (shape, dtype) in layout.items():
+            old = getattr(self, name, None)
+            new = np.zeros((size, *shape), dtype=dtype)
+            if old is not None:
+                new[: len(old)] = old
+            setattr(self, name, new)
+
+    _node: IntArray
+    _system: IntArray
+    _phase: IntArray
+    _is_system: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    _alive: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    _phase_threads: FloatArray
+    _phase_work: FloatArray
+    _left: FloatArray
+    _done: FloatArray
+    _threads: FloatArray
+    _weight: FloatArray
+    _phase_left: FloatArray
+    _memory_peak: FloatArray
+    _memory_start: FloatArray
+    _memory_ramp: FloatArray
+    _resident: FloatArray
+    _oom_adj: FloatArray

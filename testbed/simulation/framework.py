@@ -1,0 +1,133 @@
+"""kube-scheduler's framework: the queues of pending pods and the loop that takes one pod at a time.
+
+What decides where a pod goes is a plugin. Emulated here are the active, back-off and unschedulable queues with the
+real back-off times: a refused pod is tried again only after a cluster event, and not before its back-off is over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import simpy
+
+from testbed.simulation.api import ApiServer, Pod, Process, RateLimiter
+from testbed.simulation.parameters import SimulationParameters
+
+BACKOFF_FLUSH_S = 1.0
+"""How often kube-scheduler moves pods whose back-off is over to the active queue."""
+BINDING_BURST = 100
+"""Calls that kube-scheduler's client makes before its rate limit bites."""
+
+
+class SchedulingPlugin(Protocol):
+    """What decides: a scheduler under test inside the framework."""
+
+    def select(self, pod: Pod) -> int | None:
+        """Filter and score: the node for `pod`, or None if no node has room."""
+        ...
+
+    def reserve(self, pod: Pod, node: int) -> None:
+        """Count `pod` against `node` from now on."""
+        ...
+
+    def pod_running(self, pod: Pod) -> None:
+        """The API shows that `pod` left Pending."""
+        ...
+
+    def pod_finished(self, pod: Pod) -> None:
+        """The API shows that `pod` is over."""
+        ...
+
+
+class SchedulingFramework:
+    """Takes pending pods one at a time and binds them where the plugin says.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    api : ApiServer
+    parameters : SimulationParameters
+    plugin : SchedulingPlugin
+    """
+
+    def __init__(
+        self, env: simpy.Environment, api: ApiServer, parameters: SimulationParameters, plugin: SchedulingPlugin
+    ) -> None:
+        self._env = env
+        self._api = api
+        self._parameters = parameters
+        self._plugin = plugin
+        self._bindings = RateLimiter(env, parameters.bindings_per_s, BINDING_BURST)
+        self._active: deque[Pod] = deque()
+        self._backing_off: list[tuple[float, Pod]] = []
+        self._unschedulable: dict[Pod, float] = {}
+        self._events = 0
+        self._work = env.event()
+        api.watch(created=self._enqueue, running=self._pod_running, finished=self._pod_finished)
+        env.process(self._schedule())
+        env.process(self._flush_backoff())
+
+    def _schedule(self) -> Process:
+        attempt_s = 1.0 / self._parameters.scheduling_attempts_per_s
+        while True:
+            while not self._active:
+                self._work = self._env.event()
+                yield self._work
+            pod = self._active.popleft()
+            if pod.deleted:
+                continue
+            events = self._events
+            yield self._env.timeout(attempt_s)
+            pod.attempts += 1
+            node = self._plugin.select(pod)
+            if node is not None:
+                self._plugin.reserve(pod, node)
+                self._env.process(self._bind(pod, node))
+            else:
+                self._refuse(pod, missed_event=events != self._events)
+
+    def _bind(self, pod: Pod, node: int) -> Process:
+        yield self._bindings.wait()
+        self._api.bind(pod, node)
+
+    def _refuse(self, pod: Pod, *, missed_event: bool) -> None:
+        initial, longest = self._parameters.backoff_initial_s, self._parameters.backoff_max_s
+        # Beyond some thirty attempts 2^n overflows nothing, but there is no need to compute it either.
+        over = self._env.now + min(initial * 2.0 ** min(pod.attempts - 1, 30), longest)
+        if missed_event:
+            self._backing_off.append((over, pod))
+        else:
+            self._unschedulable[pod] = over
+
+    def _flush_backoff(self) -> Process:
+        while True:
+            yield self._env.timeout(BACKOFF_FLUSH_S)
+            now = self._env.now
+            ready = sorted((entry for entry in self._backing_off if entry[0] <= now), key=lambda entry: entry[0])
+            if ready:
+                self._backing_off = [entry for entry in self._backing_off if entry[0] > now]
+                for _, pod in ready:
+                    self._enqueue(pod)
+
+    def _cluster_event(self) -> None:
+        """Room may have appeared: everything unschedulable goes on, to the back-off queue unless that is over."""
+        self._events += 1
+        waiting, self._unschedulable = self._unschedulable, {}
+        for pod, over in waiting.items():
+            if over <= self._env.now:
+                self._enqueue(pod)
+            else:
+                self._backing_off.append((over, pod))
+
+    def _enqueue(self, pod: Pod) -> None:
+        self._active.append(pod)
+        if not self._work.triggered:
+            self._work.succeed()
+
+    def _pod_running(self, pod: Pod) -> None:
+        self._plugin.pod_running(pod)
+
+    def _pod_finished(self, pod: Pod) -> None:
+        self._plugin.pod_finished(pod)
+        self._cluster_event()

@@ -1,0 +1,127 @@
+"""The Job controller: creates a Job's pods at its client's rate, replaces failed ones, gives up at the back-off limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import simpy
+
+from testbed.simulation.api import ApiServer, Pod, Process, RateLimiter
+from testbed.simulation.parameters import SimulationParameters
+from workloads.scenario import JobSpec, Requests
+
+RETRY_INITIAL_S = 10.0
+RETRY_MAX_S = 360.0
+"""The Job controller's back-off between failures and new pods (Kubernetes defaults)."""
+
+
+class JobController:
+    """Runs the Jobs of a scenario.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    api : ApiServer
+    parameters : SimulationParameters
+    requests : callable
+        The requests that a Job's pods carry under the scheduler under test.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        api: ApiServer,
+        parameters: SimulationParameters,
+        requests: Callable[[JobSpec], Requests],
+    ) -> None:
+        self._env = env
+        self._api = api
+        self._requests = requests
+        self._creations = RateLimiter(env, parameters.pod_creations_per_s)
+        self._jobs: dict[str, _JobState] = {}
+        self.all_over = env.event()
+        """Occurs when every Job that the run waits for has completed or failed."""
+        api.watch(finished=self._pod_finished)
+
+    def publish(self, job: JobSpec, works: list[float]) -> None:
+        """Publish a Job at its time; `works` has the CPU-seconds of each of its pods."""
+        state = self._jobs[job.name] = _JobState(job, works)
+        self._env.process(self._create_all(state))
+
+    def published_s(self, job: str) -> float:
+        """When a Job was published."""
+        return self._jobs[job].spec.start_s
+
+    def _create_all(self, state: _JobState) -> Process:
+        yield self._env.timeout(state.spec.start_s - self._env.now)
+        for index in range(state.spec.pods):
+            yield self._creations.wait()
+            if state.over:
+                return
+            self._create(state, index)
+
+    def _create(self, state: _JobState, index: int) -> None:
+        job, requests = state.spec, self._requests(state.spec)
+        retry = state.created[index]
+        state.created[index] += 1
+        name = f"{job.name}-{index:04d}" + (f"-retry-{retry}" if retry else "")
+        pod = Pod(
+            uid=name,
+            name=name,
+            job=job,
+            work=state.works[index],
+            created_s=self._env.now,
+            millicpu=requests.millicpu,
+            memory_bytes=requests.memory_bytes,
+        )
+        state.index_of[name] = index
+        state.live[name] = pod
+        self._api.create(pod)
+
+    def _pod_finished(self, pod: Pod) -> None:
+        state = self._jobs[pod.job.name]
+        state.live.pop(pod.name, None)
+        if pod.outcome == "succeeded":
+            state.succeeded += 1
+            state.over = state.over or state.succeeded == state.spec.pods
+        elif not state.over:
+            state.failures += 1
+            if state.failures > state.spec.backoff_limit:
+                self._give_up(state)
+            else:
+                delay = min(RETRY_INITIAL_S * 2 ** (state.failures - 1), RETRY_MAX_S)
+                self._env.process(self._retry(state, state.index_of[pod.name], delay))
+        self._check_over()
+
+    def _retry(self, state: _JobState, index: int, delay: float) -> Process:
+        yield self._env.timeout(delay)
+        yield self._creations.wait()
+        if not state.over:
+            self._create(state, index)
+
+    def _give_up(self, state: _JobState) -> None:
+        """A failed Job's pods are deleted: running ones are stopped, waiting ones never run."""
+        state.over = True
+        for pod in list(state.live.values()):
+            pod.deleted = True
+            if pod.stop is not None:
+                pod.stop()
+
+    def _check_over(self) -> None:
+        waited_for = (state for state in self._jobs.values() if not state.spec.disturbance)
+        if not self.all_over.triggered and all(state.over for state in waited_for):
+            self.all_over.succeed()
+
+
+class _JobState:
+    """What the controller knows of a Job."""
+
+    def __init__(self, spec: JobSpec, works: list[float]) -> None:
+        self.spec = spec
+        self.works = works
+        self.succeeded = 0
+        self.failures = 0
+        self.over = False
+        self.created = [0] * spec.pods
+        self.index_of: dict[str, int] = {}
+        self.live: dict[str, Pod] = {}

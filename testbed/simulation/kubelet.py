@@ -1,0 +1,125 @@
+"""Kubelets and container runtimes: from a bound pod to a finished one, with the delays and bursts on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import simpy
+
+from testbed.simulation.api import ApiServer, Pod, Process, RateLimiter
+from testbed.simulation.fleet import ContainerWeights, NodeFleet
+from testbed.simulation.parameters import SimulationParameters
+
+PodEvent = Callable[[int, int, float], None]
+"""Called with node, change (+1 or -1) and time when containerd creates or loses a pod's container."""
+
+
+class Kubelets:
+    """The kubelets of all nodes.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    api : ApiServer
+        Where bound pods come from and where status goes.
+    fleet : NodeFleet
+        Where containers run.
+    parameters : SimulationParameters
+    rng : numpy.random.Generator
+        For the delays.
+    pod_event : callable
+        Hears of container events at once, as a subscriber to containerd's events does.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        api: ApiServer,
+        fleet: NodeFleet,
+        parameters: SimulationParameters,
+        rng: np.random.Generator,
+        pod_event: PodEvent,
+    ) -> None:
+        self._env = env
+        self._api = api
+        self._fleet = fleet
+        self._parameters = parameters
+        self._rng = rng
+        self._pod_event = pod_event
+        self._starts = [RateLimiter(env, parameters.starts_per_s) for _ in range(fleet.nodes)]
+        self.running: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(fleet.nodes, dtype=np.int64)
+        """Running pods per node: the truth, for the measurements."""
+        api.watch(bound=lambda pod: env.process(self._run(pod)))
+
+    def _run(self, pod: Pod) -> Process:
+        parameters, env, node = self._parameters, self._env, pod.node
+        assert node is not None
+        yield env.timeout(self._draw(parameters.start_delay_min_s, parameters.start_delay_max_s))
+        yield self._starts[node].wait()
+        if pod.deleted:
+            self._api.show_finished(pod)
+            return
+        # containerd tells of the new task before the burst that starting it causes (thesis §4.2.4).
+        self._pod_event(node, +1, env.now)
+        if parameters.start_cpu_s:
+            started = env.event()
+            self._fleet.run_burst(node, parameters.start_cpu_s, lambda _at, _how: started.succeed())
+            yield started
+        pod.started_s = env.now
+        self.running[node] += 1
+        env.process(self._show(pod, parameters.running_visible_min_s, parameters.running_visible_max_s, finished=False))
+        outcome = yield self._container(pod, node)
+        self.running[node] -= 1
+        pod.stop = None
+        pod.outcome = outcome
+        self._pod_event(node, -1, env.now)
+        if parameters.stop_cpu_s:
+            self._fleet.run_burst(node, parameters.stop_cpu_s)
+        yield from self._show(pod, parameters.finished_visible_min_s, parameters.finished_visible_max_s, finished=True)
+
+    def _container(self, pod: Pod, node: int) -> simpy.Event:
+        """Run the pod's container; the event's value is the pod's outcome."""
+        env, demand = self._env, pod.job.demand
+        over = env.event()
+
+        def ended(at: float, how: str) -> None:
+            pod.finished_s = at
+            over.succeed("succeeded" if how == "done" else how)
+
+        task = self._fleet.run_container(node, demand, pod.work, weights_of(pod, self._fleet.memory_bytes), ended)
+
+        def stop(outcome: str) -> None:
+            if not over.triggered:
+                self._fleet.stop(task)
+                pod.finished_s = env.now
+                over.succeed(outcome)
+
+        pod.stop = lambda: stop("failed")
+        if np.isfinite(demand.duration_s):
+            env.timeout(demand.duration_s).callbacks.append(lambda _event: stop("succeeded"))
+        return over
+
+    def _show(self, pod: Pod, low: float, high: float, *, finished: bool) -> Process:
+        yield self._env.timeout(self._draw(low, high))
+        if finished:
+            self._api.show_finished(pod)
+        elif pod.outcome == "unfinished":
+            self._api.show_running(pod)
+
+    def _draw(self, low: float, high: float) -> float:
+        return float(self._rng.uniform(low, high))
+
+
+def weights_of(pod: Pod, node_memory_bytes: float) -> ContainerWeights:
+    """The cgroup weight and oom_score_adj that a kubelet gives a pod of these requests.
+
+    CPU shares are millicpu x 1024 / 1000, at least 2, and a cgroup v2 weight is 1 + (shares - 2) x 9999 / 262142.
+    A pod without requests is BestEffort (1000); a Burstable one goes later the more memory it asked for.
+    """
+    shares = max(pod.millicpu * 1024 // 1000, 2)
+    weight = 1 + (shares - 2) * 9999 // 262142
+    if not pod.millicpu and not pod.memory_bytes:
+        return ContainerWeights(weight, 1000.0)
+    adjust = 1000 - 1000 * pod.memory_bytes // int(node_memory_bytes)
+    return ContainerWeights(weight, float(min(max(adjust, 3), 999)))

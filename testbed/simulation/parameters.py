@@ -1,0 +1,105 @@
+"""The parameters of the simulated cluster, each with its source; `--set key=value` changes one.
+
+Calibrated on kube-scheduler's rows of the thesis's Tables 5.1 to 5.3 and on nothing else (`docs/design.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from testbed.errors import InvalidSetting
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(ge=0, le=3600)]
+Rate = Annotated[float, Meta(gt=0, le=1_000_000)]
+
+
+class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How nodes, kubelets, the API server and kube-scheduler behave."""
+
+    # Nodes
+    pressure: Literal["kernel", "at-least-one-waiting"] = "kernel"
+    """What `some` CPU pressure means: per CPU as psi.c computes it, or the thesis's wording (§4.2.1)."""
+    tick_s: Annotated[float, Meta(gt=0, le=0.1)] = 0.1
+    """Step of the nodes' CPU sharing, and the telemetry period of 10 Hz divided by a whole number."""
+    warm_up_s: Seconds = 30.0
+    """Idle time before the scenario begins, in which agents get to know their nodes."""
+    background_cores: Annotated[float, Meta(ge=0, le=64)] = 0.2
+    """CPU that the operating system and the platform's own pods use on every node."""
+    background_memory: Share = 0.14
+    """Share of a node's memory that they hold."""
+    contention_loss: Share = 0.0
+    """Share of the CPU that is lost at full pressure (cache and context switches); VMs mask it (§5.7)."""
+    node_speed_variation: Share = 0.0
+    """Coefficient of variation of the speed between nodes."""
+    system_share: Share = 0.39
+    """CPU share that system.slice gets on a busy node: weight 100 against 157 for kubepods of 4 cores (cgroup v2)."""
+    # Kubelet and container runtime
+    platform_millicpu: Annotated[int, Meta(ge=0)] = 200
+    """Requests of the platform's own pods on every node: 7 slots remain at 500m, 38 at 100m."""
+    platform_memory_mib: Annotated[int, Meta(ge=0)] = 200
+    start_cpu_s: Annotated[float, Meta(ge=0, le=60)] = 0.2
+    """CPU-seconds that the runtime spends on starting a container: a burst of about 200 ms (§4.2.2)."""
+    stop_cpu_s: Annotated[float, Meta(ge=0, le=60)] = 0.2
+    """The same for stopping one."""
+    start_delay_min_s: Seconds = 0.5
+    start_delay_max_s: Seconds = 1.0
+    """Waiting, not computing, between binding and the start of the container (sandbox, network, volumes)."""
+    starts_per_s: Rate = 4.0
+    """Containers that a kubelet starts per second at most."""
+    running_visible_min_s: Seconds = 0.3
+    running_visible_max_s: Seconds = 1.3
+    """Until the API shows a started pod as Running: the kubelet relists once a second."""
+    finished_visible_min_s: Seconds = 0.2
+    finished_visible_max_s: Seconds = 1.0
+    """Until the API shows that a pod completed."""
+    # API server, Job controller, kube-scheduler
+    pod_creations_per_s: Rate = 100.0
+    """Pods per second that the Job controller creates (its client's rate limit)."""
+    scheduling_attempts_per_s: Rate = 175.0
+    """Measured of the real kube-scheduler on 2 cores with 1,000 nodes."""
+    bindings_per_s: Rate = 100.0
+    """kube-scheduler's client rate limit."""
+    backoff_initial_s: Annotated[float, Meta(gt=0, le=3600)] = 1.0
+    backoff_max_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
+    """kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds."""
+    # Agents
+    sample_loss: Share = 0.0
+    """Probability that an agent misses a telemetry sample."""
+    sample_late: Share = 0.0
+    """Probability that a sample arrives after the next one."""
+
+    def __post_init__(self) -> None:
+        for name in ("start_delay", "running_visible", "finished_visible"):
+            low, high = getattr(self, f"{name}_min_s"), getattr(self, f"{name}_max_s")
+            if low > high:
+                raise ValueError(f"{name}_min_s must not exceed {name}_max_s, got {low} and {high}")
+        if self.backoff_initial_s > self.backoff_max_s:
+            raise ValueError(
+                f"backoff_initial_s must not exceed backoff_max_s, got {self.backoff_initial_s} and {self.backoff_max_s}"
+            )
+        if abs(0.1 / self.tick_s - round(0.1 / self.tick_s)) > 1e-9:
+            raise ValueError(f"tick_s must divide the telemetry period of 0.1 s, got {self.tick_s}")
+
+
+def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
+    """Return the defaults with `settings` (names to values or their text) in place.
+
+    Raises
+    ------
+    InvalidSetting
+        If a name is unknown (the message lists all) or a value is none that it takes.
+    """
+    known = SimulationParameters.__struct_fields__
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise InvalidSetting(f"no setting is named {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+    try:
+        return msgspec.convert(dict(settings), SimulationParameters, strict=False)
+    except msgspec.ValidationError as error:
+        given = ", ".join(f"{name}={value}" for name, value in settings.items())
+        raise InvalidSetting(f"cannot set {given}: {error}") from error

@@ -1,0 +1,65 @@
+"""Records what happened on the nodes, once a second, from the same counters that the agents read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from carico.arrays import FloatArray, IntArray
+from carico.telemetry.counters import Counters, telemetry_between
+from testbed.results.schema import NodeSeries
+
+REPORTED = ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
+
+
+class Recorder:
+    """Collects a row per node and second.
+
+    Parameters
+    ----------
+    names : list of str
+        The nodes.
+    first : Counters
+        The reading that the first row is measured from.
+    """
+
+    def __init__(self, names: list[str], first: Counters) -> None:
+        self._names = names
+        self._previous = first
+        self._rows: dict[str, list[FloatArray | IntArray]] = {}
+        self._times: list[float] = []
+
+    def record(self, at: float, counters: Counters, running: IntArray, reported: dict[str, FloatArray] | None) -> None:
+        """Add a row: the mean telemetry since the last one, and what the agents (if any) last reported."""
+        telemetry = telemetry_between(self._previous, counters)
+        self._previous = counters
+        unknown = np.full(len(self._names), np.nan)
+        row = {
+            "running_pods": running.copy(),
+            "cpu_utilisation": np.asarray(telemetry.cpu_utilisation),
+            "cpu_pressure": np.asarray(telemetry.cpu_pressure),
+            "memory_utilisation": np.asarray(telemetry.memory_utilisation),
+        } | {name: unknown if reported is None else reported[name].copy() for name in REPORTED}
+        self._times.append(round(at, 6))
+        for name, values in row.items():
+            self._rows.setdefault(name, []).append(values)
+
+    def series(self) -> list[NodeSeries]:
+        """Everything recorded, per node."""
+        if not self._times:
+            empty: dict[str, list[float]] = {name: [] for name in NodeSeries.__struct_fields__ if name != "name"}
+            return [NodeSeries(name=name, **empty) for name in self._names]  # type: ignore[arg-type]
+        table = {name: np.stack(rows, axis=1) for name, rows in self._rows.items()}
+        return [
+            NodeSeries(
+                name=name,
+                time_s=list(self._times),
+                running_pods=table["running_pods"][index].tolist(),
+                **{column: _rounded(table[column][index]) for column in table if column != "running_pods"},
+            )
+            for index, name in enumerate(self._names)
+        ]
+
+
+def _rounded(values: FloatArray) -> list[float | None]:
+    """Micro-units are finer than anything measured; NaN and inf have no JSON, hence None."""
+    return [value if np.isfinite(value) else None for value in np.round(values, 6).tolist()]

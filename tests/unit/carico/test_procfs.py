@@ -1,0 +1,187 @@
+"""The procfs source: what it reads out of the files, and what it says when they are not what they should be."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from carico.errors import PressureDisabled, TelemetryFileMissing, TelemetryMalformed
+from carico.telemetry.counters import telemetry_between
+from carico.telemetry.procfs import ProcfsSource
+from carico.testing import FakeProc, ManualClock
+
+# Recorded on a machine that runs a virtual machine, so that guest time is not zero.
+STAT = "cpu  1000 20 300 50000 600 0 70 8 900 10\ncpu0 1000 20 300 50000 600 0 70 8 900 10\nintr 1 2 3\n"
+MEMINFO = """\
+MemTotal:       24684084 kB
+MemFree:        24018896 kB
+MemAvailable:   24208068 kB
+Buffers:           14564 kB
+Cached:           353300 kB
+SwapCached:         4711 kB
+"""
+PRESSURE = (
+    "some avg10=1.12 avg60=0.35 avg300=0.08 total=2059391\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=77\n"
+)
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return FakeProc(tmp_path)
+
+
+@pytest.fixture
+def recorded(machine):
+    machine.write("stat", STAT)
+    machine.write("meminfo", MEMINFO)
+    machine.write("pressure/cpu", PRESSURE)
+    return machine
+
+
+def test_reads_the_fields_of_the_thesis(recorded):
+    with ProcfsSource(recorded.root, ManualClock(12.5)) as source:
+        counters = source.read()
+    assert counters.at_s == 12.5
+    # Guest time (900 and 10) is contained in user and nice and not added again.
+    assert counters.cpu_total == 1000 + 20 + 300 + 50000 + 600 + 0 + 70 + 8
+    assert counters.cpu_idle == 50000 + 600
+    assert counters.cpu_pressure_us == 2059391
+    assert counters.memory_total == 24684084 * 1024
+    assert counters.memory_free == 24018896 * 1024
+    assert counters.memory_buffers == 14564 * 1024
+    assert counters.memory_cached == 353300 * 1024  # and not SwapCached
+
+
+def test_every_reading_is_of_now(machine):
+    clock = ManualClock()
+    clock.on_advance = machine.elapse
+    with ProcfsSource(machine.root, clock) as source:
+        previous = source.read()
+        for utilisation, pressure, memory in [(0.25, 0.0, 0.5), (1.0, 0.75, 0.25)]:
+            machine.cpu_utilisation, machine.cpu_pressure, machine.memory_utilisation = utilisation, pressure, memory
+            clock.advance(2.0)
+            current = source.read()
+            telemetry = telemetry_between(previous, current)
+            assert telemetry.cpu_utilisation == pytest.approx(utilisation)
+            assert telemetry.cpu_pressure == pytest.approx(pressure)
+            assert telemetry.memory_utilisation == pytest.approx(memory)
+            previous = current
+
+
+def test_this_machine_can_be_read_and_leaves_nothing_open():
+    before = descriptors()
+    with ProcfsSource() as source:
+        first, second = source.read(), source.read()
+        assert descriptors() == before + 3
+    assert descriptors() == before
+    assert 0 < first.cpu_idle <= first.cpu_total <= second.cpu_total
+    assert first.cpu_pressure_us <= second.cpu_pressure_us
+    assert first.memory_free + first.memory_buffers + first.memory_cached <= first.memory_total
+    assert first.at_s < second.at_s
+
+
+def test_a_closed_source_reads_nothing_and_may_be_closed_again(machine):
+    source = ProcfsSource(machine.root)
+    source.close()
+    source.close()
+    with pytest.raises(TelemetryFileMissing):
+        source.read()
+
+
+@pytest.mark.parametrize("file", ["stat", "meminfo"])
+def test_a_missing_file_is_named_and_nothing_stays_open(machine, file):
+    machine.remove(file)
+    before = descriptors()
+    with pytest.raises(TelemetryFileMissing, match=f"/{file} cannot be read .*procfs is needed"):
+        ProcfsSource(machine.root)
+    assert descriptors() == before
+
+
+def test_a_folder_that_is_no_procfs(tmp_path):
+    with pytest.raises(TelemetryFileMissing, match="check the root folder"):
+        ProcfsSource(tmp_path / "nowhere")
+
+
+def test_without_pressure_information_the_remedy_is_told_and_nothing_stays_open(machine):
+    machine.remove("pressure/cpu")
+    before = descriptors()
+    with pytest.raises(PressureDisabled, match=r"psi=1.*CONFIG_PSI"):
+        ProcfsSource(machine.root)
+    assert descriptors() == before
+
+
+def failing(monkeypatch, call, path, number):
+    """Let a system call fail for one file; the others go on."""
+    real = getattr(os, call)
+
+    def fake(file, *rest):
+        seen = file if call == "open" else Path(f"/proc/self/fd/{file}").readlink()
+        if Path(seen) == path:
+            raise OSError(number, os.strerror(number))
+        return real(file, *rest)
+
+    monkeypatch.setattr(os, call, fake)
+
+
+@pytest.mark.parametrize("call", ["open", "pread"])
+def test_pressure_switched_off_at_boot(machine, monkeypatch, call):
+    failing(monkeypatch, call, machine.root / "pressure/cpu", errno.EOPNOTSUPP)
+    with pytest.raises(PressureDisabled, match="psi=1"), ProcfsSource(machine.root) as source:
+        source.read()
+
+
+@pytest.mark.parametrize("file", ["stat", "meminfo", "pressure/cpu"])
+@pytest.mark.parametrize("number", [errno.ESRCH, errno.ENODEV, errno.EIO, errno.EACCES])
+def test_a_file_that_stops_answering(machine, monkeypatch, file, number):
+    with ProcfsSource(machine.root) as source:
+        source.read()
+        failing(monkeypatch, "pread", machine.root / file, number)
+        with pytest.raises(TelemetryFileMissing, match=os.strerror(number)):
+            source.read()
+
+
+@pytest.mark.parametrize("file", ["stat", "meminfo", "pressure/cpu"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_vanishes_is_not_read_on_as_it_was(machine, file, replaced):
+    with ProcfsSource(machine.root) as source:
+        source.read()
+        machine.remove(file)
+        if replaced:
+            machine.write(file, "something else\n")
+        with pytest.raises(TelemetryFileMissing, match="removed or replaced"):
+            source.read()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("stat", ""),
+        ("stat", "\n"),
+        ("stat", "cpu\n"),
+        ("stat", "cpu  1 2 3 4 5 6 7\n"),  # no steal: older than Linux 2.6.11
+        ("stat", "cpu  1 2 3 four 5 6 7 8\n"),
+        ("stat", "cpu  1 2 3 -4 5 6 7 8\n"),
+        ("stat", "cpu0  1 2 3 4 5 6 7 8\n"),
+        ("meminfo", ""),
+        ("meminfo", "MemTotal: 100 kB\nMemFree: 50 kB\nBuffers: 1 kB\nSwapCached: 2 kB\n"),
+        ("meminfo", "MemTotal: 100 kB\nMemFree: fifty kB\nBuffers: 1 kB\nCached: 2 kB\n"),
+        ("meminfo", "MemTotal: 100 MB\nMemFree: 50 MB\nBuffers: 1 MB\nCached: 2 MB\n"),
+        ("meminfo", "MemTotal: 0 kB\nMemFree: 0 kB\nBuffers: 0 kB\nCached: 0 kB\n"),
+        ("pressure/cpu", ""),
+        ("pressure/cpu", "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"),
+        ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00\n"),
+        ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=-7\n"),
+        ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=205"),  # cut off: 205 of 2059391
+        ("pressure/cpu", "\xff\xfe\n"),
+    ],
+)
+def test_garbage_is_refused_with_what_was_seen(machine, file, content):
+    with ProcfsSource(machine.root) as source:
+        machine.write(file, content)
+        with pytest.raises(TelemetryMalformed, match=rf"{file} must hold .*, it holds '.*': check"):
+            source.read()

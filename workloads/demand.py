@@ -1,0 +1,133 @@
+"""Demand models: what a pod of a workload consumes, in CPU-seconds, threads and bytes over its life.
+
+A model says what a pod would do on an idle machine; how long it takes among neighbours is the cluster's business.
+CPU-seconds are those of the thesis's nodes (Xeon Gold 6142 under Xen), found from kube-scheduler's rows of Tables 5.1
+to 5.3 alone (`docs/design.md`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.errors import InvalidDemand
+from workloads.quantity import memory_bytes
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of a pod's work that keeps a number of threads busy."""
+
+    share: float
+    """Share of the pod's work that is done in this phase."""
+    threads: float
+    """Threads that can run at once."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one pod of a workload consumes.
+
+    Raises
+    ------
+    InvalidDemand
+        If a number is negative or not finite, or the shares of the phases do not add up to 1.
+    """
+
+    cpu_seconds: float
+    """Mean work of a pod; `inf` for one that runs until its `duration_s`."""
+    memory_bytes: float
+    """Resident memory once the pod is at work."""
+    variation: float = 0.0
+    """Coefficient of variation of the work between pods (lognormal)."""
+    phases: tuple[Phase, ...] = (Phase(1.0, 1.0),)
+    """At most two phases, repeated `cycles` times."""
+    cycles: int = 1
+    initial_memory_bytes: float = 0.0
+    """Resident memory at the start."""
+    memory_ramp: float = 0.0
+    """Share of the work after which memory has grown from the first figure to the second."""
+    duration_s: float = math.inf
+    """The pod ends after so long, whatever it got done."""
+
+    def __post_init__(self) -> None:
+        numbers = (self.memory_bytes, self.variation, self.initial_memory_bytes, self.memory_ramp)
+        if not (self.cpu_seconds > 0 and self.duration_s > 0 and all(0 <= number < math.inf for number in numbers)):
+            raise InvalidDemand(f"work and duration must be positive, the rest finite and not negative: {self}")
+        if math.isinf(self.cpu_seconds) and math.isinf(self.duration_s):
+            raise InvalidDemand("a pod with endless work needs a duration_s, or it never ends")
+        if not 1 <= len(self.phases) <= 2 or not math.isclose(sum(phase.share for phase in self.phases), 1.0):
+            raise InvalidDemand(f"one or two phases whose shares add up to 1 are needed, got {self.phases}")
+        if self.cycles < 1 or any(phase.threads <= 0 or phase.share <= 0 for phase in self.phases):
+            raise InvalidDemand(f"cycles, threads and shares must be positive: {self}")
+
+    def draw_work(self, count: int, rng: np.random.Generator) -> list[float]:
+        """Return the work of `count` pods, CPU-seconds; `rng` gives the same pods the same work in every run."""
+        if not math.isfinite(self.cpu_seconds) or self.variation == 0:
+            return [self.cpu_seconds] * count
+        spread = math.sqrt(math.log1p(self.variation**2))
+        return [float(work) for work in self.cpu_seconds * rng.lognormal(-(spread**2) / 2, spread, size=count)]
+
+
+def pi(digits: float = 2000) -> Demand:
+    """`workloads.pi`: one thread, next to no memory; the spigot's work grows with the square of the digits."""
+    _positive(digits=digits)
+    return Demand(cpu_seconds=5.8 * (digits / 2000) ** 2, variation=0.10, memory_bytes=12 * MIB)
+
+
+def mlp(threads: float = 4, cpu_seconds: float = 95.0, memory: str = "650Mi") -> Demand:
+    """`workloads.mlp`, the thesis's `sklearn` job: parallel matrix products between serial stretches, and memory.
+
+    The threads are busy four fifths of the time on an idle machine; memory grows while data and network are built.
+    """
+    _positive(threads=threads, cpu_seconds=cpu_seconds)
+    parallel, serial = 0.8 * threads, 0.2
+    return Demand(
+        cpu_seconds=cpu_seconds,
+        variation=0.05,
+        phases=(Phase(parallel / (parallel + serial), threads), Phase(serial / (parallel + serial), 1.0)),
+        cycles=25,
+        memory_bytes=memory_bytes(memory),
+        initial_memory_bytes=110 * MIB,
+        memory_ramp=0.04,
+    )
+
+
+def steady(cores: float, duration_s: float, memory: str = "16Mi") -> Demand:
+    """A constant load for a time: `cores` busy, `memory` resident, as stressors give it."""
+    _positive(cores=cores, duration_s=duration_s)
+    return Demand(
+        cpu_seconds=math.inf, phases=(Phase(1.0, cores),), memory_bytes=memory_bytes(memory), duration_s=duration_s
+    )
+
+
+MODELS: dict[str, Callable[..., Demand]] = {"pi": pi, "mlp": mlp, "steady": steady}
+"""The workloads by the names that scenarios use."""
+
+
+def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
+    """Return the demand model of a workload with its parameters.
+
+    Raises
+    ------
+    InvalidDemand
+        If the workload is unknown, or a parameter is unknown, missing or out of range.
+    """
+    model = MODELS.get(workload)
+    if model is None:
+        raise InvalidDemand(f"no workload is named {workload!r}; known: {', '.join(sorted(MODELS))}")
+    try:
+        return model(**parameters)
+    except TypeError as error:
+        raise InvalidDemand(f"workload {workload!r} does not take these parameters: {error}") from error
+
+
+def _positive(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if isinstance(number, str) or not 0 < number < math.inf:
+            raise InvalidDemand(f"{name} must be a positive number, got {number!r}")

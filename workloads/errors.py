@@ -1,0 +1,32 @@
+"""The exceptions of the workloads package.
+
+::
+
+    WorkloadError (also ValueError)
+    ├── InvalidQuantity     not a Kubernetes quantity, or one that makes no sense
+    ├── InvalidDemand       a demand model's parameter makes no sense
+    ├── InvalidScenario     a scenario file is not what the schema says
+    └── UnknownScenario     no scenario of that name
+"""
+
+from __future__ import annotations
+
+
+class WorkloadError(ValueError):
+    """Anything wrong with what was asked to run."""
+
+
+class InvalidQuantity(WorkloadError):
+    """Not a Kubernetes quantity, or one that makes no sense where it stands."""
+
+
+class InvalidDemand(WorkloadError):
+    """A demand model's parameter makes no sense."""
+
+
+class InvalidScenario(WorkloadError):
+    """A scenario file is not what the schema says."""
+
+
+class UnknownScenario(WorkloadError):
+    """No scenario of that name."""
