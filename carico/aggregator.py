@@ -22,6 +22,11 @@ class Aggregator:
     rank : int, optional
         Components kept in the view; all by default.
 
+    Raises
+    ------
+    InvalidInput
+        If the number of resources or the rank is not positive.
+
     Examples
     --------
     >>> aggregator = Aggregator(resources=2)
@@ -33,6 +38,8 @@ class Aggregator:
     """
 
     def __init__(self, resources: int, rank: int | None = None) -> None:
+        if resources < 1 or (rank is not None and rank < 1):
+            raise InvalidInput(f"resources and rank must be at least 1, got {resources} and {rank}")
         self.resources = resources
         self.rank = rank
         self._view: Subspace | None = None
@@ -74,7 +81,7 @@ class Aggregator:
         while self._waiting:
             _, subspace = self._waiting.popitem(last=False)
             if self._view is None:
-                self._view = subspace
+                self._view = Subspace(subspace.basis[:, : self.rank], subspace.singular_values[: self.rank])
             else:
-                self._view = Subspace.merge(self._view, subspace, max(self.nodes - 1, 1), 1, self.rank)
+                self._view = Subspace.merge(self._view, subspace, self.nodes - 1, 1, self.rank)
         return merged

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,6 +10,8 @@ from carico.errors import InvalidInput
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def numbers(name: str, values: ArrayLike) -> FloatArray:
@@ -37,13 +37,27 @@ def finite(name: str, values: ArrayLike, low: float = -np.inf, high: float = np.
         If any value is not a number, infinite or out of range; the message names the first such value.
     """
     array = numbers(name, values)
-    # One pass in the common case: a comparison with a NaN is False, so NaN fails it too.
-    fine = (array >= low) & (array <= high) & (np.abs(array) != np.inf)
-    if not fine.all():
-        worst: Any = array[~fine].flat[0] if array.ndim else array[()]
+    # The extremes settle the common case: a NaN among the values makes them NaN, and NaN fails every comparison.
+    if array.size and not (max(low, -_LARGEST) <= array.min() and array.max() <= min(high, _LARGEST)):
+        fine = (array >= low) & (array <= high) & (np.abs(array) != np.inf)
         wanted = "finite" if np.isinf([low, high]).all() else f"finite and in [{low:g}, {high:g}]"
-        raise InvalidInput(f"{name} must be {wanted}, got {worst:g}")
+        raise InvalidInput(f"{name} must be {wanted}, got {array[~fine].flat[0]:g}")
     return array
+
+
+def whole(name: str, values: ArrayLike) -> IntArray:
+    """Return `values` as integers.
+
+    Raises
+    ------
+    InvalidInput
+        If one is no whole number.
+    """
+    array = finite(name, values)
+    rounded = np.rint(array)
+    if not (rounded == array).all():
+        raise InvalidInput(f"{name} must be whole numbers, got {values!r}")
+    return rounded.astype(np.int64)
 
 
 def common_shape(what: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carico.arrays import BoolArray, FloatArray
+from carico.arrays import BoolArray, FloatArray, common_shape, numbers
 from carico.errors import InvalidInput, InvalidState
 
 
@@ -44,7 +44,10 @@ class KalmanSettings:
     cost_floor: float = 0.05
     """Lowest cost, x baseline: at most 20 pods a node."""
     cost_ceiling: float = 0.5
-    """Where the idle drift ends, x baseline. At 1 or more nothing would ever be scheduled."""
+    """Where the idle drift ends, x baseline."""
+    cost_limit: float = 0.9
+    """Highest cost while no pod runs, x baseline. At 1 or more an idle node would advertise less than one pod, so that
+    none would come from which it could learn better: a baseline that falls would starve it for ever."""
     idle_drift: float = 1.02
     """Factor on the cost per update while no pod runs."""
     full_signal: float = 1e-3
@@ -54,10 +57,15 @@ class KalmanSettings:
         for name, value in vars(self).items():
             if not (np.isfinite(value) and value > 0):
                 raise InvalidInput(f"{name} must be positive and finite, got {value}")
-        if not self.cost_floor <= self.cost_ceiling < 1:
+        if not self.cost_floor <= self.cost_ceiling <= self.cost_limit < 1:
             raise InvalidInput(
-                f"cost_floor <= cost_ceiling < 1 is needed, got {self.cost_floor} and {self.cost_ceiling}"
+                f"cost_floor <= cost_ceiling <= cost_limit < 1 is needed, "
+                f"got {self.cost_floor}, {self.cost_ceiling} and {self.cost_limit}"
             )
+
+
+_ORDINARY = (1e-100, 1e100)
+"""Signals outside count as zero or as infinite: their squares, which the variances are, are not ordinary floats."""
 
 
 class CostEstimator(ABC):
@@ -88,8 +96,8 @@ class CostEstimator(ABC):
 
     @property
     def cost(self) -> FloatArray:
-        """Estimated drop of the signal per pod; NaN before the first usable sample."""
-        return self._state["cost"][()]
+        """Estimated drop of the signal per pod, not below the floor; NaN before the first usable sample."""
+        return np.maximum(self._state["cost"], self.settings.cost_floor * self._state["baseline"])[()]
 
     @property
     def baseline_variance(self) -> FloatArray:
@@ -107,7 +115,8 @@ class CostEstimator(ABC):
         Parameters
         ----------
         signal : array_like, shape (...)
-            Capacity signal; nodes where it is NaN, infinite or zero learn nothing this time.
+            Capacity signal; nodes where it is NaN, infinite or zero (or so large or small that its square is) learn
+            nothing this time.
         pods : array_like, shape (...)
             Running pods; nodes where it is negative or not finite learn nothing.
         hold_off : array_like of bool
@@ -116,23 +125,25 @@ class CostEstimator(ABC):
         Raises
         ------
         InvalidInput
-            If the shapes do not broadcast to the shape of the first call.
+            If the shapes do not broadcast or, together, are not the shape of the first usable sample.
         """
-        k, n, halted = np.broadcast_arrays(
-            np.asarray(signal, dtype=np.float64), np.asarray(pods, dtype=np.float64), np.asarray(hold_off, dtype=bool)
-        )
-        if self._state["baseline"].shape != k.shape:
+        k, n, halted = numbers("signal", signal), numbers("pods", pods), np.asarray(hold_off, dtype=bool)
+        shape = common_shape("signal, pods and hold_off", k.shape, n.shape, halted.shape)
+        k, n, halted = (np.broadcast_to(k, shape), np.broadcast_to(n, shape), np.broadcast_to(halted, shape))
+        if self._state["baseline"].shape != shape:
             if not np.isnan(self._state["baseline"]).all():
-                raise InvalidInput(f"samples must keep the shape {self._state['baseline'].shape}, got {k.shape}")
-            self._state = {name: np.broadcast_to(array, k.shape).copy() for name, array in self._state.items()}
-        usable = ~halted & np.isfinite(k) & np.isfinite(n) & (n >= 0) & (k > 0)
+                raise InvalidInput(f"samples must keep the shape {self._state['baseline'].shape}, got {shape}")
+            self._state = dict.fromkeys(self._state, np.full(shape, np.nan))
+        lowest, highest = _ORDINARY
+        usable = ~halted & (k >= lowest) & (k <= highest) & (n >= 0) & (n < np.inf)
+        k, n = np.where(usable, k, np.nan), np.where(usable, n, np.nan)
         known = ~np.isnan(self._state["baseline"])
         # Numbers that are computed and then not selected must not warn.
         with np.errstate(invalid="ignore", divide="ignore"):
             self._initialise(usable & ~known, k, n)
             learning = usable & known & (k > self.settings.full_signal * self._state["baseline"])
             self._correct(learning, k, n)
-            self._bound_cost(learning, idle=n == 0)
+            self._drift(learning & (n == 0))
 
     def save(self) -> dict[str, FloatArray]:
         """The filter's state as named arrays (copies)."""
@@ -144,14 +155,24 @@ class CostEstimator(ABC):
         Raises
         ------
         InvalidState
-            If an array is missing or they differ in shape.
+            If the arrays are those of another kind of filter, differ in shape or hold what no filter learns; nothing
+            is changed then.
         """
-        missing = set(self._state) - set(state)
-        if missing:
-            raise InvalidState(f"the saved estimator lacks {sorted(missing)}: it was saved by another kind of filter")
-        arrays = {name: np.array(state[name], dtype=np.float64) for name in self._state}
+        if set(state) != set(self._state):
+            raise InvalidState(
+                f"the saved estimator holds {sorted(state)}, this one {sorted(self._state)}: "
+                f"it was saved by another kind of filter; delete it"
+            )
+        try:
+            arrays = {name: numbers(name, state[name]).copy() for name in self._state}
+        except InvalidInput as error:
+            raise InvalidState(f"the state is damaged, delete it: {error}") from error
         if len({array.shape for array in arrays.values()}) != 1:
-            raise InvalidState("the saved estimator's arrays differ in shape: the state is damaged")
+            raise InvalidState("the saved estimator's arrays differ in shape: the state is damaged; delete it")
+        unknown = np.isnan(arrays["baseline"])
+        for name, array in arrays.items():
+            if np.isinf(array).any() or (np.isnan(array) != unknown).any() or (arrays["baseline"] <= 0).any():
+                raise InvalidState(f"the saved {name} holds what no filter learns: the state is damaged; delete it")
         self._state = arrays
 
     @staticmethod
@@ -173,17 +194,17 @@ class CostEstimator(ABC):
         self._set(
             fresh,
             baseline=baseline,
-            cost=np.maximum(cost, settings.cost_floor * baseline),
+            cost=cost,
             # With pods running the baseline is a guess that is as wrong as the cost is.
             baseline_variance=settings.baseline_prior * baseline**2 + (cost * n) ** 2,
             cost_variance=settings.cost_prior * baseline**2,
         )
 
-    def _bound_cost(self, learning: BoolArray, idle: BoolArray) -> None:
-        settings, baseline, cost = self.settings, self._state["baseline"], self._state["cost"]
+    def _drift(self, where: BoolArray) -> None:
+        """Let the cost rise to its ceiling, and hold it below its limit."""
+        settings, baseline, cost = self.settings, self._state["baseline"], self.cost
         drifted = np.maximum(cost, np.minimum(settings.idle_drift * cost, settings.cost_ceiling * baseline))
-        cost = np.where(idle, drifted, cost)
-        self._set(learning, cost=np.maximum(cost, settings.cost_floor * baseline))
+        self._set(where, cost=np.minimum(drifted, settings.cost_limit * baseline))
 
 
 class DualKalman(CostEstimator):
@@ -209,7 +230,9 @@ class DualKalman(CostEstimator):
         gain = variance / (variance + noise)
         measured = (state["baseline"] - k) / np.maximum(n, 1)
         cost = state["cost"] + gain * (measured - state["cost"])
-        self._set(busy, cost=cost, cost_variance=(1 - gain) * variance)
+        # Here the floor may be part of the state (left sooner): the cost is not fed back into the baseline.
+        lowest = settings.cost_floor * state["baseline"]
+        self._set(busy, cost=np.maximum(cost, lowest), cost_variance=(1 - gain) * variance)
 
 
 class JointKalman(CostEstimator):

@@ -12,13 +12,15 @@ The order within a `step` is the rule of the algorithm::
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carico.arrays import BoolArray, FloatArray, IntArray, finite
+from carico.arrays import BoolArray, FloatArray, IntArray, common_shape, finite, numbers, whole
 from carico.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
 from carico.errors import InvalidInput, InvalidState
 from carico.estimators import ESTIMATORS
@@ -27,6 +29,8 @@ from carico.subspace import Subspace
 from carico.variants import DEFAULT_VARIANT, Variant
 
 RESOURCES = ("cpu", "memory")
+
+AnyArray = TypeVar("AnyArray", IntArray, BoolArray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +102,10 @@ class NodeModel:
         self._nodes = count = 1 if nodes is None else nodes
         d, size = len(self.resources), variant.batch_size
         rank = d if variant.rank is None else min(variant.rank, d)
-        initial = np.asarray(pods)
+        initial = whole("pods", pods)
         if (initial < 0).any():
-            raise InvalidInput(f"pods must not be negative, got {pods}")
-        self._pods: IntArray = np.broadcast_to(initial, (count,)).astype(np.int64)
+            raise InvalidInput(f"pods must not be negative, got {pods!r}")
+        self._pods: IntArray = self._per_node("pods", initial).copy()
         self._ema = DynamicEma(
             variant.alpha_slow, variant.alpha_fast, variant.change_threshold, variant.change_patience
         )
@@ -145,8 +149,8 @@ class NodeModel:
         InvalidInput
             If a received value is not finite or outside [0, 1]; nothing is changed then.
         """
-        arrived = np.broadcast_to(np.asarray(received, dtype=bool), (self._nodes,))
-        x = np.asarray(sample, dtype=np.float64)
+        arrived = self._per_node("received", np.asarray(received, dtype=bool))
+        x = numbers("sample", sample)
         expected = (len(self.resources),) if self._scalar else (self._nodes, len(self.resources))
         if x.shape != expected:
             raise InvalidInput(f"a sample must have shape {expected} ({', '.join(self.resources)}), got {x.shape}")
@@ -155,10 +159,6 @@ class NodeModel:
         finite("at", at)
         fresh = arrived & (at > self._last_sample_at)
         self.late_samples += arrived & ~fresh
-        # The filter starts from each node's own first sample, also where others came earlier.
-        first = fresh & ~self._observed
-        if self._ema.value is not None and first.any():
-            self._ema.value[first] = x[first]
         smoothed = self._ema.update(x, fresh[:, None])
         self._observed |= fresh
         self._last_sample_at = np.where(fresh, at, self._last_sample_at)
@@ -185,15 +185,15 @@ class NodeModel:
             If the count would become negative: a start was missed, reconcile first. Nothing is changed then.
         """
         finite("at", at)
-        delta = np.asarray(change)
-        if not np.issubdtype(delta.dtype, np.integer):
-            raise InvalidInput(f"change must be a whole number of pods, got {change!r}")
+        delta = whole("change", change)
         if node is None:
-            changes = np.broadcast_to(delta, (self._nodes,))
+            changes = self._per_node("change", delta)
             concerned = changes != 0
         else:
-            if not 0 <= node < self._nodes:
-                raise InvalidInput(f"node must be in [0, {self._nodes - 1}], got {node}")
+            if not 0 <= node < self._nodes or delta.ndim:
+                raise InvalidInput(
+                    f"node must be in [0, {self._nodes - 1}] and change one number, got {node} and {change!r}"
+                )
             changes = np.zeros(self._nodes, dtype=np.int64)
             changes[node] = delta
             concerned = np.arange(self._nodes) == node
@@ -214,8 +214,10 @@ class NodeModel:
         InvalidInput
             If a count is negative.
         """
-        counted = np.broadcast_to(np.asarray(pods, dtype=np.int64), (self._nodes,))
-        self.pod_event(counted - self._pods if not self._scalar else int(counted[0] - self._pods[0]), at)
+        counted = self._per_node("pods", whole("pods", pods))
+        if (counted < 0).any():
+            raise InvalidInput(f"pods must not be negative, got {pods!r}")
+        self.pod_event(counted - self._pods, at)
 
     def adopt(self, global_subspace: Subspace, nodes: ArrayLike | None = None) -> None:
         """Remember the aggregated subspace that `nodes` (all by default) were answered; used from the next step on.
@@ -223,15 +225,18 @@ class NodeModel:
         Raises
         ------
         InvalidInput
-            If it describes another number of resources.
+            If it describes another number of resources or of nodes; nothing is changed then.
         """
+        index = self._index(nodes)
         d, rank = self._own_basis.shape[-2:]
         if global_subspace.basis.shape[-2] != d:
             raise InvalidInput(
                 f"the global subspace describes {global_subspace.basis.shape[-2]} resources, this node observes {d}"
             )
+        lead = global_subspace.basis.shape[:-2]
+        if common_shape("subspaces and nodes", lead, index.shape) != index.shape:
+            raise InvalidInput(f"one subspace, or one for each of {index.size} nodes, is needed, got {lead}")
         kept = min(rank, global_subspace.basis.shape[-1])
-        index = slice(None) if nodes is None else np.asarray(nodes)
         self._global_basis[index] = 0.0
         self._global_values[index] = 0.0
         self._global_basis[index, :, :kept] = global_subspace.basis[..., :kept]
@@ -254,10 +259,19 @@ class NodeModel:
         -------
         Report
             Of the nodes that stepped, in the order given.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such node, or the global subspace does not fit; nothing is changed then.
         """
+        finite("at", at)
+        index = self._index(nodes)
         if global_subspace is not None:
-            self.adopt(global_subspace, nodes)
-        index: IntArray = np.arange(self._nodes) if nodes is None else np.asarray(nodes, dtype=np.int64)
+            self.adopt(global_subspace, index)
+        # Without a sample since the last step the usage is an old one: nothing is learned from it, least of all that
+        # the pods which came meanwhile cost nothing.
+        sampled = self._batched[index] > 0
         self._learn_own(index)
         own = Subspace(self._own_basis[index], self._own_values[index])
         workload = self._blend(own, index).scaled_workload(self.variant.workload_exponent)
@@ -266,10 +280,9 @@ class NodeModel:
 
         pods = self._pods[index]
         hold_off = at < self._last_event_at[index] + self.variant.hold_off_s
-        informed = self._observed[index]
-        self._learn_idle_usage(index, usage, (pods == 0) & ~hold_off & informed)
+        self._learn_idle_usage(index, usage, (pods == 0) & ~hold_off & sampled)
         unit = self._unit(index, workload)
-        self._learn_cost(index, signal / unit, hold_off | ~informed)
+        self._learn_cost(index, signal / unit, hold_off | ~sampled)
         baseline = np.atleast_1d(self._estimator.baseline)[index] * unit
         cost = np.atleast_1d(self._estimator.cost)[index] * unit
         report = Report(
@@ -279,7 +292,7 @@ class NodeModel:
             baseline=baseline,
             pod_cost=cost,
             pods=pods,
-            pod_capacity=self._pod_capacity(signal, baseline, cost, pods, hold_off, informed),
+            pod_capacity=self._pod_capacity(signal, baseline, cost, pods, hold_off, self._observed[index]),
             exchange_due=self._exchange_due(index, own),
             subspace=own,
         )
@@ -287,7 +300,7 @@ class NodeModel:
 
     def exchanged(self, nodes: ArrayLike | None = None) -> None:
         """Note that `nodes` (all by default) have sent their own subspace to the aggregator."""
-        index = np.arange(self._nodes) if nodes is None else np.asarray(nodes, dtype=np.int64)
+        index = self._index(nodes)
         self._exchanged[index] = Subspace(self._own_basis[index], self._own_values[index]).workload
 
     def save(self) -> dict[str, FloatArray]:
@@ -304,19 +317,26 @@ class NodeModel:
         Raises
         ------
         InvalidState
-            If an array is missing or has another shape; nothing is changed then.
+            If an array is missing, has another shape or holds what no model learns; nothing is changed then.
         """
         arrays: dict[str, FloatArray] = {}
         for name in _SAVED:
             current = getattr(self, f"_{name}")
             if name not in state:
                 raise InvalidState(f"the saved state lacks {name!r}: it was written by another version; delete it")
-            arrays[name] = np.array(state[name], dtype=np.float64)
+            try:
+                arrays[name] = numbers(name, state[name])
+            except InvalidInput as error:
+                raise InvalidState(f"the state is damaged, delete it: {error}") from error
             if arrays[name].shape != current.shape:
                 raise InvalidState(
                     f"{name} has shape {arrays[name].shape}, this model needs {current.shape}: "
                     f"the state belongs to other nodes or resources; delete it"
                 )
+            low, high, may_be_unknown = _SAVED[name]
+            fine = (arrays[name] >= low) & (arrays[name] <= high) | (np.isnan(arrays[name]) & may_be_unknown)
+            if not fine.all():
+                raise InvalidState(f"{name} holds {arrays[name][~fine][0]:g}: the state is damaged; delete it")
         prefix = "estimator_"
         inner = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
         estimator = ESTIMATORS[self.variant.estimator](self.variant.kalman)
@@ -327,19 +347,35 @@ class NodeModel:
             setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
         self._estimator = estimator
 
+    def _per_node(self, name: str, values: AnyArray) -> AnyArray:
+        if common_shape(f"{name} and nodes", values.shape, (self._nodes,)) != (self._nodes,):
+            raise InvalidInput(f"{name} must be one value or {self._nodes}, got shape {values.shape}")
+        return np.broadcast_to(values, (self._nodes,))
+
+    def _index(self, nodes: ArrayLike | None) -> IntArray:
+        if nodes is None:
+            return np.arange(self._nodes)
+        index = np.atleast_1d(np.asarray(nodes))
+        if not index.size:
+            return np.zeros(0, dtype=np.int64)
+        # A mask would pass for the numbers 0 and 1.
+        if index.ndim > 1 or not np.issubdtype(index.dtype, np.integer):
+            raise InvalidInput(f"nodes must be a list of node numbers, got {nodes!r}; np.flatnonzero reads a mask")
+        if index.min() < 0 or index.max() >= self._nodes:
+            raise InvalidInput(f"nodes must be in [0, {self._nodes - 1}], got {nodes!r}")
+        return index.astype(np.int64)
+
     def _learn_own(self, index: IntArray) -> None:
         """Merge the batch into the node's own subspace; lost samples weigh nothing, an empty batch changes nothing."""
         size = self.variant.batch_size
         present = np.minimum(self._batched[index], size)
-        # σ_1 grows with √(number of columns): a batch with holes is scaled to a full one's weight.
-        scale = np.sqrt(size / np.maximum(present, 1))
-        batch = Subspace.from_batch(self._batch[index], self.variant.rank)
-        batch = Subspace(batch.basis, batch.singular_values * scale[:, None])
         known = self._has_own[index]
         some = present > 0
+        # σ_1 grows with √(number of columns): a batch with holes is scaled to a full one's weight.
+        batch = self._batch[index] * np.sqrt(size / np.maximum(present, 1))[:, None, None]
+        weight = np.where(some, np.where(known, self.variant.batch_weight, 1.0), 0.0)
         old = Subspace(self._own_basis[index], self._own_values[index])
-        weight_new = np.where(some, np.where(known, self.variant.batch_weight, 1.0), 0.0)
-        merged = Subspace.merge(old, batch, 1.0 - weight_new, weight_new, self.variant.rank)
+        merged = old.updated(batch, weight, self.variant.rank)
         rank = self._own_values.shape[-1]
         self._own_basis[index] = np.where(some[:, None, None], merged.basis[..., :rank], old.basis)
         self._own_values[index] = np.where(some[:, None], merged.singular_values[..., :rank], old.singular_values)
@@ -397,7 +433,9 @@ class NodeModel:
         from_baseline = pod_capacity_from_baseline(b, c, pods, room)
         # Before the first usable sample: what a fresh node advertises, unless a resource is full.
         fresh = np.minimum(np.where(signal > 0, 1.0 / self.variant.kalman.initial_cost, 0.0), room)
-        capacity = np.where(known, np.where(hold_off, from_baseline, from_signal), fresh)
+        # Where all telemetry has been zero for hours no workload is left to count in: the baseline knows better.
+        counted = np.where(hold_off | np.isinf(signal), from_baseline, from_signal)
+        capacity = np.where(known, counted, fresh)
         return np.where(informed, capacity, 0.0)
 
     def _exchange_due(self, index: IntArray, own: Subspace) -> BoolArray:
@@ -410,16 +448,17 @@ class NodeModel:
         return due
 
 
-_SAVED = (
-    "own_basis",
-    "own_values",
-    "global_basis",
-    "global_values",
-    "has_own",
-    "has_global",
-    "exchanged",
-    "idle_usage",
-)
+_SAVED: dict[str, tuple[float, float, bool]] = {
+    "own_basis": (-2.0, 2.0, False),
+    "own_values": (0.0, sys.float_info.max, False),
+    "global_basis": (-2.0, 2.0, False),
+    "global_values": (0.0, sys.float_info.max, False),
+    "has_own": (0.0, 1.0, False),
+    "has_global": (0.0, 1.0, False),
+    "exchanged": (0.0, sys.float_info.max, True),
+    "idle_usage": (0.0, 1.0, True),
+}
+"""What is saved: lowest and highest value that makes sense, and whether NaN stands for what is not known yet."""
 
 
 def _first(report: Report) -> Report:

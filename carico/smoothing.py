@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carico.arrays import BoolArray, FloatArray, IntArray, finite
+from carico.arrays import BoolArray, FloatArray, IntArray, common_shape, finite, numbers
 from carico.errors import InvalidInput
 
 
@@ -46,7 +46,7 @@ class DynamicEma:
         self.threshold = threshold
         self.patience = patience
         self.value: FloatArray | None = None
-        """The smoothed sample; None before the first."""
+        """The smoothed sample; None before the first call, NaN where nothing was received yet."""
         self.deviating: IntArray | None = None
         """How many samples in a row each element has deviated."""
 
@@ -58,7 +58,8 @@ class DynamicEma:
         sample : array_like
             Any shape, the same at every call.
         received : array_like of bool
-            False where this sample was lost: the state stays as it is there. Broadcasts against the sample.
+            False where this sample was lost: the state stays as it is there, and an element starts from the first
+            value it received. Broadcasts to the sample.
 
         Raises
         ------
@@ -66,18 +67,20 @@ class DynamicEma:
             If a received value is not finite or the shape changed; the state is untouched then.
         """
         arrived: BoolArray = np.asarray(received, dtype=bool)
-        x = np.asarray(sample, dtype=np.float64)
-        if not arrived.all():
-            x = np.where(arrived, x, 0.0 if self.value is None else self.value)
-        x = finite("sample", x)
-        if self.value is None or self.deviating is None:
-            self.value, self.deviating = x.copy(), np.zeros(x.shape, dtype=np.int64)
-            return self.value.copy()
-        if x.shape != self.value.shape:
+        x = numbers("sample", sample)
+        if common_shape("received and sample", arrived.shape, x.shape) != x.shape:
+            raise InvalidInput(f"received must broadcast to the sample's shape {x.shape}, got {arrived.shape}")
+        if self.value is not None and x.shape != self.value.shape:
             raise InvalidInput(f"samples must keep their shape {self.value.shape}, got {x.shape}")
-        gap = x - self.value
+        x = finite("sample", x if arrived.all() else np.where(arrived, x, 0.0))
+        if self.value is None or self.deviating is None:
+            self.value, self.deviating = np.where(arrived, x, np.nan), np.zeros(x.shape, dtype=np.int64)
+            return self.value.copy()
+        # A first value is taken over as it is: it deviates from nothing.
+        value = np.where(np.isnan(self.value), x, self.value)
+        gap = x - value
         deviating = np.where(np.abs(gap) > self.threshold, self.deviating + 1, 0)
         alpha = np.where(deviating > self.patience, self.alpha_fast, self.alpha_slow)
-        self.value = self.value + alpha * gap
+        self.value = np.where(arrived, value + alpha * gap, self.value)
         self.deviating = np.where(arrived, deviating, self.deviating)
         return self.value.copy()

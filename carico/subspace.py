@@ -56,6 +56,14 @@ class Subspace:
         object.__setattr__(self, "singular_values", singular_values)
 
     @classmethod
+    def _trusted(cls, basis: FloatArray, singular_values: FloatArray) -> Subspace:
+        """A subspace of arrays that a decomposition has just made: nothing is left to check."""
+        subspace = object.__new__(cls)
+        object.__setattr__(subspace, "basis", basis)
+        object.__setattr__(subspace, "singular_values", singular_values)
+        return subspace
+
+    @classmethod
     def from_batch(cls, samples: ArrayLike, rank: int | None = None) -> Subspace:
         """Decompose a batch of telemetry.
 
@@ -120,6 +128,22 @@ class Subspace:
         both = [np.broadcast_to(side, lead + side.shape[-2:]) for side in (left, right)]
         return _decompose(np.concatenate(both, axis=-1), rank)
 
+    def updated(self, columns: FloatArray, weight: ArrayLike, rank: int | None = None) -> Subspace:
+        """Take new columns in with `weight` in [0, 1] against what is known: Incremental-SVD with forgetting (§2.3.4).
+
+        The same as merging with `from_batch(columns)`, at the cost of one decomposition instead of two.
+
+        Parameters
+        ----------
+        columns : ndarray, shape (..., d, n)
+            Non-negative.
+        weight : array_like, shape (...)
+            1 forgets the past, 0 ignores the columns.
+        """
+        share = finite("weight", weight, low=0.0, high=1.0)[..., None, None]
+        scaled = [self.columns * np.sqrt(1.0 - share), columns * np.sqrt(share)]
+        return _decompose(np.concatenate(scaled, axis=-1), rank)
+
     @property
     def columns(self) -> FloatArray:
         """U Σ, shape (..., d, r): what stands for the observed matrix in a merge."""
@@ -149,7 +173,7 @@ def _decompose(columns: FloatArray, rank: int | None) -> Subspace:
         basis, singular_values = _two_row_svd(columns)
     else:
         basis, singular_values, _ = np.linalg.svd(columns, full_matrices=False)
-    return Subspace(basis[..., :kept], singular_values[..., :kept])
+    return Subspace._trusted(basis[..., :kept], singular_values[..., :kept])
 
 
 def _two_row_svd(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -159,14 +183,14 @@ def _two_row_svd(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
     times faster than LAPACK on stacks of 2 × 12 matrices and as accurate (the singular values are norms of the
     rotated rows, not roots of a Gram matrix).
     """
-    x, y = columns[..., 0, :], columns[..., 1, :]
-    xx, yy, xy = (np.einsum("...n,...n->...", *pair) for pair in ((x, x), (y, y), (x, y)))
-    angle = 0.5 * np.arctan2(2 * xy, xx - yy)
-    cos, sin = np.cos(angle), np.sin(angle)
-    first = cos[..., None] * x + sin[..., None] * y
-    second = cos[..., None] * y - sin[..., None] * x
-    singular_values = np.sqrt(np.stack([np.einsum("...n,...n->...", row, row) for row in (first, second)], axis=-1))
+    gram = columns @ np.swapaxes(columns, -1, -2)
+    angle = 0.5 * np.arctan2(2 * gram[..., 0, 1], gram[..., 0, 0] - gram[..., 1, 1])
+    basis = np.empty(gram.shape)
+    basis[..., 0, 0] = basis[..., 1, 1] = np.cos(angle)
+    basis[..., 1, 0] = np.sin(angle)
+    basis[..., 0, 1] = -basis[..., 1, 0]
+    rotated = np.swapaxes(basis, -1, -2) @ columns
+    singular_values = np.sqrt(np.einsum("...in,...in->...i", rotated, rotated))
     # Equal singular values may come out swapped in their last bit.
     singular_values[..., 1] = np.minimum(singular_values[..., 1], singular_values[..., 0])
-    basis = np.stack([np.stack([cos, sin], axis=-1), np.stack([-sin, cos], axis=-1)], axis=-1)
     return basis, singular_values

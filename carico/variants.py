@@ -6,6 +6,7 @@ thesis leaves most numbers open; `docs/design.md` gives each reading and what it
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from carico.errors import InvalidInput, UnknownVariant
@@ -52,6 +53,10 @@ class Variant:
         for name in ("batch_weight", "global_weight", "idle_memory"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInput(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        if self.rank is not None and self.rank < 1:
+            raise InvalidInput(f"rank must be at least 1, or None for all components, got {self.rank}")
+        if not 0 <= self.workload_exponent < math.inf:
+            raise InvalidInput(f"workload_exponent must be finite and not negative, got {self.workload_exponent}")
         if self.batch_size < 1 or not self.hold_off_s >= 0 or not self.exchange_drift >= 0:
             raise InvalidInput(
                 f"batch_size must be at least 1, hold_off_s and exchange_drift not negative, "

@@ -178,10 +178,10 @@ def _memory(file: _KeptOpen) -> tuple[int, int, int, int]:
 
 def _some_total(file: _KeptOpen) -> int:
     """Microseconds since boot in which some task waited for a CPU."""
-    content = file.read()
-    if not content.startswith(b"some "):
-        raise file.malformed('a first line "some ... total=N"', content.partition(b"\n")[0])
-    return _labelled(file, content, b" total=", b"\n")
+    line, ended, _ = file.read().partition(b"\n")
+    if not line.startswith(b"some "):
+        raise file.malformed('a first line "some ... total=N"', line)
+    return _labelled(file, line + ended, b" total=", b"\n")
 
 
 def _labelled(file: _KeptOpen, content: bytes, label: bytes, end: bytes) -> int:

@@ -72,6 +72,7 @@ class NodeFleet:
         self._speed: FloatArray = np.broadcast_to(np.clip(speed, 0.2, 5.0), (nodes,)).astype(float)
         self._busy_s: FloatArray = np.zeros(nodes)
         self._pressure_s: FloatArray = np.zeros(nodes)
+        self._containers: IntArray = np.zeros(nodes, dtype=np.int64)
         self._memory: FloatArray = np.full(nodes, parameters.background_memory * memory_bytes)
         self._allocate(64)
         self._ended: dict[int, Ended] = {}
@@ -86,7 +87,9 @@ class NodeFleet:
     def run_container(self, node: int, demand: Demand, work: float, weights: ContainerWeights, ended: Ended) -> int:
         """Start a pod's container on `node` now and return its handle; `ended` is called when it is over."""
         task = self._add(node, work, demand.phases[0].threads, system=False)
+        self._containers[node] += 1
         self._weight[task] = weights.cpu_weight
+        self._loss[task] = demand.contention_loss
         self._oom_adj[task] = weights.oom_score_adj
         last = demand.phases[-1]
         cycle = work / demand.cycles if math.isfinite(work) else math.inf
@@ -121,7 +124,8 @@ class NodeFleet:
         parameters = self._parameters
         if parameters.background_cores:
             # Daemons wake up irregularly: a gamma-distributed load of the given mean.
-            self._threads[self._background] = parameters.background_cores * self._rng.gamma(4.0, 0.25, self.nodes)
+            load = parameters.background_cores + parameters.background_cores_per_pod * self._containers
+            self._threads[self._background] = load * self._rng.gamma(4.0, 0.25, self.nodes)
         if self._active_changed:
             self._active = np.flatnonzero(self._alive[: self._used])
             self._active_changed = False
@@ -133,7 +137,8 @@ class NodeFleet:
         self._busy_s += np.bincount(node, rate, self.nodes) * dt
         self._pressure_s += pressure * dt
 
-        progress = rate * (self._speed * (1.0 - parameters.contention_loss * pressure))[node] * dt
+        lost = np.maximum(self._loss[tasks], parameters.contention_loss) * pressure[node]
+        progress = rate * self._speed[node] * (1.0 - lost) * dt
         before = self._left[tasks]
         left = before - progress
         self._left[tasks] = left
@@ -231,7 +236,7 @@ class NodeFleet:
         self._weight[task] = 1.0
         self._phase[task] = 0
         self._phase_left[task] = math.inf
-        for array in (self._memory_peak, self._memory_start, self._resident, self._oom_adj):
+        for array in (self._memory_peak, self._memory_start, self._resident, self._oom_adj, self._loss):
             array[task] = 0.0
         self._memory_ramp[task] = 1.0
         self._active_changed = True
@@ -239,6 +244,7 @@ class NodeFleet:
 
     def _remove(self, task: int) -> None:
         self._alive[task] = False
+        self._containers[self._node[task]] -= not self._is_system[task]
         self._resident[task] = 0.0
         self._free.append(task)
         self._active_changed = True
@@ -265,6 +271,7 @@ class NodeFleet:
                 "_memory_ramp",
                 "_resident",
                 "_oom_adj",
+                "_loss",
             ),
             ((), np.float64),
         )
@@ -292,3 +299,4 @@ class NodeFleet:
     _memory_ramp: FloatArray
     _resident: FloatArray
     _oom_adj: FloatArray
+    _loss: FloatArray

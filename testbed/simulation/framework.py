@@ -16,8 +16,6 @@ from testbed.simulation.parameters import SimulationParameters
 
 BACKOFF_FLUSH_S = 1.0
 """How often kube-scheduler moves pods whose back-off is over to the active queue."""
-BINDING_BURST = 100
-"""Calls that kube-scheduler's client makes before its rate limit bites."""
 
 
 class SchedulingPlugin(Protocol):
@@ -58,7 +56,7 @@ class SchedulingFramework:
         self._api = api
         self._parameters = parameters
         self._plugin = plugin
-        self._bindings = RateLimiter(env, parameters.bindings_per_s, BINDING_BURST)
+        self._bindings = RateLimiter(env, parameters.bindings_per_s, parameters.bindings_burst)
         self._active: deque[Pod] = deque()
         self._backing_off: list[tuple[float, Pod]] = []
         self._unschedulable: dict[Pod, float] = {}

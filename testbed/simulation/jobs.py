@@ -37,7 +37,7 @@ class JobController:
         self._env = env
         self._api = api
         self._requests = requests
-        self._creations = RateLimiter(env, parameters.pod_creations_per_s)
+        self._creations = RateLimiter(env, parameters.pod_creations_per_s, parameters.pod_creations_burst)
         self._jobs: dict[str, _JobState] = {}
         self.all_over = env.event()
         """Occurs when every Job that the run waits for has completed or failed."""

@@ -30,6 +30,8 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Idle time before the scenario begins, in which agents get to know their nodes."""
     background_cores: Annotated[float, Meta(ge=0, le=64)] = 0.2
     """CPU that the operating system and the platform's own pods use on every node."""
+    background_cores_per_pod: Annotated[float, Meta(ge=0, le=1)] = 0.015
+    """CPU that kubelet and runtime spend on every running pod (statistics, probes, shims)."""
     background_memory: Share = 0.14
     """Share of a node's memory that they hold."""
     contention_loss: Share = 0.0
@@ -58,12 +60,14 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     finished_visible_max_s: Seconds = 1.0
     """Until the API shows that a pod completed."""
     # API server, Job controller, kube-scheduler
-    pod_creations_per_s: Rate = 100.0
-    """Pods per second that the Job controller creates (its client's rate limit)."""
+    pod_creations_per_s: Rate = 20.0
+    pod_creations_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 30
+    """Pods that the Job controller creates: kube-controller-manager's default kube-api-qps and kube-api-burst."""
     scheduling_attempts_per_s: Rate = 175.0
     """Measured of the real kube-scheduler on 2 cores with 1,000 nodes."""
-    bindings_per_s: Rate = 100.0
-    """kube-scheduler's client rate limit."""
+    bindings_per_s: Rate = 50.0
+    bindings_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    """kube-scheduler's client: the default qps and burst of its clientConnection."""
     backoff_initial_s: Annotated[float, Meta(gt=0, le=3600)] = 1.0
     backoff_max_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
     """kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds."""

@@ -174,7 +174,7 @@ def test_a_file_that_vanishes_is_not_read_on_as_it_was(machine, file, replaced):
         ("meminfo", "MemTotal: 0 kB\nMemFree: 0 kB\nBuffers: 0 kB\nCached: 0 kB\n"),
         ("pressure/cpu", ""),
         ("pressure/cpu", "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"),
-        ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00\n"),
+        ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"),
         ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=-7\n"),
         ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=205"),  # cut off: 205 of 2059391
         ("pressure/cpu", "\xff\xfe\n"),

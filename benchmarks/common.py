@@ -1,0 +1,92 @@
+"""What every benchmark shares: its command line, the machine it ran on, and the file it leaves.
+
+The file appears whole or not at all; it is written when all figures are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def parser(documentation: str | None) -> argparse.ArgumentParser:
+    """Return a parser that says what the benchmark's own docstring says and knows ``--json FILE``."""
+    description = (documentation or "").strip().partition("\n\n")[0]
+    result = argparse.ArgumentParser(description=" ".join(description.split()))
+    result.add_argument("--json", metavar="FILE", type=Path, help="write the figures to this file")
+    return result
+
+
+def parse(arguments: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the command line; a figure file that could not be written is refused before anything is measured.
+
+    SIGTERM unwinds from here on, as Ctrl-C does, so that whatever a benchmark started is ended.
+    """
+    options = arguments.parse_args()
+    if options.json is not None and not options.json.parent.is_dir():
+        arguments.error(f"--json needs a file in a folder that exists, {options.json.parent} does not")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    return options
+
+
+def machine() -> dict[str, Any]:
+    """What a figure depends on besides the code."""
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "cpu_model": _cpu_model(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def report(name: str, figures: Mapping[str, float], file: Path | None) -> None:
+    """Write the figures to the file, if one is asked for.
+
+    Raises
+    ------
+    ValueError
+        If a figure is not a finite number; nothing is written then.
+    """
+    for figure, value in figures.items():
+        if not math.isfinite(value):
+            raise ValueError(f"the figure {figure} must be a finite number, got {value}")
+    if file is not None:
+        content = {"name": name, "machine": machine(), "figures": dict(figures)}
+        write_whole(file, json.dumps(content, indent=2) + "\n")
+        print(f"written: {file}")
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file so that nobody ever sees a part of it."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+            opened.write(text)
+        # mkstemp lets only the owner read.
+        temporary.chmod(0o644)
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()

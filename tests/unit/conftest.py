@@ -1,0 +1,6 @@
+"""What all unit tests share: Hypothesis tries the same examples on every run, and never fails on a slow machine."""
+
+from hypothesis import settings
+
+settings.register_profile("deterministic", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("deterministic")
