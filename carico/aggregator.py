@@ -6,10 +6,16 @@ call's path. Per node only the newest waiting subspace counts, so the queue neve
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
+
+import numpy as np
 
 from carico.errors import InvalidInput
 from carico.subspace import Subspace
+
+_MOST_SAMPLES = 1_000_000
+"""Samples in a batch, at most: no singular value of d × n numbers in [0, 1] exceeds √(d n)."""
 
 
 class Aggregator:
@@ -62,10 +68,16 @@ class Aggregator:
         Raises
         ------
         InvalidInput
-            If the subspace describes another number of resources or more than one node.
+            If the subspace describes another number of resources or more than one node, or is none of telemetry: one
+            such would spoil the view of every node.
         """
         if subspace.basis.ndim != 2 or subspace.basis.shape[0] != self.resources:
             raise InvalidInput(f"{node}: a basis of shape ({self.resources}, r) is needed, got {subspace.basis.shape}")
+        largest = float(np.max(subspace.singular_values, initial=0.0))
+        if largest > math.sqrt(self.resources * _MOST_SAMPLES) or np.abs(subspace.basis).max(initial=0.0) > 1 + 1e-6:
+            raise InvalidInput(
+                f"{node}: no telemetry in [0, 1] has such a subspace (largest singular value {largest:g})"
+            )
         self._nodes.add(node)
         self._waiting[node] = subspace
         return subspace if self._view is None else self._view

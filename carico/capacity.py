@@ -53,7 +53,8 @@ def capacity_signal(usage: ArrayLike, workload: ArrayLike) -> FloatArray:
     # A workload too small to divide by sets no limit either: the quotient overflows to inf.
     with np.errstate(over="ignore"):
         np.divide(free, w, out=limit, where=w > 0)
-    return np.where(free > 0, limit, 0.0).min(axis=-1)
+    k: FloatArray = np.where(free > 0, limit, 0.0).min(axis=-1)
+    return k
 
 
 def pod_capacity(signal: ArrayLike, cost: ArrayLike, max_pods: ArrayLike = MAX_PODS) -> FloatArray:

@@ -35,10 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
+    except OSError as error:
         # Python flushes standard output once more when it exits; that must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        if isinstance(error, BrokenPipeError):
+            return 128 + signal.SIGPIPE
+        print(f"carico: the output cannot be written: {error}", file=sys.stderr)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,7 +92,7 @@ def _add_watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _watch(options: argparse.Namespace) -> None:
     clock = SystemClock()
     if options.pods_matching is None:
-        title, count_pods = f"carico watch: {options.pods} pods", lambda: int(options.pods)
+        title, count_pods = f"carico watch: pods fixed at {options.pods}", lambda: int(options.pods)
     else:
         title = f"carico watch: pods are the processes matching {options.pods_matching.pattern}"
         count_pods = MatchingProcesses(options.pods_matching, options.proc).count

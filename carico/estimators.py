@@ -51,7 +51,7 @@ class KalmanSettings:
     idle_drift: float = 1.02
     """Factor on the cost per update while no pod runs."""
     full_signal: float = 1e-3
-    """A signal at or below this, x baseline, counts as zero."""
+    """A signal at or below this counts as zero: here x baseline, in `NodeModel` also in average workloads."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -253,17 +253,21 @@ class JointKalman(CostEstimator):
         p_cc = state["cost_variance"] + settings.cost_process_noise * scale
         p_bc = state["covariance"]
         innovation = k - (state["baseline"] - n * state["cost"])
-        # P Hᵀ and S = H P Hᵀ + R for H = [1, -n], written out.
+        # P Hᵀ and S = H P Hᵀ + R for H = [1, -n], written out; P - P Hᵀ S⁻¹ H P as well, in the form without
+        # differences of large numbers, so that a variance cannot become negative.
+        r = settings.measurement_noise * scale
         ph_b, ph_c = p_bb - n * p_bc, p_bc - n * p_cc
-        s = ph_b - n * ph_c + settings.measurement_noise * scale
+        s = ph_b - n * ph_c + r
         gain_b, gain_c = ph_b / s, ph_c / s
+        determinant = np.maximum(p_bb * p_cc - p_bc**2, 0.0)
         self._set(
             learning,
-            baseline=np.maximum(state["baseline"] + gain_b * innovation, settings.full_signal * state["baseline"]),
+            # Positive whatever is seen, and not out of proportion to it: the noises are relative to the baseline.
+            baseline=np.maximum(state["baseline"] + gain_b * innovation, settings.full_signal * k),
             cost=state["cost"] + gain_c * innovation,
-            baseline_variance=p_bb - gain_b * ph_b,
-            cost_variance=p_cc - gain_c * ph_c,
-            covariance=p_bc - gain_b * ph_c,
+            baseline_variance=(n**2 * determinant + r * p_bb) / s,
+            cost_variance=(determinant + r * p_cc) / s,
+            covariance=(n * determinant + r * p_bc) / s,
         )
 
 

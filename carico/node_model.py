@@ -123,6 +123,8 @@ class NodeModel:
         self._has_own = np.zeros(count, dtype=bool)
         self._has_global = np.zeros(count, dtype=bool)
         self._exchanged: FloatArray = np.full((count, d), np.nan)
+        self._exchanged_at: FloatArray = np.full(count, -np.inf)
+        self._stepped_at: FloatArray = np.full(count, -np.inf)
         self._idle_usage: FloatArray = np.full((count, d), np.nan)
         self.late_samples: IntArray = np.zeros(count, dtype=np.int64)
         """Samples dropped because a newer one had been taken in already."""
@@ -280,9 +282,12 @@ class NodeModel:
 
         pods = self._pods[index]
         hold_off = at < self._last_event_at[index] + self.variant.hold_off_s
-        self._learn_idle_usage(index, usage, (pods == 0) & ~hold_off & sampled)
+        # A smoothed usage never reaches 1, so k does not reach 0. Close to it learning halts too: relative to an idle
+        # usage and a baseline that follow a full node, it would look like one with room.
+        halted = hold_off | ~sampled | (signal <= self.variant.kalman.full_signal)
+        self._learn_idle_usage(index, usage, (pods == 0) & ~halted)
         unit = self._unit(index, workload)
-        self._learn_cost(index, signal / unit, hold_off | ~sampled)
+        self._learn_cost(index, signal / unit, halted)
         baseline = np.atleast_1d(self._estimator.baseline)[index] * unit
         cost = np.atleast_1d(self._estimator.cost)[index] * unit
         report = Report(
@@ -293,7 +298,7 @@ class NodeModel:
             pod_cost=cost,
             pods=pods,
             pod_capacity=self._pod_capacity(signal, baseline, cost, pods, hold_off, self._observed[index]),
-            exchange_due=self._exchange_due(index, own),
+            exchange_due=self._exchange_due(index, own, at),
             subspace=own,
         )
         return _first(report) if self._scalar else report
@@ -302,6 +307,7 @@ class NodeModel:
         """Note that `nodes` (all by default) have sent their own subspace to the aggregator."""
         index = self._index(nodes)
         self._exchanged[index] = Subspace(self._own_basis[index], self._own_values[index]).workload
+        self._exchanged_at[index] = self._stepped_at[index]
 
     def save(self) -> dict[str, FloatArray]:
         """Everything learned, as named arrays (copies): what a restart continues from.
@@ -438,13 +444,18 @@ class NodeModel:
         capacity = np.where(known, counted, fresh)
         return np.where(informed, capacity, 0.0)
 
-    def _exchange_due(self, index: IntArray, own: Subspace) -> BoolArray:
-        """Whether the average workload has moved, relative to its length, by more than the drift threshold."""
+    def _exchange_due(self, index: IntArray, own: Subspace, at: float) -> BoolArray:
+        """Whether the own average workload has drifted since the last exchange, or that was too long ago.
+
+        A node in steady state has nothing new to say, but its peers may.
+        """
+        self._stepped_at[index] = at
+        old = at - self._exchanged_at[index] >= self.variant.exchange_age_s
         sent = self._exchanged[index]
         moved = np.linalg.norm(own.workload - sent, axis=-1)
         length = np.linalg.norm(own.workload, axis=-1)
         never = np.isnan(sent).any(axis=-1)
-        due: BoolArray = self._has_own[index] & (never | ~(moved <= self.variant.exchange_drift * length))
+        due: BoolArray = self._has_own[index] & (never | old | ~(moved <= self.variant.exchange_drift * length))
         return due
 
 
@@ -456,7 +467,7 @@ _SAVED: dict[str, tuple[float, float, bool]] = {
     "has_own": (0.0, 1.0, False),
     "has_global": (0.0, 1.0, False),
     "exchanged": (0.0, sys.float_info.max, True),
-    "idle_usage": (0.0, 1.0, True),
+    "idle_usage": (0.0, 1.0 + 1e-9, True),
 }
 """What is saved: lowest and highest value that makes sense, and whether NaN stands for what is not known yet."""
 

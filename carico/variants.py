@@ -45,7 +45,9 @@ class Variant:
     hold_off_s: float = 1.0
     """No estimation, and Pod-Capacity from the baseline, for so long after a pod event (§3.5, §4.2.4)."""
     exchange_drift: float = 0.02
-    """Change of the own average workload, relative, that makes a node deem its subspace outdated (§4.1)."""
+    exchange_age_s: float = 5.0
+    """A node deems its subspace outdated, and exchanges it, once its own average workload has changed by more than
+    `exchange_drift`, relative to its length, or after `exchange_age_s`: peers may have news (§4.1)."""
 
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
@@ -57,10 +59,15 @@ class Variant:
             raise InvalidInput(f"rank must be at least 1, or None for all components, got {self.rank}")
         if not 0 <= self.workload_exponent < math.inf:
             raise InvalidInput(f"workload_exponent must be finite and not negative, got {self.workload_exponent}")
-        if self.batch_size < 1 or not self.hold_off_s >= 0 or not self.exchange_drift >= 0:
+        if (
+            self.batch_size < 1
+            or not self.hold_off_s >= 0
+            or not self.exchange_drift >= 0
+            or not self.exchange_age_s >= 0
+        ):
             raise InvalidInput(
-                f"batch_size must be at least 1, hold_off_s and exchange_drift not negative, "
-                f"got {self.batch_size}, {self.hold_off_s} and {self.exchange_drift}"
+                f"batch_size must be at least 1, hold_off_s, exchange_drift and exchange_age_s not negative, "
+                f"got {self.batch_size}, {self.hold_off_s}, {self.exchange_drift} and {self.exchange_age_s}"
             )
 
 

@@ -166,8 +166,8 @@ def _in_place(rows: Iterable[Row], title: str) -> Iterator[str]:
             f"CPU pressure     {row.cpu_pressure:7.1%}  {_bar(row.cpu_pressure)}",
             f"memory           {row.memory_utilisation:7.1%}  {_bar(row.memory_utilisation)}",
             f"capacity signal  {row.capacity_signal:7.2f}  {_bar(row.capacity_signal / highest if highest else 0.0)}"
-            f"  of {highest:.2f}, the most within a minute",
-            f"Pod-Capacity     {row.pod_capacity:7.2f}  {_places(row)}  {row.pods} running (#), room for more (o)",
+            f"  of {highest:.2f}, best of 60 s",
+            f"Pod-Capacity     {row.pod_capacity:7.2f}  {_places(row)}  # runs: {row.pods}, o fits",
         ]
         # A line wider than the terminal would wrap, and the way back would then be too short.
         width = shutil.get_terminal_size().columns - 1

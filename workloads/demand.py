@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.errors import InvalidDemand
+from workloads.pi import MAX_DECIMALS
 from workloads.quantity import memory_bytes
 
 MIB = 2**20
@@ -81,6 +82,8 @@ class Demand:
 def pi(digits: float = 2000) -> Demand:
     """`workloads.pi`: one thread, next to no memory; the spigot's work grows with the square of the digits."""
     _positive(digits=digits)
+    if digits > MAX_DECIMALS:
+        raise InvalidDemand(f"digits must be at most {MAX_DECIMALS}, as for the program, got {digits:g}")
     return Demand(cpu_seconds=5.8 * (digits / 2000) ** 2, variation=0.10, memory_bytes=12 * MIB)
 
 
@@ -93,14 +96,15 @@ def mlp(threads: float = 4, cpu_seconds: float = 73.0, memory: str = "650Mi") ->
     """
     _positive(threads=threads, cpu_seconds=cpu_seconds)
     parallel, serial = 0.8 * threads, 0.2
+    peak = memory_bytes(memory)
     return Demand(
         cpu_seconds=cpu_seconds,
         variation=0.05,
         contention_loss=0.2,
         phases=(Phase(parallel / (parallel + serial), threads), Phase(serial / (parallel + serial), 1.0)),
         cycles=25,
-        memory_bytes=memory_bytes(memory),
-        initial_memory_bytes=120 * MIB,
+        memory_bytes=peak,
+        initial_memory_bytes=min(120 * MIB, peak),
         memory_ramp=0.04,
     )
 

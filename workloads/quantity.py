@@ -19,7 +19,9 @@ _SUFFIXES = {
     "Gi": Decimal(2**30),
     "Ti": Decimal(2**40),
 }
-_QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([A-Za-z]*)")
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]*)")
+_MOST_BYTES = 2**50
+"""No node has a pebibyte; beyond it a typo is more likely, and 64-bit arithmetic ends soon after."""
 
 
 def parse_quantity(text: str) -> Decimal:
@@ -53,9 +55,11 @@ def memory_bytes(text: str) -> int:
     Raises
     ------
     InvalidQuantity
-        Also if the quantity has the suffix `m`: thousandths of a byte are always a slip.
+        Also if the quantity has the suffix `m` (thousandths of a byte are always a slip) or is more than 1024Ti.
     """
     amount = parse_quantity(text)
     if text.strip().endswith("m"):
         raise InvalidQuantity(f"{text!r} is thousandths of a byte: {text.strip()[:-1]}Mi was probably meant")
+    if amount > _MOST_BYTES:
+        raise InvalidQuantity(f"{text!r} is more memory than any machine has: at most 1024Ti")
     return int(amount.to_integral_value(rounding="ROUND_CEILING"))

@@ -5,22 +5,22 @@ The structs below are the schema; msgspec validates a file against them and name
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
 from msgspec import Meta
 
 from workloads.demand import Demand, demand_of
-from workloads.errors import InvalidDemand, InvalidQuantity, InvalidScenario, UnknownScenario
+from workloads.errors import InvalidQuantity, InvalidScenario, UnknownScenario, WorkloadError
 from workloads.quantity import memory_bytes, millicpu
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")]
+# `$` alone would let a final line break pass.
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$(?!\n)")]
 
 
 class Requests(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -48,13 +48,13 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pods: Count
     parameters: dict[str, float | str] = {}
     requests: Requests = Requests()
-    start_s: Annotated[float, Meta(ge=0)] = 0.0
+    start_s: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     """When the job is published."""
     placement: Literal["any", "first", "rest"] = "any"
     """Nodes that may run it: any, only the first, or all but the first (node affinity)."""
     disturbance: bool = False
     """A disturbance sets the scene: the run does not wait for it."""
-    backoff_limit: Annotated[int, Meta(ge=0)] = 6
+    backoff_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 6
     """Failed pods after which the Job gives up (the Kubernetes default)."""
 
     @property
@@ -83,7 +83,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: str
     jobs: Annotated[list[JobSpec], Meta(min_length=1)]
     cluster: ClusterShape = ClusterShape()
-    limit_s: Annotated[float, Meta(gt=0)] = 3600.0
+    limit_s: Annotated[float, Meta(gt=0, le=1_000_000)] = 3600.0
     """A run that takes longer is cut off; what is left then is `unfinished`."""
 
     def scaled(self, pods: int | None = None, nodes: int | None = None) -> Scenario:
@@ -99,10 +99,11 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             measured = [job for job in self.jobs if not job.disturbance]
             if len(measured) != 1:
                 names = ", ".join(job.name for job in measured)
-                raise InvalidScenario(f"{self.name} has several jobs ({names}): a number of pods does not say whose")
-            changed = [
-                msgspec.structs.replace(job, pods=pods) if job is measured[0] else job for job in self.jobs
-            ]
+                raise InvalidScenario(
+                    f"{self.name} has several jobs ({names}): a number of pods does not say whose; "
+                    f"for other sizes describe the scenario in a .yaml file of your own"
+                )
+            changed = [msgspec.structs.replace(job, pods=pods) if job is measured[0] else job for job in self.jobs]
             scenario = msgspec.structs.replace(scenario, jobs=changed)
         if nodes is not None:
             shape = msgspec.structs.replace(self.cluster, nodes=nodes)
@@ -121,29 +122,54 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
     try:
         # Values set in code have not been through a decoder yet.
         scenario = msgspec.convert(msgspec.to_builtins(scenario), Scenario)
-        memory = scenario.cluster.memory_bytes
-        names = [job.name for job in scenario.jobs]
-        if len(set(names)) != len(names):
-            raise InvalidScenario(f"{origin}: two jobs have the same name: {', '.join(names)}")
-        for job in scenario.jobs:
-            needed = job.demand.memory_bytes
-            if needed > memory or job.requests.memory_bytes > memory:
-                raise InvalidScenario(
-                    f"{origin}: a pod of job {job.name} uses {needed / 2**20:.0f} MiB and requests "
-                    f"{job.requests.memory_bytes / 2**20:.0f} MiB, a node has {memory / 2**20:.0f} MiB: it can never run"
-                )
-            if job.requests.millicpu > 1000 * scenario.cluster.cores:
-                raise InvalidScenario(
-                    f"{origin}: job {job.name} requests {job.requests.cpu} CPU, a node has {scenario.cluster.cores}: "
-                    f"it can never be scheduled"
-                )
-            if job.placement == "rest" and scenario.cluster.nodes < 2:
-                raise InvalidScenario(f"{origin}: job {job.name} runs on all nodes but the first: 2 nodes are needed")
-            if not math.isfinite(job.start_s):
-                raise InvalidScenario(f"{origin}: job {job.name}: start_s must be finite, got {job.start_s}")
-    except (msgspec.ValidationError, InvalidQuantity, InvalidDemand) as error:
+    except msgspec.ValidationError as error:
         raise InvalidScenario(f"{origin}: {error}") from error
+    try:
+        _ = scenario.cluster.memory_bytes
+    except InvalidQuantity as error:
+        raise InvalidScenario(f"{origin}: the memory of a node: {error}") from error
+    names = [job.name for job in scenario.jobs]
+    if len(set(names)) != len(names):
+        raise InvalidScenario(f"{origin}: two jobs have the same name: {', '.join(names)}")
+    if all(job.disturbance for job in scenario.jobs):
+        raise InvalidScenario(f"{origin}: every job is a disturbance: there is none to wait for and to measure")
+    for job in scenario.jobs:
+        try:
+            _check_fit(job, scenario.cluster)
+        except WorkloadError as error:
+            raise InvalidScenario(f"{origin}: job {job.name}: {error}") from error
     return scenario
+
+
+def _check_fit(job: JobSpec, cluster: ClusterShape) -> None:
+    """Refuse a job whose pods no node can ever run."""
+    used, requested, memory = job.demand.memory_bytes, job.requests.memory_bytes, cluster.memory_bytes
+    if used > memory or requested > memory:
+        raise InvalidScenario(
+            f"a pod uses {used / 2**20:.0f} MiB and requests {requested / 2**20:.0f} MiB, "
+            f"a node has {memory / 2**20:.0f} MiB: it can never run"
+        )
+    if job.requests.millicpu > 1000 * cluster.cores:
+        raise InvalidScenario(
+            f"a pod requests {job.requests.cpu} CPU, a node has {cluster.cores}: it can never be scheduled"
+        )
+    if job.placement == "rest" and cluster.nodes < 2:
+        raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML wants the keys of a mapping to differ; PyYAML would silently take the last of equals."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Read a mapping, unless a key is there twice."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} is there twice", key.start_mark)
+                seen.add(key.value)
+        return node
 
 
 def read_scenario(text: str, origin: str) -> Scenario:
@@ -155,8 +181,9 @@ def read_scenario(text: str, origin: str) -> Scenario:
         If it is no YAML or not what the schema says; the message names `origin` and the field.
     """
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        document = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (it is a SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # ValueError: what looks like a date or a number and is none, such as 2024-13-01.
         raise InvalidScenario(f"{origin} is no YAML: {' '.join(str(error).split())}") from error
     try:
         scenario = msgspec.convert(document, Scenario)
@@ -179,7 +206,7 @@ def load_scenario(name_or_path: str) -> Scenario:
         path = Path(name_or_path)
         try:
             text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise UnknownScenario(f"cannot read the scenario {path}: {error}") from error
         return read_scenario(text, str(path))
     for known in _catalogue_files():

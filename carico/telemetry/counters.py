@@ -6,7 +6,7 @@ changed after it was taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -103,14 +103,9 @@ def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
     return np.stack([usage, np.asarray(telemetry.memory_utilisation)], axis=-1)
 
 
-def select(counters: Counters, nodes: ArrayLike) -> Counters:
-    """Return the readings of some nodes out of many."""
-    return Counters(**{field.name: np.asarray(getattr(counters, field.name))[nodes] for field in fields(Counters)})
-
-
 def _share(part: ArrayLike, whole: ArrayLike) -> FloatArray:
     """Part / whole in [0, 1]; an empty whole (no tick elapsed) has no part."""
     whole = np.asarray(whole, dtype=np.float64)
     part = np.asarray(part, dtype=np.float64)
     ratio = np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
-    return np.clip(ratio, 0.0, 1.0)[()]
+    return np.asarray(np.clip(ratio, 0.0, 1.0))[()]

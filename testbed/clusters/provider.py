@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import Scenario
@@ -50,3 +52,15 @@ class ClusterProvider(Protocol):
             If a setting is none of this provider's, or the cluster cannot do what is asked.
         """
         ...
+
+
+def scenario_settings(scenario: Scenario) -> dict[str, Any]:
+    """Return what a repetition's `settings` say of its scenario, so that a results file explains itself."""
+    shape = scenario.cluster
+    return {
+        "jobs": msgspec.to_builtins(scenario.jobs),
+        "limit_s": scenario.limit_s,
+        "nodes": shape.nodes,
+        "cores": shape.cores,
+        "memory": shape.memory,
+    }

@@ -16,7 +16,7 @@ import simpy
 from carico.arrays import IntArray
 from carico.telemetry.counters import Telemetry
 from carico.variants import Variant
-from testbed.clusters.provider import OnProgress, Progress
+from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import UsageError
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.utilisation import utilisation_items
@@ -30,12 +30,11 @@ from testbed.simulation.fleet import NodeFleet
 from testbed.simulation.framework import SchedulingFramework
 from testbed.simulation.jobs import JobController
 from testbed.simulation.kubelet import Kubelets
-from testbed.simulation.parameters import SimulationParameters, parameters_from
+from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters, parameters_from
 from testbed.simulation.recorder import Recorder
 from workloads.scenario import Scenario
 
-SAMPLE_PERIOD_S = 0.1
-STEP_PERIOD_S = 1.0
+RECORD_PERIOD_S = 1.0
 
 
 class SimulatedProvider:
@@ -89,8 +88,8 @@ class SimulatedCluster:
         self._parameters = parameters
         self._telemetry = telemetry
         shape = scenario.cluster
-        streams = iter(np.random.SeedSequence(seed).spawn(5))
-        nodes_rng, kubelet_rng, scheduler_rng, agents_rng, work_rng = (np.random.default_rng(s) for s in streams)
+        streams = np.random.SeedSequence(seed).spawn(4)
+        nodes_rng, kubelet_rng, scheduler_rng, agents_rng = (np.random.default_rng(stream) for stream in streams)
         width = len(str(shape.nodes - 1))
         self._names = [f"node-{index:0{width}d}" for index in range(shape.nodes)]
         start = -parameters.warm_up_s
@@ -100,7 +99,7 @@ class SimulatedCluster:
         self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event)
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
         first = self._fleet.counters()
-        self._recorder: Recorder | None = None
+        self._recorder = Recorder(self._names, first)
         self._agents: AgentFleet | None = None
         if scheduler.variant is not None:
             carico = CaricoScheduler(self._names, shape, parameters)
@@ -113,7 +112,6 @@ class SimulatedCluster:
         job_streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
         for job, stream in zip(scenario.jobs, job_streams, strict=True):
             self._jobs.publish(job, job.demand.draw_work(job.pods, np.random.default_rng(stream)))
-        del work_rng
 
     def run(self, on_progress: OnProgress | None = None) -> Repetition:
         """Run until every job that counts is over, or the scenario's limit."""
@@ -128,7 +126,8 @@ class SimulatedCluster:
         env, parameters, fleet = self._env, self._parameters, self._fleet
         origin = env.now
         per_sample = round(SAMPLE_PERIOD_S / parameters.tick_s)
-        per_step = per_sample * round(STEP_PERIOD_S / SAMPLE_PERIOD_S)
+        per_record = per_sample * round(RECORD_PERIOD_S / SAMPLE_PERIOD_S)
+        begin = per_sample * round(parameters.warm_up_s / SAMPLE_PERIOD_S)
         tick = 0
         while True:
             tick += 1
@@ -138,18 +137,14 @@ class SimulatedCluster:
             fleet.advance(at)
             if tick % per_sample:
                 continue
-            began = at > parameters.tick_s / 2
             if self._agents is not None:
                 seen = self._agents.sample(fleet.counters())
-                if self._telemetry is not None and began:
+                if self._telemetry is not None and tick > begin:
                     self._telemetry.append(seen)
-            if not began:
+            if tick == begin:
                 # The scenario begins now: the first row is measured from here.
                 self._recorder = Recorder(self._names, fleet.counters())
-                second = tick
-            elif self._recorder is None:
-                self._recorder, second = Recorder(self._names, fleet.counters()), tick
-            elif (tick - second) % per_step == 0:
+            elif tick > begin and (tick - begin) % per_record == 0:
                 reported = None if self._agents is None else self._agents.latest
                 self._recorder.record(at, fleet.counters(), self._kubelets.running, reported)
                 if on_progress is not None:
@@ -171,16 +166,15 @@ class SimulatedCluster:
         )
 
     def _repetition(self) -> Repetition:
-        jobs, shape = self._scenario.jobs, self._scenario.cluster
+        jobs = self._scenario.jobs
         pods = [self._pod_result(pod) for pod in self._api.pods]
         completion = {job.name: self._completion_s(job.name, job.pods, pods) for job in jobs}
-        nodes = self._recorder.series() if self._recorder is not None else []
+        nodes = self._recorder.series()
         return Repetition(
             scenario=self._scenario.name,
             scheduler=self._spec.text,
             seed=self._seed,
-            settings={"nodes": shape.nodes, "cores": shape.cores, "memory": shape.memory}
-            | msgspec.to_builtins(self._parameters),
+            settings=scenario_settings(self._scenario) | msgspec.to_builtins(self._parameters),
             job_completion_time_s=completion,
             pods=pods,
             nodes=nodes,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
+from testbed.errors import ResultsError
 from testbed.measurement.statistics import summary
-from testbed.results.schema import DataItem, PodResult
+from testbed.results.schema import DataItem, PodResult, Repetition
 
 
 def pod_completion_times(pods: list[PodResult], job: str | None = None) -> list[float]:
@@ -32,8 +34,39 @@ def completion_time_items(pods: list[PodResult], completion_s: dict[str, float |
         if waits:
             items.append(DataItem(summary(waits), "s", {"metric": "pod_wait_time", "job": job}))
         outcomes = Counter(pod.outcome for pod in mine)
-        counts = {outcome: float(count) for outcome, count in sorted(outcomes.items())}
+        counts: dict[str, float] = {outcome: float(count) for outcome, count in sorted(outcomes.items())}
         items.append(DataItem(counts, "pods", {"metric": "pod_outcome", "job": job}))
         if seconds is not None:
             items.append(DataItem({"value": seconds}, "s", {"metric": "job_completion_time", "job": job}))
     return items
+
+
+def pod_completion_summary(repetitions: Sequence[Repetition], job: str) -> dict[str, float]:
+    """Summary of the pod completion times of a job, seconds, over all repetitions.
+
+    Raises
+    ------
+    ResultsError
+        If no pod of the job succeeded.
+    """
+    times = [time for repetition in repetitions for time in pod_completion_times(repetition.pods, job)]
+    if not times:
+        raise ResultsError(f"no pod of job {job} succeeded: there is no completion time to summarise")
+    return summary(times)
+
+
+def mean_job_completion_s(repetitions: Sequence[Repetition], job: str) -> float:
+    """Mean job completion time over the repetitions, seconds.
+
+    Raises
+    ------
+    ResultsError
+        If there is no repetition, or the job did not complete in one.
+    """
+    seconds = [repetition.job_completion_time_s[job] for repetition in repetitions]
+    completed = [second for second in seconds if second is not None]
+    if not seconds or len(completed) < len(seconds):
+        raise ResultsError(
+            f"job {job} completed in {len(completed)} of {len(seconds)} repetitions: a mean needs all of them"
+        )
+    return sum(completed) / len(completed)

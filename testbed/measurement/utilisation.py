@@ -18,7 +18,8 @@ METRICS = {
 
 def cluster_mean(nodes: list[NodeSeries], metric: str) -> FloatArray:
     """Mean over the nodes of a metric, per second."""
-    return np.asarray([getattr(node, metric) for node in nodes], dtype=np.float64).mean(axis=0)
+    mean: FloatArray = np.asarray([getattr(node, metric) for node in nodes], dtype=np.float64).mean(axis=0)
+    return mean
 
 
 def time_to_utilisation(nodes: list[NodeSeries], share: float = 0.95) -> float | None:

@@ -65,6 +65,14 @@ class Repetition(msgspec.Struct, frozen=True):
     nodes: list[NodeSeries]
     data_items: list[DataItem] = []
 
+    @property
+    def measured_jobs(self) -> dict[str, int]:
+        """The jobs that are no disturbance, with their numbers of pods."""
+        jobs = self.settings.get("jobs")
+        if jobs is None:  # from a provider that does not say
+            return {job: sum(pod.job == job for pod in self.pods) for job in self.job_completion_time_s}
+        return {job["name"]: job["pods"] for job in jobs if not job["disturbance"]}
+
 
 class Results(msgspec.Struct, frozen=True):
     """A results file."""

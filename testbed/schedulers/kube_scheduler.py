@@ -70,9 +70,13 @@ class KubeScheduler:
 
     def _score(self, pod: Pod, candidates: IntArray) -> IntArray:
         allocatable = self._fit.allocatable[candidates]
-        wanted = np.minimum(self._fit.assumed[candidates] + assumed_requests(pod), allocatable)
+        assumed = np.minimum(self._fit.assumed[candidates] + assumed_requests(pod), allocatable)
         # Integer arithmetic, as in Go: the mean of whole per-cent figures, rounded down.
-        least_allocated = ((allocatable - wanted) * 100 // allocatable).sum(axis=1) // 2
-        used = wanted / allocatable
+        least_allocated = ((allocatable - assumed) * 100 // allocatable).sum(axis=1) // 2
+        if not (pod.millicpu or pod.memory_bytes):
+            return np.asarray(least_allocated, dtype=np.int64)
+        # BalancedAllocation goes by what is requested, not by what is assumed, and leaves out BestEffort pods.
+        requested = self._fit.requested[candidates] + np.array([pod.millicpu, pod.memory_bytes])
+        used = np.minimum(requested / allocatable, 1.0)
         balanced = ((1.0 - np.abs(used[:, 0] - used[:, 1]) / 2) * 100).astype(np.int64)
         return np.asarray(least_allocated + balanced, dtype=np.int64)

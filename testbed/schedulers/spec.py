@@ -1,5 +1,6 @@
-"""How a scheduler under test is named: ``carico``, ``carico:variant=NAME``, ``kube-scheduler`` or
-``kube-scheduler:cpu=100m,memory=750Mi``.
+"""How a scheduler under test is named.
+
+``carico``, ``carico:variant=NAME``, ``kube-scheduler`` or ``kube-scheduler:cpu=100m,memory=750Mi``.
 """
 
 from __future__ import annotations

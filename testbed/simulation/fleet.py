@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from workloads.demand import Demand
 JIFFIES_PER_S = 100
 CACHE_SHARE = 0.2
 """Share of an idle node's memory that the page cache holds; it gives way to pods."""
+NOTHING_S = 1e-9
+"""CPU-seconds that are rounding errors: a task with no more left is over, or it would hold its CPU a tick longer."""
 
 Ended = Callable[[float, str], None]
 """Called with the time and "done", or "oom_killed", when a task ends."""
@@ -80,7 +83,9 @@ class NodeFleet:
         self._used = 0
         self._active_changed = True
         self._active: IntArray = np.zeros(0, dtype=np.int64)
-        self._background = [self._add(node, math.inf, parameters.background_cores, system=True) for node in range(nodes)]
+        self._background = [
+            self._add(node, math.inf, parameters.background_cores, system=True) for node in range(nodes)
+        ]
 
     # ── tasks ──
 
@@ -122,19 +127,18 @@ class NodeFleet:
         if dt <= 0:
             return
         parameters = self._parameters
-        if parameters.background_cores:
-            # Daemons wake up irregularly: a gamma-distributed load of the given mean.
-            load = parameters.background_cores + parameters.background_cores_per_pod * self._containers
-            self._threads[self._background] = load * self._rng.gamma(4.0, 0.25, self.nodes)
+        # Daemons wake up irregularly: a gamma-distributed load of the given mean.
+        load = parameters.background_cores + parameters.background_cores_per_pod * self._containers
+        self._threads[self._background] = load * self._rng.gamma(4.0, 0.25, self.nodes)
         if self._active_changed:
             self._active = np.flatnonzero(self._alive[: self._used])
             self._active_changed = False
         tasks = self._active
         node, threads, system = self._node[tasks], self._threads[tasks], self._system[tasks]
         rate = self._rates(node, threads, system, self._weight[tasks])
-        runnable = np.bincount(node, threads, self.nodes)
+        runnable = self._per_node(node, threads)
         pressure = some_pressure(runnable, self.cores, parameters.pressure)
-        self._busy_s += np.bincount(node, rate, self.nodes) * dt
+        self._busy_s += self._per_node(node, rate) * dt
         self._pressure_s += pressure * dt
 
         lost = np.maximum(self._loss[tasks], parameters.contention_loss) * pressure[node]
@@ -146,7 +150,7 @@ class NodeFleet:
         self._phase_left[tasks] -= progress
         self._switch_phases(tasks)
         self._update_memory(tasks, node)
-        over = left <= 0
+        over = left <= NOTHING_S
         start, self.now = self.now, until
         if over.any():
             finished = tasks[over]
@@ -184,6 +188,10 @@ class NodeFleet:
         capacity = np.stack([self.cores - for_system, for_system], axis=1).reshape(-1)
         return share_cpu(threads, weight, group, capacity)
 
+    def _per_node(self, node: IntArray, amounts: FloatArray) -> FloatArray:
+        """Sum of what the tasks of every node have."""
+        return np.bincount(node, amounts, self.nodes).astype(np.float64, copy=False)
+
     def _switch_phases(self, tasks: IntArray) -> None:
         switching = tasks[self._phase_left[tasks] <= 0]
         if switching.size:
@@ -197,7 +205,7 @@ class NodeFleet:
         resident = start + (peak - start) * grown
         self._resident[tasks] = resident
         base = self._parameters.background_memory * self.memory_bytes
-        self._memory = base + np.bincount(node, resident, self.nodes)
+        self._memory = base + self._per_node(node, resident)
 
     def _kill_for_memory(self) -> None:
         """The kernel's OOM killer: the container with the highest badness goes until the rest fits."""
@@ -209,7 +217,6 @@ class NodeFleet:
                     break
                 badness = 1000.0 * self._resident[victims] / self.memory_bytes + self._oom_adj[victims]
                 victim = int(victims[np.argmax(badness)])
-                self._memory[node] -= self._resident[victim]
                 self._end(victim, self.now, "oom_killed")
 
     def _end(self, task: int, at: float, how: str) -> None:
@@ -243,15 +250,17 @@ class NodeFleet:
         return task
 
     def _remove(self, task: int) -> None:
+        node = self._node[task]
         self._alive[task] = False
-        self._containers[self._node[task]] -= not self._is_system[task]
+        self._containers[node] -= not self._is_system[task]
+        self._memory[node] -= self._resident[task]
         self._resident[task] = 0.0
         self._free.append(task)
         self._active_changed = True
 
     def _allocate(self, size: int) -> None:
         """Make room for `size` tasks, keeping what is there."""
-        layout = {
+        layout: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
             "_node": ((), np.int64),
             "_system": ((), np.int64),
             "_is_system": ((), np.bool_),
@@ -277,7 +286,7 @@ class NodeFleet:
         )
         for name, (shape, dtype) in layout.items():
             old = getattr(self, name, None)
-            new = np.zeros((size, *shape), dtype=dtype)
+            new: np.ndarray[Any, Any] = np.zeros((size, *shape), dtype=dtype)
             if old is not None:
                 new[: len(old)] = old
             setattr(self, name, new)

@@ -1,7 +1,8 @@
 """kube-scheduler's framework: the queues of pending pods and the loop that takes one pod at a time.
 
 What decides where a pod goes is a plugin. Emulated here are the active, back-off and unschedulable queues with the
-real back-off times: a refused pod is tried again only after a cluster event, and not before its back-off is over.
+real back-off times: a refused pod is tried again only after a cluster event (or five minutes), and not before its
+back-off is over.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from testbed.simulation.parameters import SimulationParameters
 
 BACKOFF_FLUSH_S = 1.0
 """How often kube-scheduler moves pods whose back-off is over to the active queue."""
+LEFTOVER_S = 300.0
+LEFTOVER_FLUSH_S = 30.0
+"""What no event has moved for five minutes is tried again all the same; looked for every 30 s."""
 
 
 class SchedulingPlugin(Protocol):
@@ -59,12 +63,13 @@ class SchedulingFramework:
         self._bindings = RateLimiter(env, parameters.bindings_per_s, parameters.bindings_burst)
         self._active: deque[Pod] = deque()
         self._backing_off: list[tuple[float, Pod]] = []
-        self._unschedulable: dict[Pod, float] = {}
+        self._unschedulable: dict[Pod, tuple[float, float]] = {}
         self._events = 0
         self._work = env.event()
         api.watch(created=self._enqueue, running=self._pod_running, finished=self._pod_finished)
         env.process(self._schedule())
         env.process(self._flush_backoff())
+        env.process(self._flush_leftover())
 
     def _schedule(self) -> Process:
         attempt_s = 1.0 / self._parameters.scheduling_attempts_per_s
@@ -96,7 +101,7 @@ class SchedulingFramework:
         if missed_event:
             self._backing_off.append((over, pod))
         else:
-            self._unschedulable[pod] = over
+            self._unschedulable[pod] = (self._env.now, over)
 
     def _flush_backoff(self) -> Process:
         while True:
@@ -111,9 +116,20 @@ class SchedulingFramework:
     def _cluster_event(self) -> None:
         """Room may have appeared: everything unschedulable goes on, to the back-off queue unless that is over."""
         self._events += 1
+        self._move_since(self._env.now)
+
+    def _flush_leftover(self) -> Process:
+        while True:
+            yield self._env.timeout(LEFTOVER_FLUSH_S)
+            self._move_since(self._env.now - LEFTOVER_S)
+
+    def _move_since(self, latest: float) -> None:
+        """Move on what was found unschedulable at `latest` or before."""
         waiting, self._unschedulable = self._unschedulable, {}
-        for pod, over in waiting.items():
-            if over <= self._env.now:
+        for pod, (since, over) in waiting.items():
+            if since > latest:
+                self._unschedulable[pod] = (since, over)
+            elif over <= self._env.now:
                 self._enqueue(pod)
             else:
                 self._backing_off.append((over, pod))

@@ -1,4 +1,7 @@
-"""The Job controller: creates a Job's pods at its client's rate, replaces failed ones, gives up at the back-off limit."""
+"""The Job controller: creates a Job's pods at its client's rate, replaces failed ones, gives up at its limit.
+
+It knows what the API shows, not what the nodes do.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,8 @@ class JobController:
             if state.failures > state.spec.backoff_limit:
                 self._give_up(state)
             else:
-                delay = min(RETRY_INITIAL_S * 2 ** (state.failures - 1), RETRY_MAX_S)
+                # Far beyond the longest delay already, and a thousand failures later too large for a float.
+                delay = min(RETRY_INITIAL_S * 2.0 ** min(state.failures - 1, 30), RETRY_MAX_S)
                 self._env.process(self._retry(state, state.index_of[pod.name], delay))
         self._check_over()
 

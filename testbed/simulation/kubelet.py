@@ -50,7 +50,10 @@ class Kubelets:
         self._starts = [RateLimiter(env, parameters.starts_per_s) for _ in range(fleet.nodes)]
         self.running: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(fleet.nodes, dtype=np.int64)
         """Running pods per node: the truth, for the measurements."""
-        api.watch(bound=lambda pod: env.process(self._run(pod)))
+        api.watch(bound=self._bound)
+
+    def _bound(self, pod: Pod) -> None:
+        self._env.process(self._run(pod))
 
     def _run(self, pod: Pod) -> Process:
         parameters, env, node = self._parameters, self._env, pod.node
@@ -63,28 +66,39 @@ class Kubelets:
         # containerd tells of the new task before the burst that starting it causes (thesis §4.2.4).
         self._pod_event(node, +1, env.now)
         if parameters.start_cpu_s:
-            started = env.event()
-            self._fleet.run_burst(node, parameters.start_cpu_s, lambda _at, _how: started.succeed())
-            yield started
-        pod.started_s = env.now
-        self.running[node] += 1
-        env.process(self._show(pod, parameters.running_visible_min_s, parameters.running_visible_max_s, finished=False))
-        outcome = yield self._container(pod, node)
-        self.running[node] -= 1
-        pod.stop = None
-        pod.outcome = outcome
+            created = env.event()
+
+            def burst_over(_at: float, _how: str) -> None:
+                created.succeed()
+
+            self._fleet.run_burst(node, parameters.start_cpu_s, burst_over)
+            yield created
+        if not pod.deleted:
+            yield from self._live(pod, node)
         self._pod_event(node, -1, env.now)
         if parameters.stop_cpu_s:
             self._fleet.run_burst(node, parameters.stop_cpu_s)
         yield from self._show(pod, parameters.finished_visible_min_s, parameters.finished_visible_max_s, finished=True)
 
+    def _live(self, pod: Pod, node: int) -> Process:
+        """From the start of the pod's container to its end."""
+        parameters = self._parameters
+        pod.started_s = self._env.now
+        self.running[node] += 1
+        shown = self._show(pod, parameters.running_visible_min_s, parameters.running_visible_max_s, finished=False)
+        self._env.process(shown)
+        pod.outcome = yield self._container(pod, node)
+        self.running[node] -= 1
+        pod.stop = None
+
     def _container(self, pod: Pod, node: int) -> simpy.Event:
         """Run the pod's container; the event's value is the pod's outcome."""
-        env, demand = self._env, pod.job.demand
+        env, demand, began = self._env, pod.job.demand, self._env.now
         over = env.event()
 
         def ended(at: float, how: str) -> None:
-            pod.finished_s = at
+            # A container that starts between two ticks is given the whole tick's CPU: it may seem to end before.
+            pod.finished_s = max(at, began)
             over.succeed("succeeded" if how == "done" else how)
 
         task = self._fleet.run_container(node, demand, pod.work, weights_of(pod, self._fleet.memory_bytes), ended)

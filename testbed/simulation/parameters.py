@@ -17,6 +17,9 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Rate = Annotated[float, Meta(gt=0, le=1_000_000)]
 
+SAMPLE_PERIOD_S = 0.1
+"""The telemetry period, 10 Hz (thesis §4.2)."""
+
 
 class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How nodes, kubelets, the API server and kube-scheduler behave."""
@@ -24,7 +27,7 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     # Nodes
     pressure: Literal["kernel", "at-least-one-waiting"] = "kernel"
     """What `some` CPU pressure means: per CPU as psi.c computes it, or the thesis's wording (§4.2.1)."""
-    tick_s: Annotated[float, Meta(gt=0, le=0.1)] = 0.1
+    tick_s: Annotated[float, Meta(ge=0.001, le=0.1)] = 0.1
     """Step of the nodes' CPU sharing, and the telemetry period of 10 Hz divided by a whole number."""
     warm_up_s: Seconds = 30.0
     """Idle time before the scenario begins, in which agents get to know their nodes."""
@@ -83,11 +86,16 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             if low > high:
                 raise ValueError(f"{name}_min_s must not exceed {name}_max_s, got {low} and {high}")
         if self.backoff_initial_s > self.backoff_max_s:
-            raise ValueError(
-                f"backoff_initial_s must not exceed backoff_max_s, got {self.backoff_initial_s} and {self.backoff_max_s}"
-            )
-        if abs(0.1 / self.tick_s - round(0.1 / self.tick_s)) > 1e-9:
-            raise ValueError(f"tick_s must divide the telemetry period of 0.1 s, got {self.tick_s}")
+            initial, most = self.backoff_initial_s, self.backoff_max_s
+            raise ValueError(f"backoff_initial_s must not exceed backoff_max_s, got {initial} and {most}")
+        if not _is_whole(SAMPLE_PERIOD_S / self.tick_s):
+            raise ValueError(f"tick_s must divide the telemetry period of {SAMPLE_PERIOD_S} s, got {self.tick_s}")
+        if not _is_whole(self.warm_up_s / SAMPLE_PERIOD_S):
+            raise ValueError(f"warm_up_s must be a multiple of {SAMPLE_PERIOD_S} s, got {self.warm_up_s}")
+
+
+def _is_whole(ratio: float) -> bool:
+    return abs(ratio - round(ratio)) < 1e-6
 
 
 def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from carico.arrays import FloatArray, IntArray
@@ -46,18 +48,16 @@ class Recorder:
     def series(self) -> list[NodeSeries]:
         """Everything recorded, per node."""
         if not self._times:
-            empty: dict[str, list[float]] = {name: [] for name in NodeSeries.__struct_fields__ if name != "name"}
-            return [NodeSeries(name=name, **empty) for name in self._names]  # type: ignore[arg-type]
+            empty: dict[str, Any] = {name: [] for name in NodeSeries.__struct_fields__ if name != "name"}
+            return [NodeSeries(name=name, **empty) for name in self._names]
         table = {name: np.stack(rows, axis=1) for name, rows in self._rows.items()}
-        return [
-            NodeSeries(
-                name=name,
-                time_s=list(self._times),
-                running_pods=table["running_pods"][index].tolist(),
-                **{column: _rounded(table[column][index]) for column in table if column != "running_pods"},
-            )
-            for index, name in enumerate(self._names)
-        ]
+        running = table.pop("running_pods")
+        series = []
+        for index, name in enumerate(self._names):
+            columns: dict[str, Any] = {column: _rounded(values[index]) for column, values in table.items()}
+            pods = running[index].tolist()
+            series.append(NodeSeries(name=name, time_s=list(self._times), running_pods=pods, **columns))
+        return series
 
 
 def _rounded(values: FloatArray) -> list[float | None]:

@@ -12,9 +12,11 @@ def test_finite_takes_whatever_holds_numbers(values):
     assert np.array_equal(found, np.asarray(values, float))
 
 
-@pytest.mark.parametrize("values", [np.nan, [1, np.nan], [1, np.inf], -np.inf, None, "much", [1, "much"], [[1], [1, 2]], {}])
+@pytest.mark.parametrize(
+    "values", [np.nan, [1, np.nan], [1, np.inf], -np.inf, None, "much", [1, "much"], [[1], [1, 2]], {}]
+)
 def test_finite_refuses_what_is_no_number(values):
-    with pytest.raises(InvalidInput, match="^x must be"):
+    with pytest.raises(InvalidInput, match=r"^x must be"):
         finite("x", values)
 
 

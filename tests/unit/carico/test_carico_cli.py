@@ -1,11 +1,11 @@
 """The command `carico`: arguments, exit codes, and one line where something is wrong."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +27,10 @@ def clock(machine, monkeypatch):
     return clock
 
 
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def watch(machine, *arguments):
     return main(["watch", "--proc", str(machine.root), *arguments])
 
@@ -43,7 +47,7 @@ def test_json_for_so_many_seconds(machine, clock, capsys):
 def test_a_constant_number_of_pods(machine, clock, capsys):
     assert watch(machine, "--pods", "7", "--duration", "1") == 0
     out = capsys.readouterr().out
-    assert out.startswith("carico watch: 7 pods\n")
+    assert out.startswith("carico watch: pods fixed at 7\n")
     assert out.splitlines()[-1].split()[4] == "7"
 
 
@@ -139,21 +143,24 @@ def test_ctrl_c_ends_with_130(machine, clock, capsys):
 
 def test_sigterm_ends_with_143_and_the_handler_is_put_back(machine, clock):
     before = signal.getsignal(signal.SIGTERM)
-    descriptors = len(os.listdir("/proc/self/fd"))
+    descriptors = open_descriptors()
     clock.on_advance = lambda seconds: signal.raise_signal(signal.SIGTERM)
     with pytest.raises(SystemExit, match="143"):
         watch(machine)
     assert signal.getsignal(signal.SIGTERM) is before
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert open_descriptors() == descriptors
+
+
+# In a process of its own, since it is standard output that fails; without waiting for seconds to pass.
+PROGRAM = (
+    "import sys; from carico import cli; from carico.testing import ManualClock;"
+    "clock = ManualClock(); cli.SystemClock = lambda: clock; sys.exit(cli.main())"
+)
 
 
 def test_a_reader_that_has_gone_is_no_error(machine):
-    program = (
-        "import sys; from carico import cli; from carico.testing import ManualClock;"
-        "clock = ManualClock(); cli.SystemClock = lambda: clock; sys.exit(cli.main())"
-    )
     with subprocess.Popen(
-        [sys.executable, "-c", program, "watch", "--json", "--proc", machine.root],
+        [sys.executable, "-c", PROGRAM, "watch", "--json", "--proc", machine.root],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -161,3 +168,16 @@ def test_a_reader_that_has_gone_is_no_error(machine):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 141
+
+
+def test_a_full_disk_is_told_once(machine):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, "watch", "--proc", machine.root],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("carico: the output cannot be written: ")
+    assert done.stderr.count("\n") == 1

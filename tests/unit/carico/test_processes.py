@@ -59,7 +59,7 @@ def test_a_command_line_that_is_not_text(machine):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(TelemetryFileMissing, match="nowhere cannot be listed .*procfs is needed"):
+    with pytest.raises(TelemetryFileMissing, match=r"nowhere cannot be listed .*procfs is needed"):
         MatchingProcesses(WORKLOAD, tmp_path / "nowhere").count()
 
 

@@ -21,9 +21,7 @@ Buffers:           14564 kB
 Cached:           353300 kB
 SwapCached:         4711 kB
 """
-PRESSURE = (
-    "some avg10=1.12 avg60=0.35 avg300=0.08 total=2059391\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=77\n"
-)
+PRESSURE = "some avg10=1.12 avg60=0.35 avg300=0.08 total=2059391\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=77\n"
 
 
 def descriptors():

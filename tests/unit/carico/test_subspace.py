@@ -60,6 +60,7 @@ class TestBatch:
             pytest.param([[0.1, 0], [0, 0.9]], id="orthogonal-swapped"),
             pytest.param([[0.5, 0.5, 0.5], [0.5, 0.5, 0.5 + 1e-8]], id="almost-parallel"),
             pytest.param([[1, 0], [0, 1 - 1e-15]], id="almost-equal-singular-values"),
+            pytest.param([[0.68, 0.37, 0.58, 0, 0, 0], [0, 0, 0, 0.68, 0.58, 0.37]], id="equal-but-for-rounding"),
             pytest.param([[1, 1], [1e-12, 0]], id="one-resource-tiny"),
             pytest.param([[1e-9, 2e-9], [2e-9, 1e-9]], id="all-tiny"),
         ],
@@ -174,9 +175,7 @@ class TestMerge:
     @pytest.mark.parametrize("weight", [5e-324, 1e-300, 1, 1e308, 1.7e308])
     def test_weights_may_be_as_large_as_numbers_are(self, weight):
         a, b = Subspace.from_batch([[0.5], [0.1]]), Subspace.from_batch([[0.1], [0.7]])
-        np.testing.assert_allclose(
-            gram(Subspace.merge(a, b, weight, weight)), gram(a) / 2 + gram(b) / 2, atol=1e-15
-        )
+        np.testing.assert_allclose(gram(Subspace.merge(a, b, weight, weight)), gram(a) / 2 + gram(b) / 2, atol=1e-15)
 
     @given(batches(count=2), weights, weights)
     def test_does_not_care_which_side_comes_first(self, found, weight_a, weight_b):

@@ -102,6 +102,6 @@ def test_on_a_terminal_it_rewrites_its_display(started):
     finally:
         os.close(ours)
         os.close(theirs)
-    assert shown.startswith("carico watch: 0 pods; 1 s")
+    assert shown.startswith("carico watch: pods fixed at 0; 1 s")
     assert shown.count("\x1b[6F") == 1
     assert shown.count("Pod-Capacity") == 2

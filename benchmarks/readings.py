@@ -1,0 +1,133 @@
+"""What each reading of the thesis changes: one parameter of CARICO or of the simulator at a time, everything else default.
+
+Fills the tables of `docs/design.md`. Figures are pod and job completion times, seconds, on seeds 2001, 2002, ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.common import parse, parser, report
+from carico.variants import THESIS_LITERAL, THESIS_REBASED, UTILISATION_ONLY, Variant
+from testbed.clusters.simulated import SimulatedCluster
+from testbed.measurement.completion_times import pod_completion_times
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import SchedulerSpec, parse_spec
+from testbed.simulation.parameters import parameters_from
+from workloads.scenario import load_scenario
+
+SCENARIOS = ("pi-2000", "sklearn", "pi-and-sklearn")
+KUBE_ROWS = (
+    ("pi_100m", "pi-2000", "kube-scheduler:cpu=100m"),
+    ("pi_500m", "pi-2000", "kube-scheduler:cpu=500m"),
+    ("sklearn_750mi", "sklearn", "kube-scheduler:memory=750Mi"),
+    ("mixed", "pi-and-sklearn", "kube-scheduler"),
+)
+FIRST_SEED = 2001
+
+
+def carico_readings() -> Iterator[tuple[str, Variant]]:
+    """The variants that are compared, each with a name that says what is different."""
+    base = THESIS_REBASED
+    yield "default", base
+    yield "literal_unit", THESIS_LITERAL
+    yield "utilisation_only", UTILISATION_ONLY
+    changes: dict[str, tuple[Any, ...]] = {
+        "batch_weight": (0.05, 0.2),
+        "global_weight": (0.0, 0.9),
+        "workload_exponent": (0.5,),
+        "alpha_slow": (0.05, 0.3),
+        "hold_off_s": (0.3, 0.5, 2.0),
+        "exchange_age_s": (1.0, math.inf),
+        "idle_memory": (0.0, 0.99),
+        "estimator": ("delta", "joint"),
+    }
+    for name, values in changes.items():
+        for value in values:
+            yield f"{name}={value}", replace(base, **{name: value})
+    noises: dict[str, tuple[float, ...]] = {
+        "cost_process_noise": (1e-5, 1e-3, 1e-2),
+        "cost_prior": (0.1,),
+        "initial_cost": (0.3, 0.7),
+        "cost_floor": (0.01,),
+        "idle_drift": (1.0, 1.05),
+    }
+    for name, factors in noises.items():
+        for factor in factors:
+            kalman = replace(base.kalman, **{name: factor})
+            yield f"{name}={factor}", replace(base, kalman=kalman)
+
+
+SIMULATOR_READINGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("default", {}),
+    ("pod_creations_per_s=100", {"pod_creations_per_s": 100, "bindings_per_s": 100}),
+    ("background_cores_per_pod=0", {"background_cores_per_pod": 0}),
+    ("starts_per_s=1.5", {"starts_per_s": 1.5}),
+    ("start_cpu_s=0", {"start_cpu_s": 0, "stop_cpu_s": 0}),
+    ("system_share=0.2", {"system_share": 0.2}),
+)
+
+
+def main() -> None:
+    """Run the study."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--repetitions", type=int, default=2, metavar="N", help="seeds per figure (default: 2)")
+    arguments.add_argument("--pressure", default="kernel", choices=["kernel", "at-least-one-waiting"])
+    options = parse(arguments)
+    report("readings", study(options), options.json)
+
+
+def study(arguments: argparse.Namespace) -> dict[str, float]:
+    """Return all figures and print them as two tables."""
+    seeds = range(FIRST_SEED, FIRST_SEED + arguments.repetitions)
+    figures: dict[str, float] = {}
+    print("| reading | pi PCT, JCT | sklearn PCT, JCT | mixed pi, sklearn PCT, JCT |\n|---|---|---|---|")
+    for label, variant in carico_readings():
+        cells = []
+        for scenario in SCENARIOS:
+            spec = SchedulerSpec(label, variant=variant)
+            cells.append(_measure(figures, label, scenario, scenario, spec, seeds, {"pressure": arguments.pressure}))
+        print(f"| {label} | {' | '.join(cells)} |", flush=True)
+    print("\n| reading | 100m | 500m | 750Mi | mixed |\n|---|---|---|---|---|")
+    for label, settings in SIMULATOR_READINGS:
+        cells = [
+            _measure(figures, label, row, scenario, parse_spec(text), seeds, settings)
+            for row, scenario, text in KUBE_ROWS
+        ]
+        print(f"| {label} | {' | '.join(cells)} |", flush=True)
+    return figures
+
+
+def _measure(
+    figures: dict[str, float],
+    label: str,
+    row: str,
+    scenario: str,
+    spec: SchedulerSpec,
+    seeds: range,
+    settings: dict[str, Any],
+) -> str:
+    runs = [SimulatedCluster(load_scenario(scenario), spec, seed, parameters_from(settings)).run() for seed in seeds]
+    cell = []
+    for job in runs[0].job_completion_time_s:
+        pct = [time for run in runs for time in pod_completion_times(run.pods, job)]
+        mean = sum(pct) / len(pct) if pct else math.nan
+        figures[f"{row}:{label}:{job}_pct_s"] = round(mean, 3)
+        cell.append(f"{mean:.1f}")
+    jct = sum(_latest(run) for run in runs) / len(runs)
+    figures[f"{row}:{label}:jct_s"] = round(jct, 3)
+    return f"{' / '.join(cell)}, {jct:.0f}"
+
+
+def _latest(run: Repetition) -> float:
+    """When the last job completed; the time of the cut-off where one did not."""
+    completed = [seconds for seconds in run.job_completion_time_s.values() if seconds is not None]
+    return max(completed) if len(completed) == len(run.job_completion_time_s) else run.nodes[0].time_s[-1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""How the cluster tests of a session went: each of them is a claim that holds or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+PAPER_PROPERTY = "carico_paper"
+"""Name of the user property that carries a row to the report."""
+
+
+@dataclass
+class Claim:
+    """What became of a cluster test."""
+
+    test: str
+    """Its node id."""
+    outcome: str = ""
+    """`holds`, `not reproduced` (it was expected to fail, and did), `failed`, `not measured` (skipped), or none yet."""
+    reason: str = ""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """What it set beside the paper."""
+
+
+class Claims:
+    """Collects them from the reports, wherever the tests ran; pytest knows it as a plugin."""
+
+    def __init__(self) -> None:
+        self._by_test: dict[str, Claim] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in the report of a phase of a test."""
+        if not getattr(report, "carico_cluster", False):
+            return
+        if report.when == "setup":
+            self._by_test[report.nodeid] = Claim(report.nodeid)  # anew, should the test be run again
+        claim = self._by_test.setdefault(report.nodeid, Claim(report.nodeid))
+        if report.failed:
+            claim.outcome = "failed"
+        elif report.when == "call" and report.passed:
+            claim.outcome = "holds"
+        elif report.skipped:
+            expected = getattr(report, "wasxfail", None)
+            claim.outcome = "not measured" if expected is None else "not reproduced"
+            skip = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            claim.reason = skip.removeprefix("Skipped: ") if expected is None else expected.removeprefix("reason: ")
+        claim.rows = [row for name, row in report.user_properties if name == PAPER_PROPERTY]  # type: ignore[misc]
+
+    def in_order(self, places: Mapping[str, int]) -> list[Claim]:
+        """Return those that have come to an end, in the order of the session; `places` says where each test is."""
+        claims = [claim for claim in self._by_test.values() if claim.outcome]
+        return sorted(claims, key=lambda claim: (places.get(claim.test, -1), claim.test))

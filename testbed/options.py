@@ -1,0 +1,129 @@
+"""The plugin's options: flags and ini keys, brought together into one value.
+
+A flag beats the ini file, which beats the preset; what nobody has set is None until then.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import arguments
+from testbed.clusters.kinds import PROVIDERS, check_settings
+from testbed.errors import UsageError
+from testbed.presets import PRESETS, Preset, default_preset, preset_named
+from testbed.results import OWN_FOLDER
+
+NAMES = ("provider", "preset", "seed", "repetitions", "set", "json")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a session was asked to do."""
+
+    provider: str
+    preset: Preset
+    repetitions: int
+    seed: int
+    settings: Mapping[str, str]
+    json: Path
+    """The results file."""
+    given: bool
+    """Whether a flag was given, that is: whether cluster tests are asked for."""
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
+        times = "1 repetition" if self.repetitions == 1 else f"{self.repetitions} repetitions"
+        return f"provider={self.provider} preset={self.preset.name} ({times}) seed={self.seed} settings: {settings}"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the flags and the ini keys."""
+    group = parser.getgroup("carico", "CARICO testbed: what a scheduler does to real jobs")
+    presets = "; ".join(f"{preset.name}: {preset.description}" for preset in PRESETS.values())
+    declare = group.addoption
+    declare(
+        "--carico-provider",
+        choices=PROVIDERS,
+        help="kind of cluster that experiments run on (default: simulated, which needs no set-up)",
+    )
+    declare(
+        "--carico-preset",
+        choices=tuple(PRESETS),
+        help=f"size of the session. {presets} (default: ci where the environment variable CI is set, else smoke)",
+    )
+    declare(
+        "--carico-repetitions",
+        metavar="N",
+        type=arguments.count,
+        help="repetitions of every experiment that does not fix them itself (default: the preset's)",
+    )
+    declare("--carico-seed", metavar="S", type=arguments.seed, help="seed of the first repetition (default: 1)")
+    declare(
+        "--carico-set",
+        metavar="KEY=VALUE",
+        type=arguments.setting,
+        action="append",
+        help="change a setting of the cluster, may be repeated; 'carico-testbed list' shows them",
+    )
+    declare(
+        "--carico-json",
+        metavar="FILE",
+        help="where to write the results (default: .carico/result.json in the root folder)",
+    )
+    for name in NAMES:
+        kind = "linelist" if name == "set" else "string"
+        parser.addini(f"carico_{name}", f"default of --carico-{name}", type=kind, default=None)  # type: ignore[arg-type]
+
+
+def options_of(config: pytest.Config) -> Options:
+    """Return the options of a session.
+
+    Raises
+    ------
+    UsageError
+        pytest's (exit code 4), if a value is none that can be used.
+    """
+    flags = {name: config.getoption(f"carico_{name}") for name in NAMES}
+    try:
+        preset_name = flags["preset"] or config.getini("carico_preset")
+        preset = preset_named(preset_name) if preset_name else default_preset(os.environ)
+        provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
+        repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
+        seed = _value(config, "seed", arguments.seed, 1)
+        # A flag replaces the ini file's value of the same setting only.
+        written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
+        settings = written | arguments.settings_of(flags["set"] or [])
+        if provider not in PROVIDERS:
+            raise UsageError(f"carico_provider: no provider is named {provider!r}; known: {', '.join(PROVIDERS)}")
+        check_settings(provider, settings)
+    except (UsageError, ArgumentTypeError) as error:
+        raise pytest.UsageError(f"carico: {error}") from error
+    given = any(value is not None for value in flags.values())
+    return Options(provider, preset, repetitions, seed, settings, _results_file(config), given)
+
+
+def _value(config: pytest.Config, name: str, convert: Callable[[str], int], default: int) -> int:
+    flag: int | None = config.getoption(f"carico_{name}")
+    written: Any = config.getini(f"carico_{name}")
+    if flag is not None:
+        return flag
+    try:
+        return convert(written) if written else default
+    except ArgumentTypeError as error:
+        raise UsageError(f"carico_{name}: {error}") from error
+
+
+def _results_file(config: pytest.Config) -> Path:
+    """A path on the command line counts from where the user stands, one in the ini file from the root folder."""
+    flag: str | None = config.getoption("carico_json")
+    written: str | None = config.getini("carico_json")
+    if flag:
+        return config.invocation_params.dir / flag
+    return config.rootpath / (written or Path(OWN_FOLDER, "result.json"))

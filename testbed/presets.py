@@ -1,0 +1,52 @@
+"""Presets: the size of a pytest session, by name. Tests say what is measured, presets how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from testbed.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The size of a session."""
+
+    name: str
+    repetitions: int
+    """Repetitions of every experiment that does not say how many it needs."""
+    pod_counts: tuple[int, ...]
+    """Pods of the runs that a sweep over the number of pods makes."""
+    description: str
+
+
+SMOKE = Preset("smoke", 1, (100, 250, 500, 1000), "everything once: at most 3 minutes on 2 cores")
+CI = Preset("ci", 3, (100, 250, 500, 750, 1000), "three repetitions: differences come with an interval")
+FULL = Preset("full", 10, (100, 250, 500, 750, 1000), "ten repetitions: for figures that are to be published")
+
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in (SMOKE, CI, FULL)}
+
+
+def preset_named(name: str) -> Preset:
+    """Return the preset of that name.
+
+    Raises
+    ------
+    UsageError
+        If there is none; the message lists the known ones.
+    """
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise UsageError(f"no preset is named {name!r}; known: {', '.join(PRESETS)}") from None
+
+
+def default_preset(environment: Mapping[str, str]) -> Preset:
+    """Return the preset of somebody who names none: `ci` where the variable CI is set, as CI systems do, else `smoke`.
+
+    Examples
+    --------
+    >>> default_preset({"CI": "true"}).name, default_preset({}).name
+    ('ci', 'smoke')
+    """
+    return SMOKE if environment.get("CI", "").lower() in ("", "0", "false") else CI

@@ -1,0 +1,66 @@
+"""What can be run: the scenarios, schedulers and settings there are, as plain text."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from carico.variants import DEFAULT_VARIANT, VARIANTS
+from testbed.presets import PRESETS
+from testbed.simulation.parameters import SimulationParameters
+from workloads.scenario import Scenario, catalogue
+
+WIDTH = 80
+
+
+def listing() -> list[str]:
+    """Return everything, by headings."""
+    lines = ["Scenarios (carico-testbed run SCENARIO)"]
+    for scenario in catalogue():
+        lines += _entry(scenario.name, _described(scenario))
+    lines += ["", "Schedulers (--scheduler SPEC)"]
+    lines += _entry("carico", f"CARICO, which needs no requests; the variant {DEFAULT_VARIANT.name}")
+    for variant in VARIANTS.values():
+        lines += _entry(f"carico:variant={variant.name}", variant.description)
+    lines += _entry("kube-scheduler", "the default scheduler, with the requests that the scenario has written")
+    lines += _entry("kube-scheduler:cpu=100m,memory=750Mi", "the same, with these requests for every pod")
+    lines += ["", "Presets (pytest -m cluster --carico-preset=NAME)"]
+    for preset in PRESETS.values():
+        lines += _entry(preset.name, preset.description)
+    lines += ["", "Settings of the simulated cluster (--set KEY=VALUE), with their defaults"]
+    kinds = get_type_hints(SimulationParameters)
+    documentation = field_documentation(SimulationParameters)
+    for name, default in _defaults(SimulationParameters):
+        choices = get_args(kinds[name]) if get_origin(kinds[name]) is Literal else ()
+        one_of = f"One of {', '.join(choices)}. " if choices else ""
+        lines += _entry(f"{name}={default}", one_of + documentation.get(name, ""))
+    return lines
+
+
+def field_documentation(kind: type) -> dict[str, str]:
+    """Return what the source of a class says of its fields: the string after a field, which Python itself drops."""
+    found: dict[str, str] = {}
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for field, after in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
+            found[field.target.id] = " ".join(ast.literal_eval(after.value).split())
+    return found
+
+
+def _defaults(kind: type) -> Iterator[tuple[str, Any]]:
+    return zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True)  # type: ignore[attr-defined]
+
+
+def _described(scenario: Scenario) -> str:
+    shape = scenario.cluster
+    nodes = "1 node" if shape.nodes == 1 else f"{shape.nodes} nodes"
+    jobs = ", ".join(f"{job.name} ({job.pods} pod{'s' * (job.pods != 1)})" for job in scenario.jobs)
+    return f"{scenario.description}. {nodes} of {shape.cores} cores and {shape.memory}. Jobs: {jobs}"
+
+
+def _entry(name: str, text: str) -> list[str]:
+    return [f"  {name}", *textwrap.wrap(text, WIDTH, initial_indent="      ", subsequent_indent="      ")]

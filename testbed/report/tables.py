@@ -1,0 +1,174 @@
+"""Results as plain text, 80 columns wide. Pure: lines in the order of a results file, no colour, no terminal."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from testbed.measurement.completion_times import pod_completion_times
+from testbed.measurement.statistics import summary
+from testbed.results.schema import Repetition
+
+WIDTH = 80
+FIGURES = ("min", "p25", "p50", "p75", "max")
+LEAST_FOR_INTERVAL = 3
+
+
+def figure(value: float | None, unit: str = "") -> str:
+    """Return a number as people write it, four digits of it, and its unit.
+
+    Examples
+    --------
+    >>> figure(51.9312, "s"), figure(0.00012), figure(12345.6), figure(None)
+    ('51.93 s', '0.00012', '12346', '-')
+    """
+    if value is None or not math.isfinite(value):
+        return "-"
+    digits = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{digits} {unit}".rstrip()
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds for a column of them: as many decimals as an eye can compare.
+
+    Examples
+    --------
+    >>> seconds(7.7), seconds(127.44)
+    ('7.70', '127.4')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+
+
+def distributions(repetitions: Sequence[Repetition]) -> list[str]:
+    """Return a table for every job: the completion times of its pods and the job's own, under each scheduler.
+
+    Pods of all repetitions of a scheduler are taken together; of the jobs' completion times the median is shown.
+    """
+    lines = []
+    header = (
+        f"  {'scheduler':19}{'PCT s: mean ± std':>17}" + "".join(f"{name:>7}" for name in FIGURES) + f"{'JCT s':>7}"
+    )
+    for title, job, runs in _by_job(repetitions):
+        lines += [title, header]
+        for scheduler, mine in runs.items():
+            lines += _distribution(scheduler, job, mine)
+        lines.append("")
+    return lines[:-1]
+
+
+def medians(repetitions: Sequence[Repetition]) -> list[str]:
+    """Return a table with the median over the repetitions, with a 95 % interval, for every job and scheduler."""
+    lines = [f"  {'scheduler':40}{'n':>4}{'JCT s [interval]':>24}{'PCT s':>10}"]
+    for title, job, runs in _by_job(repetitions):
+        lines.append(title)
+        for scheduler, mine in runs.items():
+            times = _completions(mine, job)
+            means = [float(np.mean(found)) for one in mine if (found := pod_completion_times(one.pods, job))]
+            jct = f"{seconds(_median(times))} {_interval(times)}" if len(times) == len(mine) else "did not complete"
+            lines.append(f"  {scheduler:40}{len(mine):>4}{jct.strip():>24}{seconds(_median(means)):>10}")
+    note = (
+        "Medians over n repetitions: of JCT with its 95 % bootstrap interval (below 3 repetitions the extremes), "
+        "and of the mean PCT."
+    )
+    return [*lines, *textwrap.wrap(note, WIDTH)]
+
+
+def paper_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a table of what was measured beside what the paper says; a row has what, ours, thesis, unit and note."""
+    lines = [f"  {'quantity':44}{'thesis':>12}{'ours':>12}{'ratio':>8}"]
+    for row in rows:
+        ours, thesis = row["ours"], row["thesis"]
+        ratio = "" if thesis in (None, 0) else f"{ours / thesis:.2f}"
+        *head, last = textwrap.wrap(row["what"], 44) or [""]
+        lines += [f"  {part}" for part in head]
+        shown = "" if thesis is None else figure(thesis, row["unit"])
+        lines.append(f"  {last:44}{shown:>12}{figure(ours, row['unit']):>12}{ratio:>8}")
+        lines += textwrap.wrap(row["note"], WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return [line.rstrip() for line in lines]
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of the median; below three values their extremes, which is all there is."""
+    if len(values) < LEAST_FOR_INTERVAL or min(values) == max(values):
+        return min(values), max(values)
+    from scipy.stats import bootstrap
+
+    # The percentile method: the others are undefined for samples of few distinct values.
+    rng = np.random.default_rng(0)
+    found = bootstrap((values,), np.median, method="percentile", random_state=rng).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str, list[Repetition]]]]:
+    """Group by what was run (its title and the job), then by scheduler."""
+    groups: dict[tuple[str, str, str], dict[str, list[Repetition]]] = {}
+    settings: dict[str, dict[str, dict[str, Any]]] = {}
+    for one in repetitions:
+        for job, pods in one.measured_jobs.items():
+            title = f"{one.scenario} · {pods} pods · {_nodes(one)}"
+            if job != one.scenario:
+                title = f"{one.scenario} · {job} · {pods} pods · {_nodes(one)}"
+            key = repr(sorted(one.settings.items()))
+            settings.setdefault(title, {})[key] = one.settings
+            groups.setdefault((title, job, key), {}).setdefault(one.scheduler, []).append(one)
+    return [
+        (" · ".join([title, *_differences(settings[title][key], settings[title].values())]), job, runs)
+        for (title, job, key), runs in groups.items()
+    ]
+
+
+def _nodes(repetition: Repetition) -> str:
+    return "1 node" if len(repetition.nodes) == 1 else f"{len(repetition.nodes)} nodes"
+
+
+def _differences(settings: Mapping[str, Any], among: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What tells these settings from those of other runs with the same title."""
+    return [
+        f"{name}={value}"
+        for name, value in settings.items()
+        if name != "jobs" and any(other.get(name) != value for other in among)
+    ]
+
+
+def _distribution(scheduler: str, job: str, repetitions: Sequence[Repetition]) -> list[str]:
+    pods = [pod for one in repetitions for pod in one.pods if pod.job == job]
+    times, completions = pod_completion_times(pods), _completions(repetitions, job)
+    lines = [f"  {scheduler}"]
+    if len(scheduler) > 18:
+        lines.append("")
+    cells = ["-"] * (1 + len(FIGURES))
+    if times:
+        all_of = summary(times)
+        cells = [f"{seconds(all_of['mean'])} ± {seconds(all_of['std'])}", *(seconds(all_of[name]) for name in FIGURES)]
+    jct = seconds(_median(completions)) if len(completions) == len(repetitions) else "-"
+    lines[-1] = f"{lines[-1]:21}{cells[0]:>17}" + "".join(f"{cell:>7}" for cell in [*cells[1:], jct])
+    if len(completions) > 1:
+        what = "extremes" if len(completions) < LEAST_FOR_INTERVAL else "95 % interval of the median"
+        lines.append(f"    JCT of {len(completions)} repetitions: {what} {_interval(completions)}")
+    others = Counter(pod.outcome for pod in pods if pod.outcome != "succeeded")
+    if others:
+        lines.append("    pods: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(others.items())))
+    return lines
+
+
+def _completions(repetitions: Sequence[Repetition], job: str) -> list[float]:
+    return [taken for one in repetitions if (taken := one.job_completion_time_s.get(job)) is not None]
+
+
+def _interval(values: Sequence[float]) -> str:
+    """The interval as text; nothing for a single value."""
+    if len(values) < 2:
+        return ""
+    low, high = median_interval(values)
+    return f"[{seconds(low)}, {seconds(high)}]"
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(np.median(values)) if values else None

@@ -1,0 +1,67 @@
+"""The end of a pytest session: what the cluster tests measured, how they went, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from testbed.claims import Claim
+from testbed.state import State
+
+NEXT = {
+    "smoke": "pytest -m cluster --carico-preset=ci",
+    "ci": "pytest -m cluster --carico-preset=full",
+    "full": "carico-testbed run --help",
+}
+"""What somebody does who has seen the result of a preset."""
+
+
+def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
+    """Write everything there is to say; nothing about a session without cluster tests."""
+    claims = state.claims.in_order(state.order)
+    if claims or state.results or state.complaint:
+        reporter.ensure_newline()
+        reporter.section("carico", sep="=", bold=True)
+        reporter.write_line(f"carico: {state.options}")
+        _write_tables(reporter, state, claims)
+        _write_verdict(reporter, claims)
+        if state.interrupted:
+            reporter.write_line("interrupted: only what was finished by then is in the results", yellow=True)
+        if state.written is not None:
+            reporter.write_line(f"results: {state.written}")
+        if state.complaint:
+            reporter.write_line(state.complaint, red=True)
+        reporter.write_line(f"next: {NEXT[state.options.preset.name]}")
+    if state.left_out:
+        tests = "1 cluster test was" if state.left_out == 1 else f"{state.left_out} cluster tests were"
+        reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")
+
+
+def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[Claim]) -> None:
+    from testbed.report.tables import medians, paper_table
+
+    for claim in claims:
+        if claim.rows:
+            for line in ["", claim.test, *paper_table(claim.rows)]:
+                reporter.write_line(line)
+    if state.results is not None:
+        for line in ["", *medians(state.results.repetitions)]:
+            reporter.write_line(line)
+
+
+def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> None:
+    count = Counter(claim.outcome for claim in claims)
+    hold = count["holds"]
+    sentence = f"{hold} claim{'s' * (hold != 1)} hold{'s' * (hold == 1)}"
+    sentence += f", {count['not reproduced']} NOT REPRODUCED, {count['failed']} failed"
+    if count["not measured"]:
+        sentence += f", {count['not measured']} NOT MEASURED"
+    reporter.write_line("")
+    reporter.write_line(sentence, red=bool(count["failed"]), green=not count["failed"])
+    for outcome in ("not reproduced", "not measured"):
+        if count[outcome]:
+            reporter.write_line(f"{outcome.upper()}: {count[outcome]}", yellow=True)
+            for claim in claims:
+                if claim.outcome == outcome:
+                    reporter.write_line(f"  {claim.test}: {claim.reason}")

@@ -1,0 +1,126 @@
+"""Reads and writes results files: JSON, a repetition a line, sorted, so that the same measurements give the same bytes.
+
+A file appears whole or not at all: it is written under another name beside its place and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from testbed.errors import ResultsError
+from testbed.results import OWN_FOLDER
+from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+def merged(repetitions: Iterable[Repetition]) -> Results:
+    """Return results in the order that files have, whichever order they were measured in; what is equal is kept once.
+
+    The order is by scenario, scheduler, number of pods, settings and seed.
+    """
+    found = {msgspec.json.encode(repetition): repetition for repetition in repetitions}
+    return Results([found[key] for key in sorted(found, key=lambda key: (*_place(found[key]), key))])
+
+
+def write_results(path: Path, results: Results) -> None:
+    """Write a results file.
+
+    Raises
+    ------
+    ResultsError
+        If that is not possible; what was there before is still there then.
+    """
+    lines = b",\n".join(msgspec.json.encode(repetition) for repetition in results.repetitions)
+    content = b'{"schema_version":%d,"repetitions":[\n%s\n]}\n' % (results.schema_version, lines)
+    path = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        if _is_special(path):
+            path.write_bytes(content)
+            return
+        if path.parent.name == OWN_FOLDER and not path.parent.exists():
+            path.parent.mkdir()
+            (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            beside.write_bytes(content)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise ResultsError(f"cannot write the results to {path}: {error.strerror}") from error
+
+
+def read_results(path: Path) -> Results:
+    """Read a results file; keys that this version does not know are ignored.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be read, is no results file, or comes from a newer version.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ResultsError(f"cannot read the results in {path}: {error.strerror}") from error
+    try:
+        version = msgspec.json.decode(content, type=_Version).schema_version
+        if version > SCHEMA_VERSION:
+            raise ResultsError(
+                f"{path} has schema_version {version}, this version of carico-testbed reads up to {SCHEMA_VERSION}: "
+                f"update carico-testbed"
+            )
+        return msgspec.json.decode(content, type=Results)
+    except msgspec.MsgspecError as error:
+        raise ResultsError(f"{path} is no results file of carico-testbed: {error}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Check, before hours are spent on measuring, that results can be written to `path`; leaves no trace.
+
+    Raises
+    ------
+    ResultsError
+        If not; the message says what to change.
+    """
+    path = Path(os.path.realpath(path))
+    if path.is_dir():
+        raise ResultsError(f"cannot write the results to {path}: it is a folder; name a file")
+    folder = path.parent
+    if folder.name == OWN_FOLDER and not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise ResultsError(f"cannot write the results to {path}: there is no folder {folder}; create it first")
+    try:
+        if path.exists():
+            with path.open("ab"):
+                pass
+        if not _is_special(path):
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except OSError as error:
+        raise ResultsError(f"cannot write the results to {path}: {error.strerror}; name another file") from error
+
+
+def partial_path(path: Path) -> Path:
+    """Where the finished repetitions go when the rest was interrupted."""
+    return path.with_name(path.name + ".partial")
+
+
+def _place(repetition: Repetition) -> tuple[str, str, int, bytes, int]:
+    pods = sum(repetition.measured_jobs.values())
+    settings = msgspec.json.encode(repetition.settings, order="sorted")
+    return repetition.scenario, repetition.scheduler, pods, settings, repetition.seed
+
+
+def _is_special(path: Path) -> bool:
+    """Whether it is a device or a pipe (/dev/stdout), which must not be replaced by a file."""
+    return path.exists() and not stat.S_ISREG(path.stat().st_mode)

@@ -1,0 +1,52 @@
+"""Which cluster tests a session runs: those that somebody asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from testbed.markers import is_cluster
+from testbed.options import Options
+
+
+def asks_for_all(config: pytest.Config, options: Options) -> bool:
+    """Whether cluster tests as such are asked for: by one of the plugin's flags, or by an ``-m`` that names them."""
+    expression = config.option.markexpr or ""
+    return options.given or re.search(r"(?<!not )\b(cluster|carico)\b", expression) is not None
+
+
+def split(
+    config: pytest.Config, options: Options, items: list[pytest.Item]
+) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests to run and the cluster tests to leave out."""
+    if asks_for_all(config, options):
+        return items, []
+    out = {item for item in items if is_cluster(item) and not _is_named(config, item)}
+    return [item for item in items if item not in out], [item for item in items if item in out]
+
+
+def names_files(config: pytest.Config) -> bool:
+    """Whether the command line names a file or a test in one."""
+    return any(path.is_file() for path, _ in _arguments(config))
+
+
+def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
+    """Whether the command line names a test or its file, or asks for what failed last."""
+    name = item.nodeid.partition("::")[2]
+    for path, wanted in _arguments(config):
+        if path == item.path and (not wanted or name == wanted or name.startswith((f"{wanted}::", f"{wanted}["))):
+            return True
+    cache = getattr(config, "cache", None)
+    return bool(cache and config.getoption("lf", False) and item.nodeid in cache.get("cache/lastfailed", {}))
+
+
+def _arguments(config: pytest.Config) -> Iterable[tuple[Path, str]]:
+    """The files or folders of the command line, each with the name of a test if there is one."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return
+    for argument in config.args:
+        path, _, name = argument.partition("::")
+        yield (config.invocation_params.dir / path).resolve(), name

@@ -1,0 +1,87 @@
+"""Test kit: a cluster that takes no time, for tests of what is built on the testbed; nothing in it imports this."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.clusters.provider import OnProgress, Progress, scenario_settings
+from testbed.errors import InvalidSetting
+from testbed.measurement.completion_times import completion_time_items
+from testbed.results.schema import NodeSeries, Outcome, PodResult, Repetition
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.scenario import JobSpec, Scenario
+
+
+class FakeProvider:
+    """A provider whose pods take times drawn from the seed and the scheduler's name, and nothing else.
+
+    Parameters
+    ----------
+    outcome : str
+        How every job's first pod ends; the others succeed.
+    interrupt_after : int, optional
+        Runs after which Ctrl-C is pressed.
+
+    Examples
+    --------
+    >>> from testbed.schedulers.spec import parse_spec
+    >>> from workloads.scenario import load_scenario
+    >>> provider = FakeProvider()
+    >>> one, again = (provider.run(load_scenario("sklearn"), parse_spec("carico"), 1, {}) for _ in range(2))
+    >>> one == again, len(one.pods), provider.calls
+    (True, 100, ['sklearn carico 1', 'sklearn carico 1'])
+    """
+
+    name = "fake"
+
+    def __init__(self, outcome: Outcome = "succeeded", interrupt_after: int | None = None) -> None:
+        self.calls: list[str] = []
+        """What has been run: scenario, scheduler and seed."""
+        self._outcome: Outcome = outcome
+        self._interrupt_after = interrupt_after
+
+    def run(
+        self,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        settings: Mapping[str, Any],
+        on_progress: OnProgress | None = None,
+    ) -> Repetition:
+        """Make up a repetition; the only setting it knows is `speed`. See `ClusterProvider.run`."""
+        if set(settings) - {"speed"}:
+            raise InvalidSetting(f"no setting is named {', '.join(settings)}; known: speed")
+        if len(self.calls) == self._interrupt_after:
+            raise KeyboardInterrupt
+        self.calls.append(f"{scenario.name} {scheduler.text} {seed}")
+        speed = float(settings.get("speed", 1.0))
+        rng = random.Random(f"{scheduler.text} {seed}")  # noqa: S311 - nothing secret
+        pods = [pod for job in scenario.jobs for pod in self._pods(job, speed, rng)]
+        ends = {job.name: [pod.finished_s for pod in pods if pod.job == job.name] for job in scenario.jobs}
+        completion = {
+            job: max(end for end in times if end is not None) if self._outcome == "succeeded" else None
+            for job, times in ends.items()
+        }
+        if on_progress is not None:
+            on_progress(Progress("running", len(pods), 0, len(pods), 1.0, scenario.limit_s))
+        return Repetition(
+            scenario=scenario.name,
+            scheduler=scheduler.text,
+            seed=seed,
+            settings=scenario_settings(scenario) | {"speed": speed},
+            job_completion_time_s=completion,
+            pods=pods,
+            nodes=[NodeSeries(f"node-{n}", [], [], [], [], [], [], [], [], []) for n in range(scenario.cluster.nodes)],
+            data_items=completion_time_items(pods, completion),
+        )
+
+    def _pods(self, job: JobSpec, speed: float, rng: random.Random) -> list[PodResult]:
+        pods = []
+        for number in range(job.pods):
+            start = job.start_s + 0.5
+            end = round(start + rng.uniform(5.0, 10.0) / speed, 6)
+            outcome: Outcome = "succeeded" if number else self._outcome
+            pods.append(PodResult(f"{job.name}-{number}", job.name, "node-0", job.start_s, start, start, end, outcome))
+        return pods

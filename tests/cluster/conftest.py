@@ -1,0 +1,84 @@
+"""What the evaluation tests share: CARICO's variants under both readings of pressure, and runs with 10 Hz telemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+
+from carico.telemetry.counters import Telemetry
+from carico.variants import THESIS_REBASED, Variant
+from testbed.clusters.simulated import SimulatedCluster
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import parse_spec
+from testbed.simulation.parameters import parameters_from
+from workloads.scenario import load_scenario
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A way to run CARICO. Nothing is tuned on its outcome, so every table shows both variants and both readings."""
+
+    variant: str
+    pressure: str
+
+    @property
+    def scheduler(self) -> str:
+        return f"carico:variant={self.variant}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"pressure": self.pressure}
+
+
+@pytest.fixture(
+    params=[
+        Prediction(variant, pressure)
+        for variant in ("thesis-rebased", "thesis-literal")
+        for pressure in ("kernel", "at-least-one-waiting")
+    ],
+    ids=lambda prediction: f"{prediction.variant}-{prediction.pressure}",
+)
+def prediction(request) -> Prediction:
+    return request.param
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A run with CARICO's agents watching, and the first node's telemetry at 10 Hz."""
+
+    repetition: Repetition
+    cpu_utilisation: np.ndarray
+    cpu_pressure: np.ndarray
+    memory_utilisation: np.ndarray
+
+
+Observe = Callable[..., Observation]
+
+
+@pytest.fixture(scope="session")
+def observe(carico_experiment) -> Observe:
+    """Run a scenario under kube-scheduler with agents that watch and do not schedule, as in thesis §5.6."""
+
+    @cache
+    def run(scenario: str, pods: int | None = None, variant: Variant = THESIS_REBASED, seed: int = 0) -> Observation:
+        telemetry: list[Telemetry] = []
+        cluster = SimulatedCluster(
+            load_scenario(scenario).scaled(pods=pods),
+            parse_spec("kube-scheduler"),
+            carico_experiment.seed + seed,
+            parameters_from({}),
+            observer=variant,
+            telemetry=telemetry,
+        )
+        repetition = cluster.run()
+        first = [np.array([np.asarray(getattr(sample, name))[0] for sample in telemetry]) for name in _METRICS]
+        return Observation(repetition, *first)
+
+    return run
+
+
+_METRICS = ("cpu_utilisation", "cpu_pressure", "memory_utilisation")

@@ -1,0 +1,45 @@
+"""A node's capacity signal when its peers learn of another workload (thesis §3.4.1, §4.2.3, Fig 3.1, 3.2, 4.6, 4.7)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+PUBLISHED_S = 30
+"""When the scenarios publish the job on the other nodes."""
+
+
+def signal_of_first_node(carico_experiment, scenario, settings):
+    """k of the observed node before the job on its peers, and late in it."""
+    pairs = []
+    for repetition in carico_experiment.run(scenario, "carico", settings=settings):
+        node = repetition.nodes[0]
+        time_s, k = np.array(node.time_s), np.array(node.capacity_signal, dtype=float)
+        # The job takes about 100 s; in between all peers are busy with it.
+        pairs.append(
+            (
+                np.median(k[(time_s > PUBLISHED_S - 8) & (time_s <= PUBLISHED_S)]),
+                np.median(k[(time_s > PUBLISHED_S + 40) & (time_s <= PUBLISHED_S + 60)]),
+            )
+        )
+    return np.mean(pairs, axis=0)
+
+
+@pytest.mark.parametrize("pressure", ["kernel", "at-least-one-waiting"])
+def test_conflicting_capacity(carico_experiment, carico_paper, pressure):
+    """A node under light CPU load offers less once its peers run a heavier CPU workload; its own usage is unchanged."""
+    before, after = signal_of_first_node(carico_experiment, "conflicting-capacity", {"pressure": pressure})
+    carico_paper.row("k before the peers' job", before, None, note=pressure)
+    carico_paper.row("k during the peers' job", after, None, note=pressure)
+    assert after < 0.8 * before
+
+
+@pytest.mark.parametrize("pressure", ["kernel", "at-least-one-waiting"])
+def test_complementary_capacity(carico_experiment, carico_paper, pressure):
+    """A node under memory load offers more once its peers run a CPU workload, which wants what the node has."""
+    before, after = signal_of_first_node(carico_experiment, "complementary-capacity", {"pressure": pressure})
+    carico_paper.row("k before the peers' job", before, None, note=pressure)
+    carico_paper.row("k during the peers' job", after, None, note=pressure)
+    assert after > 1.2 * before

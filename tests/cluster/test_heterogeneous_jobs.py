@@ -1,0 +1,94 @@
+"""Two jobs of different character at once (thesis §5.4, Fig 5.7 to 5.9, Table 5.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from testbed.clusters.simulated import running_pods
+from testbed.measurement.utilisation import cluster_mean
+from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
+
+pytestmark = pytest.mark.cluster
+
+SCENARIO = "pi-and-sklearn"
+COLUMNS = ("mean", "std", "min", "p25", "p50", "p75", "max")
+KUBE = {
+    "pi-2000": dict(zip(COLUMNS, (28.78, 7.52, 7.00, 27.00, 30.00, 33.00, 45.00), strict=True)),
+    "sklearn": dict(zip(COLUMNS, (65.25, 10.53, 49.00, 58.25, 64.00, 75.25, 82.00), strict=True)),
+}
+CARICO = {
+    "pi-2000": dict(zip(COLUMNS, (7.40, 1.14, 5.00, 7.00, 7.00, 8.00, 11.0), strict=True)),
+    "sklearn": dict(zip(COLUMNS, (34.50, 7.39, 22.00, 27.50, 36.00, 40.25, 44.00), strict=True)),
+}
+MIXED_TOLERANCE = 0.15
+"""The joint calibration leaves the mixed rows about 10 % high (docs/design.md); more would be a change for the worse."""
+
+
+@pytest.mark.parametrize("job", ["pi-2000", "sklearn"])
+def test_calibration_rows(carico_experiment, carico_paper, job):
+    """kube-scheduler's mixed rows, as close as the joint calibration gets, with their quartiles."""
+    ours = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), job)
+    for column in COLUMNS:
+        carico_paper.row(f"{job} PCT {column}, kube-scheduler", ours[column], KUBE[job][column], "s")
+    assert ours["mean"] == pytest.approx(KUBE[job]["mean"], rel=MIXED_TOLERANCE)
+
+
+@pytest.mark.parametrize("job", ["pi-2000", "sklearn"])
+def test_carico_pods_complete_earlier(carico_experiment, carico_paper, job, prediction):
+    """CARICO's mean PCT of both jobs is well below kube-scheduler's (Table 5.3)."""
+    runs = carico_experiment.run(SCENARIO, prediction.scheduler, settings=prediction.settings)
+    ours = pod_completion_summary(runs, job)
+    for column in COLUMNS:
+        carico_paper.row(
+            f"{job} PCT {column}, {prediction.variant}",
+            ours[column],
+            CARICO[job][column],
+            "s",
+            note=prediction.pressure,
+        )
+    kube = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), job)
+    assert ours["mean"] < kube["mean"]
+
+
+def test_both_distributions_are_tighter(carico_experiment, carico_paper):
+    """CARICO's PCT distributions of both jobs are tighter than kube-scheduler's (Table 5.3)."""
+    kube = carico_experiment.run(SCENARIO, "kube-scheduler")
+    carico = carico_experiment.run(SCENARIO, "carico")
+    ratios = {}
+    for job in KUBE:
+        ratios[job] = pod_completion_summary(kube, job)["std"] / pod_completion_summary(carico, job)["std"]
+        carico_paper.row(f"std of {job} PCT, kube / CARICO", ratios[job], KUBE[job]["std"] / CARICO[job]["std"])
+    assert min(ratios.values()) > 1
+
+
+def test_jobs_of_mostly_short_pods_complete_earlier(carico_experiment, carico_paper):
+    """CARICO achieves a lower JCT of both jobs together when most pods are pi-2000 (Fig 5.7)."""
+    completion = {}
+    for scheduler in ("kube-scheduler", "carico", "carico:variant=thesis-literal"):
+        runs = carico_experiment.run(SCENARIO, scheduler)
+        completion[scheduler] = max(mean_job_completion_s(runs, job) for job in KUBE)
+        for job in KUBE:
+            carico_paper.row(f"{job} JCT, {scheduler}", mean_job_completion_s(runs, job), None, "s")
+    assert completion["carico"] < completion["kube-scheduler"]
+
+
+def test_running_pods_are_more_even(carico_experiment, carico_paper):
+    """Running pods are consistent under CARICO; under kube-scheduler they vary from 25 to less than 3 (Fig 5.8)."""
+    peak = {}
+    for scheduler in ("kube-scheduler", "carico"):
+        series = [running_pods(run) for run in carico_experiment.run(SCENARIO, scheduler)]
+        peak[scheduler] = max(int(run.max()) for run in series)
+        spread = float(np.mean([run.mean(axis=0).std() for run in series]))
+        carico_paper.row(f"peak of running pods, {scheduler}", peak[scheduler], 25 if scheduler != "carico" else None)
+        carico_paper.row(f"std of running pods over time, {scheduler}", spread, None, "pods")
+    assert peak["carico"] < peak["kube-scheduler"] / 2
+
+
+def test_utilisation_is_similar(carico_experiment, carico_paper):
+    """CARICO's CPU utilisation under the mixed jobs is similar to kube-scheduler's (Fig 5.9)."""
+    used = {}
+    for scheduler in ("kube-scheduler", "carico"):
+        runs = carico_experiment.run(SCENARIO, scheduler)
+        used[scheduler] = float(np.mean([cluster_mean(run.nodes, "cpu_utilisation").mean() for run in runs]))
+        carico_paper.row(f"mean CPU utilisation, {scheduler}", used[scheduler], None)
+    assert used["carico"] == pytest.approx(used["kube-scheduler"], rel=0.15)

@@ -1,0 +1,106 @@
+"""Pod completion times (thesis Tables 5.1, 5.2): kube-scheduler's rows calibrate, CARICO's rows are predictions."""
+
+from __future__ import annotations
+
+import pytest
+from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
+
+pytestmark = pytest.mark.cluster
+
+COLUMNS = ("mean", "std", "min", "p25", "p50", "p75", "max")
+PI_100M = dict(zip(COLUMNS, (47.43, 14.59, 7.00, 39.00, 52.00, 57.00, 73.00), strict=True))
+PI_500M = dict(zip(COLUMNS, (9.55, 1.49, 5.00, 9.00, 10.00, 10.00, 14.00), strict=True))
+PI_CARICO = dict(zip(COLUMNS, (7.69, 0.99, 5.00, 7.00, 8.00, 8.00, 11.00), strict=True))
+SKLEARN_750MI = dict(zip(COLUMNS, (127.38, 5.29, 118, 123.00, 126.00, 132.00, 138.00), strict=True))
+SKLEARN_CARICO = dict(zip(COLUMNS, (59.02, 14.62, 27.00, 55.00, 61.00, 66.00, 94.00), strict=True))
+
+CALIBRATION_TOLERANCE = 0.05
+"""The simulator is calibrated to these rows; their means are to be met within 5 %."""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "scheduler", "job", "thesis"),
+    [
+        pytest.param("pi-2000", "kube-scheduler:cpu=100m", "pi-2000", PI_100M, id="pi-100m"),
+        pytest.param("pi-2000", "kube-scheduler:cpu=500m", "pi-2000", PI_500M, id="pi-500m"),
+        pytest.param("sklearn", "kube-scheduler:memory=750Mi", "sklearn", SKLEARN_750MI, id="sklearn-750Mi"),
+    ],
+)
+def test_calibration_rows(carico_experiment, carico_paper, scenario, scheduler, job, thesis):
+    """The rows that the simulator was calibrated on: means within 5 %, quartiles reported."""
+    ours = pod_completion_summary(carico_experiment.run(scenario, scheduler), job)
+    for column in COLUMNS:
+        carico_paper.row(f"PCT {column}, {scheduler}", ours[column], thesis[column], "s")
+    assert ours["mean"] == pytest.approx(thesis["mean"], rel=CALIBRATION_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "job", "thesis", "request_"),
+    [
+        pytest.param("pi-2000", "pi-2000", PI_CARICO, "cpu=500m", id="pi"),
+        pytest.param("sklearn", "sklearn", SKLEARN_CARICO, "memory=750Mi", id="sklearn"),
+    ],
+)
+def test_carico_pods_complete_earlier(carico_experiment, carico_paper, scenario, job, thesis, request_, prediction):
+    """CARICO's mean PCT is below that of kube-scheduler with the best request (§5.2)."""
+    runs = carico_experiment.run(scenario, prediction.scheduler, settings=prediction.settings)
+    ours = pod_completion_summary(runs, job)
+    for column in COLUMNS:
+        carico_paper.row(
+            f"PCT {column}, {prediction.variant}", ours[column], thesis[column], "s", note=prediction.pressure
+        )
+    carico_paper.row(
+        f"JCT, {prediction.variant}", mean_job_completion_s(runs, job), None, "s", note=prediction.pressure
+    )
+    best_request = pod_completion_summary(carico_experiment.run(scenario, f"kube-scheduler:{request_}"), job)
+    assert ours["mean"] < best_request["mean"]
+
+
+def test_low_requests_make_a_long_tail(carico_experiment, carico_paper):
+    """At 100m half of the pods take longer than 52 s; the spread is many times that of 500m (§5.2)."""
+    low = pod_completion_summary(carico_experiment.run("pi-2000", "kube-scheduler:cpu=100m"), "pi-2000")
+    right = pod_completion_summary(carico_experiment.run("pi-2000", "kube-scheduler:cpu=500m"), "pi-2000")
+    carico_paper.row("mean PCT 100m / 500m", low["mean"] / right["mean"], PI_100M["mean"] / PI_500M["mean"])
+    carico_paper.row("std of PCT 100m / 500m", low["std"] / right["std"], PI_100M["std"] / PI_500M["std"])
+    assert low["mean"] > 4 * right["mean"]
+    assert low["std"] > 5 * right["std"]
+
+
+@pytest.mark.parametrize(
+    "pressure",
+    [
+        pytest.param(
+            "kernel",
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="thesis: PCT at 500m has 50 % more spread than CARICO's; here 11 to 16 % less, since CARICO "
+                "runs as many pods as 500m does where pressure is the kernel's",
+            ),
+        ),
+        "at-least-one-waiting",
+    ],
+)
+def test_carico_spread_is_tighter_than_with_the_best_request(carico_experiment, carico_paper, pressure):
+    """kube-scheduler at 500m has 25 % higher mean and 50 % more spread than CARICO (§5.2)."""
+    kube = pod_completion_summary(carico_experiment.run("pi-2000", "kube-scheduler:cpu=500m"), "pi-2000")
+    runs = carico_experiment.run("pi-2000", "carico:variant=thesis-rebased", settings={"pressure": pressure})
+    carico = pod_completion_summary(runs, "pi-2000")
+    for statistic in ("mean", "std"):
+        carico_paper.row(
+            f"{statistic} of PCT, 500m / CARICO",
+            kube[statistic] / carico[statistic],
+            PI_500M[statistic] / PI_CARICO[statistic],
+            note=pressure,
+        )
+    assert kube["std"] > carico["std"]
+
+
+def test_kube_scheduler_spread_is_tighter_for_sklearn(carico_experiment, carico_paper):
+    """With 750Mi kube-scheduler has the tighter distribution: 5.3 s against 14.6 s (§5.2)."""
+    kube = pod_completion_summary(carico_experiment.run("sklearn", "kube-scheduler:memory=750Mi"), "sklearn")
+    carico = pod_completion_summary(carico_experiment.run("sklearn", "carico"), "sklearn")
+    carico_paper.row("std of PCT, 750Mi", kube["std"], SKLEARN_750MI["std"], "s")
+    carico_paper.row("std of PCT, CARICO", carico["std"], SKLEARN_CARICO["std"], "s")
+    carico_paper.row("std/mean, 750Mi", kube["std"] / kube["mean"], 5.29 / 127.38)
+    carico_paper.row("std/mean, CARICO", carico["std"] / carico["mean"], 14.62 / 59.02)
+    assert kube["std"] / kube["mean"] < carico["std"] / carico["mean"]

@@ -1,0 +1,161 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from carico.aggregator import Aggregator
+from carico.errors import InvalidInput
+from carico.subspace import Subspace
+
+telemetry = arrays(np.float64, (2, 10), elements=st.floats(0, 1)).map(Subspace.from_batch)
+calls = st.lists(st.tuples(st.sampled_from("abcd"), telemetry), min_size=1, max_size=6)
+
+
+def subspace(*usage):
+    return Subspace.from_batch(np.tile(np.reshape(usage, (-1, 1)), 10))
+
+
+def gram(view):
+    return view.columns @ view.columns.T
+
+
+class TestExchange:
+    def test_the_first_caller_gets_its_own_back(self):
+        aggregator, own = Aggregator(2), subspace(0.5, 0.1)
+        assert aggregator.view is None
+        assert aggregator.exchange("a", own) is own
+        assert aggregator.view is None, "nothing was merged yet"
+
+    def test_answers_with_the_view_before_the_callers_own_is_in_it(self):
+        aggregator = Aggregator(2)
+        aggregator.exchange("a", subspace(0.5, 0.1))
+        aggregator.merge_pending()
+        view = aggregator.view
+        assert aggregator.exchange("b", subspace(0.1, 0.9)) is view
+        assert aggregator.view is view
+        aggregator.merge_pending()
+        assert aggregator.view is not view
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            pytest.param(subspace(0.1, 0.2, 0.3), id="resources"),
+            pytest.param(Subspace.from_batch(np.ones((4, 2, 10))), id="nodes"),
+            pytest.param(Subspace(np.eye(2), [1e200, 1.0]), id="overflow"),
+            pytest.param(Subspace(np.eye(2), [1e5, 1.0]), id="more-than-any-telemetry"),
+            pytest.param(Subspace(np.eye(2) * 1e3, [1.0, 1.0]), id="no-unit-vectors"),
+        ],
+    )
+    def test_refuses_what_does_not_fit_without_any_change(self, wrong):
+        aggregator = Aggregator(2)
+        aggregator.exchange("a", subspace(0.5, 0.1))
+        aggregator.merge_pending()
+        view = aggregator.view
+        with pytest.raises(InvalidInput, match=r"^b: "):
+            aggregator.exchange("b", wrong)
+        assert aggregator.nodes == 1
+        assert aggregator.merge_pending() == 0
+        assert aggregator.view is view
+
+
+class TestMerge:
+    @given(calls)
+    def test_weighs_a_new_subspace_as_one_of_all_nodes(self, history):
+        """Weights (N - 1) / N and 1 / N, merged one at a time."""
+        aggregator, known, oracle = Aggregator(2), set(), None
+        for node, own in history:
+            aggregator.exchange(node, own)
+            known.add(node)
+            share = 1 / len(known)
+            oracle = gram(own) if oracle is None else (1 - share) * oracle + share * gram(own)
+            assert aggregator.merge_pending() == 1
+            assert aggregator.nodes == len(known)
+            np.testing.assert_allclose(gram(aggregator.view), oracle, atol=1e-11)
+
+    @given(calls)
+    def test_only_the_newest_waiting_subspace_of_a_node_counts(self, history):
+        one, other = Aggregator(2), Aggregator(2)
+        for node, own in history:
+            one.exchange(node, own)
+        latest = dict(history)
+        assert one.merge_pending() == len(latest)
+        assert one.merge_pending() == 0
+        for node, own in latest.items():
+            other.exchange(node, own)
+        other.merge_pending()
+        np.testing.assert_array_equal(one.view.basis, other.view.basis)
+        np.testing.assert_array_equal(one.view.singular_values, other.view.singular_values)
+
+    def test_a_single_node_is_the_cluster(self):
+        aggregator = Aggregator(2)
+        for own in [subspace(0.5, 0.1), subspace(0.1, 0.7)]:
+            aggregator.exchange("a", own)
+            aggregator.merge_pending()
+            np.testing.assert_allclose(aggregator.view.workload, own.workload)
+
+    def test_nothing_waiting_changes_nothing(self):
+        assert Aggregator(2).merge_pending() == 0
+        assert Aggregator(2).view is None
+
+    def test_nodes_that_agree_keep_a_stable_view(self):
+        aggregator, own = Aggregator(2), subspace(0.5, 0.1)
+        for _ in range(50):
+            for node in "abc":
+                aggregator.exchange(node, own)
+            aggregator.merge_pending()
+        np.testing.assert_allclose(aggregator.view.workload, own.workload, rtol=1e-9)
+
+    def test_follows_a_cluster_that_changes(self):
+        aggregator = Aggregator(2)
+        for own in [subspace(0.1, 0.5)] + [subspace(0.9, 0.1)] * 30:
+            for node in "abc":
+                aggregator.exchange(node, own)
+            aggregator.merge_pending()
+        np.testing.assert_allclose(aggregator.view.workload, subspace(0.9, 0.1).workload, rtol=1e-3)
+
+    @pytest.mark.parametrize("rank", [1, 2, 3])
+    def test_the_view_keeps_its_rank(self, rank):
+        rng = np.random.default_rng(1)
+        aggregator = Aggregator(4, rank)
+        for node in "abc":
+            aggregator.exchange(node, Subspace.from_batch(rng.random((4, 10))))
+            aggregator.merge_pending()
+            assert aggregator.view.basis.shape == (4, rank)
+
+    def test_the_callers_arrays_are_not_touched(self):
+        own = Subspace.from_batch(np.random.default_rng(2).random((2, 10)))
+        basis, singular_values = own.basis.copy(), own.singular_values.copy()
+        aggregator = Aggregator(2, rank=1)
+        for node in "abab":
+            aggregator.exchange(node, own)
+            aggregator.merge_pending()
+        assert np.array_equal(own.basis, basis)
+        assert np.array_equal(own.singular_values, singular_values)
+
+
+class TestForget:
+    def test_a_node_that_left_weighs_and_waits_no_more(self):
+        aggregator = Aggregator(2)
+        for node in "abc":
+            aggregator.exchange(node, subspace(0.5, 0.1))
+        aggregator.forget("b")
+        aggregator.forget("b")
+        aggregator.forget("never-heard-of")
+        assert aggregator.nodes == 2
+        assert aggregator.merge_pending() == 2
+
+    def test_the_view_outlives_the_nodes(self):
+        aggregator = Aggregator(2)
+        aggregator.exchange("a", subspace(0.5, 0.1))
+        aggregator.merge_pending()
+        aggregator.forget("a")
+        assert aggregator.nodes == 0
+        view = aggregator.view
+        assert aggregator.exchange("b", subspace(0.1, 0.5)) is view
+
+
+@pytest.mark.parametrize(("resources", "rank"), [(0, None), (2, 0), (2, -1)])
+def test_refuses_to_aggregate_nothing(resources, rank):
+    with pytest.raises(InvalidInput):
+        Aggregator(resources, rank)

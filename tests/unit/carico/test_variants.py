@@ -1,0 +1,82 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from carico.errors import InvalidInput, UnknownVariant
+from carico.node_model import NodeModel
+from carico.variants import (
+    DEFAULT_VARIANT,
+    THESIS_LITERAL,
+    THESIS_REBASED,
+    UTILISATION_ONLY,
+    VARIANTS,
+    Variant,
+    variant_named,
+)
+
+
+def differences(one, other):
+    return {
+        field.name for field in dataclasses.fields(Variant) if getattr(one, field.name) != getattr(other, field.name)
+    } - {"name", "description"}
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_every_variant_is_found_by_its_name_and_says_what_it_is(name):
+    variant = variant_named(name)
+    assert variant.name == name
+    assert variant.description
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=lambda variant: variant.name)
+def test_every_variant_runs(variant):
+    model = NodeModel(variant)
+    for tick in range(10):
+        model.observe([0.1, 0.2], at=tick / 10)
+    assert model.step(at=1.0).pod_capacity == pytest.approx(1 / variant.kalman.initial_cost)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(UnknownVariant, match=r"'thesis'; known: .*thesis-literal, thesis-rebased"):
+        variant_named("thesis")
+
+
+def test_the_default_is_the_rebased_thesis():
+    assert DEFAULT_VARIANT is THESIS_REBASED is variant_named("thesis-rebased")
+
+
+def test_variants_differ_in_what_their_name_says_and_in_nothing_else():
+    assert differences(THESIS_REBASED, THESIS_LITERAL) == {"rebase"}
+    assert differences(THESIS_REBASED, UTILISATION_ONLY) == {"cpu_metric"}
+
+
+def test_a_variant_is_a_value():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        THESIS_REBASED.rebase = False
+    assert dataclasses.replace(THESIS_REBASED) == THESIS_REBASED
+    assert len({*VARIANTS.values(), dataclasses.replace(THESIS_REBASED)}) == len(VARIANTS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"estimator": "triple"},
+        {"batch_weight": -0.1},
+        {"batch_weight": 1.1},
+        {"global_weight": np.nan},
+        {"idle_memory": 2},
+        {"batch_size": 0},
+        {"hold_off_s": -1},
+        {"hold_off_s": np.nan},
+        {"exchange_drift": -0.1},
+        {"rank": 0},
+        {"rank": -2},
+        {"workload_exponent": -1},
+        {"workload_exponent": np.nan},
+    ],
+    ids=str,
+)
+def test_refuses_parameters_that_make_no_sense(change):
+    with pytest.raises(InvalidInput, match=next(iter(change))):
+        dataclasses.replace(THESIS_REBASED, **change)

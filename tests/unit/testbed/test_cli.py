@@ -1,0 +1,212 @@
+"""The command `carico-testbed`: what it prints, what it writes, and how it ends."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from testbed.cli import main
+from testbed.results.store import read_results
+from testbed.testing import FakeProvider
+from workloads.scenario import catalogue
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    """A cluster that takes no time, with the settings of the simulated one checked as ever."""
+    fake = FakeProvider()
+    monkeypatch.setattr("testbed.cli.provider_named", lambda name: fake)
+    return fake
+
+
+def lines(capsys):
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_run_ends_with_a_table_of_80_columns_and_the_place_of_the_results(provider, capsys, tmp_path):
+    file = tmp_path / "r.json"
+    long = ["carico:variant=thesis-literal", "kube-scheduler:cpu=100m,memory=750Mi"]
+    assert main(["run", "pi-and-sklearn", "--scheduler", *long, "--repetitions", "3", "--json", str(file)]) == 0
+    table = lines(capsys)
+    assert max(map(len, table[:-1])) <= 80
+    assert table[0] == "pi-and-sklearn · pi-2000 · 500 pods · 19 nodes"
+    assert table[-1] == f"results: {file}"
+    for expected in (
+        "mean ± std",
+        "min    p25    p50    p75    max  JCT s",
+        *long,
+        "sklearn · 20 pods",
+        "3 repetitions",
+    ):
+        assert any(expected in line for line in table), expected
+
+
+def test_schedulers_stand_in_the_order_they_were_named(provider, capsys):
+    main(["run", "pi-2000", "--scheduler", "kube-scheduler", "--scheduler", "carico"])
+    named = [line.split()[0] for line in lines(capsys) if line.startswith("  ")]
+    assert named == ["scheduler", "kube-scheduler", "carico"]
+
+
+def test_both_schedulers_run_where_none_is_named(provider):
+    main(["run", "pi-2000"])
+    assert provider.calls == ["pi-2000 carico 1", "pi-2000 kube-scheduler 1"]
+
+
+def test_sizes_seed_and_repetitions_are_what_was_asked_for(provider, tmp_path):
+    file = tmp_path / "r.json"
+    arguments = ["--pods", "7", "--nodes", "3", "--seed", "5", "--repetitions", "2", "--json", str(file)]
+    main(["run", "pi-2000", "--scheduler", "carico", *arguments])
+    runs = read_results(file).repetitions
+    assert [(one.seed, len(one.pods), one.settings["nodes"]) for one in runs] == [(5, 7, 3), (6, 7, 3)]
+
+
+def test_the_file_is_the_same_on_every_run_and_with_every_number_of_processes(tmp_path):
+    arguments = ["run", "single-node-contention", "--pods", "2", "--scheduler", "kube-scheduler", "--repetitions", "2"]
+    contents = set()
+    for number, extra in enumerate([[], [], ["--processes", "2"]]):
+        file = tmp_path / f"{number}.json"
+        assert main([*arguments, *extra, "--json", str(file)]) == 0
+        contents.add(file.read_bytes())
+    assert len(contents) == 1
+
+
+def test_a_setting_reaches_the_cluster(tmp_path):
+    file = tmp_path / "r.json"
+    run = ["run", "single-node-contention", "--pods", "1", "--scheduler", "kube-scheduler", "--json", str(file)]
+    assert main([*run, "--set", "pressure=at-least-one-waiting", "--set", "warm_up_s=5"]) == 0
+    settings = json.loads(file.read_text())["repetitions"][0]["settings"]
+    assert (settings["pressure"], settings["warm_up_s"]) == ("at-least-one-waiting", 5.0)
+
+
+def test_a_job_that_does_not_complete_fails_the_run_and_is_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("testbed.cli.provider_named", lambda name: FakeProvider(outcome="oom_killed"))
+    file = tmp_path / "r.json"
+    assert main(["run", "sklearn", "--scheduler", "carico", "--json", str(file)]) == 1
+    said = capsys.readouterr()
+    assert "1 oom_killed" in said.out
+    assert "job sklearn did not complete under carico with seed 1: 99 of 100 pods succeeded" in said.err
+    assert read_results(file).repetitions[0].job_completion_time_s == {"sklearn": None}
+
+
+def test_a_disturbance_need_not_complete(monkeypatch):
+    class Endless(FakeProvider):
+        def run(self, *arguments):
+            repetition = super().run(*arguments)
+            repetition.job_completion_time_s["light-cpu"] = None
+            return repetition
+
+    monkeypatch.setattr("testbed.cli.provider_named", lambda name: Endless())
+    assert main(["run", "conflicting-capacity"]) == 0
+
+
+def test_an_interruption_saves_what_was_finished(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("testbed.cli.provider_named", lambda name: FakeProvider(interrupt_after=3))
+    file = tmp_path / "r.json"
+    assert main(["run", "pi-2000", "--repetitions", "4", "--json", str(file)]) == 130
+    assert f"interrupted after 3 of 8 runs; they are in {file}.partial" in capsys.readouterr().err
+    assert len(read_results(tmp_path / "r.json.partial").repetitions) == 3
+    assert not file.exists()
+
+
+def test_an_interruption_without_a_file_says_so(monkeypatch, capsys):
+    monkeypatch.setattr("testbed.cli.provider_named", lambda name: FakeProvider(interrupt_after=0))
+    assert main(["run", "pi-2000"]) == 130
+    assert capsys.readouterr().err.endswith("interrupted after 0 of 2 runs\n")
+
+
+def test_progress_is_on_standard_error_unless_it_is_to_be_quiet(provider, capsys):
+    main(["run", "pi-2000", "--scheduler", "carico"])
+    assert capsys.readouterr().err == "pi-2000 × carico · rep 1/1 · 1000/1000 bound · 0:01/60:00\n"
+    main(["run", "pi-2000", "--scheduler", "carico", "--quiet"])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pi-3000"], "no scenario is named 'pi-3000'; known: .*pi-2000"),
+        (["gone.yaml"], "cannot read the scenario gone.yaml"),
+        (["pi-2000", "--pods", "0"], "--pods: a whole number from 1 on is needed, got '0'"),
+        (["pi-2000", "--pods", "many"], "--pods: .* got 'many'"),
+        (["pi-2000", "--nodes", "-3"], "--nodes: a whole number from 1 on is needed, got '-3'"),
+        (["pi-2000", "--repetitions", "0"], "--repetitions: .* got '0'"),
+        (["pi-2000", "--processes", "0"], "--processes: .* got '0'"),
+        (["pi-2000", "--seed", "-1"], "--seed: a whole number from 0 on is needed, got '-1'"),
+        (["pi-and-sklearn", "--pods", "5"], "has several jobs \\(pi-2000, sklearn\\)"),
+        (["pi-2000", "--scheduler", "volcano"], "no scheduler is named 'volcano'; write carico"),
+        (["pi-2000", "--scheduler", "carico", "carico"], "every scheduler is named once"),
+        (["pi-2000", "--set", "pressure"], "--set: a setting is written key=value, got 'pressure'"),
+        (["pi-2000", "--set", "warp=9"], "no setting is named 'warp'; known: pressure"),
+        (["pi-2000", "--set", "pressure=psi"], "'psi'.*'carico-testbed list' shows"),
+        (["pi-2000", "--set", "tick_s=0.1", "--set", "tick_s=0.05"], "tick_s is set twice, to 0.1 and to 0.05"),
+        (["pi-2000", "--provider", "kind"], "invalid choice: 'kind'"),
+        (["pi-2000", "--json", "gone/r.json"], "there is no folder .*gone; create it first"),
+        (["pi-2000", "--json", "."], "it is a folder; name a file"),
+        ([], "SCENARIO"),
+    ],
+)
+def test_wrong_arguments_end_with_2_and_one_message_before_anything_runs(
+    arguments, message, provider, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(["run", *arguments])
+    except SystemExit as exit_:
+        code = exit_.code
+    assert code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.search(message, said.err.splitlines()[-1])
+    assert not provider.calls
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_scenario_of_ones_own_comes_from_a_file(provider, tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text(
+        "{name: mine, description: two pods, jobs: [{name: twins, workload: pi, pods: 2}]}"
+    )
+    assert main(["run", str(tmp_path / "mine.yaml")]) == 0
+    assert lines(capsys)[0] == "mine · twins · 2 pods · 19 nodes"
+
+
+def test_malformed_yaml_is_one_message(provider, tmp_path, capsys):
+    (tmp_path / "bad.yaml").write_text("name: [")
+    assert main(["run", str(tmp_path / "bad.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert "bad.yaml is no YAML" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_results_that_cannot_be_written_in_the_end_fail_the_run(provider, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("testbed.cli.check_writable", lambda path: None)
+    assert main(["run", "pi-2000", "--json", str(tmp_path / "gone" / "r.json")]) == 1
+    said = capsys.readouterr()
+    assert "JCT" in said.out
+    assert "cannot write the results" in said.err
+
+
+def test_the_list_names_everything_in_80_columns(capsys):
+    assert main(["list"]) == 0
+    shown = lines(capsys)
+    assert max(map(len, shown)) <= 80
+    for scenario in catalogue():
+        assert f"  {scenario.name}" in shown
+    for entry in ("  carico:variant=thesis-literal", "  kube-scheduler", "  smoke", "  pressure=kernel"):
+        assert entry in shown
+    assert any("One of kernel, at-least-one-waiting." in line for line in shown)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list", "--help"], ["--version"]])
+def test_help_is_there(arguments, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(arguments)
+    assert "carico-testbed" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_gone_is_no_error():
+    piped = f"set -o pipefail; {sys.executable} -m testbed list | head -n 1; echo $?"
+    done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.startswith("Scenarios")

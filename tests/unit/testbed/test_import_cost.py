@@ -1,0 +1,28 @@
+"""Nobody pays for the testbed who does not use it."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "scipy", "simpy", "msgspec", "yaml", "matplotlib", "kubernetes")
+
+
+def python(*arguments, cwd=None):
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["testbed", "testbed.plugin"])
+def test_importing_it_imports_nothing_heavy(module):
+    found = python("-c", f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])")
+    assert found.strip() == "[]"
+
+
+def test_a_session_without_cluster_tests_imports_nothing_heavy(tmp_path):
+    (tmp_path / "test_unit.py").write_text(
+        f"import sys\n\ndef test_quick():\n    assert not [name for name in {HEAVY} if name in sys.modules]\n"
+    )
+    # pytest 8.2's own plugins aside, only this one is loaded.
+    python("-m", "pytest", "-p", "testbed.plugin", "-p", "no:hypothesispytest", str(tmp_path), cwd=tmp_path)

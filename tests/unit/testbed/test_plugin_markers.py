@@ -1,0 +1,63 @@
+"""The marker `carico`: what it asks for is checked before anything runs."""
+
+import pytest
+
+TEST = """
+    import pytest
+
+    @pytest.mark.cluster
+    @pytest.mark.carico({})
+    def test_marked(carico_results):
+        assert list(carico_results) == {}
+        assert {{len(runs) for runs in carico_results.values()}} == {{{}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("marker", "schedulers", "repetitions"),
+    [
+        ("scenario='pi-2000', scheduler=['kube-scheduler', 'carico']", ["kube-scheduler", "carico"], 1),
+        ("scenario='pi-2000', scheduler='carico', repetitions=3", ["carico"], 3),
+        ("'pi-2000'", ["carico", "kube-scheduler"], 1),
+        ("'pi-2000', 'carico', 2", ["carico"], 2),
+    ],
+)
+def test_a_marker_says_what_runs(session, pytester, marker, schedulers, repetitions):
+    pytester.makepyfile(TEST.format(marker, schedulers, repetitions))
+    session("-m", "cluster").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        ("scenaro='pi-2000'", "*does not know scenaro; known: scenario, scheduler, repetitions, fail_on"),
+        ("'pi-2000', 'carico', 1, None, 5", "*does not know a 5th argument; known: scenario, *"),
+        ("", "*needs scenario='NAME', got None"),
+        ("'pi-3000'", "*no scenario is named 'pi-3000'; known: *pi-2000*"),
+        ("'pi-2000', 'volcano'", "*no scheduler is named 'volcano'*"),
+        ("'pi-2000', repetitions=0", "*at least one repetition, got 0"),
+        ("'pi-2000', fail_on='pod_completion_time:p99:+10%'", "*fail_on needs a baseline*"),
+    ],
+)
+def test_a_marker_that_makes_no_sense_fails_collection(session, pytester, marker, message):
+    pytester.makepyfile(test_m=TEST.format(marker, [], 1))
+    result = session("-m", "cluster")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: carico: test_m.py::test_marked: {message}"])
+
+
+def test_a_key_is_checked_even_where_the_test_is_left_out(session, pytester):
+    pytester.makepyfile(TEST.format("scenaro='pi-2000'", [], 1))
+    assert session().ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_results_without_a_marker_say_what_is_missing(session, pytester):
+    pytester.makepyfile("def test_unmarked(carico_results): pass")
+    result = session()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the fixture carico_results needs a marker: @pytest.mark.carico(scenario=*"])
+
+
+def test_markers_are_declared(session):
+    result = session("--strict-markers", "--markers")
+    result.stdout.fnmatch_lines(["@pytest.mark.cluster: *", "@pytest.mark.carico(scenario, scheduler=*"])

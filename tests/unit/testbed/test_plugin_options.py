@@ -1,0 +1,95 @@
+"""Options: a flag beats the ini file, which beats the preset; the header says what counts."""
+
+import json
+
+import pytest
+
+
+def header(result):
+    return next(line for line in result.outlines if line.startswith("carico: provider"))
+
+
+def test_the_header_names_everything_that_counts(session, mixed):
+    shown = header(session("-m", "cluster"))
+    assert shown == "carico: provider=simulated preset=smoke (1 repetition) seed=1 settings: defaults"
+
+
+@pytest.mark.parametrize("arguments", [["test_slow.py::test_many"], ["-m", "cluster"], ["--carico-seed=1"]])
+def test_the_header_appears_whichever_way_cluster_tests_were_asked_for(session, mixed, arguments):
+    shown = [line for line in session(*arguments).outlines if line.startswith("carico: provider")]
+    assert len(shown) == 2  # at the beginning and over the results
+
+
+def test_a_flag_beats_the_ini_file_which_beats_the_preset(session, pytester, mixed):
+    assert "ci (3 repetitions)" in header(session("--carico-preset=ci"))
+    pytester.makeini(
+        "[pytest]\ncarico_preset = full\ncarico_repetitions = 2\ncarico_seed = 7\n"
+        "carico_set =\n    tick_s=0.05\n    pressure=kernel\n"
+    )
+    settings = "settings: tick_s=0.05, pressure=kernel"
+    assert header(session("-m", "cluster")).endswith(f"preset=full (2 repetitions) seed=7 {settings}")
+    flags = ["--carico-repetitions=1", "--carico-seed=0", "--carico-set=pressure=at-least-one-waiting"]
+    settings = "settings: tick_s=0.05, pressure=at-least-one-waiting"
+    assert header(session(*flags)).endswith(f"preset=full (1 repetition) seed=0 {settings}")
+
+
+@pytest.mark.parametrize(("value", "preset"), [("true", "ci"), ("1", "ci"), ("", "smoke"), ("false", "smoke")])
+def test_ci_systems_get_the_preset_ci(session, mixed, monkeypatch, value, preset):
+    monkeypatch.setenv("CI", value)
+    assert f"preset={preset} " in header(session("-m", "cluster"))
+    assert "preset=full " in header(session("--carico-preset=full"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--carico-preset=huge", "*invalid choice: 'huge' (choose from *smoke*"),
+        ("--carico-provider=kind", "*invalid choice: 'kind'*"),
+        ("--carico-seed=-1", "*--carico-seed: a whole number from 0 on is needed, got '-1'*"),
+        ("--carico-repetitions=0", "*--carico-repetitions: a whole number from 1 on is needed, got '0'*"),
+        ("--carico-set=pressure", "*a setting is written key=value, got 'pressure'*"),
+        ("--carico-set=warp=9", "ERROR: carico: no setting is named 'warp'; known: pressure*"),
+        ("--carico-json=gone/r.json", "ERROR: carico: cannot write the results*create it first"),
+    ],
+)
+def test_a_wrong_flag_ends_with_4_and_one_message(session, mixed, flag, message):
+    result = session(flag)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    result.stdout.no_fnmatch_line("* passed*")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("carico_preset = huge", "ERROR: carico: no preset is named 'huge'; known: smoke, ci, full"),
+        ("carico_seed = x", "ERROR: carico: carico_seed: a whole number from 0 on is needed, got 'x'"),
+        ("carico_provider = kind", "ERROR: carico: carico_provider: no provider is named 'kind'; known: simulated"),
+        ("carico_set = tick_s", "ERROR: carico: a setting is written key=value, got 'tick_s'"),
+    ],
+)
+def test_a_wrong_line_in_the_ini_file_ends_with_4(session, pytester, mixed, line, message):
+    pytester.makeini(f"[pytest]\n{line}\n")
+    result = session()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+def test_results_are_in_a_folder_that_ignores_itself(session, pytester, mixed):
+    session("-m", "cluster").stdout.fnmatch_lines([f"results: {pytester.path}/.carico/result.json"])
+    assert (pytester.path / ".carico" / ".gitignore").read_text() == "*\n"
+    written = json.loads((pytester.path / ".carico" / "result.json").read_text())
+    assert [one["scenario"] for one in written["repetitions"]] == ["pi-2000"]
+
+
+def test_results_are_where_they_are_asked_for(session, pytester, mixed):
+    session("--carico-json=mine.json")
+    assert json.loads((pytester.path / "mine.json").read_text())["schema_version"] == 1
+    assert not (pytester.path / ".carico").exists()
+
+
+def test_help_explains_every_option(session):
+    text = session("--help").stdout.str()
+    for name in ("provider", "preset", "repetitions", "seed", "set", "json"):
+        assert f"--carico-{name}" in text
+        assert f"carico_{name} " in text

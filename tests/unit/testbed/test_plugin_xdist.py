@@ -1,0 +1,63 @@
+"""Under xdist a session says, writes and refuses what it does without."""
+
+import pytest
+
+pytest.importorskip("xdist")
+
+XDIST = ("-p", "xdist.plugin")
+TESTS = """
+    import pytest
+    pytestmark = pytest.mark.cluster
+
+    @pytest.mark.parametrize("pods", [30, 2])
+    def test_pods(carico_experiment, carico_paper, pods):
+        run, = carico_experiment.run("single-node-contention", "kube-scheduler", pods=pods)
+        carico_paper.row("JCT", run.job_completion_time_s["pi-2000"], None, "s")
+
+    @pytest.mark.carico("single-node-contention", ["kube-scheduler", "kube-scheduler:cpu=500m"])
+    def test_marked(carico_results):
+        assert len(carico_results) == 2
+
+    @pytest.mark.xfail(reason="not yet")
+    def test_differs():
+        assert False
+"""
+
+
+def said(result):
+    """The plugin's part of the output."""
+    lines = result.outlines
+    return lines[next(place for place, line in enumerate(lines) if "= carico =" in line) : -1]
+
+
+def test_results_and_tables_are_identical(session, pytester):
+    pytester.makeconftest("")  # the simulated cluster
+    pytester.makepyfile(TESTS)
+    file = pytester.path / ".carico" / "result.json"
+    outputs, contents = [], []
+    for arguments in ([], ["-n2"]):
+        result = session("-m", "cluster", *XDIST, *arguments)
+        result.assert_outcomes(passed=3, xfailed=1)
+        outputs.append(said(result))
+        contents.append(file.read_bytes())
+        file.unlink()
+    assert contents[0] == contents[1]
+    assert outputs[0] == outputs[1]
+
+
+def test_what_was_left_out_is_said_once(session, mixed):
+    result = session(*XDIST, "-n1")
+    result.assert_outcomes(passed=1)
+    assert [line for line in result.outlines if "left out" in line] == [
+        "carico: 3 cluster tests were left out; to run them: pytest -m cluster"
+    ]
+
+
+def test_a_marker_that_makes_no_sense_is_no_internal_error(session, pytester):
+    pytester.makepyfile(
+        test_m="import pytest\n\n@pytest.mark.cluster\n@pytest.mark.carico(scenaro='x')\ndef test_one(): pass"
+    )
+    result = session("-m", "cluster", *XDIST, "-n1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: carico: test_m.py::test_one: the marker carico does not know scenaro; *"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")

@@ -1,0 +1,88 @@
+"""Results as text: what is grouped, and what tells groups apart."""
+
+import pytest
+
+from testbed.experiment import Plan, run_plan
+from testbed.report.tables import distributions, figure, median_interval, medians, paper_table, seconds
+from testbed.schedulers.spec import parse_spec
+from testbed.testing import FakeProvider
+from workloads.scenario import load_scenario
+
+
+def measured(scenario="pi-2000", pods=4, repetitions=1, outcome="succeeded", schedulers=("carico",), **settings):
+    plan = Plan(
+        load_scenario(scenario).scaled(pods=pods), tuple(map(parse_spec, schedulers)), repetitions, settings=settings
+    )
+    return run_plan(plan, FakeProvider(outcome))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (51.9312, "51.93"), (0.000123, "0.000123"), (123456.7, "123457"), (None, "-")]
+)
+def test_a_figure_has_four_digits(value, text):
+    assert figure(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.50"), (99.999, "100.00"), (127.44, "127.4"), (None, "-")])
+def test_seconds_can_be_compared_by_eye(value, text):
+    assert seconds(value) == text
+
+
+def test_the_same_run_under_other_settings_is_another_group():
+    runs = [*measured(speed=1.0), *measured(speed=2.0)]
+    titles = [line for line in medians(runs) if line.startswith("pi-2000")]
+    assert titles == ["pi-2000 · 4 pods · 19 nodes · speed=1.0", "pi-2000 · 4 pods · 19 nodes · speed=2.0"]
+
+
+def test_numbers_of_pods_are_groups():
+    runs = [*measured(pods=4), *measured(pods=400)]
+    titles = [line for line in medians(runs) if line.startswith("pi-2000")]
+    assert titles == ["pi-2000 · 4 pods · 19 nodes", "pi-2000 · 400 pods · 19 nodes"]
+
+
+def test_disturbances_are_not_measured():
+    assert not any("light-cpu" in line for line in medians(measured("conflicting-capacity")))
+
+
+def test_the_median_comes_with_its_interval():
+    runs = measured(repetitions=5)
+    row = next(line for line in medians(runs) if line.startswith("  carico"))
+    n, median, low, high, _ = row.replace("[", "").replace("]", "").replace(",", "").split()[1:]
+    assert n == "5"
+    assert float(low) <= float(median) <= float(high)
+    assert float(low) < float(high)
+
+
+def test_a_job_that_did_not_complete_has_no_completion_time():
+    runs = measured(repetitions=2, outcome="failed")
+    assert any("did not complete" in line for line in medians(runs))
+    table = distributions(runs)
+    assert any("2 failed" in line for line in table)
+    assert any(line.endswith(" -") for line in table)
+
+
+def test_no_pod_that_succeeded_leaves_the_figures_empty():
+    assert distributions(measured(pods=1, outcome="unfinished"))[2].split() == ["carico", *"-" * 7]
+
+
+@pytest.mark.parametrize("values", [[3.0], [3.0, 5.0], [4.0, 4.0, 4.0]])
+def test_few_or_equal_values_have_their_extremes_as_interval(values):
+    assert median_interval(values) == (min(values), max(values))
+
+
+def test_the_interval_is_the_same_every_time():
+    values = [1.0, 2.0, 3.0, 5.0, 8.0]
+    assert median_interval(values) == median_interval(values) == (1.0, 8.0)
+
+
+def test_the_paper_stands_beside_ours():
+    rows = [
+        {"what": "median PCT", "ours": 51.9, "thesis": 52.0, "unit": "s", "note": ""},
+        {"what": "a quantity " * 8, "ours": 0.5, "thesis": None, "unit": "", "note": "a note " * 20},
+        {"what": "none", "ours": 3.0, "thesis": 0.0, "unit": "pods", "note": ""},
+    ]
+    table = paper_table(rows)
+    assert max(map(len, table)) <= 80
+    assert table[1].split() == ["median", "PCT", "52", "s", "51.9", "s", "1.00"]
+    assert table[3].split()[-1] == "0.5"
+    assert table[-1].split() == ["none", "0", "pods", "3", "pods"]
