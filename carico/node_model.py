@@ -284,7 +284,8 @@ class NodeModel:
         hold_off = at < self._last_event_at[index] + self.variant.hold_off_s
         # A smoothed usage never reaches 1, so k does not reach 0. Close to it learning halts too: relative to an idle
         # usage and a baseline that follow a full node, it would look like one with room.
-        halted = hold_off | ~sampled | (signal <= self.variant.kalman.full_signal)
+        full = signal <= self.variant.kalman.full_signal
+        halted = hold_off | ~sampled | full
         self._learn_idle_usage(index, usage, (pods == 0) & ~halted)
         unit = self._unit(index, workload)
         self._learn_cost(index, signal / unit, halted)
@@ -297,7 +298,7 @@ class NodeModel:
             baseline=baseline,
             pod_cost=cost,
             pods=pods,
-            pod_capacity=self._pod_capacity(signal, baseline, cost, pods, hold_off, self._observed[index]),
+            pod_capacity=self._pod_capacity(signal, full, baseline, cost, pods, hold_off, self._observed[index]),
             exchange_due=self._exchange_due(index, own, at),
             subspace=own,
         )
@@ -426,6 +427,7 @@ class NodeModel:
     def _pod_capacity(
         self,
         signal: FloatArray,
+        full: BoolArray,
         baseline: FloatArray,
         cost: FloatArray,
         pods: IntArray,
@@ -438,7 +440,7 @@ class NodeModel:
         from_signal = pod_capacity(signal, c, room)
         from_baseline = pod_capacity_from_baseline(b, c, pods, room)
         # Before the first usable sample: what a fresh node advertises, unless a resource is full.
-        fresh = np.minimum(np.where(signal > 0, 1.0 / self.variant.kalman.initial_cost, 0.0), room)
+        fresh = np.minimum(np.where(full, 0.0, 1.0 / self.variant.kalman.initial_cost), room)
         # Where all telemetry has been zero for hours no workload is left to count in: the baseline knows better.
         counted = np.where(hold_off | np.isinf(signal), from_baseline, from_signal)
         capacity = np.where(known, counted, fresh)

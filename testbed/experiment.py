@@ -68,6 +68,8 @@ class Plan:
             raise UsageError(f"an experiment needs at least one repetition, got {self.repetitions}")
         if self.seed < 0:
             raise UsageError(f"a seed must not be negative, got {self.seed}")
+        for scheduler in self.schedulers:
+            scheduler.check_fits(self.scenario)
 
     def passes(self) -> list[Pass]:
         """Return everything to run, in order."""

@@ -82,15 +82,15 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
 
 def paper_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a table of what was measured beside what the paper says; a row has what, ours, thesis, unit and note."""
-    lines = [f"  {'quantity':44}{'thesis':>12}{'ours':>12}{'ratio':>8}"]
+    lines = [f"    {'quantity':44}{'thesis':>12}{'ours':>12}{'ratio':>8}"]
     for row in rows:
         ours, thesis = row["ours"], row["thesis"]
         ratio = "" if thesis in (None, 0) else f"{ours / thesis:.2f}"
         *head, last = textwrap.wrap(row["what"], 44) or [""]
-        lines += [f"  {part}" for part in head]
+        lines += [f"    {part}" for part in head]
         shown = "" if thesis is None else figure(thesis, row["unit"])
-        lines.append(f"  {last:44}{shown:>12}{figure(ours, row['unit']):>12}{ratio:>8}")
-        lines += textwrap.wrap(row["note"], WIDTH, initial_indent="    ", subsequent_indent="    ")
+        lines.append(f"    {last:44}{shown:>12}{figure(ours, row['unit']):>12}{ratio:>8}")
+        lines += textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
     return [line.rstrip() for line in lines]
 
 
@@ -118,10 +118,16 @@ def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str,
             key = repr(sorted(one.settings.items()))
             settings.setdefault(title, {})[key] = one.settings
             groups.setdefault((title, job, key), {}).setdefault(one.scheduler, []).append(one)
+    # The order of a results file is by scheduler first; here the sizes of a scenario stand together.
+    in_order = sorted(groups.items(), key=lambda group: _size(next(iter(group[1].values()))[0]))
     return [
         (" · ".join([title, *_differences(settings[title][key], settings[title].values())]), job, runs)
-        for (title, job, key), runs in groups.items()
+        for (title, job, key), runs in in_order
     ]
+
+
+def _size(repetition: Repetition) -> tuple[str, int, int]:
+    return repetition.scenario, len(repetition.nodes), sum(repetition.measured_jobs.values())
 
 
 def _nodes(repetition: Repetition) -> str:

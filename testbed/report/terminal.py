@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
+from itertools import groupby
 
 import pytest
 
 from testbed.claims import Claim
 from testbed.state import State
 
+WIDTH = 80
 NEXT = {
     "smoke": "pytest -m cluster --carico-preset=ci",
     "ci": "pytest -m cluster --carico-preset=full",
@@ -41,9 +44,11 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
 def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[Claim]) -> None:
     from testbed.report.tables import medians, paper_table
 
-    for claim in claims:
-        if claim.rows:
-            for line in ["", claim.test, *paper_table(claim.rows)]:
+    for module, of_module in groupby((claim for claim in claims if claim.rows), _module):
+        reporter.write_line("")
+        reporter.write_line(module)
+        for claim in of_module:
+            for line in [f"  {claim.test.removeprefix(module).lstrip(':')}", *paper_table(claim.rows)]:
                 reporter.write_line(line)
     if state.results is not None:
         for line in ["", *medians(state.results.repetitions)]:
@@ -64,4 +69,10 @@ def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> No
             reporter.write_line(f"{outcome.upper()}: {count[outcome]}", yellow=True)
             for claim in claims:
                 if claim.outcome == outcome:
-                    reporter.write_line(f"  {claim.test}: {claim.reason}")
+                    reporter.write_line(f"  {claim.test}")
+                    for line in textwrap.wrap(claim.reason, WIDTH, initial_indent="    ", subsequent_indent="    "):
+                        reporter.write_line(line)
+
+
+def _module(claim: Claim) -> str:
+    return claim.test.partition("::")[0]

@@ -11,7 +11,7 @@ from carico.errors import UnknownVariant
 from carico.variants import DEFAULT_VARIANT, Variant, variant_named
 from testbed.errors import InvalidSpec
 from workloads.errors import InvalidQuantity
-from workloads.scenario import JobSpec, Requests
+from workloads.scenario import JobSpec, Requests, Scenario
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,24 @@ class SchedulerSpec:
         if self.variant is not None:
             return Requests()
         return job.requests if self.requests is None else self.requests
+
+    def check_fits(self, scenario: Scenario) -> None:
+        """Check that a node of the scenario can hold a pod with its requests.
+
+        Raises
+        ------
+        InvalidSpec
+            If it cannot: such a pod would stay Pending for ever.
+        """
+        shape = scenario.cluster
+        for job in scenario.jobs:
+            requests = self.requests_of(job)
+            if requests.millicpu > 1000 * shape.cores or requests.memory_bytes > shape.memory_bytes:
+                raise InvalidSpec(
+                    f"{self.text}: a pod of job {job.name} would request {requests.millicpu}m of CPU and "
+                    f"{requests.memory_bytes / 2**20:.0f} MiB, a node has {1000 * shape.cores}m and "
+                    f"{shape.memory_bytes / 2**20:.0f} MiB: request less, or it can never be scheduled"
+                )
 
 
 def parse_spec(text: str) -> SchedulerSpec:

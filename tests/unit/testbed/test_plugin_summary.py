@@ -38,13 +38,14 @@ def test_everything_is_said_in_80_columns(claims):
 def test_the_thesis_stands_beside_what_was_measured(claims):
     claims.stdout.fnmatch_lines(
         [
-            "test_claims.py::test_holds",
-            "  quantity * thesis * ours * ratio",
-            "  median PCT, carico * 52 s * 51.9 s * 1.00",
-            "  no number in the thesis *  0.25",
-            "    read off Fig 5.1",
-            "test_claims.py::test_differs",
-            "  pods *  3 *  4 *  1.33",
+            "test_claims.py",
+            "  test_holds",
+            "    quantity * thesis * ours * ratio",
+            "    median PCT, carico * 52 s * 51.9 s * 1.00",
+            "    no number in the thesis *  0.25",
+            "      read off Fig 5.1",
+            "  test_differs",
+            "    pods *  3 *  4 *  1.33",
         ]
     )
 
@@ -58,9 +59,11 @@ def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
             "",
             "1 claim holds, 1 NOT REPRODUCED, 1 failed, 1 NOT MEASURED",
             "NOT REPRODUCED: 1",
-            "  test_claims.py::test_differs: the thesis finds 3, ours is 4",
+            "  test_claims.py::test_differs",
+            "    the thesis finds 3, ours is 4",
             "NOT MEASURED: 1",
-            "  test_claims.py::test_skipped: needs Xen",
+            "  test_claims.py::test_skipped",
+            "    needs Xen",
             f"results: {pytester.path}/.carico/result.json",
             "next: pytest -m cluster --carico-preset=ci",
         ]
