@@ -153,7 +153,7 @@ def _run(options: argparse.Namespace) -> int:
             finished.append,
             options.processes,
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TestbedError):
         line.clear()
         _save_interrupted(options.json, finished, len(plan.passes()))
         raise

@@ -10,11 +10,12 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.clusters.provider import ClusterProvider, Progress
-from testbed.errors import UsageError
+from testbed.errors import TestbedError, UsageError
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import Scenario
@@ -104,7 +105,7 @@ def run_plan(
     Raises
     ------
     TestbedError
-        If the provider does not take the settings (nothing has run then), or cannot do what is asked.
+        If the provider does not take the settings (nothing has run then) or cannot do what is asked, or a process dies.
     """
     if processes < 1:
         raise UsageError(f"at least one process is needed, got {processes}")
@@ -136,6 +137,8 @@ def _run_in_processes(
             finished(repetition)
             if on_progress is not None:
                 on_progress(one, _done(repetition, one.scenario.limit_s))
+    except BrokenProcessPool as error:
+        raise TestbedError("a process ended before its run did, out of memory perhaps: use fewer processes") from error
     except BaseException:
         # Nobody wants what is still running; a simulation does not look up until it is over.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -121,7 +122,8 @@ def _progress_line(config: pytest.Config) -> ProgressLine | None:
             sys.stdout.flush()
 
     def around() -> tuple[str, str]:
-        column = writer.width_of_current_line
+        # Back up to where the dots were; a long line may have been wrapped.
+        column = writer.width_of_current_line % shutil.get_terminal_size().columns
         return "\n", "\x1b[1A" + (f"\x1b[{column}C" if column else "")
 
     if reporter.isatty and os.environ.get("TERM") != "dumb":

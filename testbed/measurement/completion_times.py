@@ -35,7 +35,8 @@ def completion_time_items(pods: list[PodResult], completion_s: dict[str, float |
             items.append(DataItem(summary(waits), "s", {"metric": "pod_wait_time", "job": job}))
         outcomes = Counter(pod.outcome for pod in mine)
         counts: dict[str, float] = {outcome: float(count) for outcome, count in sorted(outcomes.items())}
-        items.append(DataItem(counts, "pods", {"metric": "pod_outcome", "job": job}))
+        if counts:
+            items.append(DataItem(counts, "pods", {"metric": "pod_outcome", "job": job}))
         if seconds is not None:
             items.append(DataItem({"value": seconds}, "s", {"metric": "job_completion_time", "job": job}))
     return items

@@ -56,7 +56,7 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
         f"  {'scheduler':19}{'PCT s: mean ± std':>17}" + "".join(f"{name:>7}" for name in FIGURES) + f"{'JCT s':>7}"
     )
     for title, job, runs in _by_job(repetitions):
-        lines += [title, header]
+        lines += [*textwrap.wrap(title, WIDTH, subsequent_indent="  "), header]
         for scheduler, mine in runs.items():
             lines += _distribution(scheduler, job, mine)
         lines.append("")
@@ -67,7 +67,7 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
     """Return a table with the median over the repetitions, with a 95 % interval, for every job and scheduler."""
     lines = [f"  {'scheduler':40}{'n':>4}{'JCT s [interval]':>24}{'PCT s':>10}"]
     for title, job, runs in _by_job(repetitions):
-        lines.append(title)
+        lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
         for scheduler, mine in runs.items():
             times = _completions(mine, job)
             means = [float(np.mean(found)) for one in mine if (found := pod_completion_times(one.pods, job))]

@@ -48,7 +48,7 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[
         reporter.write_line("")
         reporter.write_line(module)
         for claim in of_module:
-            for line in [f"  {claim.test.removeprefix(module).lstrip(':')}", *paper_table(claim.rows)]:
+            for line in [f"  {_name(claim)}", *paper_table(claim.rows)]:
                 reporter.write_line(line)
     if state.results is not None:
         for line in ["", *medians(state.results.repetitions)]:
@@ -69,10 +69,14 @@ def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> No
             reporter.write_line(f"{outcome.upper()}: {count[outcome]}", yellow=True)
             for claim in claims:
                 if claim.outcome == outcome:
-                    reporter.write_line(f"  {claim.test}")
+                    reporter.write_line(f"  {_name(claim)}")
                     for line in textwrap.wrap(claim.reason, WIDTH, initial_indent="    ", subsequent_indent="    "):
                         reporter.write_line(line)
 
 
 def _module(claim: Claim) -> str:
     return claim.test.partition("::")[0]
+
+
+def _name(claim: Claim) -> str:
+    return claim.test.partition("::")[2]

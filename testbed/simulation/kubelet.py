@@ -82,37 +82,34 @@ class Kubelets:
 
     def _live(self, pod: Pod, node: int) -> Process:
         """From the start of the pod's container to its end."""
-        parameters = self._parameters
-        pod.started_s = self._env.now
+        parameters, env, fleet, demand = self._parameters, self._env, self._fleet, pod.job.demand
+        began = pod.started_s = env.now
         self.running[node] += 1
-        shown = self._show(pod, parameters.running_visible_min_s, parameters.running_visible_max_s, finished=False)
-        self._env.process(shown)
-        pod.outcome = yield self._container(pod, node)
-        self.running[node] -= 1
-        pod.stop = None
-
-    def _container(self, pod: Pod, node: int) -> simpy.Event:
-        """Run the pod's container; the event's value is the pod's outcome."""
-        env, demand, began = self._env, pod.job.demand, self._env.now
         over = env.event()
 
-        def ended(at: float, how: str) -> None:
+        def end(at: float, outcome: str) -> None:
+            # Noted at once, not when the event's turn comes: a row may be recorded, or the run cut off, before it does.
             # A container that starts between two ticks is given the whole tick's CPU: it may seem to end before.
-            pod.finished_s = max(at, began)
-            over.succeed("succeeded" if how == "done" else how)
+            pod.finished_s, pod.outcome, pod.stop = max(at, began), outcome, None
+            self.running[node] -= 1
+            over.succeed()
 
-        task = self._fleet.run_container(node, demand, pod.work, weights_of(pod, self._fleet.memory_bytes), ended)
+        def ended(at: float, how: str) -> None:
+            end(at, "succeeded" if how == "done" else how)
+
+        task = fleet.run_container(node, demand, pod.work, weights_of(pod, fleet.memory_bytes), ended)
 
         def stop(outcome: str) -> None:
             if not over.triggered:
-                self._fleet.stop(task)
-                pod.finished_s = env.now
-                over.succeed(outcome)
+                fleet.stop(task)
+                end(env.now, outcome)
 
         pod.stop = lambda: stop("failed")
         if np.isfinite(demand.duration_s):
             env.timeout(demand.duration_s).callbacks.append(lambda _event: stop("succeeded"))
-        return over
+        shown = self._show(pod, parameters.running_visible_min_s, parameters.running_visible_max_s, finished=False)
+        env.process(shown)
+        yield over
 
     def _show(self, pod: Pod, low: float, high: float, *, finished: bool) -> Process:
         yield self._env.timeout(self._draw(low, high))

@@ -173,6 +173,8 @@ class TestCapacity:
     def test_a_saturated_node_advertises_nothing(self, variant, usage):
         fresh, _ = run(NodeModel(variant), usage, 0.0)
         assert fresh.pod_capacity == 0
+        almost, _ = run(NodeModel(variant), np.multiply(usage, 1 - 1e-6), 0.0)
+        assert almost.pod_capacity == 0, "nor one that is full but for a rounding"
         model, at = warmed_up(variant)
         # The average approaches 1 without ever reaching it.
         report, _ = run(model, usage, at, 8)
@@ -692,6 +694,13 @@ class TestExchange:
         other, _ = run(NodeModel(), IDLE, 0.0, global_subspace=self.BUSY)
         assert one.pod_capacity == pytest.approx(other.pod_capacity)
         assert one.capacity_signal == pytest.approx(other.capacity_signal)
+
+    def test_nothing_of_the_last_view_remains_under_the_next(self):
+        fresh, used = NodeModel(nodes=2), NodeModel(nodes=2)
+        used.adopt(Subspace.from_batch(np.random.default_rng(2).random((2, 10))))
+        for model in (fresh, used):
+            model.adopt(Subspace.from_batch([[0.9], [0.3]], rank=1))
+        assert state_of(fresh) == state_of(used)
 
     def test_a_view_reaches_a_node_before_its_own_telemetry(self):
         model = NodeModel()

@@ -1,7 +1,15 @@
 """Pytest sessions inside the tests, on a cluster that takes no time."""
 
 import pytest
+import scipy.stats  # noqa: F401
 
+import testbed.cli
+import testbed.clusters.simulated
+import testbed.report.terminal
+import testbed.session  # noqa: F401
+
+# Imported although nothing here uses them: a session inside a test forgets what it was the first to import, and numpy
+# cannot be imported twice.
 CONFTEST = """
 import pytest
 from testbed.testing import FakeProvider

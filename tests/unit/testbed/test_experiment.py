@@ -1,8 +1,10 @@
 """Experiments: what runs in which order, with which seed, and that it does not matter how."""
 
+import os
+
 import pytest
 
-from testbed.errors import InvalidSetting, UsageError
+from testbed.errors import InvalidSetting, TestbedError, UsageError
 from testbed.experiment import Plan, run_plan
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
@@ -98,3 +100,13 @@ def test_a_plan_that_makes_no_sense_is_refused(schedulers, changes, message):
 def test_no_process_is_refused():
     with pytest.raises(UsageError, match="at least one process"):
         run_plan(plan("carico"), FakeProvider(), processes=0)
+
+
+def test_a_process_that_dies_is_reported():
+    with pytest.raises(TestbedError, match="use fewer processes"):
+        run_plan(plan("carico", repetitions=2), Dying(), processes=2)
+
+
+class Dying(FakeProvider):
+    def run(self, *_):
+        os._exit(9)

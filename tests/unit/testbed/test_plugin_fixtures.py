@@ -149,3 +149,32 @@ def test_a_quiet_session_does_not(session, pytester, impatient):
 
 def test_a_short_run_needs_no_sign_of_life(session, pytester):
     run(session, pytester, PROGRESS, "-m", "cluster").stdout.no_fnmatch_line("*bound*")
+
+
+@pytest.fixture
+def terminal(session, pytester, monkeypatch):
+    """A function that runs a session on something that says it is a terminal of that kind, and returns its output."""
+    with (pytester.path / "conftest.py").open("a") as conftest:
+        conftest.write(
+            "\ndef pytest_sessionstart(session):\n"
+            "    reporter = session.config.pluginmanager.getplugin('terminalreporter')\n"
+            "    reporter.isatty = type(reporter.isatty)(True)\n"
+        )
+    pytester.makepyfile(test_long=PROGRESS)
+
+    def on(kind):
+        monkeypatch.setenv("TERM", kind)
+        return session("-m", "cluster", "--color=no").stdout.str()
+
+    return on
+
+
+def test_a_terminal_shows_it_below_the_dots_and_goes_back_up(terminal):
+    line = "\r\x1b[Kpi-2000 × carico · rep 1/1 · 3/3 bound · 0:01/60:00"
+    back = f"\r\x1b[K\x1b[1A\x1b[{len('test_long.py ')}C."
+    # pytester takes a carriage return for the end of a line.
+    assert "".join(f"test_long.py \n{line}{back}".split()) in "".join(terminal("xterm").split())
+
+
+def test_a_dumb_terminal_is_a_log(terminal):
+    assert "\x1b[K" not in terminal("dumb")

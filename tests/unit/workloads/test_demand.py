@@ -1,0 +1,142 @@
+"""Demand models: what they say of the real programs, and what they refuse."""
+
+import contextlib
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.demand import MIB, MODELS, Demand, Phase, demand_of, mlp, pi, steady
+from workloads.errors import InvalidDemand, WorkloadError
+
+parameters = st.dictionaries(
+    st.sampled_from(["digits", "threads", "cpu_seconds", "memory", "cores", "duration_s", "colour"]),
+    st.floats() | st.integers(-(10**6), 10**6).map(float) | st.sampled_from(["750Mi", "0", "1e3", "much", ""]),
+    max_size=3,
+)
+
+
+class TestPi:
+    def test_work_grows_with_the_square_of_the_digits(self):
+        assert pi(4000).cpu_seconds == pytest.approx(4 * pi(2000).cpu_seconds)
+        assert pi(1).cpu_seconds > 0
+
+    def test_keeps_one_thread_busy_and_needs_no_memory(self):
+        demand = pi()
+        assert [phase.threads for phase in demand.phases] == [1.0]
+        assert demand.memory_bytes < 32 * MIB
+        assert demand.duration_s == math.inf
+
+    def test_takes_what_the_program_takes(self):
+        assert pi(1_000_000).cpu_seconds == pytest.approx(pi(1000).cpu_seconds * 1e6)
+        with pytest.raises(InvalidDemand, match="digits must be at most 1000000, as for the program, got 1e\\+200"):
+            pi(1e200)
+
+
+class TestMlp:
+    def test_is_parallel_four_fifths_of_the_time(self):
+        demand = mlp(threads=4)
+        parallel, serial = demand.phases
+        seconds = [phase.share * demand.cpu_seconds / phase.threads for phase in (parallel, serial)]
+        assert (parallel.threads, serial.threads) == (4, 1)
+        assert seconds[0] / sum(seconds) == pytest.approx(0.8)
+
+    def test_memory_grows_to_what_is_asked_for(self):
+        demand = mlp(memory="650Mi")
+        assert 0 < demand.initial_memory_bytes < demand.memory_bytes == 650 * MIB
+        assert 0 < demand.memory_ramp < 1
+
+    def test_memory_never_exceeds_what_is_asked_for(self):
+        assert mlp(memory="50Mi").initial_memory_bytes == mlp(memory="50Mi").memory_bytes == 50 * MIB
+
+    def test_its_threads_spin(self):
+        assert 0 < mlp().contention_loss < 1
+
+
+class TestSteady:
+    def test_ends_by_time_and_not_by_work(self):
+        demand = steady(cores=1.5, duration_s=60, memory="1Gi")
+        assert (demand.cpu_seconds, demand.duration_s) == (math.inf, 60)
+        assert demand.phases == (Phase(1.0, 1.5),)
+        assert demand.memory_bytes == 2**30
+
+    def test_every_pod_has_the_same_endless_work(self):
+        assert steady(1, 1).draw_work(3, np.random.default_rng(0)) == [math.inf] * 3
+
+
+class TestDrawWork:
+    def test_has_the_mean_and_the_variation_that_the_model_says(self):
+        demand = Demand(cpu_seconds=5.0, variation=0.2, memory_bytes=0)
+        works = np.array(demand.draw_work(20_000, np.random.default_rng(1)))
+        assert works.mean() == pytest.approx(5.0, rel=0.01)
+        assert works.std() / works.mean() == pytest.approx(0.2, rel=0.03)
+        assert works.min() > 0
+
+    def test_the_seed_decides(self):
+        draws = [pi().draw_work(5, np.random.default_rng(seed)) for seed in (1, 1, 2)]
+        assert draws[0] == draws[1] != draws[2]
+        assert all(type(work) is float for work in draws[0])
+
+    def test_without_variation_nothing_is_drawn(self):
+        rng = np.random.default_rng(1)
+        before = rng.bit_generator.state
+        assert Demand(cpu_seconds=2.0, memory_bytes=0).draw_work(2, rng) == [2.0, 2.0]
+        assert rng.bit_generator.state == before
+
+
+class TestInvalid:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"cpu_seconds": 0},
+            {"cpu_seconds": -1},
+            {"cpu_seconds": math.nan},
+            {"cpu_seconds": math.inf},
+            {"memory_bytes": -1},
+            {"memory_bytes": math.inf},
+            {"memory_bytes": math.nan},
+            {"variation": -0.1},
+            {"initial_memory_bytes": math.nan},
+            {"memory_ramp": -1},
+            {"duration_s": 0},
+            {"duration_s": math.nan},
+            {"contention_loss": 1.0},
+            {"contention_loss": -0.1},
+            {"contention_loss": math.nan},
+            {"cycles": 0},
+            {"phases": ()},
+            {"phases": (Phase(0.5, 1),)},
+            {"phases": (Phase(1.0, 0),)},
+            {"phases": (Phase(1.5, 1), Phase(-0.5, 1))},
+            {"phases": (Phase(0.5, 1), Phase(0.25, 1), Phase(0.25, 1))},
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, changes):
+        with pytest.raises(InvalidDemand):
+            Demand(**{"cpu_seconds": 1.0, "memory_bytes": 0.0} | changes)
+
+    @pytest.mark.parametrize(
+        ("workload", "given_", "message"),
+        [
+            ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, steady"),
+            ("pi", {"digit": 5}, "'pi' does not take these parameters: .*'digit'"),
+            ("steady", {"cores": 1}, "'steady' does not take these parameters: .*'duration_s'"),
+            ("pi", {"digits": "2000"}, "digits must be a positive number, got '2000'"),
+            ("pi", {"digits": -5}, "digits must be a positive number, got -5"),
+            ("mlp", {"threads": math.nan}, "threads must be a positive number, got nan"),
+            ("mlp", {"cpu_seconds": math.inf}, "cpu_seconds must be a positive number, got inf"),
+            ("steady", {"cores": 0, "duration_s": 1}, "cores must be a positive number, got 0"),
+        ],
+    )
+    def test_the_message_says_what_is_wrong(self, workload, given_, message):
+        with pytest.raises(InvalidDemand, match=message):
+            demand_of(workload, given_)
+
+    @given(st.sampled_from([*MODELS, "other"]), parameters)
+    def test_any_parameters_make_a_demand_or_are_refused(self, workload, given_):
+        with contextlib.suppress(WorkloadError):
+            demand = demand_of(workload, given_)
+            assert demand.cpu_seconds > 0
+            assert demand.initial_memory_bytes <= demand.memory_bytes

@@ -1,0 +1,313 @@
+"""Scenarios: what a user may write, and what they are told if it is wrong."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from fnmatch import fnmatch
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import workloads
+from workloads.errors import InvalidScenario, UnknownScenario
+from workloads.scenario import (
+    ClusterShape,
+    JobSpec,
+    Requests,
+    Scenario,
+    catalogue,
+    checked,
+    load_scenario,
+    read_scenario,
+)
+
+ROOT = Path(workloads.__file__).parents[1]
+SMALL = """
+name: small
+description: two pods of pi
+jobs:
+  - {name: pi, workload: pi, pods: 2}
+"""
+
+
+def with_job(**fields):
+    """The small scenario as YAML, its job with other fields (YAML text; None leaves one out)."""
+    job = {"name": "pi", "workload": "pi", "pods": "2"} | fields
+    lines = "".join(f"\n    {name}: {value}" for name, value in job.items() if value is not None)
+    return f"name: small\ndescription: two pods of pi\njobs:\n  -{lines.replace(chr(10) + '   ', '', 1)}\n"
+
+
+def refusal(text, origin="my.yaml"):
+    with pytest.raises(InvalidScenario) as error:
+        read_scenario(text, origin)
+    assert str(error.value).startswith(origin)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+class TestReading:
+    def test_what_is_not_said_is_the_thesis_cluster(self):
+        scenario = read_scenario(SMALL, "my.yaml")
+        assert scenario.cluster == ClusterShape(nodes=19, cores=4, memory="8Gi")
+        assert scenario.limit_s == 3600
+        (job,) = scenario.jobs
+        assert (job.start_s, job.placement, job.disturbance, job.backoff_limit) == (0, "any", False, 6)
+        assert job.requests == Requests()
+        assert (job.requests.millicpu, job.requests.memory_bytes) == (0, 0)
+
+    def test_everything_can_be_said(self):
+        text = """
+        name: all
+        description: everything that can be said
+        cluster: {nodes: 3, cores: 8, memory: 16Gi}
+        limit_s: 100
+        jobs:
+          - name: load
+            workload: steady
+            parameters: {cores: 2, duration_s: 60, memory: 1Gi}
+            pods: 1
+            placement: first
+            disturbance: true
+          - name: pi
+            workload: pi
+            parameters: {digits: 500}
+            pods: 10
+            requests: {cpu: 250m, memory: 64Mi}
+            start_s: 30.5
+            placement: rest
+            backoff_limit: 0
+        """
+        scenario = read_scenario(text, "all.yaml")
+        load, pi = scenario.jobs
+        assert (scenario.cluster.memory_bytes, scenario.limit_s) == (16 * 2**30, 100)
+        assert (load.disturbance, load.placement, load.demand.duration_s) == (True, "first", 60)
+        assert (pi.requests.millicpu, pi.requests.memory_bytes) == (250, 64 * 2**20)
+        assert (pi.start_s, pi.placement, pi.backoff_limit) == (30.5, "rest", 0)
+
+    def test_yaml_anchors_work(self):
+        text = SMALL.replace("- {", "- &job {") + "  - {<<: *job, name: other, pods: 3}\n"
+        assert [(job.name, job.pods) for job in read_scenario(text, "x").jobs] == [("pi", 2), ("other", 3)]
+
+    def test_what_was_read_can_be_written_and_read_again(self):
+        for scenario in catalogue():
+            assert msgspec.yaml.decode(msgspec.yaml.encode(scenario), type=Scenario) == scenario
+            assert msgspec.json.decode(msgspec.json.encode(scenario), type=Scenario) == scenario
+
+
+class TestNoScenario:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", "Expected `object`, got `null`"),
+            ("# nothing but a comment", "Expected `object`, got `null`"),
+            ("- name: small", "Expected `object`, got `array`"),
+            ("pi-2000", "Expected `object`, got `str`"),
+            ("jobs: [", "is no YAML: while parsing a flow node"),
+            ("name: small\n\tdescription: tabs", "is no YAML: while scanning for the next token found character '\\t'"),
+            ("a: 1\n---\nb: 2", "is no YAML: expected a single document"),
+            ("!!python/object/apply:os.system [ls]", "is no YAML: could not determine a constructor"),
+            ("name: \0", "is no YAML: unacceptable character"),
+            ("? [a]\n: b", "is no YAML: while constructing a mapping"),
+            ("name: 2024-13-01", "is no YAML: month must be in 1..12"),
+            ("name: 0b_", "is no YAML: invalid literal for int()"),
+            ("[" * 1000, "is no YAML: maximum recursion depth exceeded"),
+            (SMALL + "limit_s: 5\nlimit_s: 6\n", "is no YAML: the key 'limit_s' is there twice"),
+            (SMALL.replace("pods: 2", "pods: 2, pods: 3"), "is no YAML: the key 'pods' is there twice"),
+        ],
+    )
+    def test_the_message_says_why(self, text, message):
+        assert message in refusal(text)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("name: small", "name: Small", "matching regex"),
+            ("name: small", "name: on", "Expected `str`, got `bool` - at `$.name`"),
+            ("name: small", "name: 2000", "Expected `str`, got `int` - at `$.name`"),
+            ("name: small", "name: 2024-12-01", "Expected `str`, got `date` - at `$.name`"),
+            ("name: small\n", "", "Object missing required field `name`"),
+            ("description: two pods of pi\n", "", "Object missing required field `description`"),
+            ("description: two pods of pi", "colour: red\ndescription: x", "Object contains unknown field `colour`"),
+            ("description: two pods of pi", "description: x\nlimit_s: .nan", "- at `$.limit_s`"),
+            ("description: two pods of pi", "description: x\nlimit_s: .inf", "<= 1000000.0 - at `$.limit_s`"),
+            ("description: two pods of pi", "description: x\nlimit_s: 0", "> 0.0 - at `$.limit_s`"),
+            ("description: two pods of pi", "description: x\nlimit_s: 5 s", "got `str` - at `$.limit_s`"),
+            ("description: two pods of pi", "description: x\ncluster: {nodes: 0}", ">= 1 - at `$.cluster.nodes`"),
+            ("description: two pods of pi", "description: x\ncluster: {nodes: -3}", ">= 1 - at `$.cluster.nodes`"),
+            ("description: two pods of pi", "description: x\ncluster: {cores: 0.5}", "- at `$.cluster.cores`"),
+            ("description: two pods of pi", "description: x\ncluster: {disks: 1}", "field `disks` - at `$.cluster`"),
+            ("description: two pods of pi", "description: x\ncluster: {memory: 8GB}", "memory of a node: '8GB' is no"),
+            ("description: two pods of pi", "description: x\ncluster: {memory: 8192}", "`int` - at `$.cluster.memory`"),
+            ("description: two pods of pi", "description: x\ncluster:", "got `null` - at `$.cluster`"),
+        ],
+    )
+    def test_the_path_of_the_field_is_named(self, old, new, message):
+        assert message in refusal(SMALL.replace(old, new))
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"pods": "1.5"}, "Expected `int`, got `float` - at `$.jobs[0].pods`"),
+            ({"pods": "0"}, "Expected `int` >= 1 - at `$.jobs[0].pods`"),
+            ({"pods": "-2"}, "Expected `int` >= 1 - at `$.jobs[0].pods`"),
+            ({"pods": "1000001"}, "Expected `int` <= 1000000 - at `$.jobs[0].pods`"),
+            ({"pods": "yes"}, "Expected `int`, got `bool` - at `$.jobs[0].pods`"),
+            ({"pods": "'2'"}, "Expected `int`, got `str` - at `$.jobs[0].pods`"),
+            ({"pods": None}, "Object missing required field `pods` - at `$.jobs[0]`"),
+            ({"name": '"pi\\n"'}, "matching regex"),
+            ({"name": "-pi"}, "matching regex"),
+            ({"name": "a" * 51}, "matching regex"),
+            ({"start_s": ".nan"}, "- at `$.jobs[0].start_s`"),
+            ({"start_s": ".inf"}, "- at `$.jobs[0].start_s`"),
+            ({"start_s": "-1"}, ">= 0.0 - at `$.jobs[0].start_s`"),
+            ({"start_s": "1e3"}, "Expected `float`, got `str` - at `$.jobs[0].start_s`"),
+            ({"colour": "red"}, "Object contains unknown field `colour` - at `$.jobs[0]`"),
+            ({"placement": "middle"}, "Invalid enum value 'middle' - at `$.jobs[0].placement`"),
+            ({"backoff_limit": "-1"}, ">= 0 - at `$.jobs[0].backoff_limit`"),
+            ({"requests": "{gpu: 1}"}, "unknown field `gpu` - at `$.jobs[0].requests`"),
+            ({"requests": "{cpu: 1}"}, "Expected `str | null`, got `int` - at `$.jobs[0].requests.cpu`"),
+            ({"requests": "{cpu: 100q}"}, "job pi: '100q' is no quantity"),
+            ({"requests": "{memory: 750m}"}, "job pi: '750m' is thousandths of a byte: 750Mi was probably meant"),
+            ({"parameters": "{digits: yes}"}, "got `bool` - at `$.jobs[0].parameters[...]`"),
+            ({"parameters": "{digits: .nan}"}, "job pi: digits must be a positive number, got nan"),
+            ({"parameters": "{digits: .inf}"}, "job pi: digits must be a positive number, got inf"),
+            ({"parameters": "{digit: 5}"}, "job pi: workload 'pi' does not take these parameters"),
+            ({"workload": "tensor"}, "job pi: no workload is named 'tensor'; known: mlp, pi, steady"),
+            ({"workload": "mlp", "parameters": "{memory: lots}"}, "job pi: 'lots' is no quantity"),
+            ({"workload": "mlp", "parameters": "{memory: 9Gi}"}, "job pi: a pod uses 9216 MiB and requests 0 MiB"),
+            ({"requests": "{memory: 9Gi}"}, "requests 9216 MiB, a node has 8192 MiB: it can never run"),
+            ({"requests": "{cpu: '5'}"}, "job pi: a pod requests 5 CPU, a node has 4: it can never be scheduled"),
+            ({"disturbance": "true"}, "every job is a disturbance: there is none to wait for and to measure"),
+        ],
+    )
+    def test_the_job_is_named(self, fields, message):
+        assert message in refusal(with_job(**fields))
+
+    def test_two_jobs_of_one_name(self):
+        assert "two jobs have the same name: pi, pi" in refusal(SMALL + "  - {name: pi, workload: pi, pods: 3}\n")
+
+    def test_no_jobs(self):
+        assert "of length >= 1 - at `$.jobs`" in refusal("name: none\ndescription: no jobs\njobs: []")
+
+    def test_the_rest_of_one_node_is_no_place(self):
+        text = with_job(placement="rest") + "cluster: {nodes: 1}\n"
+        assert "job pi: it runs on all nodes but the first: 2 nodes are needed" in refusal(text)
+
+
+class TestScaled:
+    def test_pods_and_nodes(self):
+        scenario = load_scenario("pi-2000").scaled(pods=7, nodes=3)
+        assert (scenario.jobs[0].pods, scenario.cluster.nodes) == (7, 3)
+        assert load_scenario("pi-2000").jobs[0].pods == 1000, "the scenario itself stays what it was"
+
+    def test_nothing_changes_nothing(self):
+        for scenario in catalogue():
+            assert scenario.scaled() == scenario
+
+    def test_a_disturbance_keeps_its_pods(self):
+        scenario = load_scenario("conflicting-capacity").scaled(pods=20)
+        assert {job.name: job.pods for job in scenario.jobs} == {"light-cpu": 1, "pi-2000": 20}
+
+    def test_several_jobs_do_not_share_a_number(self):
+        with pytest.raises(InvalidScenario, match=r"has several jobs \(pi-2000, sklearn\)"):
+            load_scenario("pi-and-sklearn").scaled(pods=10)
+        assert load_scenario("pi-and-sklearn").scaled(nodes=5).cluster.nodes == 5
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"pods": 0}, r">= 1 - at `\$.jobs\[0\].pods`"),
+            ({"pods": -1}, r">= 1 - at `\$.jobs\[0\].pods`"),
+            ({"pods": 1.5}, r"got `float` - at `\$.jobs\[0\].pods`"),
+            ({"nodes": 0}, r">= 1 - at `\$.cluster.nodes`"),
+            ({"nodes": -19}, r">= 1 - at `\$.cluster.nodes`"),
+            ({"nodes": True}, r"got `bool` - at `\$.cluster.nodes`"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, change, message):
+        with pytest.raises(InvalidScenario, match=f"^scenario pi-2000: .*{message}"):
+            load_scenario("pi-2000").scaled(**change)
+
+    def test_one_node_is_too_few_for_a_job_on_the_rest(self):
+        with pytest.raises(InvalidScenario, match="2 nodes are needed"):
+            load_scenario("conflicting-capacity").scaled(nodes=1)
+
+
+def test_a_scenario_made_in_code_is_checked_like_one_from_a_file():
+    job = JobSpec(name="pi", workload="pi", pods=2)
+    assert checked(Scenario(name="x", description="", jobs=[job]), "here").jobs == [job]
+    with pytest.raises(InvalidScenario, match=r"^here: Expected `int`, got `str` - at `\$.jobs\[0\].pods`"):
+        checked(Scenario(name="x", description="", jobs=[msgspec.structs.replace(job, pods="2")]), "here")
+
+
+class TestLoading:
+    @pytest.mark.parametrize("scenario", catalogue(), ids=lambda scenario: scenario.name)
+    def test_the_catalogue(self, scenario):
+        assert load_scenario(scenario.name) == scenario
+        assert scenario.description
+        assert all(job.demand.cpu_seconds > 0 for job in scenario.jobs)
+
+    def test_the_catalogue_is_in_order_and_has_the_thesis_jobs(self):
+        names = [scenario.name for scenario in catalogue()]
+        assert names == sorted(names)
+        assert {"pi-2000", "sklearn", "pi-and-sklearn"} <= set(names)
+
+    @pytest.mark.parametrize("ending", ["yaml", "yml"])
+    def test_a_file_of_the_users_own(self, tmp_path, ending):
+        file = tmp_path / f"mine.{ending}"
+        file.write_text(SMALL)
+        assert load_scenario(str(file)).name == "small"
+
+    def test_a_file_with_a_byte_order_mark(self, tmp_path):
+        file = tmp_path / "windows.yaml"
+        file.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+        assert load_scenario(str(file)).name == "small"
+
+    def test_a_wrong_file_is_named(self, tmp_path):
+        file = tmp_path / "mine.yaml"
+        file.write_text(SMALL.replace("pods: 2", "pods: many"))
+        with pytest.raises(InvalidScenario, match=rf"^{file}: Expected `int`, got `str` - at `\$.jobs\[0\].pods`"):
+            load_scenario(str(file))
+
+    @pytest.mark.parametrize("name", ["missing.yaml", "folder.yaml", "latin.yaml", "nul\0.yaml"])
+    def test_a_file_that_cannot_be_read_is_named(self, tmp_path, name):
+        (tmp_path / "folder.yaml").mkdir()
+        (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
+        with pytest.raises(UnknownScenario, match=r"^cannot read the scenario .*yaml: "):
+            load_scenario(str(tmp_path / name))
+
+    @pytest.mark.parametrize("name", ["", "pi", "PI-2000", "../catalogue/pi-2000", "pi-2000.yaml.txt"])
+    def test_an_unknown_name_lists_the_catalogue(self, name):
+        with pytest.raises(UnknownScenario) as error:
+            load_scenario(name)
+        assert repr(name) in str(error.value)
+        assert "known: complementary-capacity, conflicting-capacity" in str(error.value)
+        assert "or give a path that ends in .yaml" in str(error.value)
+
+
+class TestInstalled:
+    def test_the_catalogue_is_package_data(self):
+        if not (ROOT / "pyproject.toml").exists():
+            pytest.skip("these are not the sources")
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        patterns = project["tool"]["setuptools"]["package-data"]["workloads"]
+        for file in (ROOT / "workloads" / "catalogue").iterdir():
+            assert any(fnmatch(f"catalogue/{file.name}", pattern) for pattern in patterns), file.name
+
+    def test_it_needs_no_folder_on_disk(self, tmp_path):
+        package = Path(workloads.__file__).parent
+        archive = tmp_path / "workloads.zip"
+        with zipfile.ZipFile(archive, "w") as opened:
+            for file in sorted(package.rglob("*")):
+                if file.suffix in {".py", ".yaml"}:
+                    opened.write(file, file.relative_to(package.parent))
+        program = (
+            f"import sys; sys.path.insert(0, {str(archive)!r}); import workloads; assert 'zip' in workloads.__file__; "
+            "from workloads.scenario import catalogue, load_scenario; load_scenario('sklearn'); print(len(catalogue()))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.stdout, done.stderr) == (f"{len(catalogue())}\n", "")
