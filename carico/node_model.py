@@ -316,6 +316,7 @@ class NodeModel:
         Pod counts are not in it: they are facts of the node, to be counted afresh (`reconcile`).
         """
         saved = {name: np.array(getattr(self, f"_{name}"), dtype=np.float64) for name in _SAVED}
+        saved["rebase"] = np.full(self._nodes, float(self.variant.rebase))
         return saved | {f"estimator_{name}": array for name, array in self._estimator.save().items()}
 
     def restore(self, state: Mapping[str, ArrayLike]) -> None:
@@ -344,6 +345,11 @@ class NodeModel:
             fine = (arrays[name] >= low) & (arrays[name] <= high) | (np.isnan(arrays[name]) & may_be_unknown)
             if not fine.all():
                 raise InvalidState(f"{name} holds {arrays[name][~fine][0]:g}: the state is damaged; delete it")
+        if not (np.asarray(state.get("rebase", np.nan)) == float(self.variant.rebase)).all():
+            raise InvalidState(
+                f"the state was not learned by a model with rebase={self.variant.rebase}, as {self.variant.name} has "
+                f"it: its baseline and cost are in another unit; delete it"
+            )
         prefix = "estimator_"
         inner = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
         estimator = ESTIMATORS[self.variant.estimator](self.variant.kalman)

@@ -193,7 +193,7 @@ class NodeFleet:
         return np.bincount(node, amounts, self.nodes).astype(np.float64, copy=False)
 
     def _switch_phases(self, tasks: IntArray) -> None:
-        switching = tasks[self._phase_left[tasks] <= 0]
+        switching = tasks[self._phase_left[tasks] <= NOTHING_S]
         if switching.size:
             self._phase[switching] = 1 - self._phase[switching]
             self._phase_left[switching] += self._phase_work[switching, self._phase[switching]]

@@ -15,7 +15,7 @@ COMPARABLE = 1.10
 
 
 RAMP = (
-    "thesis: within 10 % of the best request at every size; here {percent} % above it at {pods} pods: a job of {pods} "
+    "thesis: within 10 % of the best request at every size; here about {percent} % above it at {pods} pods: a job of {pods} "
     "is mostly ramp, and a node that knows nothing offers two pods a second at first"
 )
 
@@ -23,8 +23,8 @@ RAMP = (
 @pytest.mark.parametrize(
     "pods",
     [
-        pytest.param(100, marks=pytest.mark.xfail(strict=True, reason=RAMP.format(percent=13, pods=100))),
-        pytest.param(250, marks=pytest.mark.xfail(strict=True, reason=RAMP.format(percent=22, pods=250))),
+        pytest.param(100, marks=pytest.mark.xfail(strict=True, reason=RAMP.format(percent=16, pods=100))),
+        pytest.param(250, marks=pytest.mark.xfail(strict=True, reason=RAMP.format(percent=18, pods=250))),
         500,
         750,
         1000,
@@ -62,7 +62,21 @@ def test_a_wrong_request_costs_much(carico_experiment, carico_paper):
     assert worse > 1.8 * right
 
 
-@pytest.mark.parametrize("pods", [50, 100, 200])
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param(
+            50,
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="thesis: comparable to the best request at every size; here about 25 % above it at 50 pods, "
+                "which CARICO runs two at a time and one after them where 2.6 fit on a node",
+            ),
+        ),
+        100,
+        200,
+    ],
+)
 def test_sklearn_job_completion_is_comparable(carico_experiment, carico_paper, pods):
     """CARICO's JCT of memory-hungry jobs is comparable, too, without a request (Fig 5.2)."""
     by_request = {

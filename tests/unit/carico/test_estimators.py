@@ -61,7 +61,7 @@ def learn(found, z, H, Q, R):
 class TestAgainstFilterpy:
     """The oracle is given the same absolute noises at every step: those of the settings times baseline²."""
 
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_dual_is_two_filters_of_one_dimension(self, seed):
         estimator = DualKalman(BARE)
         signals, pods = truth(200, seed)
@@ -78,7 +78,7 @@ class TestAgainstFilterpy:
             estimator.update(k, n)
             self.check(estimator, [baseline.x[0, 0], cost.x[0, 0]], [baseline.P[0, 0], cost.P[0, 0]])
 
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_joint_is_one_filter_of_two_dimensions(self, seed):
         estimator = JointKalman(BARE)
         signals, pods = truth(200, seed)
@@ -94,7 +94,7 @@ class TestAgainstFilterpy:
             self.check(estimator, both.x[:, 0], np.diag(both.P))
             assert estimator.save()["covariance"] == pytest.approx(both.P[0, 1], rel=1e-9)
 
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_delta_is_one_filter_of_changes(self, seed):
         estimator = DeltaKalman(BARE)
         signals, pods = truth(200, seed)
@@ -121,16 +121,19 @@ class TestAgainstFilterpy:
 
 class TestConvergence:
     @ALL
-    @pytest.mark.parametrize("seed", range(3))
-    def test_finds_the_truth_through_noise(self, kind, seed):
+    def test_finds_the_truth_through_noise(self, kind):
         estimator = kind()
-        signals, pods = truth(600, seed, noise=0.1)
-        # The last is a busy one: while the node is idle the cost drifts.
-        for signal, n in zip(signals[: np.flatnonzero(pods)[-1]], pods, strict=False):
+        signals, pods = (
+            np.stack(found, axis=1) for found in zip(*(truth(500, seed, 0.1) for seed in range(5)), strict=True)
+        )
+        # The last is a busy time: while a node is idle its cost drifts.
+        noise, pods[-200:] = signals - BASELINE + COST * pods, np.arange(200)[:, None] // 5 % 6 + 1
+        signals = BASELINE - COST * pods + noise
+        for signal, n in zip(signals, pods, strict=True):
             estimator.update(signal, n)
-        assert estimator.cost == pytest.approx(COST, rel=0.15)
+        np.testing.assert_allclose(estimator.cost, COST, rtol=0.15)
         if kind is not DeltaKalman:  # which cannot estimate it (thesis §4.2.4)
-            assert estimator.baseline == pytest.approx(BASELINE, rel=0.05)
+            np.testing.assert_allclose(estimator.baseline, BASELINE, rtol=0.05)
 
     @ALL
     def test_variances_stay_positive_however_wild_the_signal(self, kind):
@@ -144,6 +147,18 @@ class TestConvergence:
         assert (estimator.baseline < 1e7).all()
         assert (estimator.baseline_variance > 0).all()
         assert (estimator.cost_variance > 0).all()
+
+    def test_joint_variances_survive_a_measurement_that_is_much_surer_than_they_are(self):
+        estimator, pods = JointKalman(), np.arange(1, 111)
+        for signal in 10.0 ** -np.arange(12):
+            for _ in range(20):
+                estimator.update(np.full(110, signal), 0)
+        before = estimator.cost_variance
+        for factor in (0.9, 0.8, 0.7):
+            estimator.update(factor * signal, pods)
+            assert (estimator.cost_variance > 0).all()
+            assert (estimator.baseline_variance > 0).all()
+        assert (estimator.cost_variance < 1e-12 * before).all()
 
     def test_a_dual_filter_at_its_floor_leaves_it_at_once(self):
         """Its state stops there too: a cost that went on falling unseen would have to come all the way back."""
@@ -357,7 +372,7 @@ class TestShapes:
         rng = np.random.default_rng(3)
         many = kind()
         single = {index: kind() for index in np.ndindex(shape)}
-        for _ in range(40):
+        for _ in range(25):
             n = rng.integers(0, 6, shape)
             k = np.where(rng.random(shape) < 0.1, 0.0, 2.0 - 0.2 * n + 0.1 * rng.normal(size=shape))
             hold_off = rng.random(shape) < 0.2

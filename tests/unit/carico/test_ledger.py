@@ -94,7 +94,7 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestCluster = Cluster.TestCase
-TestCluster.settings = settings(max_examples=40, stateful_step_count=30)
+TestCluster.settings = settings(max_examples=25, stateful_step_count=30)
 
 
 def test_an_unused_ledger_knows_nothing():

@@ -841,3 +841,9 @@ def test_the_same_history_gives_the_same_bytes():
         [values_of(report) for report in Weather(nodes=4, seconds=15).play(NodeModel(nodes=4))] for _ in range(2)
     )
     assert first == second
+
+
+def test_a_state_in_another_unit_is_refused():
+    state = NodeModel(THESIS_LITERAL).save()
+    with pytest.raises(InvalidState, match="another unit"):
+        NodeModel(THESIS_REBASED).restore(state)

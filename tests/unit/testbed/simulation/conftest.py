@@ -55,7 +55,7 @@ class Nodes:
         return float((counters.cpu_total - counters.cpu_idle).sum()) / 100
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_nodes():
     return Nodes
 
@@ -107,12 +107,12 @@ class Machine:
         self.log.entries.append((self.env.now, what, detail))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_machine():
     return Machine
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_pod():
     def make(name="pod", work=1.0, millicpu=0, memory_bytes=0, workload="pi", parameters=None, **job):
         spec = JobSpec(name="job", workload=workload, pods=1, parameters=parameters or {}, **job)

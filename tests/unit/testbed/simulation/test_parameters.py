@@ -1,0 +1,84 @@
+"""Settings: from text to parameters, and what is wrong with the others."""
+
+import msgspec
+import pytest
+
+from testbed.errors import InvalidSetting
+from testbed.simulation.parameters import SimulationParameters, parameters_from
+
+DEFAULTS = msgspec.to_builtins(SimulationParameters())
+
+
+def test_nothing_set_is_the_calibrated_cluster():
+    assert parameters_from({}) == SimulationParameters()
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_parameter_can_be_set_as_text(name):
+    parameters = parameters_from({name: str(DEFAULTS[name])})
+    assert parameters == SimulationParameters()
+    assert type(getattr(parameters, name)) is type(DEFAULTS[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("sample_loss", "0.1", 0.1),
+        ("sample_loss", 1, 1.0),
+        ("starts_per_s", "1e3", 1000.0),
+        ("warm_up_s", "0", 0.0),
+        ("warm_up_s", "0.3", 0.3),
+        ("tick_s", "0.05", 0.05),
+        ("tick_s", "0.02", 0.02),
+        ("platform_millicpu", "300", 300),
+        ("pod_creations_burst", "100", 100),
+        ("pressure", "at-least-one-waiting", "at-least-one-waiting"),
+    ],
+)
+def test_values(name, value, expected):
+    assert getattr(parameters_from({name: value}), name) == expected
+
+
+def test_several_at_once():
+    parameters = parameters_from({"start_delay_min_s": "2", "start_delay_max_s": "3"})
+    assert (parameters.start_delay_min_s, parameters.start_delay_max_s) == (2.0, 3.0)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(InvalidSetting) as error:
+        parameters_from({"tick": "0.1", "colour": "red", "tick_s": "0.1"})
+    assert str(error.value).startswith("no setting is named 'colour', 'tick'; known: pressure, tick_s, ")
+    assert all(name in str(error.value) for name in DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pressure": "psi"}, "cannot set pressure=psi: Invalid enum value 'psi'"),
+        ({"sample_loss": "1.1"}, "cannot set sample_loss=1.1: Expected `float` <= 1.0 - at `$.sample_loss`"),
+        ({"sample_loss": "-0.1"}, ">= 0.0 - at `$.sample_loss`"),
+        ({"sample_loss": ""}, "cannot set sample_loss=: Expected `float`, got `str`"),
+        ({"sample_loss": "10%"}, "Expected `float`, got `str`"),
+        ({"sample_loss": True}, "Expected `float`, got `bool`"),
+        ({"sample_loss": None}, "Expected `float`, got `null`"),
+        ({"sample_loss": "nan"}, "- at `$.sample_loss`"),
+        ({"warm_up_s": "inf"}, "<= 3600.0 - at `$.warm_up_s`"),
+        ({"warm_up_s": "0.25"}, "warm_up_s must be a multiple of 0.1 s, got 0.25"),
+        ({"tick_s": "0"}, "- at `$.tick_s`"),
+        ({"tick_s": "1e-300"}, ">= 0.001 - at `$.tick_s`"),
+        ({"tick_s": "0.2"}, "<= 0.1 - at `$.tick_s`"),
+        ({"tick_s": "0.03"}, "tick_s must divide the telemetry period of 0.1 s, got 0.03"),
+        ({"starts_per_s": "0"}, "> 0.0 - at `$.starts_per_s`"),
+        ({"pod_creations_burst": "0"}, ">= 1 - at `$.pod_creations_burst`"),
+        ({"pod_creations_burst": "1.5"}, "Expected `int`, got `str`"),
+        ({"start_delay_min_s": "2"}, "start_delay_min_s must not exceed start_delay_max_s, got 2.0 and 1.0"),
+        ({"running_visible_max_s": "0.1"}, "running_visible_min_s must not exceed running_visible_max_s"),
+        ({"finished_visible_max_s": "0.1"}, "finished_visible_min_s must not exceed finished_visible_max_s"),
+        ({"backoff_initial_s": "11"}, "backoff_initial_s must not exceed backoff_max_s, got 11.0 and 10.0"),
+    ],
+)
+def test_a_wrong_value_is_named(settings, message):
+    with pytest.raises(InvalidSetting) as error:
+        parameters_from(settings)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
