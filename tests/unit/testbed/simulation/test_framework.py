@@ -1,5 +1,7 @@
 """kube-scheduler's queues: who is tried when. The plugin does what the test says."""
 
+from itertools import pairwise
+
 import pytest
 import simpy
 
@@ -100,7 +102,7 @@ class TestActiveQueue:
         run.env.run(10)
         assert [at for at, _ in run.tried] == pytest.approx([0.01 * i for i in range(1, 11)])
         assert [at for at, _ in run.bound[:5]] == pytest.approx([0.01 * i for i in range(1, 6)])
-        gaps = [after - before for (before, _), (after, _) in zip(run.bound[5:], run.bound[6:], strict=False)]
+        gaps = [after - before for (before, _), (after, _) in pairwise(run.bound[5:])]
         assert gaps == pytest.approx([0.1] * 4)
         assert [name for _, name in run.bound] == [name for _, name in run.tried]
 
@@ -155,7 +157,7 @@ class TestRefused:
         run.create("a")
         run.env.run(80)
         tried = [at for at, _ in run.tried]
-        gaps = [after - before for before, after in zip(tried, tried[1:], strict=False)]
+        gaps = [after - before for before, after in pairwise(tried)]
         assert len(gaps) >= 8
         for gap, back_off in zip(gaps, [1, 2, 4, 8, 10, 10, 10, 10], strict=False):
             assert back_off <= gap <= back_off + 1 + 0.01, gaps
@@ -166,7 +168,7 @@ class TestRefused:
         run.create("a")
         run.env.run(25)
         tried = [at for at, _ in run.tried]
-        gaps = [after - before for before, after in zip(tried, tried[1:], strict=False)]
+        gaps = [after - before for before, after in pairwise(tried)]
         for gap, back_off in zip(gaps, [3, 5, 5], strict=False):
             assert back_off <= gap <= back_off + 1.01
 
