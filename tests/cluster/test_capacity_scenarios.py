@@ -31,8 +31,8 @@ def signal_of_first_node(carico_experiment, scenario, settings):
 def test_conflicting_capacity(carico_experiment, carico_paper, pressure):
     """A node under light CPU load offers less once its peers run a heavier CPU workload; its own usage is unchanged."""
     before, after = signal_of_first_node(carico_experiment, "conflicting-capacity", {"pressure": pressure})
-    carico_paper.row("k before the peers' job", before, None, note=pressure)
-    carico_paper.row("k during the peers' job", after, None, note=pressure)
+    carico_paper.row("k before the peers' job", before, None)
+    carico_paper.row("k during the peers' job", after, None)
     assert after < 0.8 * before
 
 
@@ -40,6 +40,6 @@ def test_conflicting_capacity(carico_experiment, carico_paper, pressure):
 def test_complementary_capacity(carico_experiment, carico_paper, pressure):
     """A node under memory load offers more once its peers run a CPU workload, which wants what the node has."""
     before, after = signal_of_first_node(carico_experiment, "complementary-capacity", {"pressure": pressure})
-    carico_paper.row("k before the peers' job", before, None, note=pressure)
-    carico_paper.row("k during the peers' job", after, None, note=pressure)
+    carico_paper.row("k before the peers' job", before, None)
+    carico_paper.row("k during the peers' job", after, None)
     assert after > 1.2 * before

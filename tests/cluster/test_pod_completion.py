@@ -46,12 +46,8 @@ def test_carico_pods_complete_earlier(carico_experiment, carico_paper, scenario,
     runs = carico_experiment.run(scenario, prediction.scheduler, settings=prediction.settings)
     ours = pod_completion_summary(runs, job)
     for column in COLUMNS:
-        carico_paper.row(
-            f"PCT {column}, {prediction.variant}", ours[column], thesis[column], "s", note=prediction.pressure
-        )
-    carico_paper.row(
-        f"JCT, {prediction.variant}", mean_job_completion_s(runs, job), None, "s", note=prediction.pressure
-    )
+        carico_paper.row(f"PCT {column}, {prediction.variant}", ours[column], thesis[column], "s")
+    carico_paper.row(f"JCT, {prediction.variant}", mean_job_completion_s(runs, job), None, "s")
     best_request = pod_completion_summary(carico_experiment.run(scenario, f"kube-scheduler:{request_}"), job)
     assert ours["mean"] < best_request["mean"]
 
@@ -90,7 +86,6 @@ def test_carico_spread_is_tighter_than_with_the_best_request(carico_experiment, 
             f"{statistic} of PCT, 500m / CARICO",
             kube[statistic] / carico[statistic],
             PI_500M[statistic] / PI_CARICO[statistic],
-            note=pressure,
         )
     assert kube["std"] > carico["std"]
 
