@@ -48,6 +48,7 @@ def machine() -> dict[str, Any]:
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as many as CPUs"),
     }
 
 

@@ -1,4 +1,4 @@
-"""What each reading of the thesis changes: one parameter of CARICO or of the simulator at a time, everything else default.
+"""What each reading of the thesis changes: one parameter of CARICO or of the simulator at a time, the rest default.
 
 Fills the tables of `docs/design.md`. Figures are pod and job completion times, seconds, on seeds 2001, 2002, ...
 """

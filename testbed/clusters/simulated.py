@@ -68,7 +68,7 @@ class SimulatedCluster:
         Runs CARICO's agents beside a scheduler that does not listen to them, as the DaemonSet does in thesis §5.6.
         CARICO as the scheduler brings its own.
     telemetry : list, optional
-        Is filled with the nodes' 10 Hz telemetry from the scenario's beginning on.
+        Is filled with what the agents see, the nodes' 10 Hz telemetry, from the scenario's beginning on.
     """
 
     def __init__(
@@ -82,6 +82,8 @@ class SimulatedCluster:
     ) -> None:
         if seed < 0:
             raise UsageError(f"a seed must not be negative, got {seed}")
+        if telemetry is not None and scheduler.variant is None and observer is None:
+            raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
         self._scenario = scenario
         self._spec = scheduler
         self._seed = seed
@@ -155,11 +157,13 @@ class SimulatedCluster:
             self._agents.pod_event(node, change, at)
 
     def _progress(self, at: float) -> Progress:
-        pods = self._api.pods
+        # A pod that failed is neither: another one does its work.
+        succeeded = sum(pod.outcome == "succeeded" for pod in self._api.pods)
+        alive = sum(pod.outcome == "unfinished" and pod.node is not None for pod in self._api.pods)
         return Progress(
             phase="running",
-            bound=sum(pod.node is not None for pod in pods),
-            finished=sum(pod.finished_s is not None for pod in pods),
+            bound=succeeded + alive,
+            finished=succeeded,
             pods=sum(job.pods for job in self._scenario.jobs),
             at_s=at,
             limit_s=self._scenario.limit_s,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from testbed.measurement.completion_times import mean_job_completion_s
 
 pytestmark = pytest.mark.cluster

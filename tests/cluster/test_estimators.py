@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from carico.variants import THESIS_REBASED
 
 pytestmark = pytest.mark.cluster

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from testbed.clusters.simulated import running_pods
-from testbed.measurement.utilisation import cluster_mean
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
+from testbed.measurement.utilisation import cluster_mean
 
 pytestmark = pytest.mark.cluster
 
@@ -21,7 +22,7 @@ CARICO = {
     "sklearn": dict(zip(COLUMNS, (34.50, 7.39, 22.00, 27.50, 36.00, 40.25, 44.00), strict=True)),
 }
 MIXED_TOLERANCE = 0.15
-"""The joint calibration leaves the mixed rows about 10 % high (docs/design.md); more would be a change for the worse."""
+"""The joint calibration leaves the mixed rows about 9 % high (docs/design.md): more is a change for the worse."""
 
 
 @pytest.mark.parametrize("job", ["pi-2000", "sklearn"])

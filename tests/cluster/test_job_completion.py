@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
 from testbed.measurement.completion_times import mean_job_completion_s
 
 pytestmark = pytest.mark.cluster
@@ -15,8 +16,8 @@ COMPARABLE = 1.10
 
 
 RAMP = (
-    "thesis: within 10 % of the best request at every size; here about {percent} % above it at {pods} pods: a job of {pods} "
-    "is mostly ramp, and a node that knows nothing offers two pods a second at first"
+    "thesis: within 10 % of the best request at every size; here about {percent} % above it at {pods} pods: "
+    "so small a job is mostly ramp, and a node that knows nothing offers two pods a second at first"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
 
 pytestmark = pytest.mark.cluster
