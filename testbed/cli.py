@@ -153,9 +153,10 @@ def _run(options: argparse.Namespace) -> int:
             finished.append,
             options.processes,
         )
-    except (KeyboardInterrupt, TestbedError):
+    except (KeyboardInterrupt, TestbedError) as error:
         line.clear()
-        _save_interrupted(options.json, finished, len(plan.passes()))
+        if finished or isinstance(error, KeyboardInterrupt):
+            _save_interrupted(options.json, finished, len(plan.passes()))
         raise
     finally:
         line.clear()

@@ -24,20 +24,20 @@ Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$(?!\n)"
 
 
 class Requests(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What every pod of a job requests, as Kubernetes quantities."""
+    """What every pod of a job requests, as Kubernetes quantities; a plain number is one, too (`cpu: 1`)."""
 
-    cpu: str | None = None
-    memory: str | None = None
+    cpu: str | int | float | None = None
+    memory: str | int | float | None = None
 
     @property
     def millicpu(self) -> int:
         """Thousandths of a core; 0 if nothing is requested."""
-        return 0 if self.cpu is None else millicpu(self.cpu)
+        return 0 if self.cpu is None else millicpu(str(self.cpu))
 
     @property
     def memory_bytes(self) -> int:
         """Bytes; 0 if nothing is requested."""
-        return 0 if self.memory is None else memory_bytes(self.memory)
+        return 0 if self.memory is None else memory_bytes(str(self.memory))
 
 
 class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

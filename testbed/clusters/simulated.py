@@ -82,6 +82,7 @@ class SimulatedCluster:
     ) -> None:
         if seed < 0:
             raise UsageError(f"a seed must not be negative, got {seed}")
+        scheduler.check_fits(scenario, parameters.platform_millicpu, parameters.platform_memory_mib * 2**20)
         if telemetry is not None and scheduler.variant is None and observer is None:
             raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
         self._scenario = scenario

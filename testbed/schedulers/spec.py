@@ -31,8 +31,8 @@ class SchedulerSpec:
             return Requests()
         return job.requests if self.requests is None else self.requests
 
-    def check_fits(self, scenario: Scenario) -> None:
-        """Check that a node of the scenario can hold a pod with its requests.
+    def check_fits(self, scenario: Scenario, platform_millicpu: int = 0, platform_memory_bytes: int = 0) -> None:
+        """Check that a node of the scenario can hold a pod with its requests beside the platform's own pods.
 
         Raises
         ------
@@ -40,13 +40,14 @@ class SchedulerSpec:
             If it cannot: such a pod would stay Pending for ever.
         """
         shape = scenario.cluster
+        cpu, memory = 1000 * shape.cores - platform_millicpu, shape.memory_bytes - platform_memory_bytes
         for job in scenario.jobs:
             requests = self.requests_of(job)
-            if requests.millicpu > 1000 * shape.cores or requests.memory_bytes > shape.memory_bytes:
+            if requests.millicpu > cpu or requests.memory_bytes > memory:
                 raise InvalidSpec(
                     f"{self.text}: a pod of job {job.name} would request {requests.millicpu}m of CPU and "
-                    f"{requests.memory_bytes / 2**20:.0f} MiB, a node has {1000 * shape.cores}m and "
-                    f"{shape.memory_bytes / 2**20:.0f} MiB: request less, or it can never be scheduled"
+                    f"{requests.memory_bytes / 2**20:.0f} MiB, a node has {cpu}m and "
+                    f"{memory / 2**20:.0f} MiB for pods: request less, or it can never be scheduled"
                 )
 
 

@@ -167,7 +167,10 @@ class TestNoScenario:
             ({"placement": "middle"}, "Invalid enum value 'middle' - at `$.jobs[0].placement`"),
             ({"backoff_limit": "-1"}, ">= 0 - at `$.jobs[0].backoff_limit`"),
             ({"requests": "{gpu: 1}"}, "unknown field `gpu` - at `$.jobs[0].requests`"),
-            ({"requests": "{cpu: 1}"}, "Expected `str | null`, got `int` - at `$.jobs[0].requests.cpu`"),
+            (
+                {"requests": "{cpu: [1]}"},
+                "Expected `int | float | str | null`, got `array` - at `$.jobs[0].requests.cpu`",
+            ),
             ({"requests": "{cpu: 100q}"}, "job pi: '100q' is no quantity"),
             ({"requests": "{memory: 750m}"}, "job pi: '750m' is thousandths of a byte: 750Mi was probably meant"),
             ({"parameters": "{digits: yes}"}, "got `bool` - at `$.jobs[0].parameters[...]`"),
@@ -311,3 +314,9 @@ class TestInstalled:
             [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert (done.stdout, done.stderr) == (f"{len(catalogue())}\n", "")
+
+
+def test_requests_may_be_plain_numbers_as_in_kubernetes():
+    requests = Requests(cpu=2, memory=1048576)
+    assert (requests.millicpu, requests.memory_bytes) == (2000, 2**20)
+    assert Requests(cpu=0.5).millicpu == 500

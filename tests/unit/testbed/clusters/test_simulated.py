@@ -347,11 +347,9 @@ class TestLimit:
         assert (repetition.pods, repetition.job_completion_time_s) == ([], {"pi": None})
         check(of, repetition)
 
-    def test_a_request_that_no_node_has_room_for_is_never_met(self):
-        of = scenario(job(pods=2), limit_s=20.0)
-        repetition = run(of, "kube-scheduler:cpu=3900m")
-        check(of, repetition)
-        assert {(pod.outcome, pod.node) for pod in repetition.pods} == {("unfinished", None)}
+    def test_a_request_that_no_node_has_room_for_beside_the_platform_is_refused(self):
+        with pytest.raises(InvalidSpec, match="a node has 3800m"):
+            run(scenario(job(pods=2), limit_s=20.0), "kube-scheduler:cpu=3900m")
 
 
 class TestSettings:
