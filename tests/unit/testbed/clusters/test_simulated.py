@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from carico.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider, running_pods
-from testbed.errors import InvalidSetting, UsageError
+from testbed.errors import InvalidSetting, InvalidSpec, UsageError
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
