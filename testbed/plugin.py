@@ -1,4 +1,7 @@
-"""pytest's side of the testbed: hooks only; everything heavy is imported when a cluster test needs it."""
+"""pytest's side of the testbed: hooks only; everything heavy is imported when a cluster test needs it.
+
+PYTEST_DONT_REWRITE: there is no assertion in here to explain, and pytest cannot rewrite what an editable install loads.
+"""
 
 from __future__ import annotations
 
