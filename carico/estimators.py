@@ -109,7 +109,9 @@ class CostEstimator(ABC):
         """Variance of `cost`."""
         return self._state["cost_variance"][()]
 
-    def update(self, signal: ArrayLike, pods: ArrayLike, hold_off: ArrayLike = False) -> None:
+    def update(
+        self, signal: ArrayLike, pods: ArrayLike, hold_off: ArrayLike = False, empty: ArrayLike = np.nan
+    ) -> None:
         """Learn from one sample of every node.
 
         Parameters
@@ -121,6 +123,9 @@ class CostEstimator(ABC):
             Running pods; nodes where it is negative or not finite learn nothing.
         hold_off : array_like of bool
             True where estimation is to halt.
+        empty : array_like
+            Signal of a node that nothing uses, where that is known. It bootstraps a filter whose first sample finds
+            pods running: together they account for what is missing.
 
         Raises
         ------
@@ -128,7 +133,8 @@ class CostEstimator(ABC):
             If the shapes do not broadcast or, together, are not the shape of the first usable sample.
         """
         k, n, halted = numbers("signal", signal), numbers("pods", pods), np.asarray(hold_off, dtype=bool)
-        shape = common_shape("signal, pods and hold_off", k.shape, n.shape, halted.shape)
+        known_empty = numbers("empty", empty)
+        shape = common_shape("signal, pods, hold_off and empty", k.shape, n.shape, halted.shape, known_empty.shape)
         k, n, halted = (np.broadcast_to(k, shape), np.broadcast_to(n, shape), np.broadcast_to(halted, shape))
         if self._state["baseline"].shape != shape:
             if not np.isnan(self._state["baseline"]).all():
@@ -140,7 +146,7 @@ class CostEstimator(ABC):
         known = ~np.isnan(self._state["baseline"])
         # Numbers that are computed and then not selected must not warn.
         with np.errstate(invalid="ignore", divide="ignore"):
-            self._initialise(usable & ~known, k, n)
+            self._initialise(usable & ~known, k, n, known_empty)
             learning = usable & known & (k > self.settings.full_signal * self._state["baseline"])
             self._correct(learning, k, n)
             self._drift(learning & (n == 0))
@@ -187,16 +193,20 @@ class CostEstimator(ABC):
         for name, value in values.items():
             self._state[name] = np.where(where, value, self._state[name])
 
-    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray) -> None:
+    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray, empty: FloatArray) -> None:
         settings = self.settings
         cost = settings.initial_cost * k
         baseline = k + cost * n
+        # With pods running the baseline is a guess that is as wrong as the cost is.
+        doubt = (cost * n) ** 2
+        informed = (n > 0) & (empty > k) & (empty <= _ORDINARY[1])
+        baseline = np.where(informed, empty, baseline)
+        cost = np.where(informed, (empty - k) / np.maximum(n, 1), cost)
         self._set(
             fresh,
             baseline=baseline,
             cost=cost,
-            # With pods running the baseline is a guess that is as wrong as the cost is.
-            baseline_variance=settings.baseline_prior * baseline**2 + (cost * n) ** 2,
+            baseline_variance=settings.baseline_prior * baseline**2 + np.where(informed, 0.0, doubt),
             cost_variance=settings.cost_prior * baseline**2,
         )
 
@@ -242,8 +252,8 @@ class JointKalman(CostEstimator):
     def _fields() -> tuple[str, ...]:
         return ("baseline", "cost", "baseline_variance", "cost_variance", "covariance")
 
-    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray) -> None:
-        super()._initialise(fresh, k, n)
+    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray, empty: FloatArray) -> None:
+        super()._initialise(fresh, k, n, empty)
         self._set(fresh, covariance=np.zeros_like(k))
 
     def _correct(self, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
@@ -282,8 +292,8 @@ class DeltaKalman(CostEstimator):
     def _fields() -> tuple[str, ...]:
         return ("baseline", "cost", "baseline_variance", "cost_variance", "last_signal", "last_pods")
 
-    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray) -> None:
-        super()._initialise(fresh, k, n)
+    def _initialise(self, fresh: BoolArray, k: FloatArray, n: FloatArray, empty: FloatArray) -> None:
+        super()._initialise(fresh, k, n, empty)
         self._set(fresh, last_signal=k, last_pods=n)
 
     def _correct(self, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:

@@ -12,7 +12,6 @@ The order within a `step` is the rule of the algorithm::
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,6 +23,7 @@ from carico.arrays import BoolArray, FloatArray, IntArray, common_shape, finite,
 from carico.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
 from carico.errors import InvalidInput, InvalidState
 from carico.estimators import ESTIMATORS
+from carico.node_state import BOUNDS, TIMES, checked_state
 from carico.smoothing import DynamicEma
 from carico.subspace import Subspace
 from carico.variants import DEFAULT_VARIANT, Variant
@@ -109,9 +109,9 @@ class NodeModel:
         self._ema = DynamicEma(
             variant.alpha_slow, variant.alpha_fast, variant.change_threshold, variant.change_patience
         )
+        self._ema.value, self._ema.deviating = np.full((count, d), np.nan), np.zeros((count, d), dtype=np.int64)
         self._estimator = ESTIMATORS[variant.estimator](variant.kalman)
         self._estimator.update(np.full(count, np.nan), self._pods)
-        self._observed = np.zeros(count, dtype=bool)
         self._last_sample_at = np.full(count, -np.inf)
         self._last_event_at = np.full(count, -np.inf)
         self._batch: FloatArray = np.zeros((count, d, size))
@@ -124,7 +124,6 @@ class NodeModel:
         self._has_global = np.zeros(count, dtype=bool)
         self._exchanged: FloatArray = np.full((count, d), np.nan)
         self._exchanged_at: FloatArray = np.full(count, -np.inf)
-        self._stepped_at: FloatArray = np.full(count, -np.inf)
         self._idle_usage: FloatArray = np.full((count, d), np.nan)
         self.late_samples: IntArray = np.zeros(count, dtype=np.int64)
         """Samples dropped because a newer one had been taken in already."""
@@ -162,7 +161,6 @@ class NodeModel:
         fresh = arrived & (at > self._last_sample_at)
         self.late_samples += arrived & ~fresh
         smoothed = self._ema.update(x, fresh[:, None])
-        self._observed |= fresh
         self._last_sample_at = np.where(fresh, at, self._last_sample_at)
         # A full batch makes room by dropping its oldest sample.
         nodes = np.flatnonzero(fresh)
@@ -279,6 +277,7 @@ class NodeModel:
         workload = self._blend(own, index).scaled_workload(self.variant.workload_exponent)
         usage = self._usage(index)
         signal = capacity_signal(usage, workload)
+        blind = at - self._last_sample_at[index] > self.variant.blind_after_s
 
         pods = self._pods[index]
         hold_off = at < self._last_event_at[index] + self.variant.hold_off_s
@@ -288,7 +287,8 @@ class NodeModel:
         halted = hold_off | ~sampled | full
         self._learn_idle_usage(index, usage, (pods == 0) & ~halted)
         unit = self._unit(index, workload)
-        self._learn_cost(index, signal / unit, halted)
+        empty = capacity_signal(np.zeros_like(usage), workload)
+        self._learn_cost(index, signal / unit, empty / unit, halted)
         baseline = np.atleast_1d(self._estimator.baseline)[index] * unit
         cost = np.atleast_1d(self._estimator.cost)[index] * unit
         report = Report(
@@ -298,67 +298,64 @@ class NodeModel:
             baseline=baseline,
             pod_cost=cost,
             pods=pods,
-            pod_capacity=self._pod_capacity(signal, full, baseline, cost, pods, hold_off, self._observed[index]),
+            pod_capacity=self._pod_capacity(signal, full, baseline, cost, pods, hold_off | ~sampled, blind),
             exchange_due=self._exchange_due(index, own, at),
             subspace=own,
         )
         return _first(report) if self._scalar else report
 
-    def exchanged(self, nodes: ArrayLike | None = None) -> None:
+    def exchanged(self, at: float, nodes: ArrayLike | None = None) -> None:
         """Note that `nodes` (all by default) have sent their own subspace to the aggregator."""
         index = self._index(nodes)
         self._exchanged[index] = Subspace(self._own_basis[index], self._own_values[index]).workload
-        self._exchanged_at[index] = self._stepped_at[index]
+        self._exchanged_at[index] = at
 
     def save(self) -> dict[str, FloatArray]:
-        """Everything learned, as named arrays (copies): what a restart continues from.
-
-        Pod counts are not in it: they are facts of the node, to be counted afresh (`reconcile`).
-        """
-        saved = {name: np.array(getattr(self, f"_{name}"), dtype=np.float64) for name in _SAVED}
+        """Everything the model knows, as named arrays (copies): what a restart continues from."""
+        saved = {name: np.array(array, dtype=np.float64) for name, array in self._arrays().items()}
         saved["rebase"] = np.full(self._nodes, float(self.variant.rebase))
-        return saved | {f"estimator_{name}": array for name, array in self._estimator.save().items()}
+        return saved | {f"{_ESTIMATOR}{name}": array for name, array in self._estimator.save().items()}
 
-    def restore(self, state: Mapping[str, ArrayLike]) -> None:
+    def restore(self, state: Mapping[str, ArrayLike], now: float | None = None) -> None:
         """Continue from what `save` of a model of the same variant and shape returned.
+
+        Pods may have come and gone since: `reconcile` afterwards.
+
+        Parameters
+        ----------
+        state : mapping of str to array_like
+        now : float, optional
+            The present time, where another clock than before drives the model (the machine was restarted): times that
+            lie ahead of it are forgotten.
 
         Raises
         ------
         InvalidState
             If an array is missing, has another shape or holds what no model learns; nothing is changed then.
         """
-        arrays: dict[str, FloatArray] = {}
-        for name in _SAVED:
-            current = getattr(self, f"_{name}")
-            if name not in state:
-                raise InvalidState(f"the saved state lacks {name!r}: it was written by another version; delete it")
-            try:
-                arrays[name] = numbers(name, state[name])
-            except InvalidInput as error:
-                raise InvalidState(f"the state is damaged, delete it: {error}") from error
-            if arrays[name].shape != current.shape:
-                raise InvalidState(
-                    f"{name} has shape {arrays[name].shape}, this model needs {current.shape}: "
-                    f"the state belongs to other nodes or resources; delete it"
-                )
-            low, high, may_be_unknown = _SAVED[name]
-            fine = (arrays[name] >= low) & (arrays[name] <= high) | (np.isnan(arrays[name]) & may_be_unknown)
-            if not fine.all():
-                raise InvalidState(f"{name} holds {arrays[name][~fine][0]:g}: the state is damaged; delete it")
+        arrays = checked_state(state, {name: array.shape for name, array in self._arrays().items()})
         if not (np.asarray(state.get("rebase", np.nan)) == float(self.variant.rebase)).all():
             raise InvalidState(
                 f"the state was not learned by a model with rebase={self.variant.rebase}, as {self.variant.name} has "
                 f"it: its baseline and cost are in another unit; delete it"
             )
-        prefix = "estimator_"
-        inner = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
         estimator = ESTIMATORS[self.variant.estimator](self.variant.kalman)
-        estimator.restore(inner)
+        estimator.restore({name.removeprefix(_ESTIMATOR): state[name] for name in state if name.startswith(_ESTIMATOR)})
         if estimator.save()["baseline"].shape != (self._nodes,):
             raise InvalidState(f"the saved estimator is not of {self._nodes} nodes; delete the state")
-        for name, array in arrays.items():
-            setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
+        if now is not None:
+            for name in TIMES:
+                arrays[name] = np.where(arrays[name] > now, -np.inf, arrays[name])
+        for name, current in self._arrays().items():
+            current[...] = arrays[name]
         self._estimator = estimator
+
+    def _arrays(self) -> dict[str, AnyArray]:
+        """The model's state by name, for saving; all but the estimator's."""
+        assert self._ema.value is not None
+        assert self._ema.deviating is not None
+        own = {name: getattr(self, f"_{name}") for name in BOUNDS if name not in ("smoothed", "deviating")}
+        return {"smoothed": self._ema.value, "deviating": self._ema.deviating} | own
 
     def _per_node(self, name: str, values: AnyArray) -> AnyArray:
         if common_shape(f"{name} and nodes", values.shape, (self._nodes,)) != (self._nodes,):
@@ -404,9 +401,9 @@ class NodeModel:
         return Subspace.merge(own, seen, 1.0 - weight, weight, self.variant.rank)
 
     def _usage(self, index: IntArray) -> FloatArray:
-        if self._ema.value is None:
-            return np.zeros((index.size, len(self.resources)))
-        return np.where(self._observed[index, None], self._ema.value[index], 0.0)
+        """Smoothed usage; zero where nothing was ever observed."""
+        assert self._ema.value is not None
+        return np.nan_to_num(self._ema.value[index], nan=0.0)
 
     def _learn_idle_usage(self, index: IntArray, usage: FloatArray, idle: BoolArray) -> None:
         known = self._idle_usage[index]
@@ -425,10 +422,11 @@ class NodeModel:
         idle_signal = capacity_signal(np.nan_to_num(self._idle_usage[index], nan=0.0), workload)
         return np.where((idle_signal > 0) & np.isfinite(idle_signal), idle_signal, 1.0)
 
-    def _learn_cost(self, index: IntArray, signal: FloatArray, halted: BoolArray) -> None:
-        everyone = np.full(self._nodes, np.nan)
+    def _learn_cost(self, index: IntArray, signal: FloatArray, empty: FloatArray, halted: BoolArray) -> None:
+        everyone, everyone_empty = np.full((2, self._nodes), np.nan)
         everyone[index] = np.where(halted, np.nan, signal)
-        self._estimator.update(everyone, self._pods)
+        everyone_empty[index] = empty
+        self._estimator.update(everyone, self._pods, empty=everyone_empty)
 
     def _pod_capacity(
         self,
@@ -437,27 +435,26 @@ class NodeModel:
         baseline: FloatArray,
         cost: FloatArray,
         pods: IntArray,
-        hold_off: BoolArray,
-        informed: BoolArray,
+        predicted: BoolArray,
+        blind: BoolArray,
     ) -> FloatArray:
+        """Eq. 3.5 from the signal; Eq. 3.6 from the baseline where the signal is not to be trusted (`predicted`)."""
         room = np.maximum(self.max_pods - pods, 0)
         known = ~np.isnan(baseline)
         b, c = np.where(known, baseline, 1.0), np.where(known, cost, 1.0)
-        from_signal = pod_capacity(signal, c, room)
+        from_signal = np.where(full, 0.0, pod_capacity(signal, c, room))
         from_baseline = pod_capacity_from_baseline(b, c, pods, room)
         # Before the first usable sample: what a fresh node advertises, unless a resource is full.
         fresh = np.minimum(np.where(full, 0.0, 1.0 / self.variant.kalman.initial_cost), room)
         # Where all telemetry has been zero for hours no workload is left to count in: the baseline knows better.
-        counted = np.where(hold_off | np.isinf(signal), from_baseline, from_signal)
-        capacity = np.where(known, counted, fresh)
-        return np.where(informed, capacity, 0.0)
+        counted = np.where(predicted | np.isinf(signal), from_baseline, from_signal)
+        return np.where(blind, 0.0, np.where(known, counted, fresh))
 
     def _exchange_due(self, index: IntArray, own: Subspace, at: float) -> BoolArray:
         """Whether the own average workload has drifted since the last exchange, or that was too long ago.
 
         A node in steady state has nothing new to say, but its peers may.
         """
-        self._stepped_at[index] = at
         old = at - self._exchanged_at[index] >= self.variant.exchange_age_s
         sent = self._exchanged[index]
         moved = np.linalg.norm(own.workload - sent, axis=-1)
@@ -467,17 +464,8 @@ class NodeModel:
         return due
 
 
-_SAVED: dict[str, tuple[float, float, bool]] = {
-    "own_basis": (-2.0, 2.0, False),
-    "own_values": (0.0, sys.float_info.max, False),
-    "global_basis": (-2.0, 2.0, False),
-    "global_values": (0.0, sys.float_info.max, False),
-    "has_own": (0.0, 1.0, False),
-    "has_global": (0.0, 1.0, False),
-    "exchanged": (0.0, sys.float_info.max, True),
-    "idle_usage": (0.0, 1.0 + 1e-9, True),
-}
-"""What is saved: lowest and highest value that makes sense, and whether NaN stands for what is not known yet."""
+_ESTIMATOR = "estimator_"
+"""Begins the names of what the estimator saves."""
 
 
 def _first(report: Report) -> Report:

@@ -14,7 +14,7 @@ from carico.errors import InvalidInput
 
 
 class DynamicEma:
-    """s ← s + α (x - s), with α fast once |x - s| > threshold for more than `patience` samples in a row.
+    """s ← s + α (x - s), with α fast once x - s exceeds the threshold, one way, more than `patience` times in a row.
 
     Each element of a sample is filtered by itself: a spike of one resource does not speed up another.
 
@@ -48,7 +48,7 @@ class DynamicEma:
         self.value: FloatArray | None = None
         """The smoothed sample; None before the first call, NaN where nothing was received yet."""
         self.deviating: IntArray | None = None
-        """How many samples in a row each element has deviated."""
+        """How many samples in a row each element has deviated, negative if downwards."""
 
     def update(self, sample: ArrayLike, received: ArrayLike = True) -> FloatArray:
         """Take a sample in and return the smoothed value, of the sample's shape.
@@ -79,8 +79,11 @@ class DynamicEma:
         # A first value is taken over as it is: it deviates from nothing.
         value = np.where(np.isnan(self.value), x, self.value)
         gap = x - value
-        deviating = np.where(np.abs(gap) > self.threshold, self.deviating + 1, 0)
-        alpha = np.where(deviating > self.patience, self.alpha_fast, self.alpha_slow)
+        # In one direction: the way back from a spike is not the continuation of it.
+        direction = np.where(np.abs(gap) > self.threshold, np.sign(gap), 0.0).astype(np.int64)
+        going_on = np.sign(self.deviating) == direction
+        deviating = np.where(going_on, self.deviating, 0) + direction
+        alpha = np.where(np.abs(deviating) > self.patience, self.alpha_fast, self.alpha_slow)
         self.value = np.where(arrived, value + alpha * gap, self.value)
         self.deviating = np.where(arrived, deviating, self.deviating)
         return self.value.copy()

@@ -45,6 +45,8 @@ class Variant:
     kalman: KalmanSettings = field(default_factory=KalmanSettings)
     hold_off_s: float = 1.0
     """No estimation, and Pod-Capacity from the baseline, for so long after a pod event (§3.5, §4.2.4)."""
+    blind_after_s: float = 10.0
+    """A node that has had no telemetry for so long offers nothing. Until then it counts from the baseline (Eq. 3.6)."""
     exchange_drift: float = 0.02
     exchange_age_s: float = 5.0
     """A node deems its subspace outdated, and exchanges it, once its own average workload has changed by more than
@@ -60,16 +62,11 @@ class Variant:
             raise InvalidInput(f"rank must be at least 1, or None for all components, got {self.rank}")
         if not 0 <= self.workload_exponent < math.inf:
             raise InvalidInput(f"workload_exponent must be finite and not negative, got {self.workload_exponent}")
-        if (
-            self.batch_size < 1
-            or not self.hold_off_s >= 0
-            or not self.exchange_drift >= 0
-            or not self.exchange_age_s >= 0
-        ):
-            raise InvalidInput(
-                f"batch_size must be at least 1, hold_off_s, exchange_drift and exchange_age_s not negative, "
-                f"got {self.batch_size}, {self.hold_off_s}, {self.exchange_drift} and {self.exchange_age_s}"
-            )
+        if self.batch_size < 1:
+            raise InvalidInput(f"batch_size must be at least 1, got {self.batch_size}")
+        for name in ("hold_off_s", "blind_after_s", "exchange_drift", "exchange_age_s"):
+            if not getattr(self, name) >= 0:
+                raise InvalidInput(f"{name} must not be negative, got {getattr(self, name)}")
 
 
 THESIS_REBASED = Variant(

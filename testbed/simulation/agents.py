@@ -108,7 +108,7 @@ class AgentFleet:
             self._model.adopt(self._aggregator.exchange(self._names[node], own), [node])
         if due.size:
             self.exchanges += due.size
-            self._model.exchanged(stepping[due])
+            self._model.exchanged(report.at_s, stepping[due])
             self._aggregator.merge_pending()
         if self._on_report is not None:
             for node, capacity in zip(stepping.tolist(), report.pod_capacity.tolist(), strict=True):

@@ -131,12 +131,25 @@ class TestFreshNode:
         assert report.pods == 0
 
     @EVERY_VARIANT
-    def test_advertises_two_more_pods_where_some_run_already(self, variant):
-        """It bootstraps a baseline from signal and cost."""
+    def test_bootstraps_from_the_pods_that_run_already(self, variant):
+        """What an empty node would have and this one has not is what the pods take."""
         report, _ = run(NodeModel(variant, pods=3), loaded(3), 0.0)
         assert report.pods == 3
-        assert report.pod_capacity == pytest.approx(2.0)
         assert report.baseline == pytest.approx(report.capacity_signal + 3 * report.pod_cost)
+        # CPU is what runs out: 0.05 + 3 x 0.1 are used, so each pod accounts for 0.35 / 3.
+        assert report.pod_capacity == pytest.approx(0.65 / (0.35 / 3))
+
+    @EVERY_VARIANT
+    @pytest.mark.parametrize("pods", [8, 10, 12])
+    def test_a_node_that_starts_full_takes_no_more(self, variant, pods):
+        """A saturated kernel reports a little less than full, which is next to no room, not half a node a pod."""
+        model, at, running = NodeModel(variant, pods=pods), 0.0, pods
+        for _ in range(30):
+            report, at = run(model, (0.995, 0.2), at, 2)
+            if report.pod_capacity >= 1:
+                running += 1
+                model.pod_event(+1, at=at)
+        assert running == pods
 
     def test_a_wrong_bootstrap_is_put_right(self):
         model = NodeModel(pods=6)
@@ -480,7 +493,18 @@ class TestSamples:
         for _ in range(30):
             at += 1
             model.step(at=at)
-        assert state_of(model) == before
+        after = state_of(model)
+        del before["last_event_at"], after["last_event_at"]
+        assert after == before
+
+    def test_without_telemetry_a_node_counts_its_pods_and_then_offers_nothing(self):
+        model, at = warmed_up()
+        capacity = model.step(at=at + 0.5).pod_capacity
+        for taken in range(1, 4):
+            at += 2.0
+            model.pod_event(+1, at=at)
+            assert model.step(at=at + 1.5).pod_capacity <= capacity - taken + 0.5
+        assert model.step(at=at + 60.0).pod_capacity == 0
 
     @pytest.mark.parametrize(
         ("sample", "arguments"),
@@ -562,8 +586,12 @@ class TestManyNodes:
         model = NodeModel(nodes=3)
         for _ in weather.play(model, stepping=[1]):
             pass
+        untouched_model = NodeModel(nodes=3)
+        seen = ("pods", "smoothed", "deviating", "batch", "batched", "last_sample_at", "last_event_at")
         for name, array in model.save().items():
-            untouched = NodeModel(nodes=3).save()[name]
+            if name in seen:  # all nodes observe
+                continue
+            untouched = untouched_model.save()[name]
             assert np.array_equal(array[[0, 2]], untouched[[0, 2]], equal_nan=True), name
 
     def test_no_nodes_is_an_empty_report(self):
@@ -581,7 +609,7 @@ class TestManyNodes:
         for call in (
             lambda: model.step(at, view, nodes=nodes),
             lambda: model.adopt(view, nodes),
-            lambda: model.exchanged(nodes),
+            lambda: model.exchanged(at, nodes),
         ):
             with pytest.raises(InvalidInput, match="nodes must be"):
                 call()
@@ -629,7 +657,7 @@ class TestExchange:
         assert report.exchange_due
         report, at = run(model, IDLE, at)
         assert report.exchange_due, "until it has happened"
-        model.exchanged()
+        model.exchanged(report.at_s)
         report, at = run(model, IDLE, at, 20)
         assert not report.exchange_due
         report, at = run(model, (0.06, 0.20), at)
@@ -640,9 +668,9 @@ class TestExchange:
     def test_is_due_again_when_the_last_one_is_old(self):
         """A node in steady state has nothing to say, but its peers may."""
         model, at = NodeModel(varied(exchange_age_s=3.0)), 0.0
-        _, at = run(model, IDLE, at)
+        report, at = run(model, IDLE, at)
         for _ in range(2):
-            model.exchanged()
+            model.exchanged(report.at_s)
             due = []
             for _ in range(4):
                 report, at = run(model, IDLE, at)
@@ -651,8 +679,8 @@ class TestExchange:
 
     def test_is_due_for_each_node_by_itself(self):
         model, at = NodeModel(nodes=3), 0.0
-        _, at = run(model, [IDLE] * 3, at)
-        model.exchanged([0, 2])
+        report, at = run(model, [IDLE] * 3, at)
+        model.exchanged(report.at_s, [0, 2])
         report, at = run(model, [IDLE] * 3, at)
         assert report.exchange_due.tolist() == [False, True, False]
 
@@ -727,40 +755,36 @@ class TestExchange:
 class TestState:
     @EVERY_FILTER
     def test_restored_continues_identically(self, variant):
-        # Without smoothing, exact on samples of few bits, a restart loses nothing but the counts of pods and the times.
-        variant = dataclasses.replace(variant, alpha_slow=1.0, alpha_fast=1.0)
         before, after = (Weather(nodes=3, seconds=12, seed=seed) for seed in (1, 2))
-        before.usage, after.usage = (np.round(weather.usage * 256) / 256 for weather in (before, after))
-        after.received[0, 0] = True
-        model = NodeModel(variant, nodes=3)
-        for _ in before.play(model):
-            model.exchanged()
-        restored = NodeModel(variant, nodes=3, pods=model.pods)
-        restored.restore(model.save())
         after.changes = np.maximum(after.changes, 0)
-        # Well after the hold-off of the last event and the age of the last exchange, which are not saved.
-        after.start = 100.0
+        after.start = 12.0
+        model = NodeModel(variant, nodes=3)
+        for report in before.play(model):
+            model.exchanged(report.at_s)
+        restored = NodeModel(variant, nodes=3)
+        restored.observe(np.full((3, 2), 0.5), at=99.0)  # what it has seen itself is replaced
+        restored.restore(model.save())
+        assert state_of(restored) == state_of(model)
         for one, other in zip(after.play(model), after.play(restored), strict=True):
             assert values_of(one) == values_of(other)
-            if one.at_s == 105.0:
-                model.exchanged()
-                restored.exchanged()
+            if one.at_s == 17.0:
+                model.exchanged(one.at_s)
+                restored.exchanged(other.at_s)
 
-    def test_a_restored_node_starts_its_smoothing_anew_and_meets_the_other_soon(self):
+    def test_a_clock_that_began_anew_makes_no_sample_late(self):
+        model, at = warmed_up()
+        restored = NodeModel()
+        restored.restore(model.save(), now=0.0)
+        expected, _ = run(model, IDLE, at, 3)
+        report, _ = run(restored, IDLE, 0.0, 3)
+        assert report.pod_capacity == pytest.approx(expected.pod_capacity)
+        assert restored.late_samples == 0
+
+    def test_a_restored_node_that_sees_nothing_offers_nothing(self):
         model, at = warmed_up()
         restored = NodeModel()
         restored.restore(model.save())
-        for each in (model, restored):
-            report, _ = run(each, (0.35, 0.25), at, 5)
-            assert report.usage == pytest.approx([0.35, 0.25], abs=0.01)
-        one, other = (run(each, (0.35, 0.25), at + 5, 30)[0] for each in (model, restored))
-        assert one.pod_capacity == pytest.approx(other.pod_capacity, rel=0.02)
-
-    def test_a_restored_node_does_not_advertise_before_it_has_looked(self):
-        model, at = warmed_up()
-        restored = NodeModel()
-        restored.restore(model.save())
-        assert restored.step(at=at).pod_capacity == 0
+        assert restored.step(at=at + 60.0).pod_capacity == 0
 
     def test_keeps_what_was_learned(self):
         model, at = warmed_up()

@@ -21,8 +21,13 @@ def reference(samples, received, alpha_slow=0.1, alpha_fast=0.5, threshold=0.05,
         if arrived and value is None:
             value = sample
         elif arrived:
-            deviating = deviating + 1 if abs(sample - value) > threshold else 0
-            value += (alpha_fast if deviating > patience else alpha_slow) * (sample - value)
+            if abs(sample - value) <= threshold:
+                deviating = 0
+            elif sample > value:
+                deviating = max(deviating, 0) + 1
+            else:
+                deviating = min(deviating, 0) - 1
+            value += (alpha_fast if abs(deviating) > patience else alpha_slow) * (sample - value)
         yield value
 
 
@@ -162,3 +167,11 @@ def test_what_it_returned_is_the_callers():
 def test_refuses_settings_that_make_no_sense(settings):
     with pytest.raises(InvalidInput):
         DynamicEma(**settings)
+
+
+def test_bursts_in_quick_succession_are_suppressed_each():
+    """The way down from a burst does not count towards the next one."""
+    bursts = np.tile([1.0, 1.0, 0.1, 0.1, 0.1], 20)
+    smoothed = smooth(np.concatenate([np.full(20, 0.1), bursts]))
+    assert smoothed.max() < 0.6
+    assert abs(smoothed[-10:].mean() - bursts.mean()) < 0.1
