@@ -11,10 +11,10 @@ PUBLISHED_S = 30
 """When the scenarios publish the job on the other nodes."""
 
 
-def signal_of_first_node(carico_experiment, scenario, settings):
+def signal_of_first_node(carico_experiment, scenario, prediction):
     """k of the observed node before the job on its peers, and late in it."""
     pairs = []
-    for repetition in carico_experiment.run(scenario, "carico", settings=settings):
+    for repetition in carico_experiment.run(scenario, prediction.scheduler, settings=prediction.settings):
         node = repetition.nodes[0]
         time_s, k = np.array(node.time_s), np.array(node.capacity_signal, dtype=float)
         # The job takes about 100 s; in between all peers are busy with it.
@@ -27,19 +27,17 @@ def signal_of_first_node(carico_experiment, scenario, settings):
     return np.mean(pairs, axis=0)
 
 
-@pytest.mark.parametrize("pressure", ["kernel", "at-least-one-waiting"])
-def test_conflicting_capacity(carico_experiment, carico_paper, pressure):
+def test_conflicting_capacity(carico_experiment, carico_paper, prediction):
     """A node under light CPU load offers less once its peers run a heavier CPU workload; its own usage is unchanged."""
-    before, after = signal_of_first_node(carico_experiment, "conflicting-capacity", {"pressure": pressure})
+    before, after = signal_of_first_node(carico_experiment, "conflicting-capacity", prediction)
     carico_paper.row("k before the peers' job", before, None)
     carico_paper.row("k during the peers' job", after, None)
     assert after < 0.8 * before
 
 
-@pytest.mark.parametrize("pressure", ["kernel", "at-least-one-waiting"])
-def test_complementary_capacity(carico_experiment, carico_paper, pressure):
+def test_complementary_capacity(carico_experiment, carico_paper, prediction):
     """A node under memory load offers more once its peers run a CPU workload, which wants what the node has."""
-    before, after = signal_of_first_node(carico_experiment, "complementary-capacity", {"pressure": pressure})
+    before, after = signal_of_first_node(carico_experiment, "complementary-capacity", prediction)
     carico_paper.row("k before the peers' job", before, None)
     carico_paper.row("k during the peers' job", after, None)
     assert after > 1.2 * before

@@ -2,74 +2,138 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from carico.variants import THESIS_REBASED
+from carico.variants import VARIANTS
 
 pytestmark = pytest.mark.cluster
 
 SCENARIO = "estimator-convergence"
+ESTIMATORS = ("delta", "joint", "dual")
+SEEDS = 2
+"""Runs that every figure is the mean of."""
 SETTLED_S = 60
 """After this time every estimator has seen two bursts of different sizes."""
-
-
-def share_of_idle(observation):
-    """Cost as a share of the baseline over time: the number that Pod-Capacity is made of."""
-    node = observation.repetition.nodes[0]
-    cost, baseline = np.array(node.pod_cost, dtype=float), np.array(node.baseline, dtype=float)
-    return np.array(node.time_s), cost / baseline
-
-
-@pytest.fixture(scope="module")
-def courses(observe):
-    """Cost / baseline over time, by estimator."""
-    # Without the drift of an idle node's cost (§5.7), which would be all that is seen between the bursts.
-    kalman = replace(THESIS_REBASED.kalman, idle_drift=1.0)
-    variants = {
-        name: replace(THESIS_REBASED, name=name, estimator=name, kalman=kalman) for name in ("delta", "joint", "dual")
-    }
-    return {name: share_of_idle(observe(SCENARIO, None, variant)) for name, variant in variants.items()}
-
-
 TRUE_SHARE = 1 / 8
 """A pi pod keeps one of 4 CPUs busy; (utilisation + pressure) / 2 is full at 8 of them, so a pod costs an eighth."""
+ACCURATE = 0.2
+"""The thesis calls the estimates accurate and gives no figure: a fifth decides about one pod of eight and less."""
+OSCILLATES = 1.5
+"""Nor does it for "large oscillations" of the 2-D filter: half as much again as the dual filter's is visible."""
 
 
-@pytest.mark.parametrize("name", ["delta", "joint", "dual"])
-def test_cost_converges(courses, carico_paper, name):
-    """Every estimator finds the cost of a pod from bursts of different sizes (Fig 4.9)."""
-    time_s, share = courses[name]
-    late = share[time_s > SETTLED_S]
-    error = float(np.mean(np.abs(late - TRUE_SHARE)) / TRUE_SHARE)
-    carico_paper.row(f"{name}: mean cost / baseline after {SETTLED_S} s", float(late.mean()), None)
-    carico_paper.row(f"{name}: mean error of the cost", error, None)
-    assert error < 0.2
+@dataclass(frozen=True)
+class Course:
+    """What an estimator did, as means over the seeds."""
+
+    error: float
+    """Mean relative error of cost / baseline, the number that Pod-Capacity is made of, once settled."""
+    change: float
+    """Mean change of it from second to second, relative to its mean."""
+    arrival_s: float
+    """When it first was within a quarter of the truth."""
+    baseline_error: float
+    """Mean relative error of the baseline against the signal of the idle node, between the bursts."""
 
 
-def test_the_dual_filter_converges_earlier_than_the_joint_one(courses, carico_paper):
-    """The dual filter converges quickly (§4.2.4): it is within a quarter of the truth before the 2-D filter is."""
-    arrival = {}
-    for name, (time_s, share) in courses.items():
+def course(observe, variant, estimator, idle_drift) -> Course:
+    """Let an estimator watch kube-scheduler's bursts."""
+    base = VARIANTS[variant]
+    kalman = replace(base.kalman, idle_drift=idle_drift)
+    watching = replace(base, name=estimator, estimator=estimator, kalman=kalman)
+    found = []
+    for seed in range(SEEDS):
+        node = observe(SCENARIO, None, watching, seed).repetition.nodes[0]
+        time_s, running = np.array(node.time_s), np.array(node.running_pods)
+        cost, baseline, signal = (
+            np.array(series, dtype=float) for series in (node.pod_cost, node.baseline, node.capacity_signal)
+        )
+        share, late = cost / baseline, time_s > SETTLED_S
         near = np.flatnonzero(np.abs(share / TRUE_SHARE - 1) < 0.25)
-        assert near.size, f"{name} never came near the cost"
-        arrival[name] = float(time_s[near[0]])
-        carico_paper.row(f"{name}: within 25 % of the cost after", arrival[name], None, "s")
-    assert arrival["dual"] < arrival["joint"]
+        idle = late & (running == 0)
+        found.append(
+            (
+                np.mean(np.abs(share[late] / TRUE_SHARE - 1)),
+                np.mean(np.abs(np.diff(share[late]))) / np.mean(share[late]),
+                time_s[near[0]] if near.size else np.inf,
+                np.mean(np.abs(baseline[idle] / signal[idle] - 1)),
+            )
+        )
+    return Course(*(float(mean) for mean in np.mean(found, axis=0)))
 
 
-def oscillation(course) -> float:
-    """Mean change of the estimate from second to second, relative to its mean."""
-    time_s, share = course
-    late = share[time_s > SETTLED_S]
-    return float(np.mean(np.abs(np.diff(late))) / late.mean())
+@pytest.fixture(params=["thesis-rebased", "thesis-literal"])
+def variant(request) -> str:
+    return request.param
 
 
-def test_the_dual_filter_oscillates_less_than_the_joint_one(courses, carico_paper):
-    """Two separate filters are stable where the 2-D filter oscillates (§4.2.4)."""
-    found = {name: oscillation(course) for name, course in courses.items()}
-    for name, value in found.items():
-        carico_paper.row(f"{name}: change of the cost per second / cost", value, None)
-    assert found["dual"] < found["joint"]
+@pytest.fixture
+def courses(observe, variant) -> dict[str, Course]:
+    """Every estimator's course without the idle drift of §5.7, which would be all that is seen between the bursts."""
+    return {estimator: course(observe, variant, estimator, 1.0) for estimator in ESTIMATORS}
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "thesis-rebased",
+        pytest.param(
+            "thesis-literal",
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="thesis: all three filters find the cost of a pod; here their mean error is 0.3 to 0.4 where "
+                "the unit of k moves under them, against 0.03 to 0.12 in units of the idle node",
+            ),
+        ),
+    ],
+)
+def test_cost_converges(courses, variant, observe, carico_paper):
+    """Every estimator finds the cost of a pod from bursts of different sizes (Fig 4.9)."""
+    for estimator, found in courses.items():
+        carico_paper.row(f"{estimator}: mean error of the cost", found.error, None)
+    drifting = course(observe, variant, "dual", VARIANTS[variant].kalman.idle_drift)
+    carico_paper.row("dual: the same with the idle drift of §5.7", drifting.error, None)
+    assert max(found.error for found in courses.values()) < ACCURATE
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "thesis-rebased",
+        pytest.param(
+            "thesis-literal",
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="thesis: joint and dual filter find the baseline; here it is 0.2 off on average, since the "
+                "idle node's k has another unit after a burst than before it",
+            ),
+        ),
+    ],
+)
+def test_baseline_is_found(courses, variant, carico_paper):
+    """The joint and the dual filter know the signal of the idle node; the delta filter has no baseline (Fig 4.9)."""
+    for estimator in ("joint", "dual"):
+        carico_paper.row(f"{estimator}: mean error of the baseline", courses[estimator].baseline_error, None)
+    assert max(courses[estimator].baseline_error for estimator in ("joint", "dual")) < 0.1
+
+
+def test_the_dual_filter_converges_earlier_than_the_joint_one(courses, variant, carico_paper):
+    """The dual filter converges quickly (§4.2.4): it is within a quarter of the truth before the 2-D filter is."""
+    for estimator, found in courses.items():
+        carico_paper.row(f"{estimator}: within 25 % of the cost after", found.arrival_s, None, "s")
+    assert courses["dual"].arrival_s < courses["joint"].arrival_s
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="thesis: the 2-D filter oscillates largely, the dual filter does not; here its cost changes 0.9 times "
+    "(thesis-literal) to 1.1 times (thesis-rebased) as much from second to second",
+)
+def test_the_joint_filter_oscillates(courses, variant, carico_paper):
+    """The 2-D filter shows large oscillations that two separate filters do not (§4.2.4)."""
+    for estimator, found in courses.items():
+        carico_paper.row(f"{estimator}: change of the cost per second", found.change, None)
+    assert courses["joint"].change > OSCILLATES * courses["dual"].change

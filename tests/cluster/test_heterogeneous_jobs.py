@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.clusters.simulated import running_pods
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
-from testbed.measurement.utilisation import cluster_mean
+from testbed.measurement.utilisation import cluster_mean, running_pods
 
 pytestmark = pytest.mark.cluster
+
+REBASED, LITERAL = "carico:variant=thesis-rebased", "carico:variant=thesis-literal"
 
 SCENARIO = "pi-and-sklearn"
 COLUMNS = ("mean", "std", "min", "p25", "p50", "p75", "max")
@@ -45,45 +46,65 @@ def test_carico_pods_complete_earlier(carico_experiment, carico_paper, job, pred
     assert ours["mean"] < kube["mean"]
 
 
-def test_both_distributions_are_tighter(carico_experiment, carico_paper):
-    """CARICO's PCT distributions of both jobs are tighter than kube-scheduler's (Table 5.3)."""
-    kube = carico_experiment.run(SCENARIO, "kube-scheduler")
-    carico = carico_experiment.run(SCENARIO, "carico")
-    ratios = {}
-    for job in KUBE:
-        ratios[job] = pod_completion_summary(kube, job)["std"] / pod_completion_summary(carico, job)["std"]
-        carico_paper.row(f"std of {job} PCT, kube / CARICO", ratios[job], KUBE[job]["std"] / CARICO[job]["std"])
-    assert min(ratios.values()) > 1
+def test_short_pods_complete_several_times_earlier(carico_experiment, carico_paper):
+    """pi-2000's PCT has a several times lower mean and spread under CARICO (Table 5.3: 3.9 and 6.6 times)."""
+    kube = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), "pi-2000")
+    for variant in (REBASED, LITERAL):
+        carico = pod_completion_summary(carico_experiment.run(SCENARIO, variant), "pi-2000")
+        for statistic in ("mean", "std"):
+            thesis = KUBE["pi-2000"][statistic] / CARICO["pi-2000"][statistic]
+            ratio = kube[statistic] / carico[statistic]
+            carico_paper.row(f"{statistic} of PCT, kube / {variant.removeprefix('carico:')}", ratio, thesis)
+        assert kube["mean"] > 3 * carico["mean"]
+        assert kube["std"] > 4 * carico["std"]
+
+
+def test_sklearn_distribution_is_tighter(carico_experiment, carico_paper):
+    """CARICO's PCT distribution of sklearn is tighter, too: 7.4 s against 10.5 s (Table 5.3)."""
+    kube = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), "sklearn")
+    found = {
+        variant: pod_completion_summary(carico_experiment.run(SCENARIO, variant), "sklearn")
+        for variant in (REBASED, LITERAL)
+    }
+    thesis = KUBE["sklearn"]["std"] / CARICO["sklearn"]["std"]
+    for variant, carico in found.items():
+        ratio = kube["std"] / carico["std"]
+        carico_paper.row(f"std of sklearn PCT, kube / {variant.removeprefix('carico:')}", ratio, thesis)
+    assert kube["std"] > found[REBASED]["std"]
 
 
 def test_jobs_of_mostly_short_pods_complete_earlier(carico_experiment, carico_paper):
     """CARICO achieves a lower JCT of both jobs together when most pods are pi-2000 (Fig 5.7)."""
     completion = {}
-    for scheduler in ("kube-scheduler", "carico", "carico:variant=thesis-literal"):
+    for scheduler in ("kube-scheduler", REBASED, LITERAL):
         runs = carico_experiment.run(SCENARIO, scheduler)
-        completion[scheduler] = max(mean_job_completion_s(runs, job) for job in KUBE)
-        for job in KUBE:
-            carico_paper.row(f"{job} JCT, {scheduler}", mean_job_completion_s(runs, job), None, "s")
-    assert completion["carico"] < completion["kube-scheduler"]
+        by_job = {job: mean_job_completion_s(runs, job) for job in KUBE}
+        completion[scheduler] = max(by_job.values())
+        for job, seconds in by_job.items():
+            carico_paper.row(f"{job} JCT, {scheduler}", seconds, None, "s")
+    assert completion[REBASED] < completion["kube-scheduler"]
 
 
 def test_running_pods_are_more_even(carico_experiment, carico_paper):
     """Running pods are consistent under CARICO; under kube-scheduler they vary from 25 to less than 3 (Fig 5.8)."""
     peak = {}
-    for scheduler in ("kube-scheduler", "carico"):
+    for scheduler in ("kube-scheduler", REBASED, LITERAL):
         series = [running_pods(run) for run in carico_experiment.run(SCENARIO, scheduler)]
         peak[scheduler] = max(int(run.max()) for run in series)
         spread = float(np.mean([run.mean(axis=0).std() for run in series]))
-        carico_paper.row(f"peak of running pods, {scheduler}", peak[scheduler], 25 if scheduler != "carico" else None)
+        thesis = 25 if scheduler == "kube-scheduler" else None
+        carico_paper.row(f"peak of running pods, {scheduler}", peak[scheduler], thesis)
         carico_paper.row(f"std of running pods over time, {scheduler}", spread, None, "pods")
-    assert peak["carico"] < peak["kube-scheduler"] / 2
+    assert peak[REBASED] < peak["kube-scheduler"] / 2
+    assert peak[LITERAL] < peak["kube-scheduler"] / 2
 
 
 def test_utilisation_is_similar(carico_experiment, carico_paper):
     """CARICO's CPU utilisation under the mixed jobs is similar to kube-scheduler's (Fig 5.9)."""
     used = {}
-    for scheduler in ("kube-scheduler", "carico"):
+    for scheduler in ("kube-scheduler", REBASED, LITERAL):
         runs = carico_experiment.run(SCENARIO, scheduler)
         used[scheduler] = float(np.mean([cluster_mean(run.nodes, "cpu_utilisation").mean() for run in runs]))
         carico_paper.row(f"mean CPU utilisation, {scheduler}", used[scheduler], None)
-    assert used["carico"] == pytest.approx(used["kube-scheduler"], rel=0.15)
+    # The thesis shows curves only; a sixth is about what their means differ by.
+    assert used[REBASED] == pytest.approx(used["kube-scheduler"], rel=0.15)

@@ -8,6 +8,8 @@ from testbed.measurement.completion_times import mean_job_completion_s, pod_comp
 
 pytestmark = pytest.mark.cluster
 
+REBASED, LITERAL = "carico:variant=thesis-rebased", "carico:variant=thesis-literal"
+
 COLUMNS = ("mean", "std", "min", "p25", "p50", "p75", "max")
 PI_100M = dict(zip(COLUMNS, (47.43, 14.59, 7.00, 39.00, 52.00, 57.00, 73.00), strict=True))
 PI_500M = dict(zip(COLUMNS, (9.55, 1.49, 5.00, 9.00, 10.00, 10.00, 14.00), strict=True))
@@ -64,37 +66,55 @@ def test_low_requests_make_a_long_tail(carico_experiment, carico_paper):
 
 
 @pytest.mark.parametrize(
-    "pressure",
+    ("statistic", "pressure"),
     [
         pytest.param(
+            "mean",
             "kernel",
             marks=pytest.mark.xfail(
                 strict=True,
-                reason="thesis: PCT at 500m has 50 % more spread than CARICO's; here 11 to 16 % less, since CARICO "
-                "runs as many pods as 500m does where pressure is the kernel's",
+                reason="thesis: mean PCT at 500m is 1.24 times CARICO's; here 1.07 to 1.11 times, since CARICO runs "
+                "nearly as many pods as 500m does where pressure is the kernel's",
             ),
         ),
-        "at-least-one-waiting",
+        ("mean", "at-least-one-waiting"),
+        pytest.param(
+            "std",
+            "kernel",
+            marks=pytest.mark.xfail(
+                strict=True, reason="thesis: the spread of PCT at 500m is 1.5 times CARICO's; here 0.8 to 0.9 times"
+            ),
+        ),
+        pytest.param(
+            "std",
+            "at-least-one-waiting",
+            marks=pytest.mark.xfail(
+                strict=True, reason="thesis: the spread of PCT at 500m is 1.5 times CARICO's; here 1.1 to 1.3 times"
+            ),
+        ),
     ],
 )
-def test_carico_spread_is_tighter_than_with_the_best_request(carico_experiment, carico_paper, pressure):
+def test_pods_are_earlier_and_more_alike_than_with_the_best_request(
+    carico_experiment, carico_paper, statistic, pressure
+):
     """kube-scheduler at 500m has 25 % higher mean and 50 % more spread than CARICO (§5.2)."""
     kube = pod_completion_summary(carico_experiment.run("pi-2000", "kube-scheduler:cpu=500m"), "pi-2000")
-    runs = carico_experiment.run("pi-2000", "carico:variant=thesis-rebased", settings={"pressure": pressure})
-    carico = pod_completion_summary(runs, "pi-2000")
-    for statistic in ("mean", "std"):
-        carico_paper.row(
-            f"{statistic} of PCT, 500m / CARICO",
-            kube[statistic] / carico[statistic],
-            PI_500M[statistic] / PI_CARICO[statistic],
-        )
-    assert kube["std"] > carico["std"]
+    thesis = PI_500M[statistic] / PI_CARICO[statistic]
+    ratios = {}
+    for variant in (REBASED, LITERAL):
+        runs = carico_experiment.run("pi-2000", variant, settings={"pressure": pressure})
+        ratios[variant] = kube[statistic] / pod_completion_summary(runs, "pi-2000")[statistic]
+        carico_paper.row(f"{statistic} of PCT, 500m / {variant.removeprefix('carico:')}", ratios[variant], thesis)
+    # Nine tenths of the thesis's ratio count as the same.
+    assert ratios[REBASED] > 0.9 * thesis
 
 
 def test_kube_scheduler_spread_is_tighter_for_sklearn(carico_experiment, carico_paper):
     """With 750Mi kube-scheduler has the tighter distribution: 5.3 s against 14.6 s (§5.2)."""
     kube = pod_completion_summary(carico_experiment.run("sklearn", "kube-scheduler:memory=750Mi"), "sklearn")
-    carico = pod_completion_summary(carico_experiment.run("sklearn", "carico"), "sklearn")
+    carico = pod_completion_summary(carico_experiment.run("sklearn", REBASED), "sklearn")
+    literal = pod_completion_summary(carico_experiment.run("sklearn", LITERAL), "sklearn")
+    carico_paper.row("std/mean, thesis-literal", literal["std"] / literal["mean"], 14.62 / 59.02)
     carico_paper.row("std of PCT, 750Mi", kube["std"], SKLEARN_750MI["std"], "s")
     carico_paper.row("std of PCT, CARICO", carico["std"], SKLEARN_CARICO["std"], "s")
     carico_paper.row("std/mean, 750Mi", kube["std"] / kube["mean"], 5.29 / 127.38)
