@@ -51,7 +51,7 @@ def test_cpu_is_busy_throughout_a_cpu_bound_job(carico_experiment, carico_paper,
 
 @pytest.mark.xfail(
     strict=True,
-    reason="thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU; here about 1.4 times as long "
+    reason="thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU; here about 1.3 times as long "
     "(5 to 6 s against 4 s), and 1.7 times if pods are created ten times faster",
 )
 def test_carico_takes_longer_to_fill_the_cluster(carico_experiment, carico_paper):
