@@ -5,6 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
 
+DEFAULT_SEED = 1001
+"""Of the first repetition. Seeds 1 to 3 were used in calibration: what is predicted is measured on others."""
+
 
 def count(text: str) -> int:
     """Return a whole number from 1 on.

@@ -107,7 +107,11 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="runs of every scheduler, in turns, each with the next seed (default: 1)",
     )
     run.add_argument(
-        "--seed", metavar="S", type=arguments.seed, default=1, help="seed of the first repetition (default: 1)"
+        "--seed",
+        metavar="S",
+        type=arguments.seed,
+        default=arguments.DEFAULT_SEED,
+        help=f"seed of the first repetition (default: {arguments.DEFAULT_SEED})",
     )
     run.add_argument(
         "--set",

@@ -6,7 +6,8 @@
     ├── UsageError                what was asked for makes no sense (exit code 2, or 4 under pytest)
     │   ├── InvalidSetting        an unknown setting, or a value it does not take
     │   └── InvalidSpec           no scheduler is described so
-    └── ResultsError              a results file cannot be written or read
+    ├── ResultsError              a results file cannot be written or read
+    └── MissingExtra              the packages of the extra `testbed` are not installed
 """
 
 from __future__ import annotations
@@ -32,3 +33,7 @@ class InvalidSpec(UsageError):
 
 class ResultsError(TestbedError):
     """A results file cannot be written or read."""
+
+
+class MissingExtra(TestbedError):
+    """The packages of the extra `testbed` are not installed."""

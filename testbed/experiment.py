@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.arguments import DEFAULT_SEED
 from testbed.clusters.provider import ClusterProvider, Progress
 from testbed.errors import TestbedError, UsageError
 from testbed.results.schema import Repetition
@@ -54,7 +55,7 @@ class Plan:
     """As it is to be run: already scaled."""
     schedulers: tuple[SchedulerSpec, ...]
     repetitions: int = 1
-    seed: int = 1
+    seed: int = DEFAULT_SEED
     """Of the first repetition; the next ones have the numbers that follow. All schedulers get the same seeds."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What to change of the provider's parameters, name to value."""

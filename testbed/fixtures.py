@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.claims import PAPER_PROPERTY
 from testbed.markers import experiment_of
+from testbed.session_progress import progress_line
 from testbed.state import STATE
 
 if TYPE_CHECKING:
     from testbed.clusters.provider import ClusterProvider
-    from testbed.progress import ProgressLine
     from testbed.results.schema import Repetition
     from testbed.session import Experiment
 
@@ -43,7 +39,7 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
         options.repetitions,
         options.seed,
         options.settings,
-        _progress_line(pytestconfig),
+        progress_line(pytestconfig),
     )
 
 
@@ -95,37 +91,3 @@ class Paper:
         """
         paper = None if thesis is None else float(thesis)
         self._record((PAPER_PROPERTY, {"what": what, "ours": float(ours), "thesis": paper, "unit": unit, "note": note}))
-
-
-def _progress_line(config: pytest.Config) -> ProgressLine | None:
-    """A line that gets past pytest's capturing; None where nobody reads it: with -q and in xdist's workers."""
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    if reporter is None or reporter.verbosity < 0:
-        return None
-    from testbed.progress import PERIOD_S, ProgressLine
-
-    capturing = config.pluginmanager.getplugin("capturemanager")
-    writer = config.get_terminal_writer()
-
-    def uncaptured() -> AbstractContextManager[None]:
-        return nullcontext() if capturing is None else capturing.global_and_fixture_disabled()
-
-    def log(text: str) -> None:
-        with uncaptured():
-            reporter.ensure_newline()
-            reporter.write(text, flush=True)
-
-    def rewrite(text: str) -> None:
-        # Not through the reporter: it must not notice, and goes on where it was.
-        with uncaptured():
-            sys.stdout.write(text)
-            sys.stdout.flush()
-
-    def around() -> tuple[str, str]:
-        # Back up to where the dots were; a long line may have been wrapped.
-        column = writer.width_of_current_line % shutil.get_terminal_size().columns
-        return "\n", "\x1b[1A" + (f"\x1b[{column}C" if column else "")
-
-    if reporter.isatty and os.environ.get("TERM") != "dumb":
-        return ProgressLine(rewrite, rewritten=True, around=around)
-    return ProgressLine(log, rewritten=False, patience_s=PERIOD_S)

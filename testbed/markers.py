@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.errors import UsageError
+from testbed.requirements import check_installed
 from testbed.schedulers import DEFAULT_SCHEDULERS
 
 CLUSTER = "cluster"
@@ -78,12 +79,15 @@ def check_markers(items: Iterable[pytest.Item], left_out: Iterable[pytest.Item])
     ------
     UsageError, WorkloadError
         If one of them asks for something that does not exist or makes no sense.
+    MissingExtra
+        If the packages to run it with are not installed.
     """
     for item in left_out:
         experiment_of(item)
     for asked, item in [(experiment_of(item), item) for item in items]:
         if asked is None:
             continue
+        check_installed()
         from testbed.experiment import Plan
         from testbed.schedulers.spec import parse_spec
         from workloads.errors import WorkloadError

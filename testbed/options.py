@@ -16,7 +16,7 @@ import pytest
 
 from testbed import arguments
 from testbed.clusters.kinds import PROVIDERS, check_settings
-from testbed.errors import UsageError
+from testbed.errors import TestbedError, UsageError
 from testbed.presets import PRESETS, Preset, default_preset, preset_named
 from testbed.results import OWN_FOLDER
 
@@ -39,7 +39,7 @@ class Options:
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
-        times = "1 repetition" if self.repetitions == 1 else f"{self.repetitions} repetitions"
+        times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
         return f"provider={self.provider} preset={self.preset.name} ({times}) seed={self.seed} settings: {settings}"
 
 
@@ -64,7 +64,12 @@ def add_options(parser: pytest.Parser) -> None:
         type=arguments.count,
         help="repetitions of every experiment that does not fix them itself (default: the preset's)",
     )
-    declare("--carico-seed", metavar="S", type=arguments.seed, help="seed of the first repetition (default: 1)")
+    declare(
+        "--carico-seed",
+        metavar="S",
+        type=arguments.seed,
+        help=f"seed of the first repetition (default: {arguments.DEFAULT_SEED})",
+    )
     declare(
         "--carico-set",
         metavar="KEY=VALUE",
@@ -96,14 +101,14 @@ def options_of(config: pytest.Config) -> Options:
         preset = preset_named(preset_name) if preset_name else default_preset(os.environ)
         provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
         repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
-        seed = _value(config, "seed", arguments.seed, 1)
+        seed = _value(config, "seed", arguments.seed, arguments.DEFAULT_SEED)
         # A flag replaces the ini file's value of the same setting only.
         written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
         settings = written | arguments.settings_of(flags["set"] or [])
         if provider not in PROVIDERS:
             raise UsageError(f"carico_provider: no provider is named {provider!r}; known: {', '.join(PROVIDERS)}")
         check_settings(provider, settings)
-    except (UsageError, ArgumentTypeError) as error:
+    except (TestbedError, ArgumentTypeError) as error:
         raise pytest.UsageError(f"carico: {error}") from error
     given = any(value is not None for value in flags.values())
     return Options(provider, preset, repetitions, seed, settings, _results_file(config), given)

@@ -15,7 +15,9 @@ from testbed.errors import TestbedError
 from testbed.fixtures import carico_experiment, carico_paper, carico_provider, carico_results
 from testbed.markers import check_markers, declare_markers, is_cluster
 from testbed.options import add_options, options_of
+from testbed.requirements import check_installed
 from testbed.selection import asks_for_all, split
+from testbed.session_progress import WorkersProgress
 from testbed.state import STATE, State
 
 __all__ = ["carico_experiment", "carico_paper", "carico_provider", "carico_results"]
@@ -33,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     parts = None if given is None else Path(given["carico_parts"])
     state = config.stash[STATE] = State(options_of(config), worker=given is not None, parts=parts)
     config.pluginmanager.register(state.claims, "carico-claims")
+    config.pluginmanager.register(WorkersProgress(config), "carico-progress")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -65,6 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         check_markers(items, left_out)
         if any(map(is_cluster, items)):
+            check_installed()
             from testbed.results.store import check_writable
 
             check_writable(state.options.json)

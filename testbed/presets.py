@@ -15,14 +15,12 @@ class Preset:
     name: str
     repetitions: int
     """Repetitions of every experiment that does not say how many it needs."""
-    pod_counts: tuple[int, ...]
-    """Pods of the runs that a sweep over the number of pods makes."""
     description: str
 
 
-SMOKE = Preset("smoke", 1, (100, 250, 500, 1000), "everything once: at most 3 minutes on 2 cores")
-CI = Preset("ci", 3, (100, 250, 500, 750, 1000), "three repetitions: differences come with an interval")
-FULL = Preset("full", 10, (100, 250, 500, 750, 1000), "ten repetitions: for figures that are to be published")
+SMOKE = Preset("smoke", 1, "everything once: at most 3 minutes on 2 cores")
+CI = Preset("ci", 3, "three repetitions: differences come with an interval")
+FULL = Preset("full", 10, "ten repetitions: for figures that are to be published")
 
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in (SMOKE, CI, FULL)}
 

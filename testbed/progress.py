@@ -26,6 +26,8 @@ class ProgressLine:
         Is given the text to put out, line ends included.
     rewritten : bool
         Whether it goes to a terminal, where one line is rewritten.
+    period_s : float, optional
+        Between two lines in a log; `PERIOD_S` by default.
     patience_s : float
         In a log nothing is written before so long: a reader of a short run needs no sign of life.
     around : callable, optional
@@ -38,12 +40,14 @@ class ProgressLine:
         self,
         write: Callable[[str], None],
         rewritten: bool,
+        period_s: float | None = None,
         patience_s: float = 0.0,
         around: Callable[[], tuple[str, str]] = lambda: ("", ""),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._write = write
         self._rewritten = rewritten
+        self._period_s = PERIOD_S if period_s is None else period_s
         self._around = around
         self._clock = clock
         self._next_s = clock() + (0.0 if rewritten else patience_s)
@@ -55,7 +59,7 @@ class ProgressLine:
         if now < self._next_s:
             return
         if not self._rewritten:
-            self._next_s = now + PERIOD_S
+            self._next_s = now + self._period_s
             self._write(text + "\n")
             return
         self._next_s = now + REWRITE_PERIOD_S
@@ -74,9 +78,10 @@ class ProgressLine:
 def describe(one: Pass, progress: Progress) -> str:
     """Return the line about a pass, for example ``pi-2000 × carico · rep 2/5 · 180/1000 bound · 0:42/60:00``."""
     done = f"{progress.bound}/{progress.pods} bound" if progress.phase == "running" else progress.phase
-    return f"{one} · {done} · {_minutes(progress.at_s)}/{_minutes(progress.limit_s)}"
+    return f"{one} · {done} · {minutes(progress.at_s)}/{minutes(progress.limit_s)}"
 
 
-def _minutes(seconds: float) -> str:
+def minutes(seconds: float) -> str:
+    """Return a time as minutes and seconds, for example ``1:04``."""
     whole = max(int(seconds), 0)
     return f"{whole // 60}:{whole % 60:02d}"

@@ -28,11 +28,6 @@ def split(
     return [item for item in items if item not in out], [item for item in items if item in out]
 
 
-def names_files(config: pytest.Config) -> bool:
-    """Whether the command line names a file or a test in one."""
-    return any(path.is_file() for path, _ in _arguments(config))
-
-
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
     """Whether the command line names a test or its file, or asks for what failed last."""
     name = item.nodeid.partition("::")[2]

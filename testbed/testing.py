@@ -59,7 +59,8 @@ class FakeProvider:
         speed = float(settings.get("speed", 1.0))
         rng = random.Random(f"{scheduler.text} {seed}")  # noqa: S311 - nothing secret
         pods = [pod for job in scenario.jobs for pod in self._pods(job, speed, rng)]
-        ends = {job.name: [pod.finished_s for pod in pods if pod.job == job.name] for job in scenario.jobs}
+        measured = [job.name for job in scenario.jobs if not job.disturbance]
+        ends = {name: [pod.finished_s for pod in pods if pod.job == name] for name in measured}
         completion = {
             job: max(end for end in times if end is not None) if self._outcome == "succeeded" else None
             for job, times in ends.items()

@@ -185,6 +185,8 @@ def read_scenario(text: str, origin: str) -> Scenario:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: what looks like a date or a number and is none, such as 2024-13-01.
         raise InvalidScenario(f"{origin} is no YAML: {' '.join(str(error).split())}") from error
+    if document is None:
+        raise InvalidScenario(f"{origin} is empty: a scenario has at least a name, a description and jobs")
     try:
         scenario = msgspec.convert(document, Scenario)
     except msgspec.ValidationError as error:

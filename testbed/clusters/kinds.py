@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InvalidSetting, UsageError
+from testbed.requirements import check_installed
 
 if TYPE_CHECKING:
     from testbed.clusters.provider import ClusterProvider
@@ -20,8 +21,11 @@ def provider_named(name: str) -> ClusterProvider:
     ------
     UsageError
         If there is none; the message lists the known ones.
+    MissingExtra
+        If it needs packages that are not installed.
     """
     if name == "simulated":
+        check_installed()
         from testbed.clusters.simulated import SimulatedProvider
 
         return SimulatedProvider()
@@ -35,8 +39,11 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     ------
     InvalidSetting
         If it does not know one, or one has a value that it does not take.
+    MissingExtra
+        If it needs packages that are not installed.
     """
     if name == "simulated" and settings:
+        check_installed()
         from testbed.simulation.parameters import parameters_from
 
         try:

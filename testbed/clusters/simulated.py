@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import simpy
 
-from carico.arrays import IntArray
 from carico.telemetry.counters import Telemetry
 from carico.variants import Variant
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
@@ -83,6 +82,7 @@ class SimulatedCluster:
         if seed < 0:
             raise UsageError(f"a seed must not be negative, got {seed}")
         scheduler.check_fits(scenario, parameters.platform_millicpu, parameters.platform_memory_mib * 2**20)
+        _check_memory(scenario, parameters)
         if telemetry is not None and scheduler.variant is None and observer is None:
             raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
         self._scenario = scenario
@@ -98,7 +98,7 @@ class SimulatedCluster:
         start = -parameters.warm_up_s
         self._env = env = simpy.Environment(initial_time=start)
         self._fleet = NodeFleet(shape.nodes, shape.cores, shape.memory_bytes, parameters, nodes_rng, boot_s=start)
-        self._api = ApiServer(env)
+        self._api = ApiServer(env, parameters.watch_latency_s)
         self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event)
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
         first = self._fleet.counters()
@@ -173,7 +173,7 @@ class SimulatedCluster:
     def _repetition(self) -> Repetition:
         jobs = self._scenario.jobs
         pods = [self._pod_result(pod) for pod in self._api.pods]
-        completion = {job.name: self._completion_s(job.name, job.pods, pods) for job in jobs}
+        completion = {job.name: self._completion_s(job.name, job.pods, pods) for job in jobs if not job.disturbance}
         nodes = self._recorder.series()
         return Repetition(
             scenario=self._scenario.name,
@@ -210,6 +210,14 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def running_pods(repetition: Repetition) -> IntArray:
-    """Running pods per node and second, shape (nodes, seconds)."""
-    return np.asarray([node.running_pods for node in repetition.nodes], dtype=np.int64)
+def _check_memory(scenario: Scenario, parameters: SimulationParameters) -> None:
+    """Refuse a job whose pods use more memory than the platform leaves them: each would be killed again and again."""
+    free = (1.0 - parameters.background_memory) * scenario.cluster.memory_bytes
+    for job in scenario.jobs:
+        used = job.demand.memory_bytes
+        if used > free:
+            raise UsageError(
+                f"a pod of job {job.name} uses {used / 2**20:.0f} MiB at its peak, a node has {free / 2**20:.0f} MiB "
+                f"beside what the platform holds (background_memory={parameters.background_memory:g}): "
+                f"give the nodes more memory, or every pod is killed for it"
+            )

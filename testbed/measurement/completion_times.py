@@ -23,7 +23,7 @@ def pod_completion_times(pods: list[PodResult], job: str | None = None) -> list[
 
 
 def completion_time_items(pods: list[PodResult], completion_s: dict[str, float | None]) -> list[DataItem]:
-    """Data items `pod_completion_time`, `pod_wait_time`, `pod_outcome` and `job_completion_time` of every job."""
+    """Data items `pod_completion_time`, `pod_wait_time`, `pod_outcome` and `job_completion_time` of the named jobs."""
     items = []
     for job, seconds in completion_s.items():
         mine = [pod for pod in pods if pod.job == job]
@@ -64,7 +64,7 @@ def mean_job_completion_s(repetitions: Sequence[Repetition], job: str) -> float:
     ResultsError
         If there is no repetition, or the job did not complete in one.
     """
-    seconds = [repetition.job_completion_time_s[job] for repetition in repetitions]
+    seconds = [repetition.job_completion_time_s.get(job) for repetition in repetitions]
     completed = [second for second in seconds if second is not None]
     if not seconds or len(completed) < len(seconds):
         raise ResultsError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from carico.arrays import FloatArray
+from carico.arrays import FloatArray, IntArray
 from testbed.measurement.statistics import summary
-from testbed.results.schema import DataItem, NodeSeries
+from testbed.results.schema import DataItem, NodeSeries, Repetition
 
 METRICS = {
     "cpu_utilisation": "share",
@@ -14,6 +14,11 @@ METRICS = {
     "memory_utilisation": "share",
     "running_pods": "pods",
 }
+
+
+def running_pods(repetition: Repetition) -> IntArray:
+    """Running pods per node and second, shape (nodes, seconds)."""
+    return np.asarray([node.running_pods for node in repetition.nodes], dtype=np.int64)
 
 
 def cluster_mean(nodes: list[NodeSeries], metric: str) -> FloatArray:

@@ -6,11 +6,11 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 from carico.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.presets import PRESETS
-from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.parameters import SimulationParameters, choices
 from workloads.scenario import Scenario, catalogue
 
 WIDTH = 80
@@ -31,12 +31,11 @@ def listing() -> list[str]:
     for preset in PRESETS.values():
         lines += _entry(preset.name, preset.description)
     lines += ["", "Settings of the simulated cluster (--set KEY=VALUE), with their defaults"]
-    kinds = get_type_hints(SimulationParameters)
     documentation = field_documentation(SimulationParameters)
     for name, default in _defaults(SimulationParameters):
-        choices = get_args(kinds[name]) if get_origin(kinds[name]) is Literal else ()
-        one_of = f"One of {', '.join(choices)}. " if choices else ""
-        lines += _entry(f"{name}={default}", one_of + documentation.get(name, ""))
+        allowed = choices(name)
+        one_of = f"One of {', '.join(allowed)}. " if allowed else ""
+        lines += _entry(f"{name}={default}", one_of + documentation[name])
     return lines
 
 

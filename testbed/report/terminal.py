@@ -58,7 +58,9 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[
 def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> None:
     count = Counter(claim.outcome for claim in claims)
     hold = count["holds"]
-    sentence = f"{hold} claim{'s' * (hold != 1)} hold{'s' * (hold == 1)}"
+    # Who sets nothing beside the paper claims nothing: these are tests.
+    noun = "claim" if any(row["thesis"] is not None for claim in claims for row in claim.rows) else "test"
+    sentence = f"{hold} {noun}{'s' * (hold != 1)} hold{'s' * (hold == 1)}"
     sentence += f", {count['not reproduced']} NOT REPRODUCED, {count['failed']} failed"
     if count["not measured"]:
         sentence += f", {count['not measured']} NOT MEASURED"

@@ -60,7 +60,7 @@ class Repetition(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     """Everything else that decides the outcome: the cluster's shape and all parameters of the simulation."""
     job_completion_time_s: dict[str, float | None]
-    """Per job, from its publication to the end of its last pod; None if it did not complete."""
+    """Per job that is no disturbance, from its publication to the end of its last pod; None if it did not complete."""
     pods: list[PodResult]
     nodes: list[NodeSeries]
     data_items: list[DataItem] = []

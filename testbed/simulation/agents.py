@@ -60,8 +60,6 @@ class AgentFleet:
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(SAMPLES_PER_STEP)]
         self._ticks = 0
         self._late: tuple[FloatArray, float, BoolArray] | None = None
-        self.exchanges = 0
-        """Subspaces sent to the aggregator."""
         self.latest: dict[str, FloatArray] = {
             name: np.full(count, np.nan) for name in ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
         }
@@ -107,7 +105,6 @@ class AgentFleet:
             own = Subspace(report.subspace.basis[i], report.subspace.singular_values[i])
             self._model.adopt(self._aggregator.exchange(self._names[node], own), [node])
         if due.size:
-            self.exchanges += due.size
             self._model.exchanged(report.at_s, stepping[due])
             self._aggregator.merge_pending()
         if self._on_report is not None:

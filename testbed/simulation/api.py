@@ -64,10 +64,18 @@ class RateLimiter:
 
 
 class ApiServer:
-    """Pods as the API shows them; subscribers hear of changes."""
+    """Pods as the API shows them; subscribers hear of changes.
 
-    def __init__(self, env: simpy.Environment) -> None:
+    Parameters
+    ----------
+    env : simpy.Environment
+    watch_latency_s : float
+        Until subscribers hear of a new or bound pod. What kubelets show of theirs is late enough by itself.
+    """
+
+    def __init__(self, env: simpy.Environment, watch_latency_s: float = 0.0) -> None:
         self.env = env
+        self._watch_latency_s = watch_latency_s
         self.pods: list[Pod] = []
         self._created: list[Callable[[Pod], None]] = []
         self._bound: list[Callable[[Pod], None]] = []
@@ -81,7 +89,7 @@ class ApiServer:
         running: Callable[[Pod], None] | None = None,
         finished: Callable[[Pod], None] | None = None,
     ) -> None:
-        """Subscribe to what happens to pods; the callbacks run when the API shows it."""
+        """Subscribe to what happens to pods; the callbacks run when the watch delivers it."""
         for callbacks, callback in (
             (self._created, created),
             (self._bound, bound),
@@ -94,13 +102,13 @@ class ApiServer:
     def create(self, pod: Pod) -> None:
         """Store a new, Pending pod."""
         self.pods.append(pod)
-        self._tell(self._created, pod)
+        self._tell_later(self._created, pod)
 
     def bind(self, pod: Pod, node: int) -> None:
         """Store the node of a pod."""
         pod.node = node
         pod.scheduled_s = self.env.now
-        self._tell(self._bound, pod)
+        self._tell_later(self._bound, pod)
 
     def show_running(self, pod: Pod) -> None:
         """Show a pod as Running."""
@@ -109,6 +117,13 @@ class ApiServer:
     def show_finished(self, pod: Pod) -> None:
         """Show a pod as Succeeded or Failed."""
         self._tell(self._finished, pod)
+
+    def _tell_later(self, callbacks: list[Callable[[Pod], None]], pod: Pod) -> None:
+        if self._watch_latency_s:
+            heard = self.env.timeout(self._watch_latency_s)
+            heard.callbacks.append(lambda _event: self._tell(callbacks, pod))
+        else:
+            self._tell(callbacks, pod)
 
     @staticmethod
     def _tell(callbacks: list[Callable[[Pod], None]], pod: Pod) -> None:

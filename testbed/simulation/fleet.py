@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from carico.arrays import FloatArray, IntArray
+from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.telemetry.counters import Counters
 from testbed.simulation.cpu import share_cpu, some_pressure
 from testbed.simulation.parameters import SimulationParameters
@@ -77,7 +76,7 @@ class NodeFleet:
         self._pressure_s: FloatArray = np.zeros(nodes)
         self._containers: IntArray = np.zeros(nodes, dtype=np.int64)
         self._memory: FloatArray = np.full(nodes, parameters.background_memory * memory_bytes)
-        self._allocate(64)
+        self._tasks = _Tasks(64)
         self._ended: dict[int, Ended] = {}
         self._free: list[int] = []
         self._used = 0
@@ -91,20 +90,21 @@ class NodeFleet:
 
     def run_container(self, node: int, demand: Demand, work: float, weights: ContainerWeights, ended: Ended) -> int:
         """Start a pod's container on `node` now and return its handle; `ended` is called when it is over."""
+        tasks = self._tasks
         task = self._add(node, work, demand.phases[0].threads, system=False)
         self._containers[node] += 1
-        self._weight[task] = weights.cpu_weight
-        self._loss[task] = demand.contention_loss
-        self._oom_adj[task] = weights.oom_score_adj
+        tasks.weight[task] = weights.cpu_weight
+        tasks.loss[task] = demand.contention_loss
+        tasks.oom_adj[task] = weights.oom_score_adj
         last = demand.phases[-1]
         cycle = work / demand.cycles if math.isfinite(work) else math.inf
-        self._phase_threads[task] = (demand.phases[0].threads, last.threads)
-        self._phase_work[task] = (cycle * demand.phases[0].share, cycle * last.share)
-        self._phase_left[task] = self._phase_work[task, 0] if len(demand.phases) == 2 else math.inf
-        self._memory_peak[task] = demand.memory_bytes
+        tasks.phase_threads[task] = (demand.phases[0].threads, last.threads)
+        tasks.phase_work[task] = (cycle * demand.phases[0].share, cycle * last.share)
+        tasks.phase_left[task] = tasks.phase_work[task, 0] if len(demand.phases) == 2 else math.inf
+        tasks.memory_peak[task] = demand.memory_bytes
         ramp = demand.memory_ramp * work if math.isfinite(work) else 0.0
-        self._memory_start[task] = demand.initial_memory_bytes if ramp else demand.memory_bytes
-        self._memory_ramp[task] = ramp or 1.0
+        tasks.memory_start[task] = demand.initial_memory_bytes if ramp else demand.memory_bytes
+        tasks.memory_ramp[task] = ramp or 1.0
         self._ended[task] = ended
         return task
 
@@ -126,34 +126,34 @@ class NodeFleet:
         dt = until - self.now
         if dt <= 0:
             return
-        parameters = self._parameters
+        parameters, tasks = self._parameters, self._tasks
         # Daemons wake up irregularly: a gamma-distributed load of the given mean.
         load = parameters.background_cores + parameters.background_cores_per_pod * self._containers
-        self._threads[self._background] = load * self._rng.gamma(4.0, 0.25, self.nodes)
+        tasks.threads[self._background] = load * self._rng.gamma(4.0, 0.25, self.nodes)
         if self._active_changed:
-            self._active = np.flatnonzero(self._alive[: self._used])
+            self._active = np.flatnonzero(tasks.alive[: self._used])
             self._active_changed = False
-        tasks = self._active
-        node, threads, system = self._node[tasks], self._threads[tasks], self._system[tasks]
-        rate = self._rates(node, threads, system, self._weight[tasks])
+        active = self._active
+        node, threads, system = tasks.node[active], tasks.threads[active], tasks.system[active]
+        rate = self._rates(node, threads, system, tasks.weight[active])
         runnable = self._per_node(node, threads)
         pressure = some_pressure(runnable, self.cores, parameters.pressure)
         self._busy_s += self._per_node(node, rate) * dt
         self._pressure_s += pressure * dt
 
-        lost = np.maximum(self._loss[tasks], parameters.contention_loss) * pressure[node]
+        lost = np.maximum(tasks.loss[active], parameters.contention_loss) * pressure[node]
         progress = rate * self._speed[node] * (1.0 - lost) * dt
-        before = self._left[tasks]
+        before = tasks.left[active]
         left = before - progress
-        self._left[tasks] = left
-        self._done[tasks] += progress
-        self._phase_left[tasks] -= progress
-        self._switch_phases(tasks)
-        self._update_memory(tasks, node)
+        tasks.left[active] = left
+        tasks.done[active] += progress
+        tasks.phase_left[active] -= progress
+        self._switch_phases(active)
+        self._update_memory(active, node)
         over = left <= NOTHING_S
         start, self.now = self.now, until
         if over.any():
-            finished = tasks[over]
+            finished = active[over]
             at = start + dt * before[over] / progress[over]
             for task, time in sorted(zip(finished.tolist(), at.tolist(), strict=True), key=lambda pair: pair[::-1]):
                 self._end(task, time, "done")
@@ -178,7 +178,7 @@ class NodeFleet:
 
     # ── inside ──
 
-    def _rates(self, node: IntArray, threads: FloatArray, system: IntArray, weight: FloatArray) -> FloatArray:
+    def _rates(self, node: IntArray, threads: FloatArray, system: BoolArray, weight: FloatArray) -> FloatArray:
         """CPU of every task: system.slice and kubepods share a node first, then the tasks of each."""
         group = 2 * node + system
         wanted = np.bincount(group, threads, 2 * self.nodes).reshape(-1, 2)
@@ -192,30 +192,33 @@ class NodeFleet:
         """Sum of what the tasks of every node have."""
         return np.bincount(node, amounts, self.nodes).astype(np.float64, copy=False)
 
-    def _switch_phases(self, tasks: IntArray) -> None:
-        switching = tasks[self._phase_left[tasks] <= NOTHING_S]
+    def _switch_phases(self, active: IntArray) -> None:
+        tasks = self._tasks
+        switching = active[tasks.phase_left[active] <= NOTHING_S]
         if switching.size:
-            self._phase[switching] = 1 - self._phase[switching]
-            self._phase_left[switching] += self._phase_work[switching, self._phase[switching]]
-            self._threads[switching] = self._phase_threads[switching, self._phase[switching]]
+            tasks.phase[switching] = 1 - tasks.phase[switching]
+            tasks.phase_left[switching] += tasks.phase_work[switching, tasks.phase[switching]]
+            tasks.threads[switching] = tasks.phase_threads[switching, tasks.phase[switching]]
 
-    def _update_memory(self, tasks: IntArray, node: IntArray) -> None:
-        peak, start = self._memory_peak[tasks], self._memory_start[tasks]
-        grown = np.minimum(self._done[tasks] / self._memory_ramp[tasks], 1.0)
+    def _update_memory(self, active: IntArray, node: IntArray) -> None:
+        tasks = self._tasks
+        peak, start = tasks.memory_peak[active], tasks.memory_start[active]
+        grown = np.minimum(tasks.done[active] / tasks.memory_ramp[active], 1.0)
         resident = start + (peak - start) * grown
-        self._resident[tasks] = resident
+        tasks.resident[active] = resident
         base = self._parameters.background_memory * self.memory_bytes
         self._memory = base + self._per_node(node, resident)
 
     def _kill_for_memory(self) -> None:
         """The kernel's OOM killer: the container with the highest badness goes until the rest fits."""
+        tasks, used = self._tasks, self._used
         for node in np.flatnonzero(self._memory > self.memory_bytes).tolist():
             while self._memory[node] > self.memory_bytes:
-                alive = self._alive[: self._used] & (self._node[: self._used] == node) & ~self._is_system[: self._used]
+                alive = tasks.alive[:used] & (tasks.node[:used] == node) & ~tasks.system[:used]
                 victims = np.flatnonzero(alive)
                 if not victims.size:
                     break
-                badness = 1000.0 * self._resident[victims] / self.memory_bytes + self._oom_adj[victims]
+                badness = 1000.0 * tasks.resident[victims] / self.memory_bytes + tasks.oom_adj[victims]
                 victim = int(victims[np.argmax(badness)])
                 self._end(victim, self.now, "oom_killed")
 
@@ -226,86 +229,69 @@ class NodeFleet:
             ended(at, how)
 
     def _add(self, node: int, work: float, threads: float, *, system: bool) -> int:
+        tasks = self._tasks
         if self._free:
             task = self._free.pop()
         else:
-            if self._used == self._node.size:
-                self._allocate(2 * self._used)
+            if self._used == tasks.node.size:
+                tasks.grow()
             task = self._used
             self._used += 1
-        self._node[task] = node
-        self._system[task] = int(system)
-        self._is_system[task] = system
-        self._alive[task] = True
-        self._left[task] = work
-        self._done[task] = 0.0
-        self._threads[task] = threads
-        self._weight[task] = 1.0
-        self._phase[task] = 0
-        self._phase_left[task] = math.inf
-        for array in (self._memory_peak, self._memory_start, self._resident, self._oom_adj, self._loss):
-            array[task] = 0.0
-        self._memory_ramp[task] = 1.0
+        tasks.clear(task)
+        tasks.node[task] = node
+        tasks.system[task] = system
+        tasks.alive[task] = True
+        tasks.left[task] = work
+        tasks.threads[task] = threads
+        tasks.weight[task] = 1.0
+        tasks.phase_left[task] = math.inf
+        tasks.memory_ramp[task] = 1.0
         self._active_changed = True
         return task
 
     def _remove(self, task: int) -> None:
-        node = self._node[task]
-        self._alive[task] = False
-        self._containers[node] -= not self._is_system[task]
-        self._memory[node] -= self._resident[task]
-        self._resident[task] = 0.0
+        tasks = self._tasks
+        node = tasks.node[task]
+        tasks.alive[task] = False
+        self._containers[node] -= not tasks.system[task]
+        self._memory[node] -= tasks.resident[task]
+        tasks.resident[task] = 0.0
         self._free.append(task)
         self._active_changed = True
 
-    def _allocate(self, size: int) -> None:
-        """Make room for `size` tasks, keeping what is there."""
-        layout: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
-            "_node": ((), np.int64),
-            "_system": ((), np.int64),
-            "_is_system": ((), np.bool_),
-            "_alive": ((), np.bool_),
-            "_phase": ((), np.int64),
-            "_phase_threads": ((2,), np.float64),
-            "_phase_work": ((2,), np.float64),
-        } | dict.fromkeys(
-            (
-                "_left",
-                "_done",
-                "_threads",
-                "_weight",
-                "_phase_left",
-                "_memory_peak",
-                "_memory_start",
-                "_memory_ramp",
-                "_resident",
-                "_oom_adj",
-                "_loss",
-            ),
-            ((), np.float64),
-        )
-        for name, (shape, dtype) in layout.items():
-            old = getattr(self, name, None)
-            new: np.ndarray[Any, Any] = np.zeros((size, *shape), dtype=dtype)
-            if old is not None:
-                new[: len(old)] = old
-            setattr(self, name, new)
 
-    _node: IntArray
-    _system: IntArray
-    _phase: IntArray
-    _is_system: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    _alive: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    _phase_threads: FloatArray
-    _phase_work: FloatArray
-    _left: FloatArray
-    _done: FloatArray
-    _threads: FloatArray
-    _weight: FloatArray
-    _phase_left: FloatArray
-    _memory_peak: FloatArray
-    _memory_start: FloatArray
-    _memory_ramp: FloatArray
-    _resident: FloatArray
-    _oom_adj: FloatArray
-    _loss: FloatArray
+class _Tasks:
+    """The tasks in columns; a row is used again when its task is over."""
+
+    def __init__(self, rows: int) -> None:
+        self.node: IntArray = np.zeros(rows, dtype=np.int64)
+        self.system: BoolArray = np.zeros(rows, dtype=np.bool_)
+        """Whether it is no pod's container: what system.slice holds."""
+        self.alive: BoolArray = np.zeros(rows, dtype=np.bool_)
+        self.left: FloatArray = np.zeros(rows)
+        self.done: FloatArray = np.zeros(rows)
+        """CPU-seconds to go and behind."""
+        self.threads: FloatArray = np.zeros(rows)
+        self.weight: FloatArray = np.zeros(rows)
+        self.loss: FloatArray = np.zeros(rows)
+        """Share of its CPU that is lost at full pressure."""
+        self.phase: IntArray = np.zeros(rows, dtype=np.int64)
+        self.phase_left: FloatArray = np.zeros(rows)
+        self.phase_threads: FloatArray = np.zeros((rows, 2))
+        self.phase_work: FloatArray = np.zeros((rows, 2))
+        self.memory_peak: FloatArray = np.zeros(rows)
+        self.memory_start: FloatArray = np.zeros(rows)
+        self.memory_ramp: FloatArray = np.zeros(rows)
+        """CPU-seconds until the memory has grown from one to the other."""
+        self.resident: FloatArray = np.zeros(rows)
+        self.oom_adj: FloatArray = np.zeros(rows)
+
+    def clear(self, row: int) -> None:
+        """Forget the task that was in a row."""
+        for column in vars(self).values():
+            column[row] = 0
+
+    def grow(self) -> None:
+        """Make room for twice as many."""
+        for name, column in list(vars(self).items()):
+            setattr(self, name, np.concatenate([column, np.zeros_like(column)]))

@@ -92,6 +92,7 @@ class SchedulingFramework:
 
     def _bind(self, pod: Pod, node: int) -> Process:
         yield self._bindings.wait()
+        yield self._env.timeout(self._parameters.bind_latency_s)
         self._api.bind(pod, node)
 
     def _refuse(self, pod: Pod, *, missed_event: bool) -> None:

@@ -6,7 +6,7 @@ Calibrated on kube-scheduler's rows of the thesis's Tables 5.1 to 5.3 and on not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -47,33 +47,44 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     platform_millicpu: Annotated[int, Meta(ge=0)] = 200
     """Requests of the platform's own pods on every node: 7 slots remain at 500m, 38 at 100m."""
     platform_memory_mib: Annotated[int, Meta(ge=0)] = 200
+    """The memory that they request, MiB; what they really hold is background_memory."""
     start_cpu_s: Annotated[float, Meta(ge=0, le=60)] = 0.2
     """CPU-seconds that the runtime spends on starting a container: a burst of about 200 ms (§4.2.2)."""
     stop_cpu_s: Annotated[float, Meta(ge=0, le=60)] = 0.2
     """The same for stopping one."""
     start_delay_min_s: Seconds = 0.5
+    """Least waiting, not computing, between binding and the start of the container (sandbox, network, volumes)."""
     start_delay_max_s: Seconds = 1.0
-    """Waiting, not computing, between binding and the start of the container (sandbox, network, volumes)."""
+    """The most of it."""
     starts_per_s: Rate = 4.0
     """Containers that a kubelet starts per second at most."""
     running_visible_min_s: Seconds = 0.3
+    """Least time until the API shows a started pod as Running: the kubelet relists once a second."""
     running_visible_max_s: Seconds = 1.3
-    """Until the API shows a started pod as Running: the kubelet relists once a second."""
+    """The most of it."""
     finished_visible_min_s: Seconds = 0.2
+    """Least time until the API shows that a pod completed."""
     finished_visible_max_s: Seconds = 1.0
-    """Until the API shows that a pod completed."""
+    """The most of it."""
     # API server, Job controller, kube-scheduler
+    watch_latency_s: Seconds = 0.02
+    """Until a watcher hears of a new or bound pod: assumed, not measured."""
     pod_creations_per_s: Rate = 20.0
+    """Pods that the Job controller creates per second: kube-controller-manager's default kube-api-qps."""
     pod_creations_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 30
-    """Pods that the Job controller creates: kube-controller-manager's default kube-api-qps and kube-api-burst."""
+    """Pods that it creates at once after a pause: the default kube-api-burst."""
     scheduling_attempts_per_s: Rate = 175.0
     """Measured of the real kube-scheduler on 2 cores with 1,000 nodes."""
     bindings_per_s: Rate = 50.0
+    """Bindings that kube-scheduler's client asks for per second: the default qps of its clientConnection."""
     bindings_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
-    """kube-scheduler's client: the default qps and burst of its clientConnection."""
+    """Bindings that it asks for at once after a pause: the default burst."""
+    bind_latency_s: Seconds = 0.02
+    """What a binding call takes, while the next pod is already being scheduled: assumed, not measured."""
     backoff_initial_s: Annotated[float, Meta(gt=0, le=3600)] = 1.0
+    """Wait after a pod's first refusal, doubled with each further one: podInitialBackoffSeconds."""
     backoff_max_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
-    """kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds."""
+    """The longest wait: podMaxBackoffSeconds."""
     # Agents
     sample_loss: Share = 0.0
     """Probability that an agent misses a telemetry sample."""
@@ -114,4 +125,18 @@ def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
         return msgspec.convert(dict(settings), SimulationParameters, strict=False)
     except msgspec.ValidationError as error:
         given = ", ".join(f"{name}={value}" for name, value in settings.items())
-        raise InvalidSetting(f"cannot set {given}: {error}") from error
+        wrong = {name: allowed for name in settings if (allowed := choices(name)) and settings[name] not in allowed}
+        known_values = "".join(f"; {name} is one of {', '.join(allowed)}" for name, allowed in wrong.items())
+        raise InvalidSetting(f"cannot set {given}: {error}{known_values}") from error
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """Return the values that a setting takes, if it takes only a few; else nothing.
+
+    Examples
+    --------
+    >>> choices("pressure"), choices("tick_s")
+    (('kernel', 'at-least-one-waiting'), ())
+    """
+    kind = get_type_hints(SimulationParameters)[name]
+    return get_args(kind) if get_origin(kind) is Literal else ()

@@ -4,7 +4,9 @@ import json
 import re
 import subprocess
 import sys
+from itertools import pairwise
 
+import msgspec
 import pytest
 
 from testbed.cli import main
@@ -51,7 +53,7 @@ def test_schedulers_stand_in_the_order_they_were_named(provider, capsys):
 
 def test_both_schedulers_run_where_none_is_named(provider):
     main(["run", "pi-2000"])
-    assert provider.calls == ["pi-2000 carico 1", "pi-2000 kube-scheduler 1"]
+    assert provider.calls == ["pi-2000 carico 1001", "pi-2000 kube-scheduler 1001"]
 
 
 def test_sizes_seed_and_repetitions_are_what_was_asked_for(provider, tmp_path):
@@ -86,7 +88,7 @@ def test_a_job_that_does_not_complete_fails_the_run_and_is_named(monkeypatch, ca
     assert main(["run", "sklearn", "--scheduler", "carico", "--json", str(file)]) == 1
     said = capsys.readouterr()
     assert "1 oom_killed" in said.out
-    assert "job sklearn did not complete under carico with seed 1: 99 of 100 pods succeeded" in said.err
+    assert "job sklearn did not complete under carico with seed 1001: 99 of 100 pods succeeded" in said.err
     assert read_results(file).repetitions[0].job_completion_time_s == {"sklearn": None}
 
 
@@ -94,8 +96,13 @@ def test_a_disturbance_need_not_complete(monkeypatch):
     class Endless(FakeProvider):
         def run(self, *arguments):
             repetition = super().run(*arguments)
-            repetition.job_completion_time_s["light-cpu"] = None
-            return repetition
+            assert "light-cpu" not in repetition.job_completion_time_s
+            pods = [
+                pod if pod.job != "light-cpu" else msgspec.structs.replace(pod, finished_s=None, outcome="unfinished")
+                for pod in repetition.pods
+            ]
+            assert pods != repetition.pods
+            return msgspec.structs.replace(repetition, pods=pods)
 
     monkeypatch.setattr("testbed.cli.provider_named", lambda name: Endless())
     assert main(["run", "conflicting-capacity"]) == 0
@@ -139,7 +146,10 @@ def test_progress_is_on_standard_error_unless_it_is_to_be_quiet(provider, capsys
         (["pi-2000", "--scheduler", "carico", "carico"], "every scheduler is named once"),
         (["pi-2000", "--set", "pressure"], "--set: a setting is written key=value, got 'pressure'"),
         (["pi-2000", "--set", "warp=9"], "no setting is named 'warp'; known: pressure"),
-        (["pi-2000", "--set", "pressure=psi"], "'psi'.*'carico-testbed list' shows"),
+        (
+            ["pi-2000", "--set", "pressure=psi"],
+            "'psi'.*pressure is one of kernel, at-least-one-waiting; 'carico-testbed list' shows",
+        ),
         (["pi-2000", "--set", "tick_s=0.1", "--set", "tick_s=0.05"], "tick_s is set twice, to 0.1 and to 0.05"),
         (["pi-2000", "--provider", "kind"], "invalid choice: 'kind'"),
         (["pi-2000", "--json", "gone/r.json"], "there is no folder .*gone; create it first"),
@@ -196,6 +206,9 @@ def test_the_list_names_everything_in_80_columns(capsys):
     for entry in ("  carico:variant=thesis-literal", "  kube-scheduler", "  smoke", "  pressure=kernel"):
         assert entry in shown
     assert any("One of kernel, at-least-one-waiting." in line for line in shown)
+    settings = shown[next(place for place, line in enumerate(shown) if line.startswith("Settings")) + 1 :]
+    for entry, after in pairwise([*settings, ""]):
+        assert not entry.startswith("  ") or entry.startswith("      ") or after.startswith("      "), entry
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list", "--help"], ["--version"]])

@@ -47,7 +47,7 @@ def test_progress_comes_with_the_pass_it_is_about():
     run_plan(
         plan("carico", repetitions=2), FakeProvider(), lambda one, progress: seen.append((one.seed, progress.pods))
     )
-    assert seen == [(1, 3), (2, 3)]
+    assert seen == [(1001, 3), (1002, 3)]
 
 
 def test_settings_reach_the_provider():
@@ -66,7 +66,7 @@ def test_what_was_finished_survives_an_interruption():
     finished = []
     with pytest.raises(KeyboardInterrupt):
         run_plan(plan("carico", repetitions=5), FakeProvider(interrupt_after=2), on_repetition=finished.append)
-    assert [one.seed for one in finished] == [1, 2]
+    assert [one.seed for one in finished] == [1001, 1002]
 
 
 def test_processes_change_nothing():

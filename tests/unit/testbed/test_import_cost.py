@@ -14,7 +14,7 @@ def python(*arguments, cwd=None):
     return done.stdout
 
 
-@pytest.mark.parametrize("module", ["testbed", "testbed.plugin"])
+@pytest.mark.parametrize("module", ["testbed", "testbed.plugin", "testbed.__main__"])
 def test_importing_it_imports_nothing_heavy(module):
     found = python("-c", f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])")
     assert found.strip() == "[]"

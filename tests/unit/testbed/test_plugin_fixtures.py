@@ -48,7 +48,6 @@ def test_the_options_of_the_session_count(session, pytester):
             assert carico_experiment.seed == 5
             assert carico_experiment.repetitions == 3
             assert carico_experiment.preset.name == "ci"
-            assert carico_experiment.preset.pod_counts == (100, 250, 500, 750, 1000)
             assert [one.seed for one in carico_experiment.run("pi-2000", "carico")] == [5, 6, 7]
             assert len(carico_experiment.run("pi-2000", "carico", repetitions=1)) == 1
         """,

@@ -11,7 +11,7 @@ def header(result):
 
 def test_the_header_names_everything_that_counts(session, mixed):
     shown = header(session("-m", "cluster"))
-    assert shown == "carico: provider=simulated preset=smoke (1 repetition) seed=1 settings: defaults"
+    assert shown == "carico: provider=simulated preset=smoke (1 rep) seed=1001 settings: defaults"
 
 
 @pytest.mark.parametrize("arguments", [["test_slow.py::test_many"], ["-m", "cluster"], ["--carico-seed=1"]])
@@ -21,16 +21,16 @@ def test_the_header_appears_whichever_way_cluster_tests_were_asked_for(session, 
 
 
 def test_a_flag_beats_the_ini_file_which_beats_the_preset(session, pytester, mixed):
-    assert "ci (3 repetitions)" in header(session("--carico-preset=ci"))
+    assert "ci (3 reps)" in header(session("--carico-preset=ci"))
     pytester.makeini(
         "[pytest]\ncarico_preset = full\ncarico_repetitions = 2\ncarico_seed = 7\n"
         "carico_set =\n    tick_s=0.05\n    pressure=kernel\n"
     )
     settings = "settings: tick_s=0.05, pressure=kernel"
-    assert header(session("-m", "cluster")).endswith(f"preset=full (2 repetitions) seed=7 {settings}")
+    assert header(session("-m", "cluster")).endswith(f"preset=full (2 reps) seed=7 {settings}")
     flags = ["--carico-repetitions=1", "--carico-seed=0", "--carico-set=pressure=at-least-one-waiting"]
     settings = "settings: tick_s=0.05, pressure=at-least-one-waiting"
-    assert header(session(*flags)).endswith(f"preset=full (1 repetition) seed=0 {settings}")
+    assert header(session(*flags)).endswith(f"preset=full (1 rep) seed=0 {settings}")
 
 
 @pytest.mark.parametrize(("value", "preset"), [("true", "ci"), ("1", "ci"), ("", "smoke"), ("false", "smoke")])

@@ -78,7 +78,7 @@ def test_the_verdict_is_that_of_the_tests(claims):
 def test_a_claim_that_holds_although_it_was_not_expected_to_has_failed(session, pytester):
     pytester.makeini("[pytest]\nxfail_strict = true")
     pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\n@pytest.mark.xfail\ndef test_holds(): pass")
-    session("-m", "cluster").stdout.fnmatch_lines(["0 claims hold, 0 NOT REPRODUCED, 1 failed"])
+    session("-m", "cluster").stdout.fnmatch_lines(["0 tests hold, 0 NOT REPRODUCED, 1 failed"])
 
 
 def test_an_error_before_or_after_a_test_is_a_failure(session, pytester):
@@ -100,7 +100,7 @@ def test_an_error_before_or_after_a_test_is_a_failure(session, pytester):
         def test_two(broken_after): pass
         """
     )
-    session("-m", "cluster").stdout.fnmatch_lines(["0 claims hold, 0 NOT REPRODUCED, 2 failed"])
+    session("-m", "cluster").stdout.fnmatch_lines(["0 tests hold, 0 NOT REPRODUCED, 2 failed"])
 
 
 def test_an_interruption_saves_what_was_finished_and_says_so(session, pytester):
@@ -128,7 +128,7 @@ def test_an_interruption_saves_what_was_finished_and_says_so(session, pytester):
     result.stdout.fnmatch_lines(
         [
             "  carico * 2 *",
-            "0 claims hold, 0 NOT REPRODUCED, 0 failed",
+            "0 tests hold, 0 NOT REPRODUCED, 0 failed",
             "interrupted: only what was finished by then is in the results",
             f"results: {pytester.path}/.carico/result.json.partial",
         ]

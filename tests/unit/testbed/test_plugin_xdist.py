@@ -61,3 +61,29 @@ def test_a_marker_that_makes_no_sense_is_no_internal_error(session, pytester):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: carico: test_m.py::test_one: the marker carico does not know scenaro; *"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A log gets a line at once, although a session is short."""
+    monkeypatch.setattr("testbed.progress.PERIOD_S", 0.0)
+
+
+def test_who_reports_says_how_much_the_workers_have_done(session, mixed, impatient):
+    result = session("-m", "cluster", *XDIST, "-n2")
+    result.assert_outcomes(passed=3)
+    progress = [line for line in result.outlines if "tests done" in line]
+    assert [line.partition(" tests done · 0:")[0] for line in progress] == [f"carico: {done}/3" for done in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("arguments", [["-n2", "-q"], ["-n0"]])
+def test_a_quiet_session_and_one_without_workers_do_not(session, mixed, impatient, arguments):
+    session("-m", "cluster", *XDIST, *arguments).stdout.no_fnmatch_line("*tests done*")
+
+
+def test_a_short_session_needs_no_sign_of_life(session, mixed):
+    session("-m", "cluster", *XDIST, "-n2").stdout.no_fnmatch_line("*tests done*")
+
+
+def test_unit_tests_in_workers_are_nothing_to_report(session, mixed, impatient):
+    session(*XDIST, "-n2").stdout.no_fnmatch_line("*tests done*")

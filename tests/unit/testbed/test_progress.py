@@ -75,6 +75,14 @@ def test_a_log_gets_a_line_every_30_seconds_at_most(written, clock):
     assert written == ["message 0\n", "message 30\n", "message 60\n"]
 
 
+def test_a_log_may_get_them_more_often(written, clock):
+    line = ProgressLine(written.append, rewritten=False, period_s=10, clock=clock)
+    for second in range(21):
+        clock.now = second
+        line.show(f"message {second}")
+    assert written == ["message 0\n", "message 10\n", "message 20\n"]
+
+
 def test_a_patient_log_says_nothing_of_a_short_run(written, clock):
     line = ProgressLine(written.append, rewritten=False, patience_s=30, clock=clock)
     for second in range(31):

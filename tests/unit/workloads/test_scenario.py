@@ -100,8 +100,8 @@ class TestNoScenario:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("", "Expected `object`, got `null`"),
-            ("# nothing but a comment", "Expected `object`, got `null`"),
+            ("", "my.yaml is empty: a scenario has at least a name, a description and jobs"),
+            ("# nothing but a comment", "my.yaml is empty"),
             ("- name: small", "Expected `object`, got `array`"),
             ("pi-2000", "Expected `object`, got `str`"),
             ("jobs: [", "is no YAML: while parsing a flow node"),

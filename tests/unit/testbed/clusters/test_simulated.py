@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carico.variants import DEFAULT_VARIANT
-from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider, running_pods
+from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider
 from testbed.errors import InvalidSetting, InvalidSpec, UsageError
 from testbed.measurement.completion_times import pod_completion_times
+from testbed.measurement.utilisation import running_pods
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import SimulationParameters
@@ -84,7 +85,9 @@ def check(of, repetition):
         )
         assert set(succeeded.values()) <= {1}, "no pod completes twice"
         assert len(succeeded) <= one.pods
-        assert (len(succeeded) == one.pods) == (repetition.job_completion_time_s[name] is not None)
+        if not one.disturbance:
+            assert (len(succeeded) == one.pods) == (repetition.job_completion_time_s[name] is not None)
+    assert set(repetition.job_completion_time_s) == {job.name for job in of.jobs if not job.disturbance}
     assert [node.name for node in repetition.nodes] == sorted(node.name for node in repetition.nodes)
     seconds = repetition.nodes[0].time_s
     assert seconds == pytest.approx([second + 1.0 for second in range(len(seconds))])
@@ -276,16 +279,18 @@ class TestJobs:
         for scheduler in ("carico", "kube-scheduler"):
             repetition = run(of, scheduler)
             check(of, repetition)
-            assert repetition.job_completion_time_s["noise"] is None
             assert repetition.job_completion_time_s["pi"] < 60
             assert repetition.nodes[0].time_s[-1] < 60
             (disturbing,) = [pod for pod in repetition.pods if pod.job == "noise"]
             assert (disturbing.outcome, disturbing.started_s < 5) == ("unfinished", True)
 
-    def test_a_disturbance_that_ends_is_measured(self):
+    def test_a_disturbance_that_ends_is_among_the_pods_and_no_measured_job(self):
         noise = job("noise", pods=1, workload="steady", parameters={"cores": 1, "duration_s": 5}, disturbance=True)
         repetition = run(scenario(noise, job(pods=2, start_s=15)))
-        assert 5 < repetition.job_completion_time_s["noise"] < 10
+        (disturbing,) = [pod for pod in repetition.pods if pod.job == "noise"]
+        assert (disturbing.outcome, 5 < disturbing.finished_s < 10) == ("succeeded", True)
+        assert set(repetition.job_completion_time_s) == {"pi"}
+        assert {item.labels["job"] for item in repetition.data_items if "job" in item.labels} == {"pi"}
 
     def test_pods_that_are_killed_are_tried_again(self):
         # Two fit; the third makes one of them go, and comes back when there is room.
@@ -346,6 +351,14 @@ class TestLimit:
         repetition = run(of)
         assert (repetition.pods, repetition.job_completion_time_s) == ([], {"pi": None})
         check(of, repetition)
+
+    def test_a_pod_that_the_platform_leaves_too_little_memory_is_refused(self):
+        hungry = job("hungry", pods=1, workload="mlp", parameters={"memory": "900Mi"})
+        of = scenario(hungry, nodes=1, memory="1Gi")
+        message = r"a pod of job hungry uses 900 MiB at its peak, a node has 881 MiB .*\(background_memory=0.14\)"
+        with pytest.raises(UsageError, match=message):
+            run(of)
+        assert run(of, background_memory=0.1).job_completion_time_s["hungry"] is not None
 
     def test_a_request_that_no_node_has_room_for_beside_the_platform_is_refused(self):
         with pytest.raises(InvalidSpec, match="a node has 3800m"):
@@ -439,12 +452,6 @@ class TestWatching:
         with pytest.raises(UsageError, match="kube-scheduler has none: an observer is needed"):
             cluster(SMALL, telemetry=[])
 
-    def test_running_pods_as_an_array(self):
-        repetition = small("kube-scheduler")
-        table = running_pods(repetition)
-        assert table.shape == (2, len(repetition.nodes[0].time_s))
-        assert table[1].tolist() == repetition.nodes[1].running_pods
-
 
 jobs = st.builds(
     JobSpec,
@@ -465,7 +472,7 @@ jobs = st.builds(
         {
             "cores": st.sampled_from([0.1, 2.0]),
             "duration_s": st.sampled_from([0.01, 3.33, 20.0]),
-            "memory": st.sampled_from(["0", "400Mi", "900Mi"]),
+            "memory": st.sampled_from(["0", "400Mi", "880Mi"]),
         }
     ),
     disturbance=st.booleans(),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.measurement.utilisation import METRICS, cluster_mean, time_to_utilisation, utilisation_items
-from testbed.results.schema import NodeSeries
+from testbed.measurement.utilisation import METRICS, cluster_mean, running_pods, time_to_utilisation, utilisation_items
+from testbed.results.schema import NodeSeries, Repetition
 
 
 def node(name, cpu, running=None):
@@ -29,6 +29,11 @@ NODES = [node("a", [0.0, 0.9, 1.0, 1.0], [0, 1, 2, 3]), node("b", [0.0, 0.9, 0.9
 def test_mean_over_the_nodes_at_every_second():
     assert cluster_mean(NODES, "cpu_utilisation").tolist() == pytest.approx([0.0, 0.9, 0.95, 0.75])
     assert cluster_mean(NODES, "running_pods").tolist() == [0, 0.5, 1, 3.5]
+
+
+def test_running_pods_as_an_array():
+    repetition = Repetition("s", "x", seed=0, settings={}, job_completion_time_s={}, pods=[], nodes=NODES)
+    assert running_pods(repetition).tolist() == [[0, 1, 2, 3], [0, 0, 0, 4]]
 
 
 @pytest.mark.parametrize(("share", "seconds"), [(0.95, 3.0), (0.9, 2.0), (0.0, 1.0), (0.96, None)])

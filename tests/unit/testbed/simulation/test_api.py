@@ -1,4 +1,4 @@
-"""The API server tells everybody at once, and its clients keep to their rates."""
+"""The API server tells everybody, new and bound pods after its latency; its clients keep to their rates."""
 
 import pytest
 import simpy
@@ -94,3 +94,22 @@ class TestWatches:
         assert heard == []
         api.show_finished(pod)
         assert heard == [pod]
+
+    def test_of_new_and_bound_pods_they_hear_after_the_latency(self, make_pod):
+        env, heard = simpy.Environment(), []
+        api = ApiServer(env, watch_latency_s=0.5)
+        api.watch(
+            **{
+                what: lambda pod, what=what: heard.append((env.now, what))
+                for what in ("created", "bound", "running", "finished")
+            }
+        )
+        pod = make_pod("pod")
+        api.create(pod)
+        api.show_running(pod)
+        env.run(1)
+        api.bind(pod, 0)
+        api.show_finished(pod)
+        assert (pod.node, pod.scheduled_s) == (0, 1), "the API itself knows at once"
+        env.run(2)
+        assert heard == [(0, "running"), (0.5, "created"), (1, "finished"), (1.5, "bound")]

@@ -9,7 +9,7 @@ from testbed.simulation.api import ApiServer
 from testbed.simulation.framework import SchedulingFramework
 from testbed.simulation.parameters import SimulationParameters
 
-FAST = {"scheduling_attempts_per_s": 1000.0, "bindings_per_s": 1e6, "bindings_burst": 1_000_000}
+FAST = {"scheduling_attempts_per_s": 1000.0, "bindings_per_s": 1e6, "bindings_burst": 1_000_000, "bind_latency_s": 0.0}
 
 
 class Plugin:
@@ -105,6 +105,13 @@ class TestActiveQueue:
         gaps = [after - before for (before, _), (after, _) in pairwise(run.bound[5:])]
         assert gaps == pytest.approx([0.1] * 4)
         assert [name for _, name in run.bound] == [name for _, name in run.tried]
+
+    def test_a_binding_takes_its_time_and_does_not_hold_up_attempts(self, scheduler):
+        run = scheduler(room=10, scheduling_attempts_per_s=10, bind_latency_s=0.25)
+        run.create("a", "b")
+        run.env.run(1)
+        assert run.tried == [(0.1, "a"), (0.2, "b")]
+        assert run.bound == [(0.35, "a"), (0.45, "b")]
 
     def test_a_deleted_pod_is_passed_over(self, scheduler):
         run = scheduler(room=10)

@@ -55,6 +55,7 @@ def test_an_unknown_name_lists_the_known_ones():
     ("settings", "message"),
     [
         ({"pressure": "psi"}, "cannot set pressure=psi: Invalid enum value 'psi'"),
+        ({"pressure": "psi"}, "; pressure is one of kernel, at-least-one-waiting"),
         ({"sample_loss": "1.1"}, "cannot set sample_loss=1.1: Expected `float` <= 1.0 - at `$.sample_loss`"),
         ({"sample_loss": "-0.1"}, ">= 0.0 - at `$.sample_loss`"),
         ({"sample_loss": ""}, "cannot set sample_loss=: Expected `float`, got `str`"),

@@ -1,0 +1,22 @@
+"""What the testbed needs beyond numpy: the packages of its extra, which a plain installation of CARICO leaves out."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from testbed.errors import MissingExtra
+
+MODULES = ("msgspec", "scipy", "simpy", "yaml")
+
+
+def check_installed() -> None:
+    """Check that the extra `testbed` is installed.
+
+    Raises
+    ------
+    MissingExtra
+        If one of its packages is not there; the message says how to get them.
+    """
+    missing = [module for module in MODULES if find_spec(module) is None]
+    if missing:
+        raise MissingExtra(f"the testbed needs {', '.join(missing)}: pip install 'carico-testbed[testbed]'")

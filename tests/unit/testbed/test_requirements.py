@@ -1,0 +1,53 @@
+"""Without the extra `testbed` everything that needs it says in one line how to get it."""
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'scipy', 'simpy', 'yaml']))\n"
+REMEDY = "the testbed needs msgspec, scipy, simpy, yaml: pip install 'carico-testbed[testbed]'"
+
+
+def python(code, cwd):
+    # The options keep other plugins from needing what is not there.
+    return subprocess.run([sys.executable, "-c", WITHOUT + code], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def pytest_session(cwd, *arguments):
+    arguments = ["-p", "testbed.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", *arguments]
+    return python(f"import pytest; sys.exit(pytest.main({arguments}))", cwd)
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["run", "pi-2000"], ["--help"], []])
+def test_the_command(tmp_path, arguments):
+    done = python(f"from testbed.__main__ import main; sys.exit(main({arguments}))", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"carico-testbed: {REMEDY}\n")
+
+
+@pytest.mark.parametrize(
+    ("test", "arguments"),
+    [
+        ("@pytest.mark.cluster\ndef test_one(): pass", ["-m", "cluster"]),
+        ("@pytest.mark.carico('pi-2000')\ndef test_one(): pass", []),
+        ("def test_one(): pass", ["--carico-set=pressure=kernel"]),
+    ],
+)
+def test_a_session_that_asks_for_a_cluster(tmp_path, test, arguments):
+    (tmp_path / "test_one.py").write_text(f"import pytest\n\n{test}\n")
+    done = pytest_session(tmp_path, *arguments)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: carico: {REMEDY}" in done.stderr.splitlines()
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_fixture(tmp_path):
+    (tmp_path / "test_one.py").write_text("def test_one(carico_experiment): pass\n")
+    done = pytest_session(tmp_path)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert f"testbed.errors.MissingExtra: {REMEDY}" in done.stdout
+
+
+def test_a_session_without_cluster_tests_goes_on(tmp_path):
+    (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
+    assert pytest_session(tmp_path).returncode == 0
