@@ -10,12 +10,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
+
+import numpy as np
 
 from benchmarks.common import parse, parser, report
+from carico.aggregator import Aggregator
+from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.estimators import DualKalman
+from carico.node_model import NodeModel
+from carico.subspace import Subspace
 from carico.variants import THESIS_LITERAL, THESIS_REBASED, UTILISATION_ONLY, Variant
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.results.schema import Repetition
+from testbed.schedulers.carico import CaricoScheduler
 from testbed.schedulers.spec import SchedulerSpec, parse_spec
 from testbed.simulation.parameters import parameters_from
 from workloads.scenario import load_scenario
@@ -41,6 +50,7 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
         "global_weight": (0.0, 0.9),
         "workload_exponent": (0.5,),
         "alpha_slow": (0.05, 0.3),
+        "change_patience": (1, 10),
         "hold_off_s": (0.3, 0.5, 2.0),
         "exchange_age_s": (1.0, math.inf),
         "idle_memory": (0.0, 0.99),
@@ -54,6 +64,8 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
         "cost_prior": (0.1,),
         "initial_cost": (0.3, 0.7),
         "cost_floor": (0.01,),
+        "cost_limit": (0.99,),
+        "full_signal": (1e-9,),
         "idle_drift": (1.0, 1.05),
     }
     for name, factors in noises.items():
@@ -61,6 +73,46 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
             kalman = replace(base.kalman, **{name: factor})
             yield f"{name}={factor}", replace(base, kalman=kalman)
 
+
+def _baseline_from_all_samples(self: DualKalman, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
+    """Correct the baseline while pods run, too, by what they cost."""
+    correct = _ORIGINAL_CORRECT
+    correct(self, learning, k, n)
+    busy = learning & (n > 0)
+    cost = {name: self._state[name] for name in ("cost", "cost_variance")}
+    correct(self, busy, np.where(busy, k + self._state["cost"] * n, k), np.zeros_like(n))
+    self._set(busy, **cost)
+
+
+def _fed_back(self: NodeModel, own: Subspace, index: IntArray) -> Subspace:
+    """Go on from the merge with the aggregate, as if it were the node's own past."""
+    merged = _ORIGINAL_BLEND(self, own, index)
+    rank = self._own_values.shape[-1]
+    self._own_basis[index] = merged.basis[..., :rank]
+    self._own_values[index] = merged.singular_values[..., :rank]
+    return merged
+
+
+_ORIGINAL_CORRECT = DualKalman._correct
+_ORIGINAL_BLEND = NodeModel._blend
+
+REPLACED: tuple[tuple[str, type, str, Any], ...] = (
+    ("baseline from all samples", DualKalman, "_correct", _baseline_from_all_samples),
+    ("the merge with the aggregate fed back", NodeModel, "_blend", _fed_back),
+    (
+        "γ itself as the factor of aggregation, no root",
+        Aggregator,
+        "nodes",
+        property(lambda self: (len(self._nodes) - 1) ** 2 + 1),
+    ),
+    ("no reservation", CaricoScheduler, "reserve", lambda self, pod, node: self._fit.add(pod, node)),
+)
+"""Readings that are no parameter, because nobody should want the other one: what is replaced to measure it."""
+
+TELEMETRY_READINGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("30 % of samples lost", {"sample_loss": 0.3}),
+    ("30 % of samples late", {"sample_late": 0.3}),
+)
 
 SIMULATOR_READINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("default", {}),
@@ -86,12 +138,19 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
     seeds = range(FIRST_SEED, FIRST_SEED + arguments.repetitions)
     figures: dict[str, float] = {}
     print("| reading | pi PCT, JCT | sklearn PCT, JCT | mixed pi, sklearn PCT, JCT |\n|---|---|---|---|")
-    for label, variant in carico_readings():
-        cells = []
-        for scenario in SCENARIOS:
-            spec = SchedulerSpec(label, variant=variant)
-            cells.append(_measure(figures, label, scenario, scenario, spec, seeds, {"pressure": arguments.pressure}))
+
+    def carico_row(label: str, variant: Variant, settings: dict[str, Any]) -> None:
+        spec, settings = SchedulerSpec(label, variant=variant), {"pressure": arguments.pressure} | settings
+        cells = [_measure(figures, label, scenario, scenario, spec, seeds, settings) for scenario in SCENARIOS]
         print(f"| {label} | {' | '.join(cells)} |", flush=True)
+
+    for label, variant in carico_readings():
+        carico_row(label, variant, {})
+    for label, owner, attribute, replacement in REPLACED:
+        with patch.object(owner, attribute, replacement):
+            carico_row(label, THESIS_REBASED, {})
+    for label, settings in TELEMETRY_READINGS:
+        carico_row(label, THESIS_REBASED, settings)
     print("\n| reading | 100m | 500m | 750Mi | mixed |\n|---|---|---|---|---|")
     for label, settings in SIMULATOR_READINGS:
         cells = [

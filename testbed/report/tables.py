@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from testbed.measurement.comparison import LEAST_FOR_INTERVAL, compare, median_interval
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
 from testbed.results.schema import Repetition
 
 WIDTH = 80
+VERDICT_IS_GOOD = {"best": True, "faster": True, "slower": False, "failed": False}
+"""What to colour at the end of a row of `medians`; other verdicts say that there is none."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
-LEAST_FOR_INTERVAL = 3
 
 
 def figure(value: float | None, unit: str = "") -> str:
@@ -38,12 +40,12 @@ def seconds(value: float | None) -> str:
 
     Examples
     --------
-    >>> seconds(7.7), seconds(127.44)
-    ('7.70', '127.4')
+    >>> seconds(7.7), seconds(127.44), seconds(1234.5)
+    ('7.70', '127.4', '1234')
     """
     if value is None:
         return "-"
-    return f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+    return f"{value:.{2 if value < 100 else 1 if value < 1000 else 0}f}"
 
 
 def distributions(repetitions: Sequence[Repetition]) -> list[str]:
@@ -64,18 +66,35 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
 
 
 def medians(repetitions: Sequence[Repetition]) -> list[str]:
-    """Return a table with the median over the repetitions, with a 95 % interval, for every job and scheduler."""
-    lines = [f"  {'scheduler':40}{'n':>4}{'JCT s [interval]':>24}{'PCT s':>10}"]
+    """Return a table with the median over the repetitions for every job and scheduler, and what separates them.
+
+    A row ends with its verdict where there is another one to compare it with.
+    """
+    lines = [f"  {'scheduler':31}{'n':>3}{'JCT s [interval]':>22}{'Δ':>7}{'PCT s':>7}{'verdict':>8}"]
     for title, job, runs in _by_job(repetitions):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
+        best = _best(runs, job)
         for scheduler, mine in runs.items():
             times = _completions(mine, job)
             means = [float(np.mean(found)) for one in mine if (found := pod_completion_times(one.pods, job))]
-            jct = f"{seconds(_median(times))} {_interval(times)}" if len(times) == len(mine) else "did not complete"
-            lines.append(f"  {scheduler:40}{len(mine):>4}{jct.strip():>24}{seconds(_median(means)):>10}")
+            jct, delta, verdict = f"{seconds(_median(times))} {_interval(times)}".strip(), "", ""
+            if len(times) < len(mine):
+                jct, verdict = "did not complete", "failed"
+            elif scheduler == best:
+                verdict = "best" if len(runs) > 1 else ""
+            elif best is not None:
+                relative, verdict = compare(_by_seed(runs[best], job), _by_seed(mine, job))
+                delta = "" if math.isnan(relative) else _percent(relative)
+            name = scheduler
+            if len(name) > 31:
+                lines.append(f"  {name}")
+                name = ""
+            lines.append(
+                f"  {name:31}{len(mine):>3}{jct:>22}{delta:>7}{seconds(_median(means)):>7}{verdict:>8}".rstrip()
+            )
     note = (
-        "Medians over n repetitions: of JCT with its 95 % bootstrap interval (below 3 repetitions the extremes), "
-        "and of the mean PCT."
+        f"Medians over n repetitions; in brackets JCT's 95 % interval, below {LEAST_FOR_INTERVAL} repetitions its "
+        f"extremes. Δ and verdict: JCT against the group's best, seed by seed, with 95 % confidence."
     )
     return [*lines, *textwrap.wrap(note, WIDTH)]
 
@@ -92,18 +111,6 @@ def paper_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         lines.append(f"    {last:44}{shown:>12}{figure(ours, row['unit']):>12}{ratio:>8}")
         lines += textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
     return [line.rstrip() for line in lines]
-
-
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the median; below three values their extremes, which is all there is."""
-    if len(values) < LEAST_FOR_INTERVAL or min(values) == max(values):
-        return min(values), max(values)
-    from scipy.stats import bootstrap
-
-    # The percentile method: the others are undefined for samples of few distinct values.
-    rng = np.random.default_rng(0)
-    found = bootstrap((values,), np.median, method="percentile", random_state=rng).confidence_interval
-    return float(found.low), float(found.high)
 
 
 def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str, list[Repetition]]]]:
@@ -166,6 +173,25 @@ def _distribution(scheduler: str, job: str, repetitions: Sequence[Repetition]) -
 
 def _completions(repetitions: Sequence[Repetition], job: str) -> list[float]:
     return [taken for one in repetitions if (taken := one.job_completion_time_s.get(job)) is not None]
+
+
+def _by_seed(repetitions: Sequence[Repetition], job: str) -> dict[int, float]:
+    completions = ((one.seed, one.job_completion_time_s[job]) for one in repetitions)
+    return {seed: taken for seed, taken in completions if taken is not None}
+
+
+def _best(runs: Mapping[str, Sequence[Repetition]], job: str) -> str | None:
+    """The scheduler with the lowest median among those under which the job always completed."""
+    completed = {
+        scheduler: float(np.median(times))
+        for scheduler, mine in runs.items()
+        if len(times := _completions(mine, job)) == len(mine)
+    }
+    return min(completed, key=lambda scheduler: completed[scheduler]) if completed else None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.0f} %" if abs(share) >= 0.005 else "0 %"
 
 
 def _interval(values: Sequence[float]) -> str:

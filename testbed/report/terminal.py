@@ -42,7 +42,7 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
 
 
 def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[Claim]) -> None:
-    from testbed.report.tables import medians, paper_table
+    from testbed.report.tables import VERDICT_IS_GOOD, medians, paper_table
 
     for module, of_module in groupby((claim for claim in claims if claim.rows), _module):
         reporter.write_line("")
@@ -52,7 +52,10 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[
                 reporter.write_line(line)
     if state.results is not None:
         for line in ["", *medians(state.results.repetitions)]:
-            reporter.write_line(line)
+            verdict = line.rpartition(" ")[2]
+            good = VERDICT_IS_GOOD.get(verdict)
+            reporter.write(line.removesuffix(verdict))
+            reporter.write_line(verdict, green=good is True, red=good is False)
 
 
 def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> None:

@@ -53,7 +53,7 @@ def test_the_thesis_stands_beside_what_was_measured(claims):
 def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
     claims.stdout.fnmatch_lines(
         [
-            "  scheduler * n *JCT s [[]interval[]] *PCT s",
+            "  scheduler * n *JCT s [[]interval[]]  *Δ  PCT s verdict",
             "pi-2000 · 3 pods · 19 nodes",
             "  carico  * 3 *[[]*, *[]] *",
             "",

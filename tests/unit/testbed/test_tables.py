@@ -1,9 +1,10 @@
 """Results as text: what is grouped, and what tells groups apart."""
 
+import msgspec
 import pytest
 
 from testbed.experiment import Plan, run_plan
-from testbed.report.tables import distributions, figure, median_interval, medians, paper_table, seconds
+from testbed.report.tables import distributions, figure, medians, paper_table, seconds
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
@@ -47,7 +48,7 @@ def test_disturbances_are_not_measured():
 def test_the_median_comes_with_its_interval():
     runs = measured(repetitions=5)
     row = next(line for line in medians(runs) if line.startswith("  carico"))
-    n, median, low, high, _ = row.replace("[", "").replace("]", "").replace(",", "").split()[1:]
+    n, median, low, high, *_ = row.replace("[", "").replace("]", "").replace(",", "").split()[1:]
     assert n == "5"
     assert float(low) <= float(median) <= float(high)
     assert float(low) < float(high)
@@ -65,14 +66,41 @@ def test_no_pod_that_succeeded_leaves_the_figures_empty():
     assert distributions(measured(pods=1, outcome="unfinished"))[2].split() == ["carico", *"-" * 7]
 
 
-@pytest.mark.parametrize("values", [[3.0], [3.0, 5.0], [4.0, 4.0, 4.0]])
-def test_few_or_equal_values_have_their_extremes_as_interval(values):
-    assert median_interval(values) == (min(values), max(values))
+class Slower(FakeProvider):
+    """Under kube-scheduler every job takes a tenth longer, under the second of its kind it does not complete."""
+
+    def run(self, scenario, scheduler, *arguments):
+        one = super().run(scenario, scheduler, *arguments)
+        factor = {"carico": 1.0, "kube-scheduler": 1.1, "kube-scheduler:cpu=100m": None}[scheduler.text]
+        seconds = 100.0 + one.seed % 7
+        completion = dict.fromkeys(one.job_completion_time_s, None if factor is None else factor * seconds)
+        return msgspec.structs.replace(one, job_completion_time_s=completion)
 
 
-def test_the_interval_is_the_same_every_time():
-    values = [1.0, 2.0, 3.0, 5.0, 8.0]
-    assert median_interval(values) == median_interval(values) == (1.0, 8.0)
+@pytest.mark.parametrize(("repetitions", "verdict"), [(2, "n < 3"), (3, "slower")])
+def test_the_best_is_what_others_are_compared_with(repetitions, verdict):
+    schedulers = ("carico", "kube-scheduler", "kube-scheduler:cpu=100m")
+    plan = Plan(load_scenario("pi-2000").scaled(pods=4), tuple(map(parse_spec, schedulers)), repetitions)
+    table = medians(run_plan(plan, Slower()))
+    assert max(map(len, table)) <= 80
+    carico, slower, failed = table[2:5]
+    assert carico.endswith(" best")
+    assert "+10 %" in slower
+    assert slower.endswith(f" {verdict}")
+    assert failed.endswith(" failed")
+    assert "did not complete" in failed
+
+
+def test_who_is_alone_is_not_judged():
+    row = medians(measured(repetitions=3))[2]
+    assert float(row.split()[-1]) > 0, "the row ends with the PCT"
+
+
+def test_a_long_name_has_a_line_of_its_own():
+    name = "kube-scheduler:cpu=200m,memory=750Mi"
+    table = medians(measured(schedulers=("carico", name)))
+    place = table.index(f"  {name}")
+    assert table[place + 1].split()[0] == "1"
 
 
 def test_the_paper_stands_beside_ours():
