@@ -23,6 +23,7 @@ from carico.subspace import Subspace
 from carico.variants import THESIS_LITERAL, THESIS_REBASED, UTILISATION_ONLY, Variant
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
+from testbed.measurement.utilisation import median_between
 from testbed.results.schema import Repetition
 from testbed.schedulers.carico import CaricoScheduler
 from testbed.schedulers.spec import SchedulerSpec, parse_spec
@@ -36,6 +37,8 @@ KUBE_ROWS = (
     ("sklearn_750mi", "sklearn", "kube-scheduler:memory=750Mi"),
     ("mixed", "pi-and-sklearn", "kube-scheduler"),
 )
+PEERS = ("conflicting-capacity", "complementary-capacity")
+"""Where a node learns of a workload that its peers run: their job is published at 30 s and takes about 100 s."""
 FIRST_SEED = 2001
 
 
@@ -56,9 +59,7 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
         "idle_memory": (0.0, 0.99),
         "estimator": ("delta", "joint"),
     }
-    for name, values in changes.items():
-        for value in values:
-            yield f"{name}={value}", replace(base, **{name: value})
+    yield from _one_at_a_time(base, changes)
     noises: dict[str, tuple[float, ...]] = {
         "cost_process_noise": (1e-5, 1e-3, 1e-2),
         "cost_prior": (0.1,),
@@ -72,6 +73,24 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
         for factor in factors:
             kalman = replace(base.kalman, **{name: factor})
             yield f"{name}={factor}", replace(base, kalman=kalman)
+
+
+def peer_readings(base: Variant) -> Iterator[tuple[str, Variant]]:
+    """Variants of `base` that differ in what a node makes of its peers' experience."""
+    yield "default", base
+    changes: dict[str, tuple[Any, ...]] = {
+        "global_weight": (0.0, 0.9),
+        "exchange_age_s": (math.inf,),
+        "batch_weight": (0.05, 0.2),
+        "workload_exponent": (0.5,),
+    }
+    yield from _one_at_a_time(base, changes)
+
+
+def _one_at_a_time(base: Variant, changes: dict[str, tuple[Any, ...]]) -> Iterator[tuple[str, Variant]]:
+    for name, values in changes.items():
+        for value in values:
+            yield f"{name}={value}", replace(base, **{name: value})
 
 
 def _baseline_from_all_samples(self: DualKalman, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
@@ -97,7 +116,6 @@ _ORIGINAL_CORRECT = DualKalman._correct
 _ORIGINAL_BLEND = NodeModel._blend
 
 REPLACED: tuple[tuple[str, type, str, Any], ...] = (
-    ("baseline from all samples", DualKalman, "_correct", _baseline_from_all_samples),
     ("the merge with the aggregate fed back", NodeModel, "_blend", _fed_back),
     (
         "γ itself as the factor of aggregation, no root",
@@ -105,6 +123,7 @@ REPLACED: tuple[tuple[str, type, str, Any], ...] = (
         "nodes",
         property(lambda self: (len(self._nodes) - 1) ** 2 + 1),
     ),
+    ("baseline from all samples", DualKalman, "_correct", _baseline_from_all_samples),
     ("no reservation", CaricoScheduler, "reserve", lambda self, pod, node: self._fit.add(pod, node)),
 )
 """Readings that are no parameter, because nobody should want the other one: what is replaced to measure it."""
@@ -151,6 +170,13 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
             carico_row(label, THESIS_REBASED, {})
     for label, settings in TELEMETRY_READINGS:
         carico_row(label, THESIS_REBASED, settings)
+    print("\n| reading | conflicting: k before → during | complementary: k before → during |\n|---|---|---|")
+    for base in (THESIS_REBASED, THESIS_LITERAL):
+        for label, variant in peer_readings(base):
+            _signal_row(figures, f"{base.name} {label}", variant, seeds)
+        for label, owner, attribute, replacement in REPLACED[:2]:
+            with patch.object(owner, attribute, replacement):
+                _signal_row(figures, f"{base.name} {label}", base, seeds)
     print("\n| reading | 100m | 500m | 750Mi | mixed |\n|---|---|---|---|---|")
     for label, settings in SIMULATOR_READINGS:
         cells = [
@@ -175,11 +201,28 @@ def _measure(
     for job in runs[0].job_completion_time_s:
         pct = [time for run in runs for time in pod_completion_times(run.pods, job)]
         mean = sum(pct) / len(pct) if pct else math.nan
-        figures[f"{row}:{label}:{job}_pct_s"] = round(mean, 3)
-        cell.append(f"{mean:.1f}")
+        if pct:
+            figures[f"{row}:{label}:{job}_pct_s"] = round(mean, 3)
+        cell.append(f"{mean:.1f}" if pct else "none succeeds")
     jct = sum(_latest(run) for run in runs) / len(runs)
     figures[f"{row}:{label}:jct_s"] = round(jct, 3)
-    return f"{' / '.join(cell)}, {jct:.0f}"
+    failed = sum(None in run.job_completion_time_s.values() for run in runs)
+    return f"{' / '.join(cell)}, {jct:.0f}" + (f" ({failed} of {len(runs)} did not complete)" if failed else "")
+
+
+def _signal_row(figures: dict[str, float], label: str, variant: Variant, seeds: range) -> None:
+    """Find the signal of the node that runs no pod of the job, in the seconds before it and in the middle of it."""
+    cells = []
+    for scenario in PEERS:
+        k = {"before": 0.0, "during": 0.0}
+        for seed in seeds:
+            spec = SchedulerSpec(label, variant=variant)
+            node = SimulatedCluster(load_scenario(scenario), spec, seed, parameters_from({})).run().nodes[0]
+            k["before"] += median_between(node, "capacity_signal", 22, 30) / len(seeds)
+            k["during"] += median_between(node, "capacity_signal", 70, 90) / len(seeds)
+        figures |= {f"{scenario}:{label}:k_{when}_workloads": round(value, 4) for when, value in k.items()}
+        cells.append(f"{k['before']:.2f} → {k['during']:.2f}")
+    print(f"| {label} | {' | '.join(cells)} |", flush=True)
 
 
 def _latest(run: Repetition) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.common import parse, parser, report
 from carico.node_model import RESOURCES, NodeModel
+from carico.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedProvider
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import load_scenario
@@ -20,7 +21,6 @@ from workloads.scenario import load_scenario
 SEED = 1001
 ROUNDS = 3
 NODES = 10_000
-SAMPLES_PER_STEP = 10
 
 
 def main() -> int:
@@ -65,10 +65,10 @@ def node_model_s() -> tuple[float, float]:
     load = rng.uniform(0.0, 0.9, (NODES, len(RESOURCES)))
     steps, whole = [], []
     for second in range(ROUNDS + 1):
-        samples = np.clip(load + rng.normal(0.0, 0.05, (SAMPLES_PER_STEP, *load.shape)), 0.0, 1.0)
+        samples = np.clip(load + rng.normal(0.0, 0.05, (DEFAULT_VARIANT.batch_size, *load.shape)), 0.0, 1.0)
         began = process_time()
         for tick, sample in enumerate(samples, start=1):
-            model.observe(sample, second + tick / SAMPLES_PER_STEP)
+            model.observe(sample, second + tick / DEFAULT_VARIANT.batch_size)
         observed = process_time()
         model.step(second + 1.0)
         stepped = process_time()

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from carico.errors import InvalidInput, UnknownVariant
 from carico.estimators import ESTIMATORS, KalmanSettings
 
+SAMPLES_PER_S = 10
+"""How often every agent reads its node's telemetry (thesis §4.2)."""
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -22,7 +25,7 @@ class Variant:
     cpu_metric: str = "utilisation-and-pressure"
     """How CPU usage is read, see `carico.telemetry.counters.usage_vector` (thesis §4.2.1)."""
     batch_size: int = 10
-    """Samples per step: 10 Hz telemetry, 1 Hz steps (thesis §4.2)."""
+    """Samples per step: an agent steps once a second (thesis §4.2)."""
     alpha_slow: float = 0.1
     alpha_fast: float = 0.5
     change_threshold: float = 0.05

@@ -18,10 +18,7 @@ from typing import Protocol, TextIO
 from carico.clock import Clock
 from carico.node_model import NodeModel, Report
 from carico.telemetry.counters import Counters, telemetry_between, usage_vector
-from carico.variants import DEFAULT_VARIANT, Variant
-
-SAMPLES_PER_S = 10
-"""Thesis §4.2: ten samples make the batch of a step, and a step is due every second."""
+from carico.variants import DEFAULT_VARIANT, SAMPLES_PER_S, Variant
 
 
 class TelemetrySource(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from carico.arrays import FloatArray, IntArray
+from testbed.errors import ResultsError
 from testbed.measurement.statistics import summary
 from testbed.results.schema import DataItem, NodeSeries, Repetition
 
@@ -45,3 +46,23 @@ def utilisation_items(nodes: list[NodeSeries]) -> list[DataItem]:
     if seconds is not None:
         items.append(DataItem({"value": seconds}, "s", {"metric": "time_to_95_percent_cpu"}))
     return items
+
+
+def median_between(node: NodeSeries, metric: str, begin_s: float, end_s: float) -> float:
+    """Median of a node's metric over the seconds that end after `begin_s` and not after `end_s`.
+
+    Raises
+    ------
+    ResultsError
+        If the metric has no value then.
+    """
+    values = [
+        value
+        for at_s, value in zip(node.time_s, getattr(node, metric), strict=True)
+        if value is not None and begin_s < at_s <= end_s
+    ]
+    if not values:
+        raise ResultsError(
+            f"{node.name} has no {metric} from {begin_s:g} to {end_s:g} s: the run ended before, or no agent reported"
+        )
+    return float(np.median(values))

@@ -18,8 +18,6 @@ from carico.telemetry.counters import Counters, Telemetry, telemetry_between, us
 from carico.variants import Variant
 from testbed.simulation.parameters import SimulationParameters
 
-SAMPLES_PER_STEP = 10
-
 
 class AgentFleet:
     """The agents of all nodes and their aggregator.
@@ -56,8 +54,8 @@ class AgentFleet:
         count = len(names)
         self._model = NodeModel(variant, nodes=count)
         self._aggregator = Aggregator(len(RESOURCES), variant.rank)
-        phases = rng.integers(0, SAMPLES_PER_STEP, count)
-        self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(SAMPLES_PER_STEP)]
+        phases = rng.integers(0, variant.batch_size, count)
+        self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
         self._ticks = 0
         self._late: tuple[FloatArray, float, BoolArray] | None = None
         self.latest: dict[str, FloatArray] = {
@@ -76,7 +74,7 @@ class AgentFleet:
         self._previous = counters
         usage = usage_vector(telemetry, self._variant.cpu_metric)
         self._observe(usage, at)
-        stepping = self._stepping[self._ticks % SAMPLES_PER_STEP]
+        stepping = self._stepping[self._ticks % len(self._stepping)]
         self._ticks += 1
         if stepping.size:
             self._handle(stepping, self._model.step(at, nodes=stepping))

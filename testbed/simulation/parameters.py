@@ -11,14 +11,15 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from carico.variants import SAMPLES_PER_S
 from testbed.errors import InvalidSetting
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Rate = Annotated[float, Meta(gt=0, le=1_000_000)]
 
-SAMPLE_PERIOD_S = 0.1
-"""The telemetry period, 10 Hz (thesis §4.2)."""
+SAMPLE_PERIOD_S = 1 / SAMPLES_PER_S
+"""The telemetry period."""
 
 
 class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

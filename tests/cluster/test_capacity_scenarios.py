@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from testbed.measurement.utilisation import median_between
+
 pytestmark = pytest.mark.cluster
 
 PUBLISHED_S = 30
@@ -13,18 +15,10 @@ PUBLISHED_S = 30
 
 def signal_of_first_node(carico_experiment, scenario, prediction):
     """k of the observed node before the job on its peers, and late in it."""
-    pairs = []
-    for repetition in carico_experiment.run(scenario, prediction.scheduler, settings=prediction.settings):
-        node = repetition.nodes[0]
-        time_s, k = np.array(node.time_s), np.array(node.capacity_signal, dtype=float)
-        # The job takes about 100 s; in between all peers are busy with it.
-        pairs.append(
-            (
-                np.median(k[(time_s > PUBLISHED_S - 8) & (time_s <= PUBLISHED_S)]),
-                np.median(k[(time_s > PUBLISHED_S + 40) & (time_s <= PUBLISHED_S + 60)]),
-            )
-        )
-    return np.mean(pairs, axis=0)
+    # The job takes about 100 s; in between all peers are busy with it.
+    spans = (PUBLISHED_S - 8, PUBLISHED_S), (PUBLISHED_S + 40, PUBLISHED_S + 60)
+    runs = carico_experiment.run(scenario, prediction.scheduler, settings=prediction.settings)
+    return np.mean([[median_between(run.nodes[0], "capacity_signal", *span) for span in spans] for run in runs], axis=0)
 
 
 def test_conflicting_capacity(carico_experiment, carico_paper, prediction):

@@ -2,7 +2,15 @@
 
 import pytest
 
-from testbed.measurement.utilisation import METRICS, cluster_mean, running_pods, time_to_utilisation, utilisation_items
+from testbed.errors import ResultsError
+from testbed.measurement.utilisation import (
+    METRICS,
+    cluster_mean,
+    median_between,
+    running_pods,
+    time_to_utilisation,
+    utilisation_items,
+)
 from testbed.results.schema import NodeSeries, Repetition
 
 
@@ -48,6 +56,17 @@ def test_items_are_over_all_nodes_and_seconds():
     assert (items["cpu_utilisation"].unit, items["cpu_utilisation"].data["count"]) == ("share", 8)
     assert items["cpu_pressure"].data["mean"] == 0.5
     assert items["time_to_95_percent_cpu"].data == {"value": 3.0}
+
+
+@pytest.mark.parametrize(("begin_s", "end_s", "median"), [(0, 4, 0.95), (0, 3, 0.9), (2, 3, 1.0), (3, 99, 1.0)])
+def test_median_over_the_seconds_that_end_in_a_span(begin_s, end_s, median):
+    assert median_between(NODES[0], "cpu_utilisation", begin_s, end_s) == median
+
+
+@pytest.mark.parametrize(("metric", "begin_s"), [("cpu_utilisation", 4), ("capacity_signal", 0)])
+def test_a_span_without_a_value_has_no_median(metric, begin_s):
+    with pytest.raises(ResultsError, match=f"a has no {metric} from {begin_s} to 9 s"):
+        median_between(NODES[0], metric, begin_s, 9)
 
 
 def test_a_cluster_that_was_never_that_busy_has_no_such_time():

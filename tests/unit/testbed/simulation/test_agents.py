@@ -9,7 +9,7 @@ from carico.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.schedulers.spec import parse_spec
-from testbed.simulation.agents import SAMPLES_PER_STEP, AgentFleet
+from testbed.simulation.agents import AgentFleet
 from testbed.simulation.parameters import SimulationParameters
 from workloads.scenario import load_scenario
 
@@ -82,7 +82,7 @@ class TestReports:
             usage = usage_vector(telemetry_between(before, now), DEFAULT_VARIANT.cpu_metric)[0]
             model.observe(usage, at=agents.nodes.fleet.now)
             before = now
-            if tick % SAMPLES_PER_STEP == phase:
+            if tick % DEFAULT_VARIANT.batch_size == phase:
                 report = model.step(agents.nodes.fleet.now)
                 expected.append(float(report.pod_capacity))
                 if report.exchange_due:
