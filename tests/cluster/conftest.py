@@ -70,7 +70,7 @@ def observe(carico_experiment) -> Observe:
             load_scenario(scenario).scaled(pods=pods),
             parse_spec("kube-scheduler"),
             carico_experiment.seed + seed,
-            parameters_from({}),
+            parameters_from(carico_experiment.settings),
             observer=variant,
             telemetry=telemetry,
         )
