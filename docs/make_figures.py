@@ -78,7 +78,8 @@ def moving_unit() -> None:
         times = repetition.nodes[0].time_s
         right.plot(times, mean_series(repetition, "running_pods"), color=COLOURS[variant.name], label=variant.name)
     right.set(title="Running pods per node", xlabel="seconds")
-    right.legend(frameon=False, fontsize=8)
+    right.set_ylim(top=8.4)
+    right.legend(frameon=False, fontsize=8, loc="upper right")
     for axes in (left, middle, right):
         for start in (0, 110):
             axes.axvline(start, color="lightgrey", linewidth=0.8, zorder=0)

@@ -101,10 +101,23 @@ def test_running_pods_are_more_even(carico_experiment, carico_paper):
 
 def test_utilisation_is_similar(carico_experiment, carico_paper):
     """CARICO's CPU utilisation under the mixed jobs is similar to kube-scheduler's (Fig 5.9)."""
+    # The ratio is 1.12 with a standard deviation of 0.05 from seed to seed: near the limit, so judged on several.
+    repetitions = max(carico_experiment.repetitions, 8)
     used = {}
     for scheduler in ("kube-scheduler", REBASED, LITERAL):
-        runs = carico_experiment.run(SCENARIO, scheduler)
+        runs = carico_experiment.run(SCENARIO, scheduler, repetitions=None if scheduler == LITERAL else repetitions)
         used[scheduler] = float(np.mean([cluster_mean(run.nodes, "cpu_utilisation").mean() for run in runs]))
         carico_paper.row(f"mean CPU utilisation, {scheduler}", used[scheduler], None)
     # The thesis shows curves only and calls them similar; 15 % is our reading of that.
     assert used[REBASED] == pytest.approx(used["kube-scheduler"], rel=0.15)
+
+
+def test_utilisation_is_more_consistent(carico_experiment, carico_paper):
+    """CARICO's CPU utilisation is more consistent across the jobs' runtime (§5.4, Fig 5.9)."""
+    spread = {}
+    for scheduler in ("kube-scheduler", REBASED, LITERAL):
+        runs = carico_experiment.run(SCENARIO, scheduler)
+        spread[scheduler] = float(np.mean([cluster_mean(run.nodes, "cpu_utilisation").std() for run in runs]))
+        carico_paper.row(f"std of CPU utilisation over time, {scheduler}", spread[scheduler], None)
+    assert spread[REBASED] < spread["kube-scheduler"]
+    assert spread[LITERAL] < spread["kube-scheduler"]

@@ -65,6 +65,9 @@ def test_low_requests_make_a_long_tail(carico_experiment, carico_paper):
     assert low["std"] > 5 * right["std"]
 
 
+NEAR_LIMIT = ("std", "at-least-one-waiting")
+
+
 @pytest.mark.parametrize(
     ("statistic", "pressure"),
     [
@@ -89,7 +92,7 @@ def test_low_requests_make_a_long_tail(carico_experiment, carico_paper):
             "std",
             "at-least-one-waiting",
             marks=pytest.mark.xfail(
-                strict=True, reason="thesis: the spread of PCT at 500m is 1.5 times CARICO's; here 1.0 to 1.3 times"
+                strict=True, reason="thesis: the spread of PCT at 500m is 1.5 times CARICO's; here about 1.2 times"
             ),
         ),
     ],
@@ -98,11 +101,17 @@ def test_pods_are_earlier_and_more_alike_than_with_the_best_request(
     carico_experiment, carico_paper, statistic, pressure
 ):
     """kube-scheduler at 500m has 25 % higher mean and 50 % more spread than CARICO (§5.2)."""
-    kube = pod_completion_summary(carico_experiment.run("pi-2000", "kube-scheduler:cpu=500m"), "pi-2000")
+    # The ratio of spreads is 1.22 with a standard deviation of 0.13 from seed to seed where pressure is read literally:
+    # near the limit, so judged on several.
+    repetitions = max(carico_experiment.repetitions, 6 if (statistic, pressure) == NEAR_LIMIT else 1)
+    kube = pod_completion_summary(
+        carico_experiment.run("pi-2000", "kube-scheduler:cpu=500m", repetitions=repetitions), "pi-2000"
+    )
     thesis = PI_500M[statistic] / PI_CARICO[statistic]
     ratios = {}
     for variant in (REBASED, LITERAL):
-        runs = carico_experiment.run("pi-2000", variant, settings={"pressure": pressure})
+        count = repetitions if variant == REBASED else None
+        runs = carico_experiment.run("pi-2000", variant, repetitions=count, settings={"pressure": pressure})
         ratios[variant] = kube[statistic] / pod_completion_summary(runs, "pi-2000")[statistic]
         carico_paper.row(f"{statistic} of PCT, 500m / {variant.removeprefix('carico:')}", ratios[variant], thesis)
     # Nine tenths of the thesis's ratio count as the same.
