@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.measurement.comparison import compare, median_interval
+from testbed.results.compare import compare, median_interval
 
 TIMES = st.dictionaries(st.integers(0, 20), st.floats(1.0, 1000.0), min_size=1, max_size=10)
 
