@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from testbed.results.compare import LEAST_FOR_INTERVAL, compare, median_interval
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
+from testbed.results.compare import LEAST_FOR_INTERVAL, compare, median_interval
 from testbed.results.schema import Repetition
 
 WIDTH = 80
