@@ -139,7 +139,7 @@ SIMULATOR_READINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("background_cores_per_pod=0", {"background_cores_per_pod": 0}),
     ("starts_per_s=1.5", {"starts_per_s": 1.5}),
     ("start_cpu_s=0", {"start_cpu_s": 0, "stop_cpu_s": 0}),
-    ("system_share=0.2", {"system_share": 0.2}),
+    ("system_weight=39", {"system_weight": 39}),
 )
 
 

@@ -46,6 +46,20 @@ def share_cpu(demand: FloatArray, weight: FloatArray, group: IntArray, capacity:
     return rate
 
 
+def cgroup_weight(millicpu: int) -> int:
+    """Return the cgroup v2 weight that the kubelet gives for a CPU request: of a pod, or of kubepods for all cores.
+
+    CPU shares are millicpu x 1024 / 1000, at least 2, and the weight is 1 + (shares - 2) x 9999 / 262142.
+
+    Examples
+    --------
+    >>> cgroup_weight(0), cgroup_weight(100), cgroup_weight(4000)
+    (1, 4, 157)
+    """
+    shares = max(millicpu * 1024 // 1000, 2)
+    return 1 + (shares - 2) * 9999 // 262142
+
+
 def some_pressure(runnable: FloatArray, cores: float, reading: str) -> FloatArray:
     """Return `some` CPU pressure of nodes with so many runnable threads, in [0, 1].
 

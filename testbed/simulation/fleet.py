@@ -14,7 +14,7 @@ import numpy as np
 
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.telemetry.counters import Counters
-from testbed.simulation.cpu import share_cpu, some_pressure
+from testbed.simulation.cpu import cgroup_weight, share_cpu, some_pressure
 from testbed.simulation.parameters import SimulationParameters
 from workloads.demand import Demand
 
@@ -67,6 +67,9 @@ class NodeFleet:
         self.nodes = nodes
         self.cores = float(cores)
         self.memory_bytes = float(memory_bytes)
+        system, kubepods = parameters.system_weight, cgroup_weight(1000 * cores)
+        self._guaranteed = self.cores * system / (system + kubepods)
+        """Cores that system.slice gets at least."""
         self._parameters = parameters
         self._rng = rng
         self.now = self._boot_s = boot_s
@@ -138,23 +141,23 @@ class NodeFleet:
         rate = self._rates(node, threads, system, tasks.weight[active])
         runnable = self._per_node(node, threads)
         pressure = some_pressure(runnable, self.cores, parameters.pressure)
-        self._busy_s += self._per_node(node, rate) * dt
         self._pressure_s += pressure * dt
 
         lost = np.maximum(tasks.loss[active], parameters.contention_loss) * pressure[node]
-        progress = rate * self._speed[node] * (1.0 - lost) * dt
+        useful = self._speed[node] * (1.0 - lost)
+        progress = rate * useful * dt
         before = tasks.left[active]
-        left = before - progress
-        tasks.left[active] = left
+        tasks.left[active] = before - progress
         tasks.done[active] += progress
         tasks.phase_left[active] -= progress
-        self._switch_phases(active)
+        used_s = self._per_node(node, rate) * dt
+        self._busy_s += used_s + self._switch_phases(active, node, useful, self.cores * dt - used_s)
         self._update_memory(active, node)
-        over = left <= NOTHING_S
+        over = tasks.left[active] <= NOTHING_S
         start, self.now = self.now, until
         if over.any():
             finished = active[over]
-            at = start + dt * before[over] / progress[over]
+            at = start + dt * before[over] / (before[over] - tasks.left[finished])
             for task, time in sorted(zip(finished.tolist(), at.tolist(), strict=True), key=lambda pair: pair[::-1]):
                 self._end(task, time, "done")
         if (self._memory > self.memory_bytes).any():
@@ -183,8 +186,7 @@ class NodeFleet:
         group = 2 * node + system
         wanted = np.bincount(group, threads, 2 * self.nodes).reshape(-1, 2)
         pods, daemons = wanted[:, 0], wanted[:, 1]
-        guaranteed = self._parameters.system_share * self.cores
-        for_system = np.minimum(daemons, np.maximum(guaranteed, self.cores - pods))
+        for_system = np.minimum(daemons, np.maximum(self._guaranteed, self.cores - pods))
         capacity = np.stack([self.cores - for_system, for_system], axis=1).reshape(-1)
         return share_cpu(threads, weight, group, capacity)
 
@@ -192,13 +194,32 @@ class NodeFleet:
         """Sum of what the tasks of every node have."""
         return np.bincount(node, amounts, self.nodes).astype(np.float64, copy=False)
 
-    def _switch_phases(self, active: IntArray) -> None:
+    def _switch_phases(self, active: IntArray, node: IntArray, useful: FloatArray, spare_s: FloatArray) -> FloatArray:
+        """Begin the next phase where one ended in this tick.
+
+        What was done since then was done by as many threads as the new phase has: more than was reckoned where the node
+        has CPU to spare, or less. Returned is the CPU time that makes, per node.
+        """
         tasks = self._tasks
-        switching = active[tasks.phase_left[active] <= NOTHING_S]
-        if switching.size:
-            tasks.phase[switching] = 1 - tasks.phase[switching]
-            tasks.phase_left[switching] += tasks.phase_work[switching, tasks.phase[switching]]
-            tasks.threads[switching] = tasks.phase_threads[switching, tasks.phase[switching]]
+        more_s = np.zeros(self.nodes)
+        places = np.flatnonzero(tasks.phase_left[active] <= 0.0)
+        while places.size:
+            rows, where = active[places], node[places]
+            threads_before = tasks.threads[rows]
+            tasks.phase[rows] = phase = 1 - tasks.phase[rows]
+            tasks.threads[rows] = threads = tasks.phase_threads[rows, phase]
+            since = np.maximum(-tasks.phase_left[rows], 0.0)
+            more = since * (threads / threads_before - 1.0)
+            worth = np.maximum(useful[places], NOTHING_S)
+            wanted_s = self._per_node(where, np.maximum(more, 0.0) / worth)
+            granted = np.clip((spare_s - more_s) / np.maximum(wanted_s, NOTHING_S), 0.0, 1.0)
+            more = np.where(more > 0, more * granted[where], more)
+            more_s += self._per_node(where, more / worth)
+            tasks.left[rows] -= more
+            tasks.done[rows] += more
+            tasks.phase_left[rows] = tasks.phase_work[rows, phase] - since - more
+            places = places[(tasks.phase_left[rows] <= 0.0) & (tasks.left[rows] > NOTHING_S)]
+        return more_s
 
     def _update_memory(self, active: IntArray, node: IntArray) -> None:
         tasks = self._tasks

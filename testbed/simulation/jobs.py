@@ -5,6 +5,8 @@ It knows what the API shows, not what the nodes do.
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable
 
 import simpy
@@ -14,8 +16,8 @@ from testbed.simulation.parameters import SimulationParameters
 from workloads.scenario import JobSpec, Requests
 
 RETRY_INITIAL_S = 10.0
-RETRY_MAX_S = 360.0
-"""The Job controller's back-off between failures and new pods (Kubernetes defaults)."""
+RETRY_MAX_S = 600.0
+"""The Job controller's back-off after failures (job_controller.go: DefaultJobPodFailureBackOff and its maximum)."""
 
 
 class JobController:
@@ -56,12 +58,17 @@ class JobController:
         return self._jobs[job].spec.start_s
 
     def _create_all(self, state: _JobState) -> Process:
+        """Create what is to be created, first and again; a failure holds up all pods of its Job."""
         yield self._env.timeout(state.spec.start_s - self._env.now)
-        for index in range(state.spec.pods):
-            yield self._creations.wait()
-            if state.over:
-                return
-            self._create(state, index)
+        while not state.over:
+            if not state.to_create:
+                yield state.woken(self._env)
+            elif self._env.now < state.resume_s:
+                yield state.woken(self._env) | self._env.timeout(state.resume_s - self._env.now)
+            else:
+                yield self._creations.wait()
+                if not state.over and self._env.now >= state.resume_s:
+                    self._create(state, state.to_create.popleft())
 
     def _create(self, state: _JobState, index: int) -> None:
         job, requests = state.spec, self._requests(state.spec)
@@ -86,22 +93,22 @@ class JobController:
         state.live.pop(pod.name, None)
         if pod.outcome == "succeeded":
             state.succeeded += 1
+            state.failures_in_a_row, state.resume_s = 0, -math.inf
+            state.wake()
             state.over = state.over or state.succeeded == state.spec.pods
         elif not state.over:
             state.failures += 1
+            state.failures_in_a_row += 1
             if state.failures > state.spec.backoff_limit:
                 self._give_up(state)
             else:
                 # Far beyond the longest delay already, and a thousand failures later too large for a float.
-                delay = min(RETRY_INITIAL_S * 2.0 ** min(state.failures - 1, 30), RETRY_MAX_S)
-                self._env.process(self._retry(state, state.index_of[pod.name], delay))
+                delay = min(RETRY_INITIAL_S * 2.0 ** min(state.failures_in_a_row - 1, 30), RETRY_MAX_S)
+                failed_s = self._env.now if pod.finished_s is None else pod.finished_s
+                state.resume_s = max(state.resume_s, failed_s + delay)
+                state.to_create.append(state.index_of[pod.name])
+                state.wake()
         self._check_over()
-
-    def _retry(self, state: _JobState, index: int, delay: float) -> Process:
-        yield self._env.timeout(delay)
-        yield self._creations.wait()
-        if not state.over:
-            self._create(state, index)
 
     def _give_up(self, state: _JobState) -> None:
         """A failed Job's pods are deleted: running ones are stopped, waiting ones never run."""
@@ -126,6 +133,23 @@ class _JobState:
         self.succeeded = 0
         self.failures = 0
         self.over = False
+        self.failures_in_a_row = 0
+        """Since the last success."""
+        self.resume_s = -math.inf
+        """No pod is created before: the back-off after a failure."""
+        self.to_create = deque(range(spec.pods))
+        """Indices of the pods that are missing."""
+        self._wakes: simpy.Event | None = None
         self.created = [0] * spec.pods
         self.index_of: dict[str, int] = {}
         self.live: dict[str, Pod] = {}
+
+    def woken(self, env: simpy.Environment) -> simpy.Event:
+        """Return an event that occurs when there may be pods to create."""
+        self._wakes = env.event()
+        return self._wakes
+
+    def wake(self) -> None:
+        """Let the process that creates pods look again, if it sleeps."""
+        if self._wakes is not None and not self._wakes.triggered:
+            self._wakes.succeed()

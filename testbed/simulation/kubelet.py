@@ -8,6 +8,7 @@ import numpy as np
 import simpy
 
 from testbed.simulation.api import ApiServer, Pod, Process, RateLimiter
+from testbed.simulation.cpu import cgroup_weight
 from testbed.simulation.fleet import ContainerWeights, NodeFleet
 from testbed.simulation.parameters import SimulationParameters
 
@@ -125,11 +126,9 @@ class Kubelets:
 def weights_of(pod: Pod, node_memory_bytes: float) -> ContainerWeights:
     """The cgroup weight and oom_score_adj that a kubelet gives a pod of these requests.
 
-    CPU shares are millicpu x 1024 / 1000, at least 2, and a cgroup v2 weight is 1 + (shares - 2) x 9999 / 262142.
     A pod without requests is BestEffort (1000); a Burstable one goes later the more memory it asked for.
     """
-    shares = max(pod.millicpu * 1024 // 1000, 2)
-    weight = 1 + (shares - 2) * 9999 // 262142
+    weight = cgroup_weight(pod.millicpu)
     if not pod.millicpu and not pod.memory_bytes:
         return ContainerWeights(weight, 1000.0)
     adjust = 1000 - 1000 * pod.memory_bytes // int(node_memory_bytes)

@@ -42,8 +42,8 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Share of the CPU that is lost at full pressure (cache and context switches); VMs mask it (§5.7)."""
     node_speed_variation: Share = 0.0
     """Coefficient of variation of the speed between nodes."""
-    system_share: Share = 0.39
-    """CPU share that system.slice gets on a busy node: weight 100 against 157 for kubepods of 4 cores (cgroup v2)."""
+    system_weight: Annotated[float, Meta(ge=0, le=1e9)] = 100.0
+    """cgroup v2 weight of system.slice; kubepods has the weight of all the node's cores, 157 for 4 of them."""
     # Kubelet and container runtime
     platform_millicpu: Annotated[int, Meta(ge=0)] = 200
     """Requests of the platform's own pods on every node: 7 slots remain at 500m, 38 at 100m."""

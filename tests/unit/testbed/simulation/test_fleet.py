@@ -100,13 +100,23 @@ class TestWork:
         nodes.start("pod", work=8, phases=alternating(4, 1), cycles=1)
         assert nodes.until_all_ended()["pod"] == pytest.approx(4 / 4 + 4 / 1)
 
-    @pytest.mark.parametrize(("tick_s", "tolerance"), [(0.1, 0.06), (0.01, 0.015)])
-    def test_phases_that_end_between_ticks(self, make_nodes, tick_s, tolerance):
-        # What is left of the tick is done with the threads of the phase before, which saves up to 3 ticks a cycle.
+    @pytest.mark.parametrize("work", [73, 5, 0.5, 1e-8])
+    @pytest.mark.parametrize("tick_s", [0.1, 0.01])
+    def test_phases_that_end_between_ticks(self, make_nodes, tick_s, work):
         nodes = make_nodes(cores=4, tick_s=tick_s)
-        nodes.start("pod", work=73, phases=alternating(4, 1, share=0.94), cycles=25)
-        exact = 73 * (0.94 / 4 + 0.06)
-        assert nodes.until_all_ended()["pod"] == pytest.approx(exact, rel=tolerance)
+        nodes.start("pod", work=work, phases=alternating(4, 1, share=0.94), cycles=25)
+        exact = work * (0.94 / 4 + 0.06)
+        assert nodes.until_all_ended()["pod"] == pytest.approx(exact, abs=tick_s / 2)
+        assert nodes.busy_s == pytest.approx(work, abs=4 * tick_s)
+
+    def test_phases_on_a_busy_node_use_no_more_than_it_has(self, make_nodes):
+        nodes = make_nodes(cores=4)
+        for pod in range(7):
+            nodes.start(pod, work=20 + pod, phases=alternating(4, 1, share=0.9), cycles=50)
+        for _ in range(300):
+            before = nodes.busy_s
+            nodes.advance(0.1)
+            assert -1e-9 <= nodes.busy_s - before <= 0.4 + 1e-9
 
     def test_in_its_serial_phase_a_pod_leaves_cores_to_others(self, make_nodes):
         nodes = make_nodes(cores=4)
@@ -252,7 +262,7 @@ class TestNodes:
         assert nodes.busy_s / 100 == pytest.approx(0.5, rel=0.05)
 
     def test_daemons_get_their_share_of_a_busy_node(self, make_nodes):
-        nodes, ended = make_nodes(cores=4, system_share=0.25), []
+        nodes, ended = make_nodes(cores=4, system_weight=157 / 3), []
         for pod in range(50):
             nodes.start(pod, work=1000)
         for _ in range(4):
@@ -261,7 +271,7 @@ class TestNodes:
         assert ended == pytest.approx([2.0] * 4)  # four bursts of 0.5 s on 0.25 x 4 cores
 
     def test_and_all_of_what_pods_leave(self, make_nodes):
-        nodes, ended = make_nodes(cores=4, system_share=0.0), []
+        nodes, ended = make_nodes(cores=4, system_weight=0), []
         nodes.start("pod", work=1000)
         for _ in range(6):
             nodes.fleet.run_burst(0, 0.5, lambda at, how: ended.append(at))
@@ -269,7 +279,7 @@ class TestNodes:
         assert ended == pytest.approx([1.0] * 6)
 
     def test_pods_get_all_that_daemons_leave(self, make_nodes):
-        nodes = make_nodes(cores=4, system_share=1.0, background_cores=0)
+        nodes = make_nodes(cores=4, system_weight=1e9, background_cores=0)
         for pod in range(8):
             nodes.start(pod, work=4)
         assert max(nodes.until_all_ended().values()) == pytest.approx(8.0)

@@ -118,7 +118,36 @@ class TestRetries:
             created_at, name = jobs.created[-1]
             assert name == f"job-0000-retry-{retry + 1}"
             gaps.append(created_at - failed_at)
-        assert gaps == pytest.approx([10, 20, 40, 80, 160, 320, 360, 360, 360])
+        assert gaps == pytest.approx([10, 20, 40, 80, 160, 320, 600, 600, 600])
+
+    def test_a_success_ends_the_back_off(self):
+        jobs = Controller(job(pods=9))
+        jobs.env.run(1)
+        for index in range(3):
+            jobs.end(f"job-{index:04d}", "oom_killed")
+        jobs.env.run(2)
+        assert len(jobs.created) == 9
+        jobs.end("job-0003")
+        jobs.env.run(3)
+        assert [name for _, name in jobs.created[9:]] == [f"job-{index:04d}-retry-1" for index in range(3)]
+        jobs.end("job-0004", "failed")
+        jobs.env.run(30)
+        assert jobs.created[12:] == [(13.0, "job-0004-retry-1")], "the count begins anew"
+
+    def test_hold_up_all_pods_of_the_job(self):
+        jobs = Controller(job(pods=5), job("other", pods=5), pod_creations_per_s=2, pod_creations_burst=1)
+        jobs.env.run(1.4)
+        assert [name for _, name in jobs.created] == ["job-0000", "other-0000", "job-0001"]
+        jobs.end("job-0000", "failed")
+        jobs.env.run(11.3)
+        assert sum(name.startswith("job-") for _, name in jobs.created) == 2
+        jobs.env.run(20)
+        assert [name for _, name in jobs.created if name.startswith("job-")][2:] == [
+            "job-0002",
+            "job-0003",
+            "job-0004",
+            "job-0000-retry-1",
+        ]
 
     @pytest.mark.parametrize("outcome", ["oom_killed", "failed"])
     def test_do_the_same_work_again(self, outcome):

@@ -115,7 +115,7 @@ class TestStarts:
             assert created == pytest.approx([0.25 * i for i in range(9)])
 
     def test_many_at_once_compete(self, make_machine, make_pod):
-        machine = make_machine(cores=4, **no_delays(), starts_per_s=1e6, system_share=0.25)
+        machine = make_machine(cores=4, **no_delays(), starts_per_s=1e6, system_weight=157 / 3)
         pods = [make_pod(f"pod-{i}", work=100) for i in range(10)]
         hog = make_pod("hog", work=1000, workload="steady", parameters={"cores": 4, "duration_s": 900})
         machine.bind(hog)
