@@ -70,8 +70,6 @@ class Plan:
             raise UsageError(f"an experiment needs at least one repetition, got {self.repetitions}")
         if self.seed < 0:
             raise UsageError(f"a seed must not be negative, got {self.seed}")
-        for scheduler in self.schedulers:
-            scheduler.check_fits(self.scenario)
 
     def passes(self) -> list[Pass]:
         """Return everything to run, in order."""
@@ -106,10 +104,12 @@ def run_plan(
     Raises
     ------
     TestbedError
-        If the provider does not take the settings (nothing has run then) or cannot do what is asked, or a process dies.
+        If the provider does not take the settings or cannot do what is asked (nothing has run then), or a process dies.
     """
     if processes < 1:
         raise UsageError(f"at least one process is needed, got {processes}")
+    for scheduler in plan.schedulers:
+        provider.check(plan.scenario, scheduler, plan.settings)
     finished = on_repetition or _ignore
     if processes > 1:
         return _run_in_processes(plan, provider, on_progress, finished, processes)

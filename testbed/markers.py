@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from testbed.clusters.kinds import provider_named
 from testbed.errors import UsageError
+from testbed.options import Options
 from testbed.requirements import check_installed
 from testbed.schedulers import DEFAULT_SCHEDULERS
 
@@ -70,7 +72,7 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     return MarkedExperiment(scenario, schedulers, repetitions)
 
 
-def check_markers(items: Iterable[pytest.Item], left_out: Iterable[pytest.Item]) -> None:
+def check_markers(items: Iterable[pytest.Item], left_out: Iterable[pytest.Item], options: Options) -> None:
     """Check what the markers of all these tests ask for, before the first of them has run for minutes.
 
     Of those that are left out only the keys are looked at, which costs nothing.
@@ -78,7 +80,7 @@ def check_markers(items: Iterable[pytest.Item], left_out: Iterable[pytest.Item])
     Raises
     ------
     UsageError, WorkloadError
-        If one of them asks for something that does not exist or makes no sense.
+        If one of them asks for something that does not exist, makes no sense or cannot be run.
     MissingExtra
         If the packages to run it with are not installed.
     """
@@ -95,6 +97,9 @@ def check_markers(items: Iterable[pytest.Item], left_out: Iterable[pytest.Item])
 
         try:
             schedulers = tuple(parse_spec(text) for text in asked.schedulers)
-            Plan(load_scenario(asked.scenario), schedulers, 1 if asked.repetitions is None else asked.repetitions)
+            scenario = load_scenario(asked.scenario)
+            Plan(scenario, schedulers, 1 if asked.repetitions is None else asked.repetitions)
+            for scheduler in schedulers:
+                provider_named(options.provider).check(scenario, scheduler, options.settings)
         except (UsageError, WorkloadError) as error:
             raise UsageError(f"{item.nodeid}: marker carico: {error}") from error

@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     try:
-        check_markers(items, left_out)
+        check_markers(items, left_out, state.options)
         if any(map(is_cluster, items)):
             check_installed()
             from testbed.results.store import check_writable

@@ -40,6 +40,10 @@ class Remembered:
         self._folder = folder
         self._known: dict[str, Repetition] = {}
 
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask the provider; see `ClusterProvider.check`."""
+        return self._provider.check(scenario, scheduler, settings)
+
     def run(
         self,
         scenario: Scenario,
@@ -49,7 +53,9 @@ class Remembered:
         on_progress: OnProgress | None = None,
     ) -> Repetition:
         """Return what is known, or run it; see `ClusterProvider.run`."""
-        asked = msgspec.json.encode((scenario, scheduler.text, seed, dict(settings)), order="sorted")
+        # Settings that are spelled differently, or not at all, may be the same.
+        in_force = self._provider.check(scenario, scheduler, settings)
+        asked = msgspec.json.encode((scenario, scheduler.text, seed, in_force), order="sorted")
         key = hashlib.sha256(asked).hexdigest()
         if key not in self._known:
             file = self._folder / f"{key}.json"

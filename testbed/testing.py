@@ -42,6 +42,12 @@ class FakeProvider:
         self._outcome: Outcome = outcome
         self._interrupt_after = interrupt_after
 
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Take any scenario; the only setting it knows is `speed`. See `ClusterProvider.check`."""
+        if set(settings) - {"speed"}:
+            raise InvalidSetting(f"no setting is named {', '.join(settings)}; known: speed")
+        return {"speed": float(settings.get("speed", 1.0))}
+
     def run(
         self,
         scenario: Scenario,
@@ -50,13 +56,11 @@ class FakeProvider:
         settings: Mapping[str, Any],
         on_progress: OnProgress | None = None,
     ) -> Repetition:
-        """Make up a repetition; the only setting it knows is `speed`. See `ClusterProvider.run`."""
-        if set(settings) - {"speed"}:
-            raise InvalidSetting(f"no setting is named {', '.join(settings)}; known: speed")
+        """Make up a repetition; see `ClusterProvider.run`."""
+        speed = self.check(scenario, scheduler, settings)["speed"]
         if len(self.calls) == self._interrupt_after:
             raise KeyboardInterrupt
         self.calls.append(f"{scenario.name} {scheduler.text} {seed}")
-        speed = float(settings.get("speed", 1.0))
         rng = random.Random(f"{scheduler.text} {seed}")  # noqa: S311 - nothing secret
         pods = [pod for job in scenario.jobs for pod in self._pods(job, speed, rng)]
         measured = [job.name for job in scenario.jobs if not job.disturbance]

@@ -36,6 +36,16 @@ class ClusterProvider(Protocol):
 
     name: str
 
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check, before anything runs, that `run` can do this, and return all settings that will be in force.
+
+        Raises
+        ------
+        TestbedError
+            If a setting is none of this provider's, or the cluster cannot do what is asked.
+        """
+        ...
+
     def run(
         self,
         scenario: Scenario,
@@ -44,13 +54,7 @@ class ClusterProvider(Protocol):
         settings: Mapping[str, Any],
         on_progress: OnProgress | None = None,
     ) -> Repetition:
-        """Run a scenario once under a scheduler and return what was measured.
-
-        Raises
-        ------
-        TestbedError
-            If a setting is none of this provider's, or the cluster cannot do what is asked.
-        """
+        """Run a scenario once under a scheduler and return what was measured; raises what `check` raises."""
         ...
 
 

@@ -41,6 +41,12 @@ class SimulatedProvider:
 
     name = "simulated"
 
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check that this can be run and return all parameters; see `ClusterProvider.check`."""
+        parameters = parameters_from(settings)
+        _check_fit(scenario, scheduler, parameters)
+        return dict(msgspec.to_builtins(parameters))
+
     def run(
         self,
         scenario: Scenario,
@@ -81,8 +87,7 @@ class SimulatedCluster:
     ) -> None:
         if seed < 0:
             raise UsageError(f"a seed must not be negative, got {seed}")
-        scheduler.check_fits(scenario, parameters.platform_millicpu, parameters.platform_memory_mib * 2**20)
-        _check_memory(scenario, parameters)
+        _check_fit(scenario, scheduler, parameters)
         if telemetry is not None and scheduler.variant is None and observer is None:
             raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
         self._scenario = scenario
@@ -210,8 +215,9 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def _check_memory(scenario: Scenario, parameters: SimulationParameters) -> None:
-    """Refuse a job whose pods use more memory than the platform leaves them: each would be killed again and again."""
+def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: SimulationParameters) -> None:
+    """Refuse a job whose pods no node can hold: they would wait for ever, or be killed again and again."""
+    scheduler.check_fits(scenario, parameters.platform_millicpu, parameters.platform_memory_mib * 2**20)
     free = (1.0 - parameters.background_memory) * scenario.cluster.memory_bytes
     for job in scenario.jobs:
         used = job.demand.memory_bytes

@@ -16,7 +16,7 @@ from testbed.results.compare import LEAST_FOR_INTERVAL, compare, median_interval
 from testbed.results.schema import Repetition
 
 WIDTH = 80
-VERDICT_IS_GOOD = {"best": True, "faster": True, "slower": False, "failed": False}
+VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
 """What to colour at the end of a row of `medians`; other verdicts say that there is none."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
 
@@ -73,17 +73,17 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
     lines = [f"  {'scheduler':31}{'n':>3}{'JCT s [interval]':>22}{'Δ':>7}{'PCT s':>7}{'verdict':>8}"]
     for title, job, runs in _by_job(repetitions):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
-        best = _best(runs, job)
+        reference = _reference(runs, job)
         for scheduler, mine in runs.items():
             times = _completions(mine, job)
             means = [float(np.mean(found)) for one in mine if (found := pod_completion_times(one.pods, job))]
             jct, delta, verdict = f"{seconds(_median(times))} {_interval(times)}".strip(), "", ""
             if len(times) < len(mine):
                 jct, verdict = "did not complete", "failed"
-            elif scheduler == best:
-                verdict = "best" if len(runs) > 1 else ""
-            elif best is not None:
-                relative, verdict = compare(_by_seed(runs[best], job), _by_seed(mine, job))
+            elif scheduler == reference:
+                verdict = "ref" if len(runs) > 1 else ""
+            elif reference is not None:
+                relative, verdict = compare(_by_seed(runs[reference], job), _by_seed(mine, job))
                 delta = "" if math.isnan(relative) else _percent(relative)
             name = scheduler
             if len(name) > 31:
@@ -94,7 +94,8 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
             )
     note = (
         f"Medians over n repetitions; in brackets JCT's 95 % interval, below {LEAST_FOR_INTERVAL} repetitions its "
-        f"extremes. Δ and verdict: JCT against the group's best, seed by seed, with 95 % confidence."
+        f"extremes. Δ and verdict: JCT, seed by seed and with 95 % confidence, against the group's reference (ref): of "
+        f"those with the most repetitions the fastest."
     )
     return [*lines, *textwrap.wrap(note, WIDTH)]
 
@@ -180,14 +181,15 @@ def _by_seed(repetitions: Sequence[Repetition], job: str) -> dict[int, float]:
     return {seed: taken for seed, taken in completions if taken is not None}
 
 
-def _best(runs: Mapping[str, Sequence[Repetition]], job: str) -> str | None:
-    """The scheduler with the lowest median among those under which the job always completed."""
-    completed = {
-        scheduler: float(np.median(times))
-        for scheduler, mine in runs.items()
-        if len(times := _completions(mine, job)) == len(mine)
-    }
-    return min(completed, key=lambda scheduler: completed[scheduler]) if completed else None
+def _reference(runs: Mapping[str, Sequence[Repetition]], job: str) -> str | None:
+    """The scheduler to compare with: among those with the most repetitions, all of the same seeds, the fastest."""
+    by_seed = {scheduler: _by_seed(mine, job) for scheduler, mine in runs.items()}
+    by_seed = {scheduler: times for scheduler, times in by_seed.items() if len(times) == len(runs[scheduler])}
+    if not by_seed:
+        return None
+    most = max(by_seed, key=lambda scheduler: len(by_seed[scheduler]))
+    alike = [scheduler for scheduler, times in by_seed.items() if times.keys() == by_seed[most].keys()]
+    return min(alike, key=lambda scheduler: math.fsum(map(math.log, by_seed[scheduler].values())))
 
 
 def _percent(share: float) -> str:

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from testbed.clusters.simulated import SimulatedProvider
 from testbed.errors import InvalidSetting, TestbedError, UsageError
 from testbed.experiment import Plan, run_plan
 from testbed.schedulers.spec import parse_spec
@@ -26,6 +27,14 @@ def test_schedulers_take_turns_and_the_order_of_turns_alternates():
         "pi-2000 carico 9",
         "pi-2000 kube-scheduler 9",
     ]
+
+
+def test_what_one_of_the_schedulers_cannot_do_is_found_before_the_first_one_runs():
+    finished = []
+    asked = plan("carico", "kube-scheduler:cpu=3900m")
+    with pytest.raises(UsageError, match="a node has 3800m"):
+        run_plan(asked, SimulatedProvider(), on_repetition=finished.append)
+    assert finished == []
 
 
 def test_repetitions_come_back_in_the_order_of_the_passes():

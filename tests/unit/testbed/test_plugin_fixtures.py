@@ -21,6 +21,7 @@ def test_what_several_tests_ask_for_runs_once(session, pytester):
             first = carico_experiment.run("pi-2000", "carico", pods=3)
             assert carico_experiment.run("pi-2000", "carico", pods=3) == first
             assert carico_experiment.run(load_scenario("pi-2000").scaled(pods=3), "carico") == first
+            assert carico_experiment.run("pi-2000", "carico", pods=3, settings={"speed": "1"}) == first
             assert carico_provider.calls == ["pi-2000 carico 1"]
 
         def test_another(carico_experiment, carico_provider):
