@@ -118,7 +118,7 @@ _ORIGINAL_BLEND = NodeModel._blend
 REPLACED: tuple[tuple[str, type, str, Any], ...] = (
     ("the merge with the aggregate fed back", NodeModel, "_blend", _fed_back),
     (
-        "γ itself as the factor of aggregation, no root",
+        "γ itself as the factor of aggregation, no root (renormalised)",
         Aggregator,
         "nodes",
         property(lambda self: (len(self._nodes) - 1) ** 2 + 1),

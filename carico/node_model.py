@@ -267,6 +267,8 @@ class NodeModel:
         """
         finite("at", at)
         index = self._index(nodes)
+        if self._scalar and index.size != 1:
+            raise InvalidInput(f"this model is of one node, whose number is 0: got nodes={nodes!r}")
         if global_subspace is not None:
             self.adopt(global_subspace, index)
         # Without a sample since the last step the usage is an old one: nothing is learned from it, least of all that

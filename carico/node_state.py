@@ -21,9 +21,9 @@ BOUNDS: dict[str, tuple[float, float, bool]] = {
     "deviating": (-(2.0**53), 2.0**53, False),
     "batch": (0.0, 1.0, False),
     "batched": (0.0, 2.0**53, False),
-    "last_sample_at": (-np.inf, _ANY, False),
-    "last_event_at": (-np.inf, _ANY, False),
-    "exchanged_at": (-np.inf, _ANY, False),
+    "last_sample_at": (-np.inf, _ANY, True),
+    "last_event_at": (-np.inf, _ANY, True),
+    "exchanged_at": (-np.inf, _ANY, True),
     "own_basis": (-2.0, 2.0, False),
     "own_values": (0.0, _ANY, False),
     "global_basis": (-2.0, 2.0, False),
@@ -35,6 +35,7 @@ BOUNDS: dict[str, tuple[float, float, bool]] = {
 }
 """Lowest and highest value that makes sense, and whether NaN stands for what is not known yet."""
 TIMES = ("last_sample_at", "last_event_at", "exchanged_at")
+"""Times, -inf for never; strict JSON makes that a null, which is read as NaN."""
 
 
 def checked_state(state: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, FloatArray]:
@@ -62,5 +63,5 @@ def checked_state(state: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int
         fine = (array >= low) & (array <= high) | (np.isnan(array) & may_be_unknown)
         if not fine.all():
             raise InvalidState(f"{name} holds {array[~fine][0]:g}: the state is damaged; delete it")
-        arrays[name] = array
+        arrays[name] = np.where(np.isnan(array), -np.inf, array) if name in TIMES else array
     return arrays

@@ -166,9 +166,11 @@ class Subspace:
 def _decompose(columns: FloatArray, rank: int | None) -> Subspace:
     """Left SVD of `columns` (..., d, n), truncated to `rank`."""
     d, n = columns.shape[-2:]
-    kept = min(d, n) if rank is None else min(rank, d, n)
+    if rank is not None and not (isinstance(rank, (int, np.integer)) and rank >= 1):
+        raise InvalidInput(f"rank must be a whole number from 1 on, or None for all, got {rank!r}")
+    kept = min(d, n) if rank is None else min(int(rank), d, n)
     if kept < 1:
-        raise InvalidInput(f"rank must be at least 1, got {rank}")
+        raise InvalidInput(f"at least one resource and one sample are needed, got {d} and {n}")
     if d == 2:
         basis, singular_values = _two_row_svd(columns)
     else:

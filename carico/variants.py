@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from carico.errors import InvalidInput, UnknownVariant
 from carico.estimators import ESTIMATORS, KalmanSettings
+from carico.telemetry.counters import CPU_METRICS
 
 SAMPLES_PER_S = 10
 """How often every agent reads its node's telemetry (thesis §4.2)."""
@@ -58,6 +59,8 @@ class Variant:
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
             raise InvalidInput(f"estimator must be one of {sorted(ESTIMATORS)}, got {self.estimator!r}")
+        if self.cpu_metric not in CPU_METRICS:
+            raise InvalidInput(f"cpu_metric must be one of {', '.join(CPU_METRICS)}, got {self.cpu_metric!r}")
         for name in ("batch_weight", "global_weight", "idle_memory"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInput(f"{name} must be in [0, 1], got {getattr(self, name)}")

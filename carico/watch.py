@@ -101,9 +101,11 @@ class Watch:
             due = started + tick / SAMPLES_PER_S
             self._clock.sleep_until(due)
             current = self._source.read()
-            sample = telemetry_between(previous, current)
-            self.model.observe(usage_vector(sample, self.model.variant.cpu_metric), at=float(current.at_s))
-            previous = current
+            # After a late wake-up the next sample may follow within the same jiffy: it says nothing of utilisation.
+            if current.cpu_total != previous.cpu_total:
+                sample = telemetry_between(previous, current)
+                self.model.observe(usage_vector(sample, self.model.variant.cpu_metric), at=float(current.at_s))
+                previous = current
             if tick // SAMPLES_PER_S > seconds:
                 seconds = tick // SAMPLES_PER_S
                 # Counts and steps are dated by the deadline: with true times a hold-off of one second would end a

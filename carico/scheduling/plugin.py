@@ -40,7 +40,9 @@ class NodeVerdict:
             return ""
         if self.pod_capacity is None:
             return "no capacity reported yet"
-        return f"capacity {self.pod_capacity:.2f} - {self.reserved} reserved = {self.available:.2f} pods, needs 1"
+        # Rounded down: 0.999 must not read as the 1.00 that would do.
+        room = math.floor(100 * self.available) / 100
+        return f"capacity {room + self.reserved:.2f} - {self.reserved} reserved = {room:.2f} pods, needs 1"
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,11 @@ class Telemetry:
     memory_utilisation: Number
 
 
+CPU_METRICS = ("utilisation-and-pressure", "utilisation")
+"""How CPU usage may be read. The mean of utilisation and pressure grows with the number of pods beyond the point where
+all CPUs are busy (thesis §4.2.1); utilisation alone is the early prototype that packed too few."""
+
+
 def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
     """Normalise what happened between two readings.
 
@@ -91,15 +96,14 @@ def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
     telemetry : Telemetry
         Of one node or many.
     cpu : {"utilisation-and-pressure", "utilisation"}
-        How CPU usage is read. The mean of utilisation and pressure grows with the number of pods beyond the point
-        where all CPUs are busy (thesis §4.2.1); utilisation alone is the early prototype that packed too few.
+        How CPU usage is read, one of `CPU_METRICS`.
     """
     if cpu == "utilisation-and-pressure":
         usage = (np.asarray(telemetry.cpu_utilisation) + np.asarray(telemetry.cpu_pressure)) / 2
     elif cpu == "utilisation":
         usage = np.asarray(telemetry.cpu_utilisation)
     else:
-        raise InvalidInput(f'cpu must be "utilisation-and-pressure" or "utilisation", got {cpu!r}')
+        raise InvalidInput(f"cpu must be one of {', '.join(CPU_METRICS)}, got {cpu!r}")
     return np.stack([usage, np.asarray(telemetry.memory_utilisation)], axis=-1)
 
 

@@ -4,7 +4,9 @@ import copy
 import dataclasses
 import functools
 import json
+import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -798,6 +800,17 @@ class TestState:
         model, _ = warmed_up()
         restored = NodeModel()
         restored.restore(json.loads(json.dumps({name: array.tolist() for name, array in model.save().items()})))
+        assert state_of(restored) == state_of(model)
+
+    def test_survives_strict_json_which_knows_no_infinity(self):
+        model = NodeModel()
+        for tick in range(1, 11):
+            model.observe([0.2, 0.3], at=tick / 10)
+        model.step(at=1.0)
+        lists = {name: array.tolist() for name, array in model.save().items()}
+        assert -math.inf in lists["last_event_at"]
+        restored = NodeModel()
+        restored.restore(msgspec.json.decode(msgspec.json.encode(lists)))
         assert state_of(restored) == state_of(model)
 
     def test_what_was_saved_is_a_copy(self):

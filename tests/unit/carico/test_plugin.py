@@ -66,6 +66,10 @@ class TestFilter:
         assert decision.refused == {"node": "capacity 2.25 - 2 reserved = 0.25 pods, needs 1"}
         assert decision.verdicts == (NodeVerdict("node", 2.25, 2),)
 
+    def test_nearly_enough_does_not_read_as_enough(self):
+        decision = plugin_with({"node": 0.999999}).filter(["node"])
+        assert decision.refused == {"node": "capacity 0.99 - 0 reserved = 0.99 pods, needs 1"}
+
     def test_a_feasible_node_needs_no_reason(self):
         assert plugin_with({"node": 1}).filter(["node"]).verdicts[0].reason == ""
 

@@ -62,6 +62,7 @@ def test_a_variant_is_a_value():
     "change",
     [
         {"estimator": "triple"},
+        {"cpu_metric": "psi"},
         {"batch_weight": -0.1},
         {"batch_weight": 1.1},
         {"global_weight": np.nan},

@@ -6,6 +6,7 @@ import math
 import statistics
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from carico.errors import CounterWentBackwards, TelemetryFileMissing
@@ -36,9 +37,13 @@ class Bench:
         self.read_at = []
         self.pods = 0
         self.counted = 0
+        self.late_s = 0.0
+        """By how much the next reading is late."""
         self.watch = Watch(self, self.clock, self.count_pods)
 
     def read(self):
+        late_s, self.late_s = self.late_s, 0.0
+        self.clock.advance(late_s)
         self.read_at.append(self.clock.now())
         return self.source.read()
 
@@ -122,6 +127,18 @@ def test_a_late_sample_delays_none_and_is_not_caught_up(bench):
     bench.clock.advance(0.35)  # whoever takes the row takes his time
     assert [row.at_s for row in rows] == pytest.approx([2, 3])
     assert bench.read_at[10:13] == pytest.approx([1001.0, 1001.4, 1001.5])
+
+
+def test_a_sample_within_the_same_jiffy_is_no_idle_machine(bench):
+    bench.load(1.0)
+    rows, usages = bench.watch.rows(2.0), []
+    observe = bench.watch.model.observe
+    bench.watch.model.observe = lambda usage, at: (usages.append(usage[0]), observe(usage, at=at))
+    next(rows)
+    bench.late_s = 0.0995  # so that the sample after the next one is due half a millisecond later
+    next(rows)
+    assert min(np.diff(bench.read_at)) == pytest.approx(0.0005)
+    assert usages == pytest.approx([0.5] * 19)
 
 
 def test_after_a_long_stop_there_is_one_row_for_all_of_it(bench):
