@@ -12,6 +12,22 @@ PAPER_PROPERTY = "carico_paper"
 """Name of the user property that carries a row to the report."""
 
 
+def not_reproduced(reason: str) -> pytest.MarkDecorator:
+    """Return the mark of a claim that is expected to fail: strictly, and by its assertion, not by an error.
+
+    Parameters
+    ----------
+    reason : str
+        What the paper says and what was measured instead, both with numbers: the summary prints it.
+
+    Examples
+    --------
+    >>> not_reproduced("thesis: 3 pods, here 4").kwargs["strict"]
+    True
+    """
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
+
+
 @dataclass
 class Claim:
     """What became of a cluster test."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ from testbed.clusters.simulated import SimulatedCluster
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
-from workloads.scenario import load_scenario
+from workloads.scenario import Scenario, load_scenario
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A way to run CARICO. Nothing is tuned on its outcome, so every table shows both variants and both readings."""
+    """A way to run CARICO. Nothing is fitted to its rows, so every table shows both variants and both readings."""
 
     variant: str
     pressure: str
@@ -63,20 +63,27 @@ Observe = Callable[..., Observation]
 def observe(carico_experiment) -> Observe:
     """Run a scenario under kube-scheduler with agents that watch and do not schedule, as in thesis §5.6."""
 
-    @cache
-    def run(scenario: str, pods: int | None = None, variant: Variant = THESIS_REBASED, seed: int = 0) -> Observation:
-        telemetry: list[Telemetry] = []
-        cluster = SimulatedCluster(
-            load_scenario(scenario).scaled(pods=pods),
-            parse_spec("kube-scheduler"),
-            carico_experiment.seed + seed,
-            parameters_from(carico_experiment.settings),
-            observer=variant,
-            telemetry=telemetry,
-        )
-        repetition = cluster.run()
-        first = [np.array([np.asarray(getattr(sample, name))[0] for sample in telemetry]) for name in _METRICS]
-        return Observation(repetition, *first)
+    known: dict[tuple[Any, ...], Observation] = {}
+
+    def run(
+        scenario: str | Scenario, pods: int | None = None, variant: Variant = THESIS_REBASED, seed: int = 0
+    ) -> Observation:
+        loaded = load_scenario(scenario) if isinstance(scenario, str) else scenario
+        key = (loaded.name, pods, variant, seed)
+        if key not in known:
+            telemetry: list[Telemetry] = []
+            cluster = SimulatedCluster(
+                loaded.scaled(pods=pods),
+                parse_spec("kube-scheduler"),
+                carico_experiment.seed + seed,
+                parameters_from(carico_experiment.settings),
+                observer=variant,
+                telemetry=telemetry,
+            )
+            repetition = cluster.run()
+            first = [np.array([np.asarray(getattr(sample, name))[0] for sample in telemetry]) for name in _METRICS]
+            known[key] = Observation(repetition, *first)
+        return known[key]
 
     return run
 

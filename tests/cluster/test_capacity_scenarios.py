@@ -11,6 +11,8 @@ pytestmark = pytest.mark.cluster
 
 PUBLISHED_S = 30
 """When the scenarios publish the job on the other nodes."""
+VISIBLE = 0.2
+"""The figures have curves and no numbers: a fifth up or down is a change that one sees in them."""
 
 
 def signal_of_first_node(carico_experiment, scenario, prediction):
@@ -26,7 +28,7 @@ def test_conflicting_capacity(carico_experiment, carico_paper, prediction):
     before, after = signal_of_first_node(carico_experiment, "conflicting-capacity", prediction)
     carico_paper.row("k before the peers' job", before, None)
     carico_paper.row("k during the peers' job", after, None)
-    assert after < 0.8 * before
+    assert after < (1 - VISIBLE) * before
 
 
 def test_complementary_capacity(carico_experiment, carico_paper, prediction):
@@ -34,4 +36,4 @@ def test_complementary_capacity(carico_experiment, carico_paper, prediction):
     before, after = signal_of_first_node(carico_experiment, "complementary-capacity", prediction)
     carico_paper.row("k before the peers' job", before, None)
     carico_paper.row("k during the peers' job", after, None)
-    assert after > 1.2 * before
+    assert after > (1 + VISIBLE) * before

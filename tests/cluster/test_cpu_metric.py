@@ -9,11 +9,13 @@ from testbed.measurement.completion_times import mean_job_completion_s
 
 pytestmark = pytest.mark.cluster
 
-REBASED = "carico:variant=thesis-rebased"
 
 POD_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20)
 SCENARIO = "single-node-contention"
 FULL = 0.95
+"""What the thesis takes for a full CPU (§5.3)."""
+LINEAR = 0.98
+"""Correlation with the number of pods above which a curve of eight points passes for a line."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def test_utilisation_alone_is_full_at_four_pods(metrics, carico_paper):
     for pods, (utilisation, _) in metrics.items():
         carico_paper.row(f"CPU utilisation, {pods} pods", utilisation, None)
     assert metrics[4][0] > FULL
-    assert metrics[2][0] < 0.75
+    assert metrics[2][0] < 0.75, "two of four CPUs, and the platform"
 
 
 def test_the_mean_with_pressure_is_linear_in_pods(metrics, carico_paper):
@@ -59,15 +61,15 @@ def test_the_mean_with_pressure_is_linear_in_pods(metrics, carico_paper):
         carico_paper.row(f"(utilisation + pressure) / 2, {pods} pods", combined, None)
     correlation = float(np.corrcoef(growing, values)[0, 1])
     carico_paper.row("linear correlation with pods, 1 to 8 pods", correlation, None)
-    assert correlation > 0.98
-    assert metrics[5][1] < 0.8
+    assert correlation > LINEAR
+    assert metrics[5][1] < 0.8, "5 of 8"
     assert metrics[10][1] > FULL
 
 
 def test_utilisation_only_packs_too_few_pods(carico_experiment, carico_paper):
     """With utilisation alone CARICO runs at most 5 pods per node and throughput is poor (§4.2.1)."""
     only = carico_experiment.run("pi-2000", "carico:variant=utilisation-only")
-    both = carico_experiment.run("pi-2000", REBASED)
+    both = carico_experiment.run("pi-2000", "carico:variant=thesis-rebased")
     typical = float(np.mean([np.percentile([node.running_pods for node in run.nodes], 95) for run in only]))
     carico_paper.row("pods per node (95th percentile), utilisation only", typical, 5, "pods")
     carico_paper.row(
@@ -76,4 +78,5 @@ def test_utilisation_only_packs_too_few_pods(carico_experiment, carico_paper):
         None,
     )
     assert typical <= 5
+    # Worse than what the thesis calls comparable, which is within 10 %.
     assert mean_job_completion_s(only, "pi-2000") > 1.1 * mean_job_completion_s(both, "pi-2000")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from carico.variants import VARIANTS
+from testbed.claims import not_reproduced
 
 pytestmark = pytest.mark.cluster
 
@@ -20,7 +21,8 @@ SETTLED_S = 60
 TRUE_SHARE = 1 / 8
 """A pi pod keeps one of 4 CPUs busy; (utilisation + pressure) / 2 is full at 8 of them, so a pod costs an eighth."""
 ACCURATE = 0.2
-"""The thesis calls the estimates accurate and gives no figure: a fifth decides about one pod of eight and less."""
+"""The thesis calls the estimates accurate and gives no figure: a fifth decides about one pod of eight and less. The
+baseline, which an idle node shows for seconds, is held to half of that."""
 OSCILLATES = 1.5
 """Nor does it for "large oscillations" of the 2-D filter: half as much again as the dual filter's is visible."""
 
@@ -82,9 +84,8 @@ def courses(observe, variant) -> dict[str, Course]:
         "thesis-rebased",
         pytest.param(
             "thesis-literal",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="thesis: all three filters find the cost of a pod; here their mean error is 0.3 to 0.4 where "
+            marks=not_reproduced(
+                "thesis: all three filters find the cost of a pod; here their mean error is 0.3 to 0.4 where "
                 "the unit of k moves under them, against 0.03 to 0.12 in units of the idle node",
             ),
         ),
@@ -105,9 +106,8 @@ def test_cost_converges(courses, variant, observe, carico_paper):
         "thesis-rebased",
         pytest.param(
             "thesis-literal",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="thesis: joint and dual filter find the baseline; here it is 0.2 off on average, since the "
+            marks=not_reproduced(
+                "thesis: joint and dual filter find the baseline; here it is 0.2 off on average, since the "
                 "idle node's k has another unit after a burst than before it",
             ),
         ),
@@ -117,7 +117,7 @@ def test_baseline_is_found(courses, variant, carico_paper):
     """The joint and the dual filter know the signal of the idle node; the delta filter has no baseline (Fig 4.9)."""
     for estimator in ("joint", "dual"):
         carico_paper.row(f"{estimator}: mean error of the baseline", courses[estimator].baseline_error, None)
-    assert max(courses[estimator].baseline_error for estimator in ("joint", "dual")) < 0.1
+    assert max(courses[estimator].baseline_error for estimator in ("joint", "dual")) < ACCURATE / 2
 
 
 def test_the_dual_filter_converges_earlier_than_the_joint_one(courses, variant, carico_paper):
@@ -127,9 +127,8 @@ def test_the_dual_filter_converges_earlier_than_the_joint_one(courses, variant, 
     assert courses["dual"].arrival_s < courses["joint"].arrival_s
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="thesis: the 2-D filter oscillates largely, the dual filter does not; here its cost changes 0.9 times "
+@not_reproduced(
+    "thesis: the 2-D filter oscillates largely, the dual filter does not; here its cost changes 0.9 times "
     "(thesis-literal) to 1.1 times (thesis-rebased) as much from second to second",
 )
 def test_the_joint_filter_oscillates(courses, variant, carico_paper):

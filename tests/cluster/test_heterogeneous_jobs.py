@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from testbed.claims import not_reproduced
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
 from testbed.measurement.utilisation import cluster_mean, running_pods
 
 pytestmark = pytest.mark.cluster
 
-REBASED, LITERAL = "carico:variant=thesis-rebased", "carico:variant=thesis-literal"
+VARIANTS = ("thesis-rebased", "thesis-literal")
 
 SCENARIO = "pi-and-sklearn"
 COLUMNS = ("mean", "std", "min", "p25", "p50", "p75", "max")
@@ -24,6 +25,20 @@ CARICO = {
 }
 MIXED_TOLERANCE = 0.15
 """The joint calibration leaves the mixed rows about 9 % high (docs/design.md): more is a change for the worse."""
+
+
+SIMILAR = 0.15
+"""The thesis shows curves only and calls them similar; 15 % is our reading of that."""
+SEVERAL = 3.0
+"""The thesis's ratios are 3.9 and 6.6: three quarters of the smaller one still are several times."""
+WELL_BELOW = 0.75
+"""Its ratios of CARICO's mean PCT to kube-scheduler's are 0.26 and 0.53."""
+REPETITIONS = 8
+"""At least so many where a variant is compared: 20 sklearn pods say little of a spread, utilisation varies by 5 %."""
+
+
+def mixed_runs(carico_experiment, scheduler):
+    return carico_experiment.run(SCENARIO, scheduler, repetitions=max(carico_experiment.repetitions, REPETITIONS))
 
 
 @pytest.mark.parametrize("job", ["pi-2000", "sklearn"])
@@ -43,81 +58,106 @@ def test_carico_pods_complete_earlier(carico_experiment, carico_paper, job, pred
     for column in COLUMNS:
         carico_paper.row(f"{job} PCT {column}, {prediction.variant}", ours[column], CARICO[job][column], "s")
     kube = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), job)
-    assert ours["mean"] < kube["mean"]
+    assert ours["mean"] < WELL_BELOW * kube["mean"]
 
 
-def test_short_pods_complete_several_times_earlier(carico_experiment, carico_paper):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_short_pods_complete_several_times_earlier(carico_experiment, carico_paper, variant):
     """pi-2000's PCT has a several times lower mean and spread under CARICO (Table 5.3: 3.9 and 6.6 times)."""
-    kube = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), "pi-2000")
-    for variant in (REBASED, LITERAL):
-        carico = pod_completion_summary(carico_experiment.run(SCENARIO, variant), "pi-2000")
-        for statistic in ("mean", "std"):
-            thesis = KUBE["pi-2000"][statistic] / CARICO["pi-2000"][statistic]
-            ratio = kube[statistic] / carico[statistic]
-            carico_paper.row(f"{statistic} of PCT, kube / {variant.removeprefix('carico:')}", ratio, thesis)
-        assert kube["mean"] > 3 * carico["mean"]
-        assert kube["std"] > 4 * carico["std"]
+    kube = pod_completion_summary(mixed_runs(carico_experiment, "kube-scheduler"), "pi-2000")
+    carico = pod_completion_summary(mixed_runs(carico_experiment, f"carico:variant={variant}"), "pi-2000")
+    for statistic in ("mean", "std"):
+        thesis = KUBE["pi-2000"][statistic] / CARICO["pi-2000"][statistic]
+        ratio = kube[statistic] / carico[statistic]
+        carico_paper.row(f"{statistic} of PCT, kube-scheduler / {variant}", ratio, thesis)
+        assert ratio > SEVERAL
 
 
-def test_sklearn_distribution_is_tighter(carico_experiment, carico_paper):
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "thesis-rebased",
+        pytest.param(
+            "thesis-literal",
+            marks=not_reproduced("thesis: the spread under kube-scheduler is 1.4 times CARICO's; here 0.4 times"),
+        ),
+    ],
+)
+def test_sklearn_distribution_is_tighter(carico_experiment, carico_paper, variant):
     """CARICO's PCT distribution of sklearn is tighter, too: 7.4 s against 10.5 s (Table 5.3)."""
-    kube = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), "sklearn")
-    found = {
-        variant: pod_completion_summary(carico_experiment.run(SCENARIO, variant), "sklearn")
-        for variant in (REBASED, LITERAL)
-    }
+    kube = pod_completion_summary(mixed_runs(carico_experiment, "kube-scheduler"), "sklearn")
+    carico = pod_completion_summary(mixed_runs(carico_experiment, f"carico:variant={variant}"), "sklearn")
     thesis = KUBE["sklearn"]["std"] / CARICO["sklearn"]["std"]
-    for variant, carico in found.items():
-        ratio = kube["std"] / carico["std"]
-        carico_paper.row(f"std of sklearn PCT, kube / {variant.removeprefix('carico:')}", ratio, thesis)
-    assert kube["std"] > found[REBASED]["std"]
+    carico_paper.row(f"std of sklearn PCT, kube-scheduler / {variant}", kube["std"] / carico["std"], thesis)
+    assert carico["std"] < kube["std"]
 
 
-def test_jobs_of_mostly_short_pods_complete_earlier(carico_experiment, carico_paper):
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "thesis-rebased",
+        pytest.param(
+            "thesis-literal", marks=not_reproduced("thesis: a lower JCT than kube-scheduler's; here 1.2 times as high")
+        ),
+    ],
+)
+def test_jobs_of_mostly_short_pods_complete_earlier(carico_experiment, carico_paper, variant):
     """CARICO achieves a lower JCT of both jobs together when most pods are pi-2000 (Fig 5.7)."""
     completion = {}
-    for scheduler in ("kube-scheduler", REBASED, LITERAL):
-        runs = carico_experiment.run(SCENARIO, scheduler)
+    for scheduler in ("kube-scheduler", f"carico:variant={variant}"):
+        runs = mixed_runs(carico_experiment, scheduler)
         by_job = {job: mean_job_completion_s(runs, job) for job in KUBE}
         completion[scheduler] = max(by_job.values())
         for job, seconds in by_job.items():
             carico_paper.row(f"{job} JCT, {scheduler}", seconds, None, "s")
-    assert completion[REBASED] < completion["kube-scheduler"]
+    kube, carico = completion.values()
+    assert carico < kube
 
 
-def test_running_pods_are_more_even(carico_experiment, carico_paper):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_running_pods_are_more_even(carico_experiment, carico_paper, variant):
     """Running pods are consistent under CARICO; under kube-scheduler they vary from 25 to less than 3 (Fig 5.8)."""
-    peak = {}
-    for scheduler in ("kube-scheduler", REBASED, LITERAL):
-        series = [running_pods(run) for run in carico_experiment.run(SCENARIO, scheduler)]
+    peak, spread = {}, {}
+    for scheduler, thesis in (("kube-scheduler", 25), (f"carico:variant={variant}", None)):
+        series = [running_pods(run) for run in mixed_runs(carico_experiment, scheduler)]
         peak[scheduler] = max(int(run.max()) for run in series)
-        spread = float(np.mean([run.mean(axis=0).std() for run in series]))
-        thesis = 25 if scheduler == "kube-scheduler" else None
+        spread[scheduler] = float(np.mean([run.mean(axis=0).std() for run in series]))
         carico_paper.row(f"peak of running pods, {scheduler}", peak[scheduler], thesis)
-        carico_paper.row(f"std of running pods over time, {scheduler}", spread, None, "pods")
-    assert peak[REBASED] < peak["kube-scheduler"] / 2
-    assert peak[LITERAL] < peak["kube-scheduler"] / 2
+        carico_paper.row(f"std of running pods over time, {scheduler}", spread[scheduler], None, "pods")
+    (kube_peak, carico_peak), (kube_spread, carico_spread) = peak.values(), spread.values()
+    # The figure's band under CARICO is well below half as high as kube-scheduler's.
+    assert carico_peak < kube_peak / 2
+    assert carico_spread < kube_spread / 2
 
 
-def test_utilisation_is_similar(carico_experiment, carico_paper):
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "thesis-rebased",
+        pytest.param(
+            "thesis-literal",
+            marks=not_reproduced("thesis: a CPU utilisation similar to kube-scheduler's; here 0.8 times"),
+        ),
+    ],
+)
+def test_utilisation_is_similar(carico_experiment, carico_paper, variant):
     """CARICO's CPU utilisation under the mixed jobs is similar to kube-scheduler's (Fig 5.9)."""
-    # The ratio is 1.12 with a standard deviation of 0.05 from seed to seed: near the limit, so judged on several.
-    repetitions = max(carico_experiment.repetitions, 8)
     used = {}
-    for scheduler in ("kube-scheduler", REBASED, LITERAL):
-        runs = carico_experiment.run(SCENARIO, scheduler, repetitions=None if scheduler == LITERAL else repetitions)
+    for scheduler in ("kube-scheduler", f"carico:variant={variant}"):
+        runs = mixed_runs(carico_experiment, scheduler)
         used[scheduler] = float(np.mean([cluster_mean(run.nodes, "cpu_utilisation").mean() for run in runs]))
         carico_paper.row(f"mean CPU utilisation, {scheduler}", used[scheduler], None)
-    # The thesis shows curves only and calls them similar; 15 % is our reading of that.
-    assert used[REBASED] == pytest.approx(used["kube-scheduler"], rel=0.15)
+    kube, carico = used.values()
+    assert carico == pytest.approx(kube, rel=SIMILAR)
 
 
-def test_utilisation_is_more_consistent(carico_experiment, carico_paper):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_utilisation_is_more_consistent(carico_experiment, carico_paper, variant):
     """CARICO's CPU utilisation is more consistent across the jobs' runtime (§5.4, Fig 5.9)."""
     spread = {}
-    for scheduler in ("kube-scheduler", REBASED, LITERAL):
-        runs = carico_experiment.run(SCENARIO, scheduler)
+    for scheduler in ("kube-scheduler", f"carico:variant={variant}"):
+        runs = mixed_runs(carico_experiment, scheduler)
         spread[scheduler] = float(np.mean([cluster_mean(run.nodes, "cpu_utilisation").std() for run in runs]))
         carico_paper.row(f"std of CPU utilisation over time, {scheduler}", spread[scheduler], None)
-    assert spread[REBASED] < spread["kube-scheduler"]
-    assert spread[LITERAL] < spread["kube-scheduler"]
+    kube, carico = spread.values()
+    assert carico < kube

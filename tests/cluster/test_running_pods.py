@@ -5,17 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from testbed.claims import not_reproduced
 from testbed.measurement.utilisation import cluster_mean, running_pods, time_to_utilisation
 
 pytestmark = pytest.mark.cluster
 
-REBASED, LITERAL = "carico:variant=thesis-rebased", "carico:variant=thesis-literal"
+VARIANTS = ("thesis-rebased", "thesis-literal")
+SIMILAR = 0.3
+"""The figure shows bands of running pods that overlap: within a third counts as similar."""
+REPETITIONS = 6
+"""At least so many where a variant is compared: from seed to seed running pods vary by 5 %."""
+FULL = 0.95
+"""What the thesis takes for a full CPU (§5.3)."""
 
 
 def plateau(repetition) -> slice:
     """The middle half of the run, away from ramp and tail."""
     seconds = len(repetition.nodes[0].time_s)
     return slice(seconds // 4, 3 * seconds // 4)
+
+
+def pi_runs(carico_experiment, scheduler):
+    return carico_experiment.run("pi-2000", scheduler, repetitions=max(carico_experiment.repetitions, REPETITIONS))
 
 
 def mean_running(repetitions) -> float:
@@ -26,51 +37,101 @@ def mean_cpu(repetitions) -> float:
     return float(np.mean([cluster_mean(run.nodes, "cpu_utilisation")[plateau(run)].mean() for run in repetitions]))
 
 
-def test_carico_runs_as_many_pods_as_the_best_request(carico_experiment, carico_paper):
-    """Too low a request packs many pods on a node; CARICO holds about as many as 500m does (Fig 5.3)."""
-    schedulers = ("kube-scheduler:cpu=100m", "kube-scheduler:cpu=500m", REBASED, LITERAL)
-    running = {scheduler: mean_running(carico_experiment.run("pi-2000", scheduler)) for scheduler in schedulers}
-    for scheduler, pods in running.items():
-        carico_paper.row(f"pi-2000 pods running per node, {scheduler}", pods, None, "pods")
-    low, right, rebased, _ = running.values()
-    # 38 slots against 7; and 7 pods at most against what the thesis's figure shows as a similar band.
-    assert low > 3 * right
-    assert rebased == pytest.approx(right, rel=0.3)
+def test_too_low_a_request_packs_many_pods(carico_experiment, carico_paper):
+    """At 100m nodes hold 38 pods, at 500m 7: requests decide, not what pods need (Fig 5.3)."""
+    running = {}
+    for cpu, slots in (("100m", 38), ("500m", 7)):
+        running[cpu] = mean_running(carico_experiment.run("pi-2000", f"kube-scheduler:cpu={cpu}"))
+        carico_paper.row(f"pi-2000 pods running per node, {cpu} ({slots} slots)", running[cpu], None, "pods")
+    # 38 / 7 is 5.4; start-up and churn leave slots empty, the more the shorter pods live.
+    assert running["100m"] > 3 * running["500m"]
 
 
-@pytest.mark.parametrize("scheduler", ["kube-scheduler:cpu=100m", "kube-scheduler:cpu=500m", REBASED])
-def test_cpu_is_busy_throughout_a_cpu_bound_job(carico_experiment, carico_paper, scheduler):
-    """kube-scheduler reaches about 100 % CPU at either request, CARICO is consistently high (Fig 5.5)."""
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "thesis-rebased",
+        pytest.param(
+            "thesis-literal",
+            marks=not_reproduced("thesis: as many pods per node as 500m; here 0.63 times as many"),
+        ),
+    ],
+)
+def test_carico_runs_as_many_pods_as_the_best_request(carico_experiment, carico_paper, variant):
+    """Without a request CARICO holds about as many pods per node as 500m does (Fig 5.3)."""
+    right, carico = (
+        mean_running(pi_runs(carico_experiment, scheduler))
+        for scheduler in ("kube-scheduler:cpu=500m", f"carico:variant={variant}")
+    )
+    carico_paper.row("pi-2000 pods running per node, 500m", right, None, "pods")
+    carico_paper.row(f"pi-2000 pods running per node, {variant}", carico, None, "pods")
+    assert carico == pytest.approx(right, rel=SIMILAR)
+
+
+@pytest.mark.parametrize("scheduler", ["kube-scheduler:cpu=100m", "kube-scheduler:cpu=500m"])
+def test_kube_scheduler_keeps_all_cpus_busy(carico_experiment, carico_paper, scheduler):
+    """Kube-scheduler reaches about 100 % CPU in a CPU-bound job at either request (Fig 5.5)."""
     cpu = mean_cpu(carico_experiment.run("pi-2000", scheduler))
     carico_paper.row(f"CPU utilisation in mid-job, {scheduler}", cpu, 1.0)
-    if scheduler == REBASED:
-        literal = mean_cpu(carico_experiment.run("pi-2000", LITERAL))
-        carico_paper.row(f"CPU utilisation in mid-job, {LITERAL}", literal, 1.0)
-    assert cpu > 0.95
+    assert cpu > FULL
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU; here about 1.3 times as long "
-    "(5 to 6 s against 4 s), and 1.7 times if pods are created ten times faster",
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "thesis-rebased",
+        pytest.param(
+            "thesis-literal",
+            marks=not_reproduced("thesis: CPU utilisation is consistently high, near 100 %; here 0.89 in mid-job"),
+        ),
+    ],
 )
-def test_carico_takes_longer_to_fill_the_cluster(carico_experiment, carico_paper):
+def test_carico_keeps_cpus_busy(carico_experiment, carico_paper, variant):
+    """CARICO's CPU utilisation is consistently high in a CPU-bound job (Fig 5.5)."""
+    cpu = mean_cpu(pi_runs(carico_experiment, f"carico:variant={variant}"))
+    carico_paper.row(f"CPU utilisation in mid-job, {variant}", cpu, 1.0)
+    assert cpu > FULL
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param(
+            "thesis-rebased",
+            marks=not_reproduced(
+                "thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU; here 1.3 times as long (5 to "
+                "6 s against 4 s), and 1.7 times if pods are created ten times faster"
+            ),
+        ),
+        pytest.param(
+            "thesis-literal",
+            marks=not_reproduced(
+                "thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU; here 1.75 times as long (7 s "
+                "against 4 s)"
+            ),
+        ),
+    ],
+)
+def test_carico_takes_longer_to_fill_the_cluster(carico_experiment, carico_paper, variant):
     """CARICO takes more than twice as long to reach 95 % CPU (§5.3)."""
     seconds = {}
-    for scheduler in ("kube-scheduler:cpu=500m", REBASED):
-        times = [time_to_utilisation(run.nodes) for run in carico_experiment.run("pi-2000", scheduler)]
-        assert None not in times, f"95 % CPU was not reached under {scheduler}"
-        seconds[scheduler] = float(np.mean(times))
+    for scheduler in ("kube-scheduler:cpu=500m", f"carico:variant={variant}"):
+        times = [time_to_utilisation(run.nodes) for run in pi_runs(carico_experiment, scheduler)]
+        reached = [time for time in times if time is not None]
+        if len(reached) < len(times):
+            pytest.fail(f"95 % CPU was not reached under {scheduler}")  # no answer to the question of the claim
+        seconds[scheduler] = float(np.mean(reached))
         carico_paper.row(f"time to 95 % CPU, {scheduler}", seconds[scheduler], None, "s")
     kube, carico = seconds.values()
-    carico_paper.row("time to 95 % CPU, CARICO / 500m", carico / kube, 2.0)
+    carico_paper.row(f"time to 95 % CPU, {variant} / 500m", carico / kube, 2.0)
     assert carico > 2 * kube
 
 
-def test_carico_runs_fewer_sklearn_pods_at_once(carico_experiment, carico_paper):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_carico_runs_fewer_sklearn_pods_at_once(carico_experiment, carico_paper, variant):
     """CARICO runs fewer sklearn pods per node and uses less of the cluster (Fig 5.4, 5.6)."""
     used = {}
-    for scheduler in ("kube-scheduler:memory=750Mi", REBASED, LITERAL):
+    for scheduler in ("kube-scheduler:memory=750Mi", f"carico:variant={variant}"):
         runs = carico_experiment.run("sklearn", scheduler, pods=200)
         memory = float(np.mean([cluster_mean(run.nodes, "memory_utilisation")[plateau(run)].mean() for run in runs]))
         used[scheduler] = (mean_running(runs), mean_cpu(runs), memory)
@@ -78,7 +139,7 @@ def test_carico_runs_fewer_sklearn_pods_at_once(carico_experiment, carico_paper)
             ("pods running", "CPU utilisation", "memory utilisation"), used[scheduler], ("pods", "", ""), strict=True
         ):
             carico_paper.row(f"sklearn {what}, {scheduler}", ours, None, unit)
-    kube, rebased, _ = used.values()
-    assert rebased[0] < kube[0]
-    assert kube[1] > 0.95
-    assert rebased[2] < kube[2]
+    kube, carico = used.values()
+    assert kube[1] > FULL
+    assert carico[0] < kube[0]
+    assert carico[2] < kube[2]

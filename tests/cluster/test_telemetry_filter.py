@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from carico.smoothing import DynamicEma
+from workloads.scenario import ClusterShape, JobSpec, Scenario
 
 pytestmark = pytest.mark.cluster
 
 PUBLISHED_S = 10
 EXPECTED_CPU = {1: 0.25, 5: 1.0, 10: 1.0}
 """CPU utilisation of 4 CPUs while so many single-threaded pods run; the platform's own load comes on top."""
+LEVEL_TOLERANCE = 0.08
+"""The platform's load fluctuates by half of its mean of 0.05, and every pod adds 0.004."""
+SUPPRESSED = 1 / 3
+"""Two samples at the slow factor of 0.1 let a fifth of a burst through; a third leaves room for the platform's load."""
 
 
 @pytest.mark.parametrize("pods", [1, 5, 10])
@@ -31,29 +36,28 @@ def test_telemetry_follows_the_pods(observe, carico_paper, pods):
     carico_paper.row(f"raw CPU utilisation, {pods} pods", raw_level, None)
     carico_paper.row(f"filtered CPU utilisation, {pods} pods", filtered_level, None)
     assert idle < 0.15
-    assert raw_level == pytest.approx(min(EXPECTED_CPU[pods] + idle, 1.0), abs=0.08)
-    assert filtered_level == pytest.approx(raw_level, abs=0.05)
+    assert raw_level == pytest.approx(min(EXPECTED_CPU[pods] + idle, 1.0), abs=LEVEL_TOLERANCE)
+    assert filtered_level == pytest.approx(raw_level, abs=LEVEL_TOLERANCE / 2)
 
 
 def test_the_filter_suppresses_container_churn(observe, carico_paper):
     """A container event spikes raw telemetry for about 200 ms; the filter lets little of that through (§4.2.2)."""
-    seen = observe("single-node-contention", 1)
-    pod = seen.repetition.pods[0]
-    assert pod.started_s is not None
-    assert pod.finished_s is not None
+    # Pods that hardly compute: what is seen is their containers being started and stopped, one core for 0.2 s each.
+    sleeper = JobSpec(
+        name="sleeper", workload="steady", parameters={"cores": 0.01, "duration_s": 10}, pods=1, start_s=PUBLISHED_S
+    )
+    scenario = Scenario(name="churn", description="a pod that sleeps", jobs=[sleeper], cluster=ClusterShape(nodes=1))
+    seen = observe(scenario)
     ema = DynamicEma()
     filtered = np.array([ema.update(sample) for sample in seen.cpu_utilisation])
-    # The burst of stopping the container stands alone: the pod no longer computes.
-    stop = round(10 * pod.finished_s)
-    burst = slice(stop + 1, stop + 4)
-    idle = float(np.median(seen.cpu_utilisation[: 10 * PUBLISHED_S]))
-    raw_rise = float(seen.cpu_utilisation[burst].max()) - idle
-    before = filtered[stop]
-    filtered_rise = float(filtered[burst].max() - before)
+    idle = slice(0, 10 * PUBLISHED_S)
+    raw_rise, filtered_rise = (
+        float(series[idle.stop :].max() - np.median(series[idle])) for series in (seen.cpu_utilisation, filtered)
+    )
     carico_paper.row("rise of raw utilisation in the burst", raw_rise, None)
-    carico_paper.row("rise of filtered utilisation in the burst", max(filtered_rise, 0.0), None)
-    assert raw_rise > 0.1
-    assert filtered_rise < 0.25 * raw_rise
+    carico_paper.row("rise of filtered utilisation in the burst", filtered_rise, None)
+    assert raw_rise > 0.2, "a core of four"
+    assert filtered_rise < SUPPRESSED * raw_rise
 
 
 def test_the_filter_follows_a_lasting_change_within_a_second(observe, carico_paper):
