@@ -85,7 +85,7 @@ def _add_watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="one JSON object a second, a line each; shares are in [0, 1], an unknown signal is null",
     )
-    watch.add_argument("--proc", metavar="FOLDER", default="/proc", help="where procfs is mounted (default: /proc)")
+    watch.add_argument("--proc", metavar="FOLDER", default="/proc", help="the root folder of procfs (default: /proc)")
     watch.set_defaults(run=_watch)
 
 
@@ -122,6 +122,8 @@ def _whole_number(text: str) -> int:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
+    if not text:
+        raise argparse.ArgumentTypeError("a pattern is needed; an empty one matches every process")
     try:
         return re.compile(text)
     except re.error as error:

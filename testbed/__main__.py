@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
+from carico import __version__
 from testbed.errors import MissingExtra
 from testbed.requirements import check_installed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, see `testbed.cli.main`; without the packages it needs, say how to get them and return 1."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
+        if list(given) == ["--version"]:
+            sys.stdout.write(f"carico-testbed {__version__}\n")
+            return 0
         check_installed()
+        from testbed.cli import main as run
+
+        return run(given)
     except MissingExtra as error:
         sys.stderr.write(f"carico-testbed: {error}\n")
         return 1
-    from testbed.cli import main as run
-
-    return run(arguments)
+    except KeyboardInterrupt:
+        # Before the command itself was there to take it.
+        return 128 + signal.SIGINT
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from testbed.progress import ProgressLine, describe
 from testbed.report.listing import listing
 from testbed.report.tables import distributions
 from testbed.results.schema import Repetition
-from testbed.results.store import check_writable, merged, partial_path, write_results
+from testbed.results.store import check_writable, merged, partial_path, write_complete, write_results
 from testbed.schedulers import DEFAULT_SCHEDULERS
 from testbed.schedulers.spec import parse_spec
 from workloads.errors import WorkloadError
@@ -50,10 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
+    except OSError as error:
         # Python flushes standard output once more when it exits; that must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        if isinstance(error, BrokenPipeError):
+            return 128 + signal.SIGPIPE
+        print(f"carico-testbed: cannot write the output: {error.strerror}", file=sys.stderr)
+        return FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -167,7 +170,7 @@ def _run(options: argparse.Namespace) -> int:
     print("\n".join(distributions(repetitions)))
     failures = [failure for one in repetitions for failure in _failures(one)]
     if options.json is not None:
-        write_results(options.json, merged(repetitions))
+        write_complete(options.json, merged(repetitions))
         print(f"\nresults: {options.json}")
     for failure in failures:
         print(f"carico-testbed: {failure}", file=sys.stderr)

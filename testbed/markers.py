@@ -68,6 +68,13 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     repetitions = given.get("repetitions")
     if not isinstance(scenario, str):
         raise UsageError(f"{item.nodeid}: the marker carico needs scenario='NAME', got {scenario!r}")
+    listed = isinstance(scheduler, (list, tuple)) and all(isinstance(spec, str) for spec in scheduler)
+    if not (isinstance(scheduler, str) or listed):
+        raise UsageError(
+            f"{item.nodeid}: the marker carico needs scheduler='SPEC' or a list of them, got {scheduler!r}"
+        )
+    if not (repetitions is None or (isinstance(repetitions, int) and repetitions >= 1)):
+        raise UsageError(f"{item.nodeid}: the marker carico needs repetitions from 1 on, got {repetitions!r}")
     schedulers = (scheduler,) if isinstance(scheduler, str) else tuple(scheduler)
     return MarkedExperiment(scenario, schedulers, repetitions)
 

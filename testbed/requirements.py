@@ -6,7 +6,8 @@ from importlib.util import find_spec
 
 from testbed.errors import MissingExtra
 
-MODULES = ("msgspec", "scipy", "simpy", "yaml")
+MODULES = {"msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "pyyaml"}
+"""What is imported, and the package that has it."""
 
 
 def check_installed() -> None:
@@ -17,6 +18,9 @@ def check_installed() -> None:
     MissingExtra
         If one of its packages is not there; the message says how to get them.
     """
-    missing = [module for module in MODULES if find_spec(module) is None]
+    missing = [package for module, package in MODULES.items() if find_spec(module) is None]
     if missing:
-        raise MissingExtra(f"the testbed needs {', '.join(missing)}: pip install 'carico-testbed[testbed]'")
+        raise MissingExtra(
+            f"the testbed needs {', '.join(missing)}: pip install 'carico-testbed[testbed]', "
+            f"or in a clone pip install '.[testbed]'"
+        )

@@ -59,11 +59,11 @@ class State:
         parts = sorted(self.parts.glob("*.json")) if self.parts is not None else []
         if not parts:
             return
-        from testbed.results.store import merged, partial_path, read_results, write_results
+        from testbed.results.store import merged, partial_path, read_results, write_complete, write_results
 
         self.results = merged(one for part in parts for one in read_results(part).repetitions)
         file = partial_path(self.options.json) if interrupted else self.options.json
-        write_results(file, self.results)
+        (write_results if interrupted else write_complete)(file, self.results)
         self.written, self.interrupted = file, interrupted
 
 

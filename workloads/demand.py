@@ -7,6 +7,7 @@ to 5.3 alone (`docs/design.md`).
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -132,10 +133,27 @@ def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
     model = MODELS.get(workload)
     if model is None:
         raise InvalidDemand(f"no workload is named {workload!r}; known: {', '.join(sorted(MODELS))}")
-    try:
-        return model(**parameters)
-    except TypeError as error:
-        raise InvalidDemand(f"workload {workload!r} does not take these parameters: {error}") from error
+    known = inspect.signature(model).parameters
+    unknown = [name for name in parameters if name not in known]
+    missing = [name for name, one in known.items() if one.default is one.empty and name not in parameters]
+    if unknown or missing:
+        wrong = [f"does not take {', '.join(unknown)}"] * bool(unknown) + [f"needs {', '.join(missing)}"] * bool(
+            missing
+        )
+        raise InvalidDemand(f"workload {workload!r} {' and '.join(wrong)}; its parameters: {signature_of(model)}")
+    return model(**parameters)
+
+
+def signature_of(model: Callable[..., Demand]) -> str:
+    """Return the parameters of a demand model as text, with their defaults.
+
+    Examples
+    --------
+    >>> signature_of(steady)
+    'cores, duration_s, memory=16Mi'
+    """
+    parameters = inspect.signature(model).parameters.values()
+    return ", ".join(one.name if one.default is one.empty else f"{one.name}={one.default}" for one in parameters)
 
 
 def _positive(**numbers: float) -> None:

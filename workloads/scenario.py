@@ -134,6 +134,11 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
     if all(job.disturbance for job in scenario.jobs):
         raise InvalidScenario(f"{origin}: every job is a disturbance: there is none to wait for and to measure")
     for job in scenario.jobs:
+        if job.start_s >= scenario.limit_s:
+            raise InvalidScenario(
+                f"{origin}: job {job.name} is published at {job.start_s:g} s, when the run is over: "
+                f"limit_s is {scenario.limit_s:g}"
+            )
         try:
             _check(job, scenario.cluster)
         except WorkloadError as error:

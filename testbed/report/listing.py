@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from carico.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.presets import PRESETS
 from testbed.simulation.parameters import SimulationParameters, choices
+from workloads.demand import MODELS, signature_of
 from workloads.scenario import Scenario, catalogue
 
 WIDTH = 80
@@ -27,6 +28,9 @@ def listing() -> list[str]:
         lines += _entry(f"carico:variant={variant.name}", variant.description)
     lines += _entry("kube-scheduler", "the default scheduler, with the requests that the scenario has written")
     lines += _entry("kube-scheduler:cpu=100m,memory=750Mi", "the same, with these requests for every pod")
+    lines += ["", "Workloads (of a scenario of your own), with their parameters"]
+    for name, model in MODELS.items():
+        lines += _entry(f"{name}: {signature_of(model)}", _summary(model))
     lines += ["", "Presets (pytest -m cluster --carico-preset=NAME)"]
     for preset in PRESETS.values():
         lines += _entry(preset.name, preset.description)
@@ -48,6 +52,12 @@ def field_documentation(kind: type) -> dict[str, str]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
             found[field.target.id] = " ".join(ast.literal_eval(after.value).split())
     return found
+
+
+def _summary(documented: Callable[..., Any]) -> str:
+    """The first paragraph of a docstring, as plain text."""
+    text = inspect.getdoc(documented) or ""
+    return " ".join(text.partition("\n\n")[0].replace("`", "").split())
 
 
 def _defaults(kind: type) -> Iterator[tuple[str, Any]]:

@@ -120,9 +120,9 @@ def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str,
     settings: dict[str, dict[str, dict[str, Any]]] = {}
     for one in repetitions:
         for job, pods in one.measured_jobs.items():
-            title = f"{one.scenario} · {pods} pods · {_nodes(one)}"
+            title = f"{one.scenario} · {_pods(pods)} · {_nodes(one)}"
             if job != one.scenario:
-                title = f"{one.scenario} · {job} · {pods} pods · {_nodes(one)}"
+                title = f"{one.scenario} · {job} · {_pods(pods)} · {_nodes(one)}"
             key = repr(sorted(one.settings.items()))
             settings.setdefault(title, {})[key] = one.settings
             groups.setdefault((title, job, key), {}).setdefault(one.scheduler, []).append(one)
@@ -136,6 +136,10 @@ def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str,
 
 def _size(repetition: Repetition) -> tuple[str, int, int]:
     return repetition.scenario, len(repetition.nodes), sum(repetition.measured_jobs.values())
+
+
+def _pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"
 
 
 def _nodes(repetition: Repetition) -> str:

@@ -35,7 +35,8 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
             reporter.write_line(f"results: {state.written}")
         if state.complaint:
             reporter.write_line(state.complaint, red=True)
-        reporter.write_line(f"next: {NEXT[state.options.preset.name]}")
+        failed = any(claim.outcome == "failed" for claim in claims)
+        reporter.write_line(f"next: {'pytest -m cluster --lf' if failed else NEXT[state.options.preset.name]}")
     if state.left_out:
         tests = "1 cluster test was" if state.left_out == 1 else f"{state.left_out} cluster tests were"
         reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")

@@ -31,6 +31,12 @@ def merged(repetitions: Iterable[Repetition]) -> Results:
     return Results([found[key] for key in sorted(found, key=lambda key: (*_place(found[key]), key))])
 
 
+def write_complete(path: Path, results: Results) -> None:
+    """Write the results of a run that was not interrupted; those of an earlier one that was are out of date then."""
+    write_results(path, results)
+    partial_path(path).unlink(missing_ok=True)
+
+
 def write_results(path: Path, results: Results) -> None:
     """Write a results file.
 

@@ -23,7 +23,6 @@ NEAR_LIMIT = {
     ("pi-2000", "thesis-rebased", 250): 4,
     ("pi-2000", "thesis-rebased", 500): 4,
     ("sklearn", "thesis-rebased", 50): 8,
-    ("sklearn", "thesis-literal", 50): 8,
     ("sklearn", "thesis-literal", 100): 6,
 }
 """At least so many: where the ratio is near its limit, a single run says little."""

@@ -94,8 +94,8 @@ NOT_AS_LARGE = {
     ("std", "thesis-literal", "kernel"): f"{SPREAD}; here 1.0 times",
     ("std", "thesis-literal", "at-least-one-waiting"): f"{SPREAD}; here 1.1 times",
 }
-REPETITIONS = 6
-"""The ratio of spreads has a standard deviation of 0.13 from seed to seed: near the limit, so judged on several."""
+REPETITIONS = 3
+"""At least so many, and twice as many near the limit: the ratio of spreads varies by 0.13 from seed to seed."""
 
 
 @pytest.mark.parametrize(("statistic", "variant", "pressure"), cases(NOT_AS_LARGE))
@@ -103,7 +103,8 @@ def test_pods_are_earlier_and_more_alike_than_with_the_best_request(
     carico_experiment, carico_paper, statistic, variant, pressure
 ):
     """kube-scheduler at 500m has 25 % higher mean and 50 % more spread than CARICO (§5.2)."""
-    repetitions = max(carico_experiment.repetitions, REPETITIONS)
+    near_limit = (statistic, variant, pressure) == ("std", "thesis-rebased", "at-least-one-waiting")
+    repetitions = max(carico_experiment.repetitions, REPETITIONS * (1 + near_limit))
 
     def found(scheduler, reading="kernel"):
         settings = {"pressure": reading}

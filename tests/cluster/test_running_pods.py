@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cluster
 VARIANTS = ("thesis-rebased", "thesis-literal")
 SIMILAR = 0.3
 """The figure shows bands of running pods that overlap: within a third counts as similar."""
-REPETITIONS = 6
+REPETITIONS = 3
 """At least so many where a variant is compared: from seed to seed running pods vary by 5 %."""
 FULL = 0.95
 """What the thesis takes for a full CPU (§5.3)."""

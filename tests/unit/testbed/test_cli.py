@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -223,3 +224,11 @@ def test_a_reader_that_has_gone_is_no_error():
     done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.startswith("Scenarios")
+
+
+def test_a_full_disk_under_the_output_is_one_message():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "testbed", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "carico-testbed: cannot write the output: No space left on device\n")

@@ -35,7 +35,12 @@ def test_a_marker_says_what_runs(session, pytester, marker, schedulers, repetiti
         ("", "*needs scenario='NAME', got None"),
         ("'pi-3000'", "*no scenario is named 'pi-3000'; known: *pi-2000*"),
         ("'pi-2000', 'volcano'", "*no scheduler is named 'volcano'*"),
-        ("'pi-2000', repetitions=0", "*at least one repetition, got 0"),
+        ("'pi-2000', repetitions=0", "*needs repetitions from 1 on, got 0"),
+        ("'pi-2000', repetitions='3'", "*needs repetitions from 1 on, got '3'"),
+        ("'pi-2000', scheduler=3", "*needs scheduler='SPEC' or a list of them, got 3"),
+        ("'pi-2000', scheduler=['carico', 3]", "*needs scheduler='SPEC' or a list of them, got *"),
+        ("'pi-2000', scheduler=[]", "*at least one scheduler, got none"),
+        ("'pi-2000', 'kube-scheduler:cpu=3900m'", "*a node has 3800m*"),
         ("'pi-2000', fail_on='pod_completion_time:p99:+10%'", "*fail_on needs a baseline*"),
     ],
 )

@@ -6,7 +6,10 @@ import sys
 import pytest
 
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'scipy', 'simpy', 'yaml']))\n"
-REMEDY = "the testbed needs msgspec, scipy, simpy, yaml: pip install 'carico-testbed[testbed]'"
+REMEDY = (
+    "the testbed needs msgspec, scipy, simpy, pyyaml: pip install 'carico-testbed[testbed]', or in a clone "
+    "pip install '.[testbed]'"
+)
 
 
 def python(code, cwd):
@@ -23,6 +26,11 @@ def pytest_session(cwd, *arguments):
 def test_the_command(tmp_path, arguments):
     done = python(f"from testbed.__main__ import main; sys.exit(main({arguments}))", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"carico-testbed: {REMEDY}\n")
+
+
+def test_the_version_needs_nothing(tmp_path):
+    done = python("from testbed.__main__ import main; sys.exit(main(['--version']))", tmp_path)
+    assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, "carico-testbed", "")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from testbed.errors import ResultsError
 from testbed.experiment import Plan, run_plan
 from testbed.results.schema import Results
-from testbed.results.store import check_writable, merged, partial_path, read_results, write_results
+from testbed.results.store import check_writable, merged, partial_path, read_results, write_complete, write_results
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
@@ -153,3 +153,10 @@ def test_a_folder_that_refuses_files(tmp_path, monkeypatch):
 
 def test_partial_results_have_a_name_of_their_own(tmp_path):
     assert partial_path(tmp_path / "r.json") == tmp_path / "r.json.partial"
+
+
+def test_complete_results_outdate_partial_ones(tmp_path):
+    file = tmp_path / "r.json"
+    write_results(partial_path(file), Results([]))
+    write_complete(file, Results([]))
+    assert [left.name for left in tmp_path.iterdir()] == ["r.json"]

@@ -176,7 +176,7 @@ class TestNoScenario:
             ({"parameters": "{digits: yes}"}, "got `bool` - at `$.jobs[0].parameters[...]`"),
             ({"parameters": "{digits: .nan}"}, "job pi: digits must be a positive number, got nan"),
             ({"parameters": "{digits: .inf}"}, "job pi: digits must be a positive number, got inf"),
-            ({"parameters": "{digit: 5}"}, "job pi: workload 'pi' does not take these parameters"),
+            ({"parameters": "{digit: 5}"}, "job pi: workload 'pi' does not take digit; its parameters: digits=2000"),
             ({"workload": "tensor"}, "job pi: no workload is named 'tensor'; known: mlp, pi, steady"),
             ({"workload": "mlp", "parameters": "{memory: lots}"}, "job pi: 'lots' is no quantity"),
             ({"disturbance": "true"}, "every job is a disturbance: there is none to wait for and to measure"),
@@ -190,6 +190,10 @@ class TestNoScenario:
 
     def test_no_jobs(self):
         assert "of length >= 1 - at `$.jobs`" in refusal("name: none\ndescription: no jobs\njobs: []")
+
+    def test_a_job_that_would_be_published_after_the_end(self):
+        text = with_job(start_s=10) + "limit_s: 10\n"
+        assert "job pi is published at 10 s, when the run is over: limit_s is 10" in refusal(text)
 
     def test_the_rest_of_one_node_is_no_place(self):
         text = with_job(placement="rest") + "cluster: {nodes: 1}\n"
