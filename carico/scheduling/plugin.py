@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from carico.errors import InvalidInput
 from carico.scheduling.ledger import Ledger
 
 
-@dataclass(frozen=True)
-class NodeVerdict:
+class NodeVerdict(NamedTuple):
     """What was known of a node when a pod was decided on."""
 
     node: str

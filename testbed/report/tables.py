@@ -168,8 +168,9 @@ def _distribution(scheduler: str, job: str, repetitions: Sequence[Repetition]) -
     jct = seconds(_median(completions)) if len(completions) == len(repetitions) else "-"
     lines[-1] = f"{lines[-1]:21}{cells[0]:>17}" + "".join(f"{cell:>7}" for cell in [*cells[1:], jct])
     if len(completions) > 1:
-        what = "extremes" if len(completions) < LEAST_FOR_INTERVAL else "95 % interval of the median"
-        lines.append(f"    JCT of {len(completions)} repetitions: {what} {_interval(completions)}")
+        what = "extremes" if len(completions) < LEAST_FOR_INTERVAL else "95 % interval"
+        number = len(completions)
+        lines.append(f"    {number} repetitions: PCT of all pods, JCT the median, {what} {_interval(completions)}")
     others = Counter(pod.outcome for pod in pods if pod.outcome != "succeeded")
     if others:
         lines.append("    pods: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(others.items())))
