@@ -56,6 +56,13 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A disturbance sets the scene: the run does not wait for it."""
     backoff_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 6
     """Failed pods after which the Job gives up (the Kubernetes default)."""
+    parallelism: Count | None = None
+    """Pods that the Job has at once, at most; all of them by default."""
+    on_oom_kill: Literal["count", "ignore", "fail-job"] = "count"
+    """The Job's pod failure policy for pods that were killed for memory: they count towards the limit, are replaced
+    without counting, or fail the Job at once."""
+    priority: Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
+    """Pods of a higher priority are scheduled first; nobody is evicted for them."""
 
     @property
     def demand(self) -> Demand:

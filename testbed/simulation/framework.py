@@ -2,12 +2,13 @@
 
 What decides where a pod goes is a plugin. Emulated here are the active, back-off and unschedulable queues with the
 real back-off times: a refused pod is tried again only after a cluster event (or five minutes), and not before its
-back-off is over.
+back-off is over. Priorities order the active queue; there is no pre-emption.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+from itertools import count
 from typing import Protocol
 
 import simpy
@@ -61,7 +62,8 @@ class SchedulingFramework:
         self._parameters = parameters
         self._plugin = plugin
         self._bindings = RateLimiter(env, parameters.bindings_per_s, parameters.bindings_burst)
-        self._active: deque[Pod] = deque()
+        self._active: list[tuple[int, float, int, Pod]] = []
+        self._order = count()
         self._backing_off: list[tuple[float, Pod]] = []
         self._unschedulable: dict[Pod, tuple[float, float]] = {}
         self._events = 0
@@ -77,7 +79,7 @@ class SchedulingFramework:
             while not self._active:
                 self._work = self._env.event()
                 yield self._work
-            pod = self._active.popleft()
+            *_, pod = heapq.heappop(self._active)
             if pod.deleted:
                 continue
             events = self._events
@@ -136,7 +138,8 @@ class SchedulingFramework:
                 self._backing_off.append((over, pod))
 
     def _enqueue(self, pod: Pod) -> None:
-        self._active.append(pod)
+        # The highest priority first, then who has been in the queue longest (PrioritySort).
+        heapq.heappush(self._active, (-pod.job.priority, self._env.now, next(self._order), pod))
         if not self._work.triggered:
             self._work.succeed()
 

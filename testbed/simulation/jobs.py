@@ -61,7 +61,7 @@ class JobController:
         """Create what is to be created, first and again; a failure holds up all pods of its Job."""
         yield self._env.timeout(state.spec.start_s - self._env.now)
         while not state.over:
-            if not state.to_create:
+            if not state.to_create or len(state.live) >= state.parallelism:
                 yield state.woken(self._env)
             elif self._env.now < state.resume_s:
                 yield state.woken(self._env) | self._env.timeout(state.resume_s - self._env.now)
@@ -91,23 +91,25 @@ class JobController:
     def _pod_finished(self, pod: Pod) -> None:
         state = self._jobs[pod.job.name]
         state.live.pop(pod.name, None)
+        state.wake()
         if pod.outcome == "succeeded":
             state.succeeded += 1
             state.failures_in_a_row, state.resume_s = 0, -math.inf
-            state.wake()
             state.over = state.over or state.succeeded == state.spec.pods
         elif not state.over:
-            state.failures += 1
-            state.failures_in_a_row += 1
-            if state.failures > state.spec.backoff_limit:
+            action = state.spec.on_oom_kill if pod.outcome == "oom_killed" else "count"
+            state.failures += action != "ignore"
+            state.failures_in_a_row += action != "ignore"
+            if action == "fail-job" or state.failures > state.spec.backoff_limit:
                 self._give_up(state)
+            elif action == "ignore":
+                state.to_create.append(state.index_of[pod.name])
             else:
                 # Far beyond the longest delay already, and a thousand failures later too large for a float.
                 delay = min(RETRY_INITIAL_S * 2.0 ** min(state.failures_in_a_row - 1, 30), RETRY_MAX_S)
                 failed_s = self._env.now if pod.finished_s is None else pod.finished_s
                 state.resume_s = max(state.resume_s, failed_s + delay)
                 state.to_create.append(state.index_of[pod.name])
-                state.wake()
         self._check_over()
 
     def _give_up(self, state: _JobState) -> None:
@@ -130,6 +132,7 @@ class _JobState:
     def __init__(self, spec: JobSpec, works: list[float]) -> None:
         self.spec = spec
         self.works = works
+        self.parallelism = spec.pods if spec.parallelism is None else spec.parallelism
         self.succeeded = 0
         self.failures = 0
         self.over = False

@@ -166,6 +166,9 @@ class TestNoScenario:
             ({"colour": "red"}, "Object contains unknown field `colour` - at `$.jobs[0]`"),
             ({"placement": "middle"}, "Invalid enum value 'middle' - at `$.jobs[0].placement`"),
             ({"backoff_limit": "-1"}, ">= 0 - at `$.jobs[0].backoff_limit`"),
+            ({"parallelism": "0"}, "Expected `int` >= 1 - at `$.jobs[0].parallelism`"),
+            ({"on_oom_kill": "retry"}, "Invalid enum value 'retry' - at `$.jobs[0].on_oom_kill`"),
+            ({"priority": "high"}, "Expected `int`, got `str` - at `$.jobs[0].priority`"),
             ({"requests": "{gpu: 1}"}, "unknown field `gpu` - at `$.jobs[0].requests`"),
             (
                 {"requests": "{cpu: [1]}"},

@@ -49,8 +49,8 @@ class Scheduler:
         self.plugin.select = lambda pod: (self.tried.append((round(self.env.now, 6), pod.name)), select(pod))[1]
         self._make_pod = make_pod
 
-    def create(self, *names):
-        pods = [self._make_pod(name) for name in names]
+    def create(self, *names, **job):
+        pods = [self._make_pod(name, **job) for name in names]
         for pod in pods:
             self.api.create(pod)
         return pods
@@ -80,6 +80,23 @@ class TestActiveQueue:
         run.env.run(5)
         assert run.tried == [(0.1, "c"), (0.2, "a"), (0.3, "b")]
         assert run.bound == run.tried
+
+    def test_the_highest_priority_first_and_within_one_who_came_first(self, scheduler):
+        run = scheduler(room=10, scheduling_attempts_per_s=10)
+        run.create("low-a", "low-b", priority=-1)
+        run.create("a", "b")
+        run.create("high-a", "high-b", priority=100)
+        run.env.run(5)
+        assert [name for _, name in run.tried] == ["high-a", "high-b", "a", "b", "low-a", "low-b"]
+
+    def test_nobody_is_evicted_for_a_higher_priority(self, scheduler):
+        run = scheduler(room=1)
+        (low,) = run.create("low")
+        run.env.run(1)
+        run.create("high", priority=100)
+        run.env.run(5)
+        assert [name for _, name in run.bound] == ["low"]
+        assert not low.deleted
 
     def test_reserves_before_it_binds_and_before_the_next_attempt(self, scheduler):
         run = scheduler(room=10)

@@ -69,6 +69,57 @@ class TestCreation:
         assert [name[0] for _, name in jobs.created] == list("ab" * 5), "neither waits for the other's last pod"
 
 
+class TestParallelism:
+    def test_no_more_pods_at_once(self):
+        jobs = Controller(job(pods=5, parallelism=2))
+        jobs.env.run(1)
+        assert len(jobs.created) == 2
+        jobs.end("job-0001")
+        jobs.env.run(2)
+        assert [name for _, name in jobs.created] == ["job-0000", "job-0001", "job-0002"]
+
+    def test_the_next_pod_is_created_when_one_is_over_and_all_of_them_complete(self):
+        jobs = Controller(job(pods=5, parallelism=1))
+        for index in range(5):
+            jobs.env.run(index + 1)
+            jobs.end(f"job-{index:04d}")
+        assert [at for at, _ in jobs.created] == pytest.approx([0, 1, 2, 3, 4])
+        assert jobs.over
+
+    def test_a_failed_pod_leaves_its_place_to_another(self):
+        jobs = Controller(job(pods=3, parallelism=1))
+        jobs.env.run(1)
+        jobs.end("job-0000", "failed")
+        jobs.env.run(30)
+        assert jobs.created[1:] == [(11.0, "job-0001")]
+        jobs.end("job-0001")
+        jobs.env.run(31)
+        jobs.end("job-0002")
+        jobs.env.run(32)
+        assert [name for _, name in jobs.created[2:]] == ["job-0002", "job-0000-retry-1"]
+
+
+class TestPodFailurePolicy:
+    def test_ignored_kills_do_not_count_and_do_not_hold_up(self):
+        jobs = Controller(job(backoff_limit=0, on_oom_kill="ignore"))
+        jobs.env.run(1)
+        for retry in range(5):
+            jobs.end("job-0000" + (f"-retry-{retry}" if retry else ""), "oom_killed")
+            jobs.env.run(retry + 2)
+        assert [at for at, _ in jobs.created] == pytest.approx([0, 1, 2, 3, 4, 5])
+        jobs.end("job-0000-retry-5", "failed")
+        assert jobs.over, "another failure counts"
+
+    def test_a_kill_may_fail_the_job_at_once(self):
+        jobs = Controller(job(pods=3, on_oom_kill="fail-job"))
+        jobs.env.run(1)
+        jobs.end("job-0000", "failed")
+        assert not jobs.over
+        jobs.end("job-0001", "oom_killed")
+        assert jobs.over
+        assert jobs.pod("job-0002").deleted
+
+
 class TestCompletion:
     def test_is_when_every_pod_has_succeeded(self):
         jobs = Controller(job(pods=2))
