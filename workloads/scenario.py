@@ -14,6 +14,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
+from workloads.arrivals import Arrivals, Burst, Trace
 from workloads.demand import Demand, demand_of
 from workloads.errors import InvalidQuantity, InvalidScenario, UnknownScenario, WorkloadError
 from workloads.quantity import memory_bytes, millicpu
@@ -50,6 +51,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests: Requests = Requests()
     start_s: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     """When the job is published."""
+    arrivals: Arrivals = Burst()
+    """When its pods arrive after that: all at once, or in a pattern."""
     placement: Literal["any", "first", "rest"] = "any"
     """Nodes that may run it: any, only the first, or all but the first (node affinity)."""
     disturbance: bool = False
@@ -156,6 +159,8 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
 def _check(job: JobSpec, cluster: ClusterShape) -> None:
     """Refuse a job that makes no sense anywhere; whether its pods fit a node is the provider's and the scheduler's."""
     _ = job.demand, job.requests.millicpu, job.requests.memory_bytes
+    if isinstance(job.arrivals, Trace) and len(job.arrivals.at_s) < job.pods:
+        raise InvalidScenario(f"{job.pods} pods need as many arrival times, at_s has {len(job.arrivals.at_s)}")
     if job.placement == "rest" and cluster.nodes < 2:
         raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed")
 

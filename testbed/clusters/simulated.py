@@ -119,7 +119,9 @@ class SimulatedCluster:
                 self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first)
         job_streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
         for job, stream in zip(scenario.jobs, job_streams, strict=True):
-            self._jobs.publish(job, job.demand.draw_work(job.pods, np.random.default_rng(stream)))
+            works = job.demand.draw_work(job.pods, np.random.default_rng(stream))
+            arrivals = job.arrivals.times(job.pods, np.random.default_rng(stream.spawn(1)[0]))
+            self._jobs.publish(job, works, arrivals)
 
     def run(self, on_progress: OnProgress | None = None) -> Repetition:
         """Run until every job that counts is over, or the scenario's limit."""

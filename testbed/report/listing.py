@@ -11,6 +11,7 @@ from typing import Any
 from carico.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.presets import PRESETS
 from testbed.simulation.parameters import SimulationParameters, choices
+from workloads.arrivals import PATTERNS
 from workloads.demand import MODELS, signature_of
 from workloads.scenario import Scenario, catalogue
 
@@ -31,6 +32,10 @@ def listing() -> list[str]:
     lines += ["", "Workloads (of a scenario of your own), with their parameters"]
     for name, model in MODELS.items():
         lines += _entry(f"{name}: {signature_of(model)}", _summary(model))
+    lines += ["", "Arrivals of a job's pods (arrivals: {pattern: NAME, ...})"]
+    for pattern in PATTERNS:
+        fields = ", ".join(_fields(pattern))
+        lines += _entry(f"{pattern.__struct_config__.tag}{': ' * bool(fields)}{fields}", _summary(pattern))
     lines += ["", "Presets (pytest -m cluster --carico-preset=NAME)"]
     for preset in PRESETS.values():
         lines += _entry(preset.name, preset.description)
@@ -52,6 +57,13 @@ def field_documentation(kind: type) -> dict[str, str]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
             found[field.target.id] = " ".join(ast.literal_eval(after.value).split())
     return found
+
+
+def _fields(kind: Any) -> Iterator[str]:
+    """The fields of a struct, those with a default with it."""
+    needed = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
+    for place, name in enumerate(kind.__struct_fields__):
+        yield name if place < needed else f"{name}={kind.__struct_defaults__[place - needed]}"
 
 
 def _summary(documented: Callable[..., Any]) -> str:

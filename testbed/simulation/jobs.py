@@ -48,18 +48,35 @@ class JobController:
         """Occurs when every Job that the run waits for has completed or failed."""
         api.watch(finished=self._pod_finished)
 
-    def publish(self, job: JobSpec, works: list[float]) -> None:
-        """Publish a Job at its time; `works` has the CPU-seconds of each of its pods."""
+    def publish(self, job: JobSpec, works: list[float], arrivals: list[float] | None = None) -> None:
+        """Publish a Job at its time.
+
+        Parameters
+        ----------
+        job : JobSpec
+        works : list of float
+            CPU-seconds of each of its pods.
+        arrivals : list of float, optional
+            When each of them arrives, seconds after the publication, ascending; all at once by default.
+        """
         state = self._jobs[job.name] = _JobState(job, works)
+        self._env.process(self._arrive(state, arrivals or [0.0] * job.pods))
         self._env.process(self._create_all(state))
 
     def published_s(self, job: str) -> float:
         """When a Job was published."""
         return self._jobs[job].spec.start_s
 
+    def _arrive(self, state: _JobState, arrivals: list[float]) -> Process:
+        for index, after_s in enumerate(arrivals):
+            at = state.spec.start_s + after_s
+            if at > self._env.now:
+                yield self._env.timeout(at - self._env.now)
+            state.to_create.append(index)
+            state.wake()
+
     def _create_all(self, state: _JobState) -> Process:
         """Create what is to be created, first and again; a failure holds up all pods of its Job."""
-        yield self._env.timeout(state.spec.start_s - self._env.now)
         while not state.over:
             if not state.to_create or len(state.live) >= state.parallelism:
                 yield state.woken(self._env)
@@ -140,8 +157,8 @@ class _JobState:
         """Since the last success."""
         self.resume_s = -math.inf
         """No pod is created before: the back-off after a failure."""
-        self.to_create = deque(range(spec.pods))
-        """Indices of the pods that are missing."""
+        self.to_create: deque[int] = deque()
+        """Indices of the pods that have arrived, or failed, and are missing."""
         self._wakes: simpy.Event | None = None
         self.created = [0] * spec.pods
         self.index_of: dict[str, int] = {}

@@ -62,6 +62,23 @@ class TestCreation:
         jobs.env.run(1)
         assert jobs.api.pods[0].millicpu == 1000
 
+    def test_pods_are_created_as_they_arrive(self):
+        env = Controller()
+        env.controller.publish(job(pods=4, start_s=5), [1.0] * 4, [0.0, 0.0, 2.5, 10.0])
+        env.env.run(50)
+        assert [at for at, _ in env.created] == pytest.approx([5, 5, 7.5, 15])
+        assert [name for _, name in env.created] == [f"job-{index:04d}" for index in range(4)]
+
+    def test_a_job_is_not_over_before_its_last_pod_has_come(self):
+        env = Controller()
+        env.controller.publish(job(pods=2), [1.0] * 2, [0.0, 100.0])
+        env.env.run(1)
+        env.end("job-0000")
+        assert not env.over
+        env.env.run(101)
+        env.end("job-0001")
+        assert env.over
+
     def test_jobs_share_the_client(self):
         jobs = Controller(job("a", pods=5), job("b", pods=5), pod_creations_per_s=10, pod_creations_burst=1)
         jobs.env.run(10)
