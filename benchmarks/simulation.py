@@ -1,11 +1,13 @@
-"""Measures what a simulated repetition costs: 1000 pods under CARICO and kube-scheduler, a second of 10,000 nodes.
+"""Measures what simulation costs: 1000 pods under CARICO and kube-scheduler, and how that grows with the cluster.
 
-Figures are CPU time of this process, the best of three. Other load on the machine makes them larger all the same, for
-caches and cores are shared.
+Figures are CPU time of this process, the best of three where that takes seconds. Other load on the machine makes them
+larger all the same, for caches and cores are shared.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
 import sys
 from time import process_time
 
@@ -14,13 +16,23 @@ import numpy as np
 from benchmarks.common import parse, parser, report
 from carico.node_model import RESOURCES, NodeModel
 from carico.variants import DEFAULT_VARIANT
-from testbed.clusters.simulated import SimulatedProvider
+from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider
 from testbed.schedulers.spec import parse_spec
-from workloads.scenario import load_scenario
+from testbed.simulation.parameters import parameters_from
+from workloads.scenario import ClusterShape, JobSpec, Scenario, load_scenario
 
 SEED = 1001
 ROUNDS = 3
 NODES = 10_000
+ALL_AT_ONCE = {
+    "pod_creations_per_s": 1e6,
+    "pod_creations_burst": 1_000_000,
+    "scheduling_attempts_per_s": 1e6,
+    "bindings_per_s": 1e6,
+    "bindings_burst": 1_000_000,
+    "warm_up_s": 0,
+}
+"""A control plane that is no bottleneck, so that all nodes are busy at once."""
 
 
 def main() -> int:
@@ -44,6 +56,10 @@ def measure() -> dict[str, float]:
         "kube_1000_pods_cpu_s": repetition_s("kube-scheduler"),
         "node_model_step_10000_ms": 1e3 * step_s,
         "node_model_second_10000_ms": 1e3 * second_s,
+        "realtime_factor_1000_nodes": realtime_factor(),
+        "node_second_us_19": 1e6 * node_second_s(19, ROUNDS),
+        "node_second_us_5000": 1e6 * node_second_s(5000, 1),
+        "peak_rss_5000_nodes_mib": peak_rss_mib(5000),
     }
 
 
@@ -56,6 +72,44 @@ def repetition_s(scheduler: str) -> float:
         SimulatedProvider().run(scenario, spec, SEED, {})
         rounds.append(process_time() - before)
     return min(rounds)
+
+
+def realtime_factor() -> float:
+    """Simulated seconds per second of CPU time: 10,000 pods under CARICO on 1,000 nodes."""
+    scenario = load_scenario("pi-2000").scaled(pods=10_000, nodes=1000)
+    before = process_time()
+    repetition = SimulatedProvider().run(scenario, parse_spec("carico"), SEED, {})
+    return repetition.nodes[0].time_s[-1] / (process_time() - before)
+
+
+def busy_nodes_s(nodes: int, seconds: float) -> float:
+    """CPU time of a run in which every node has four pods from the beginning and agents watch, seconds."""
+    load = JobSpec(name="load", workload="steady", parameters={"cores": 1.2, "duration_s": 1e5}, pods=4 * nodes)
+    shape = ClusterShape(nodes=nodes)
+    scenario = Scenario(name="busy", description="steady load", jobs=[load], cluster=shape, limit_s=seconds)
+    spec, parameters = parse_spec("kube-scheduler:cpu=500m"), parameters_from(ALL_AT_ONCE)
+    before = process_time()
+    SimulatedCluster(scenario, spec, SEED, parameters, observer=DEFAULT_VARIANT).run()
+    return process_time() - before
+
+
+def node_second_s(nodes: int, rounds: int) -> float:
+    """CPU time that a second of a busy node costs, its agent included, seconds: what a longer run takes more."""
+    short_s, long_s = 20.0, 50.0
+    more = (busy_nodes_s(nodes, long_s) - busy_nodes_s(nodes, short_s) for _ in range(rounds))
+    return min(more) / (nodes * (long_s - short_s))
+
+
+def peak_rss_mib(nodes: int) -> float:
+    """Peak memory of a process that simulates so many nodes for 50 s and holds the result, MiB."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_peak_rss_mib, (nodes,))
+
+
+def _peak_rss_mib(nodes: int) -> float:
+    busy_nodes_s(nodes, 50.0)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def node_model_s() -> tuple[float, float]:
