@@ -68,8 +68,8 @@ class NodeModel:
         node axis on everything.
     resources : sequence of str
         The names of the d observed resources.
-    max_pods : int
-        The nodes' maximum number of pods.
+    max_pods : array_like of int
+        The maximum number of pods, of all nodes or of each.
     pods : array_like of int
         Pods that already run.
 
@@ -88,18 +88,19 @@ class NodeModel:
         variant: Variant = DEFAULT_VARIANT,
         nodes: int | None = None,
         resources: tuple[str, ...] = RESOURCES,
-        max_pods: int = MAX_PODS,
+        max_pods: ArrayLike = MAX_PODS,
         pods: ArrayLike = 0,
     ) -> None:
         if nodes is not None and nodes < 1:
             raise InvalidInput(f"nodes must be at least 1, got {nodes}")
-        if max_pods < 1 or not resources:
-            raise InvalidInput(f"at least one pod and one resource are needed, got {max_pods} and {resources}")
+        most = whole("max_pods", max_pods)
+        if (most < 1).any() or not resources:
+            raise InvalidInput(f"at least one pod and one resource are needed, got {max_pods!r} and {resources}")
         self.variant = variant
         self.resources = tuple(resources)
-        self.max_pods = max_pods
         self._scalar = nodes is None
         self._nodes = count = 1 if nodes is None else nodes
+        self._max_pods: IntArray = self._per_node("max_pods", most)
         d, size = len(self.resources), variant.batch_size
         rank = d if variant.rank is None else min(variant.rank, d)
         initial = whole("pods", pods)
@@ -300,7 +301,9 @@ class NodeModel:
             baseline=baseline,
             pod_cost=cost,
             pods=pods,
-            pod_capacity=self._pod_capacity(signal, full, baseline, cost, pods, hold_off | ~sampled, blind),
+            pod_capacity=self._pod_capacity(
+                signal, full, baseline, cost, pods, self._max_pods[index], hold_off | ~sampled, blind
+            ),
             exchange_due=self._exchange_due(index, own, at),
             subspace=own,
         )
@@ -437,11 +440,12 @@ class NodeModel:
         baseline: FloatArray,
         cost: FloatArray,
         pods: IntArray,
+        max_pods: IntArray,
         predicted: BoolArray,
         blind: BoolArray,
     ) -> FloatArray:
         """Eq. 3.5 from the signal; Eq. 3.6 from the baseline where the signal is not to be trusted (`predicted`)."""
-        room = np.maximum(self.max_pods - pods, 0)
+        room = np.maximum(max_pods - pods, 0)
         known = ~np.isnan(baseline)
         b, c = np.where(known, baseline, 1.0), np.where(known, cost, 1.0)
         from_signal = np.where(full, 0.0, pod_capacity(signal, c, room))

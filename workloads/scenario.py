@@ -20,6 +20,9 @@ from workloads.errors import InvalidQuantity, InvalidScenario, UnknownScenario, 
 from workloads.quantity import memory_bytes, millicpu
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Cores = Annotated[int, Meta(ge=1, le=1024)]
+MAX_PODS = 110
+"""The kubelet's default."""
 # `$` alone would let a final line break pass.
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$(?!\n)")]
 
@@ -73,17 +76,52 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return demand_of(self.workload, self.parameters)
 
 
-class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The workers; the thesis's cluster by default (appendix B.1)."""
+class NodePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Workers that are alike."""
 
-    nodes: Count = 19
-    cores: Annotated[int, Meta(ge=1, le=1024)] = 4
+    name: Name
+    nodes: Count
+    cores: Cores = 4
     memory: str = "8Gi"
+    speed: Annotated[float, Meta(gt=0, le=100)] = 1.0
+    """Of a core, relative to the thesis's nodes, whose CPU-seconds the demand models count."""
+    max_pods: Count = MAX_PODS
 
     @property
     def memory_bytes(self) -> int:
         """Memory of a node."""
         return memory_bytes(self.memory)
+
+
+class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The workers; the thesis's cluster by default (appendix B.1)."""
+
+    nodes: Count = 19
+    cores: Cores = 4
+    memory: str = "8Gi"
+    max_pods: Count = MAX_PODS
+    """Pods that a node takes at most (the kubelet's default)."""
+    pools: list[NodePool] = []
+    """Nodes that differ, pool by pool: in place of the four fields above."""
+
+    @property
+    def each_pool(self) -> list[NodePool]:
+        """The pools; of nodes that are all alike the only one."""
+        return self.pools or [NodePool("node", self.nodes, self.cores, self.memory, max_pods=self.max_pods)]
+
+    @property
+    def each_node(self) -> list[NodePool]:
+        """Every node's pool, in the order of the nodes."""
+        return [pool for pool in self.each_pool for _ in range(pool.nodes)]
+
+    @property
+    def node_names(self) -> list[str]:
+        """The name of every node: its pool's and a number."""
+        return [
+            f"{pool.name}-{index:0{len(str(pool.nodes - 1))}d}"
+            for pool in self.each_pool
+            for index in range(pool.nodes)
+        ]
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,6 +154,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             changed = [msgspec.structs.replace(job, pods=pods) if job is measured[0] else job for job in self.jobs]
             scenario = msgspec.structs.replace(scenario, jobs=changed)
         if nodes is not None:
+            if self.cluster.pools:
+                raise InvalidScenario(f"{self.name} has pools of nodes: a number of nodes does not say whose")
             shape = msgspec.structs.replace(self.cluster, nodes=nodes)
             scenario = msgspec.structs.replace(scenario, cluster=shape)
         return checked(scenario, f"scenario {self.name}")
@@ -135,9 +175,9 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
     except msgspec.ValidationError as error:
         raise InvalidScenario(f"{origin}: {error}") from error
     try:
-        _ = scenario.cluster.memory_bytes
-    except InvalidQuantity as error:
-        raise InvalidScenario(f"{origin}: the memory of a node: {error}") from error
+        _check_shape(scenario.cluster)
+    except WorkloadError as error:
+        raise InvalidScenario(f"{origin}: {error}") from error
     names = [job.name for job in scenario.jobs]
     if len(set(names)) != len(names):
         raise InvalidScenario(f"{origin}: two jobs have the same name: {', '.join(names)}")
@@ -156,12 +196,25 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
     return scenario
 
 
+def _check_shape(shape: ClusterShape) -> None:
+    for pool in shape.each_pool:
+        try:
+            _ = pool.memory_bytes
+        except InvalidQuantity as error:
+            raise InvalidScenario(f"the memory of a node: {error}") from error
+    names = [pool.name for pool in shape.pools]
+    if len(set(names)) != len(names):
+        raise InvalidScenario(f"two pools have the same name: {', '.join(names)}")
+    if shape.pools and msgspec.structs.replace(shape, pools=[]) != ClusterShape():
+        raise InvalidScenario("a cluster has pools, or nodes, cores, memory and max_pods of its own, not both")
+
+
 def _check(job: JobSpec, cluster: ClusterShape) -> None:
     """Refuse a job that makes no sense anywhere; whether its pods fit a node is the provider's and the scheduler's."""
     _ = job.demand, job.requests.millicpu, job.requests.memory_bytes
     if isinstance(job.arrivals, Trace) and len(job.arrivals.at_s) < job.pods:
         raise InvalidScenario(f"{job.pods} pods need as many arrival times, at_s has {len(job.arrivals.at_s)}")
-    if job.placement == "rest" and cluster.nodes < 2:
+    if job.placement == "rest" and len(cluster.each_node) < 2:
         raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed")
 
 

@@ -67,4 +67,6 @@ def scenario_settings(scenario: Scenario) -> dict[str, Any]:
         "nodes": shape.nodes,
         "cores": shape.cores,
         "memory": shape.memory,
+        "max_pods": shape.max_pods,
+        "pools": msgspec.to_builtins(shape.pools),
     }

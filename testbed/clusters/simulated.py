@@ -98,25 +98,35 @@ class SimulatedCluster:
         shape = scenario.cluster
         streams = np.random.SeedSequence(seed).spawn(4)
         nodes_rng, kubelet_rng, scheduler_rng, agents_rng = (np.random.default_rng(stream) for stream in streams)
-        width = len(str(shape.nodes - 1))
-        self._names = [f"node-{index:0{width}d}" for index in range(shape.nodes)]
+        self._names, each_node = shape.node_names, shape.each_node
         start = -parameters.warm_up_s
         self._env = env = simpy.Environment(initial_time=start)
-        self._fleet = NodeFleet(shape.nodes, shape.cores, shape.memory_bytes, parameters, nodes_rng, boot_s=start)
+        self._fleet = NodeFleet(
+            len(each_node),
+            [node.cores for node in each_node],
+            [node.memory_bytes for node in each_node],
+            parameters,
+            nodes_rng,
+            boot_s=start,
+            speed=[node.speed for node in each_node],
+        )
         self._api = ApiServer(env, parameters.watch_latency_s)
         self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event)
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
         first = self._fleet.counters()
         self._recorder = Recorder(self._names, first)
         self._agents: AgentFleet | None = None
+        max_pods = [node.max_pods for node in each_node]
         if scheduler.variant is not None:
             carico = CaricoScheduler(self._names, shape, parameters)
             SchedulingFramework(env, self._api, parameters, carico)
-            self._agents = AgentFleet(self._names, scheduler.variant, parameters, agents_rng, first, carico.report)
+            self._agents = AgentFleet(
+                self._names, scheduler.variant, parameters, agents_rng, first, carico.report, max_pods
+            )
         else:
             SchedulingFramework(env, self._api, parameters, KubeScheduler(shape, parameters, scheduler_rng))
             if observer is not None:
-                self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first)
+                self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first, max_pods=max_pods)
         job_streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
         for job, stream in zip(scenario.jobs, job_streams, strict=True):
             works = job.demand.draw_work(job.pods, np.random.default_rng(stream))
@@ -220,12 +230,14 @@ def _rounded(value: float | None) -> float | None:
 def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: SimulationParameters) -> None:
     """Refuse a job whose pods no node can hold: they would wait for ever, or be killed again and again."""
     scheduler.check_fits(scenario, parameters.platform_millicpu, parameters.platform_memory_mib * 2**20)
-    free = (1.0 - parameters.background_memory) * scenario.cluster.memory_bytes
+    largest = max(pool.memory_bytes for pool in scenario.cluster.each_pool)
+    free = (1.0 - parameters.background_memory) * largest
     for job in scenario.jobs:
         used = job.demand.memory_bytes
         if used > free:
             raise UsageError(
-                f"a pod of job {job.name} uses {used / 2**20:.0f} MiB at its peak, a node has {free / 2**20:.0f} MiB "
-                f"beside what the platform holds (background_memory={parameters.background_memory:g}): "
+                f"a pod of job {job.name} uses {used / 2**20:.0f} MiB at its peak, a node has at most "
+                f"{free / 2**20:.0f} MiB beside what the platform holds "
+                f"(background_memory={parameters.background_memory:g}): "
                 f"give the nodes more memory, or every pod is killed for it"
             )

@@ -13,7 +13,7 @@ from testbed.presets import PRESETS
 from testbed.simulation.parameters import SimulationParameters, choices
 from workloads.arrivals import PATTERNS
 from workloads.demand import MODELS, signature_of
-from workloads.scenario import Scenario, catalogue
+from workloads.scenario import NodePool, Scenario, catalogue
 
 WIDTH = 80
 
@@ -78,9 +78,13 @@ def _defaults(kind: type) -> Iterator[tuple[str, Any]]:
 
 def _described(scenario: Scenario) -> str:
     shape = scenario.cluster
-    nodes = "1 node" if shape.nodes == 1 else f"{shape.nodes} nodes"
+    nodes = " and ".join(_pool(pool) for pool in shape.each_pool)
     jobs = ", ".join(f"{job.name} ({job.pods} pod{'s' * (job.pods != 1)})" for job in scenario.jobs)
-    return f"{scenario.description}. {nodes} of {shape.cores} cores and {shape.memory}. Jobs: {jobs}"
+    return f"{scenario.description}. {nodes}. Jobs: {jobs}"
+
+
+def _pool(pool: NodePool) -> str:
+    return f"{pool.nodes} node{'s' * (pool.nodes != 1)} of {pool.cores} cores and {pool.memory}"
 
 
 def _entry(name: str, text: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from carico.arrays import BoolArray, IntArray
-from carico.capacity import MAX_PODS
 from testbed.simulation.api import Pod
 from testbed.simulation.parameters import SimulationParameters
 from workloads.scenario import ClusterShape
@@ -26,20 +25,22 @@ class ResourcesFit:
     """
 
     def __init__(self, shape: ClusterShape, parameters: SimulationParameters) -> None:
-        nodes = shape.nodes
+        each_node = shape.each_node
+        nodes = len(each_node)
         platform_memory = parameters.platform_memory_mib * 2**20
-        self.allocatable: IntArray = np.tile(np.array([1000 * shape.cores, shape.memory_bytes]), (nodes, 1))
+        self.allocatable: IntArray = np.array([(1000 * node.cores, node.memory_bytes) for node in each_node])
         """CPU (millicores) and memory (bytes) of every node, shape (nodes, 2)."""
         self.requested: IntArray = np.tile(np.array([parameters.platform_millicpu, platform_memory]), (nodes, 1))
         self.assumed: IntArray = self.requested.copy()
         """The same with defaults for pods that request nothing: what scores are computed from."""
         self.pods: IntArray = np.zeros(nodes, dtype=np.int64)
+        self._max_pods: IntArray = np.array([node.max_pods for node in each_node])
         self._first: BoolArray = np.arange(nodes) == 0
 
     def fits(self, pod: Pod) -> BoolArray:
         """Which nodes have room for the pod's requests and are allowed by its node affinity."""
         room = self.allocatable - self.requested
-        fits: BoolArray = (room[:, 0] >= pod.millicpu) & (room[:, 1] >= pod.memory_bytes) & (self.pods < MAX_PODS)
+        fits: BoolArray = (room[:, 0] >= pod.millicpu) & (room[:, 1] >= pod.memory_bytes) & (self.pods < self._max_pods)
         if pod.job.placement != "any":
             fits &= self._first if pod.job.placement == "first" else ~self._first
         return fits

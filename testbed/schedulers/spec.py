@@ -32,21 +32,24 @@ class SchedulerSpec:
         return job.requests if self.requests is None else self.requests
 
     def check_fits(self, scenario: Scenario, platform_millicpu: int = 0, platform_memory_bytes: int = 0) -> None:
-        """Check that a node of the scenario can hold a pod with its requests beside the platform's own pods.
+        """Check that some node of the scenario can hold a pod with its requests beside the platform's own pods.
 
         Raises
         ------
         InvalidSpec
-            If it cannot: such a pod would stay Pending for ever.
+            If none can: such a pod would stay Pending for ever.
         """
-        shape = scenario.cluster
-        cpu, memory = 1000 * shape.cores - platform_millicpu, shape.memory_bytes - platform_memory_bytes
+        free = [
+            (1000 * pool.cores - platform_millicpu, pool.memory_bytes - platform_memory_bytes)
+            for pool in scenario.cluster.each_pool
+        ]
+        cpu, memory = max(free)
         for job in scenario.jobs:
             requests = self.requests_of(job)
-            if requests.millicpu > cpu or requests.memory_bytes > memory:
+            if all(requests.millicpu > cores or requests.memory_bytes > room for cores, room in free):
                 raise InvalidSpec(
                     f"{self.text}: a pod of job {job.name} would request {requests.millicpu}m of CPU and "
-                    f"{requests.memory_bytes / 2**20:.0f} MiB, a node has {cpu}m and "
+                    f"{requests.memory_bytes / 2**20:.0f} MiB, a node has at most {cpu}m and "
                     f"{memory / 2**20:.0f} MiB for pods: request less, or it can never be scheduled"
                 )
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from carico.aggregator import Aggregator
 from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.capacity import MAX_PODS
 from carico.node_model import RESOURCES, NodeModel, Report
 from carico.subspace import Subspace
 from carico.telemetry.counters import Counters, Telemetry, telemetry_between, usage_vector
@@ -34,6 +36,8 @@ class AgentFleet:
         The first reading.
     on_report : callable, optional
         Hears (node index, Pod-Capacity) of every report.
+    max_pods : array_like of int, optional
+        Pods that every node takes at most.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class AgentFleet:
         rng: np.random.Generator,
         first: Counters,
         on_report: Callable[[int, float], None] | None = None,
+        max_pods: ArrayLike = MAX_PODS,
     ) -> None:
         self._names = names
         self._variant = variant
@@ -52,7 +57,7 @@ class AgentFleet:
         self._previous = first
         self._on_report = on_report
         count = len(names)
-        self._model = NodeModel(variant, nodes=count)
+        self._model = NodeModel(variant, nodes=count, max_pods=max_pods)
         self._aggregator = Aggregator(len(RESOURCES), variant.rank)
         phases = rng.integers(0, variant.batch_size, count)
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]

@@ -60,15 +60,15 @@ def cgroup_weight(millicpu: int) -> int:
     return 1 + (shares - 2) * 9999 // 262142
 
 
-def some_pressure(runnable: FloatArray, cores: float, reading: str) -> FloatArray:
+def some_pressure(runnable: FloatArray, cores: FloatArray | float, reading: str) -> FloatArray:
     """Return `some` CPU pressure of nodes with so many runnable threads, in [0, 1].
 
     Parameters
     ----------
     runnable : ndarray
         Mean number of threads that run or want to.
-    cores : float
-        CPUs of a node.
+    cores : float or ndarray
+        CPUs of every node.
     reading : {"kernel", "at-least-one-waiting"}
         The kernel averages over CPUs whether a task waits for that CPU (psi.c): 5 busy threads on 4 CPUs give 0.25,
         8 give 1. The thesis's wording, "at least one thread always waiting", taken literally gives 1 at 5.

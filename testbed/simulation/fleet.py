@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.telemetry.counters import Counters
@@ -44,41 +45,45 @@ class NodeFleet:
     Parameters
     ----------
     nodes : int
-    cores : int
-        CPUs per node.
-    memory_bytes : float
-        Memory per node.
+    cores : int or array_like of int
+        CPUs of every node.
+    memory_bytes : float or array_like
+        Memory of every node.
     parameters : SimulationParameters
     rng : numpy.random.Generator
         For the fluctuation of the background load.
     boot_s : float
         The time that the counters count from.
+    speed : float or array_like
+        Work that every node does in a CPU-second.
     """
 
     def __init__(
         self,
         nodes: int,
-        cores: int,
-        memory_bytes: float,
+        cores: ArrayLike,
+        memory_bytes: ArrayLike,
         parameters: SimulationParameters,
         rng: np.random.Generator,
         boot_s: float = 0.0,
+        speed: ArrayLike = 1.0,
     ) -> None:
         self.nodes = nodes
-        self.cores = float(cores)
-        self.memory_bytes = float(memory_bytes)
-        system, kubepods = parameters.system_weight, cgroup_weight(1000 * cores)
-        self._guaranteed = self.cores * system / (system + kubepods)
+        self.cores: FloatArray = np.broadcast_to(np.asarray(cores, dtype=np.float64), nodes)
+        self.memory_bytes: FloatArray = np.broadcast_to(np.asarray(memory_bytes, dtype=np.float64), nodes)
+        system = parameters.system_weight
+        kubepods = np.array([cgroup_weight(1000 * int(count)) for count in self.cores])
+        self._guaranteed: FloatArray = self.cores * system / (system + kubepods)
         """Cores that system.slice gets at least."""
         self._parameters = parameters
         self._rng = rng
         self.now = self._boot_s = boot_s
-        speed = rng.normal(1.0, parameters.node_speed_variation, nodes) if parameters.node_speed_variation else 1.0
-        self._speed: FloatArray = np.broadcast_to(np.clip(speed, 0.2, 5.0), (nodes,)).astype(float)
+        differs = rng.normal(1.0, parameters.node_speed_variation, nodes) if parameters.node_speed_variation else 1.0
+        self._speed: FloatArray = np.broadcast_to(np.asarray(speed) * np.clip(differs, 0.2, 5.0), nodes)
         self._busy_s: FloatArray = np.zeros(nodes)
         self._pressure_s: FloatArray = np.zeros(nodes)
         self._containers: IntArray = np.zeros(nodes, dtype=np.int64)
-        self._memory: FloatArray = np.full(nodes, parameters.background_memory * memory_bytes)
+        self._memory: FloatArray = parameters.background_memory * self.memory_bytes
         self._tasks = _Tasks(64)
         self._ended: dict[int, Ended] = {}
         self._free: list[int] = []
@@ -170,10 +175,10 @@ class NodeFleet:
         cached = np.minimum(CACHE_SHARE * self.memory_bytes, self.memory_bytes - used)
         return Counters(
             at_s=self.now,
-            cpu_total=np.full(self.nodes, np.floor(total_s * JIFFIES_PER_S + 0.5)),
+            cpu_total=np.floor(total_s * JIFFIES_PER_S + 0.5),
             cpu_idle=np.floor((total_s - self._busy_s) * JIFFIES_PER_S + 0.5),
             cpu_pressure_us=np.floor(self._pressure_s * 1e6),
-            memory_total=np.full(self.nodes, self.memory_bytes),
+            memory_total=self.memory_bytes.copy(),
             memory_free=self.memory_bytes - used - cached,
             memory_buffers=np.zeros(self.nodes),
             memory_cached=cached,
@@ -234,12 +239,12 @@ class NodeFleet:
         """The kernel's OOM killer: the container with the highest badness goes until the rest fits."""
         tasks, used = self._tasks, self._used
         for node in np.flatnonzero(self._memory > self.memory_bytes).tolist():
-            while self._memory[node] > self.memory_bytes:
+            while self._memory[node] > self.memory_bytes[node]:
                 alive = tasks.alive[:used] & (tasks.node[:used] == node) & ~tasks.system[:used]
                 victims = np.flatnonzero(alive)
                 if not victims.size:
                     break
-                badness = 1000.0 * tasks.resident[victims] / self.memory_bytes + tasks.oom_adj[victims]
+                badness = 1000.0 * tasks.resident[victims] / self.memory_bytes[node] + tasks.oom_adj[victims]
                 victim = int(victims[np.argmax(badness)])
                 self._end(victim, self.now, "oom_killed")
 

@@ -98,7 +98,7 @@ class Kubelets:
         def ended(at: float, how: str) -> None:
             end(at, "succeeded" if how == "done" else how)
 
-        task = fleet.run_container(node, demand, pod.work, weights_of(pod, fleet.memory_bytes), ended)
+        task = fleet.run_container(node, demand, pod.work, weights_of(pod, fleet.memory_bytes[node]), ended)
 
         def stop(outcome: str) -> None:
             if not over.triggered:

@@ -32,7 +32,7 @@ def test_schedulers_take_turns_and_the_order_of_turns_alternates():
 def test_what_one_of_the_schedulers_cannot_do_is_found_before_the_first_one_runs():
     finished = []
     asked = plan("carico", "kube-scheduler:cpu=3900m")
-    with pytest.raises(UsageError, match="a node has 3800m"):
+    with pytest.raises(UsageError, match="a node has at most 3800m"):
         run_plan(asked, SimulatedProvider(), on_repetition=finished.append)
     assert finished == []
 

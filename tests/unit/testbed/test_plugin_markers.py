@@ -40,7 +40,7 @@ def test_a_marker_says_what_runs(session, pytester, marker, schedulers, repetiti
         ("'pi-2000', scheduler=3", "*needs scheduler='SPEC' or a list of them, got 3"),
         ("'pi-2000', scheduler=['carico', 3]", "*needs scheduler='SPEC' or a list of them, got *"),
         ("'pi-2000', scheduler=[]", "*at least one scheduler, got none"),
-        ("'pi-2000', 'kube-scheduler:cpu=3900m'", "*a node has 3800m*"),
+        ("'pi-2000', 'kube-scheduler:cpu=3900m'", "*a node has at most 3800m*"),
         ("'pi-2000', fail_on='pod_completion_time:p99:+10%'", "*fail_on needs a baseline*"),
     ],
 )

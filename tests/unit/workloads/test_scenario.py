@@ -81,7 +81,7 @@ class TestReading:
         """
         scenario = read_scenario(text, "all.yaml")
         load, pi = scenario.jobs
-        assert (scenario.cluster.memory_bytes, scenario.limit_s) == (16 * 2**30, 100)
+        assert (scenario.cluster.each_pool[0].memory_bytes, scenario.limit_s) == (16 * 2**30, 100)
         assert (load.disturbance, load.placement, load.demand.duration_s) == (True, "first", 60)
         assert (pi.requests.millicpu, pi.requests.memory_bytes) == (250, 64 * 2**20)
         assert (pi.start_s, pi.placement, pi.backoff_limit) == (30.5, "rest", 0)
@@ -198,6 +198,20 @@ class TestNoScenario:
         text = with_job(start_s=10) + "limit_s: 10\n"
         assert "job pi is published at 10 s, when the run is over: limit_s is 10" in refusal(text)
 
+    @pytest.mark.parametrize(
+        ("cluster", "message"),
+        [
+            ("{pools: [{name: a, nodes: 1}, {name: a, nodes: 2}]}", "two pools have the same name: a, a"),
+            ("{nodes: 3, pools: [{name: a, nodes: 1}]}", "has pools, or nodes, cores, memory and max_pods of its own"),
+            ("{pools: [{name: a}]}", "missing required field `nodes` - at `$.cluster.pools[0]`"),
+            ("{pools: [{name: a, nodes: 1, speed: 0}]}", "> 0.0 - at `$.cluster.pools[0].speed`"),
+            ("{pools: [{name: a, nodes: 1, memory: 8X}]}", "the memory of a node: '8X' is no quantity"),
+            ("{max_pods: 0}", ">= 1 - at `$.cluster.max_pods`"),
+        ],
+    )
+    def test_the_cluster_must_make_sense(self, cluster, message):
+        assert message in refusal(SMALL + f"cluster: {cluster}\n")
+
     def test_the_rest_of_one_node_is_no_place(self):
         text = with_job(placement="rest") + "cluster: {nodes: 1}\n"
         assert "job pi: it runs on all nodes but the first: 2 nodes are needed" in refusal(text)
@@ -216,6 +230,12 @@ class TestScaled:
     def test_a_disturbance_keeps_its_pods(self):
         scenario = load_scenario("conflicting-capacity").scaled(pods=20)
         assert {job.name: job.pods for job in scenario.jobs} == {"light-cpu": 1, "pi-2000": 20}
+
+    def test_a_number_of_nodes_does_not_say_of_which_pool(self):
+        scenario = read_scenario(SMALL + "cluster: {pools: [{name: a, nodes: 1}, {name: b, nodes: 2}]}\n", "pools.yaml")
+        assert scenario.cluster.node_names == ["a-0", "b-0", "b-1"]
+        with pytest.raises(InvalidScenario, match="has pools of nodes"):
+            scenario.scaled(nodes=5)
 
     def test_several_jobs_do_not_share_a_number(self):
         with pytest.raises(InvalidScenario, match=r"has several jobs \(pi-2000, sklearn\)"):

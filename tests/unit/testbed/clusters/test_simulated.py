@@ -23,7 +23,7 @@ from testbed.measurement.utilisation import running_pods
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import SimulationParameters
-from workloads.scenario import ClusterShape, JobSpec, Requests, Scenario, checked, load_scenario
+from workloads.scenario import ClusterShape, JobSpec, NodePool, Requests, Scenario, checked, load_scenario
 
 QUIET = {"background_cores": 0, "background_cores_per_pod": 0}
 
@@ -64,7 +64,7 @@ def small(scheduler, seed=1):
 
 def check(of, repetition):
     """What holds of every run, whatever was asked for."""
-    jobs = {job.name: job for job in of.jobs}
+    jobs, names = {job.name: job for job in of.jobs}, of.cluster.node_names
     assert len({pod.name for pod in repetition.pods}) == len(repetition.pods)
     for pod in repetition.pods:
         times = [pod.created_s, pod.scheduled_s, pod.started_s, pod.finished_s]
@@ -75,8 +75,8 @@ def check(of, repetition):
         assert known[-1] <= of.limit_s + 1e-6
         assert (pod.finished_s is None) == (pod.outcome == "unfinished"), pod
         assert (pod.node is None) == (pod.scheduled_s is None)
-        allowed = {"any": range(of.cluster.nodes), "first": [0], "rest": range(1, of.cluster.nodes)}
-        assert pod.node is None or int(pod.node.removeprefix("node-")) in allowed[jobs[pod.job].placement]
+        allowed = {"any": names, "first": names[:1], "rest": names[1:]}
+        assert pod.node is None or pod.node in allowed[jobs[pod.job].placement]
     for name, one in jobs.items():
         succeeded = Counter(
             pod.name.partition("-retry-")[0]
@@ -88,7 +88,7 @@ def check(of, repetition):
         if not one.disturbance:
             assert (len(succeeded) == one.pods) == (repetition.job_completion_time_s[name] is not None)
     assert set(repetition.job_completion_time_s) == {job.name for job in of.jobs if not job.disturbance}
-    assert [node.name for node in repetition.nodes] == sorted(node.name for node in repetition.nodes)
+    assert [node.name for node in repetition.nodes] == names
     seconds = repetition.nodes[0].time_s
     assert seconds == pytest.approx([second + 1.0 for second in range(len(seconds))])
     for node in repetition.nodes:
@@ -152,7 +152,9 @@ class TestDeterminism:
             description="from a result",
             jobs=msgspec.convert(said.pop("jobs"), list[JobSpec]),
             limit_s=said.pop("limit_s"),
-            cluster=ClusterShape(**{name: said.pop(name) for name in ("nodes", "cores", "memory")}),
+            cluster=msgspec.convert(
+                {name: said.pop(name) for name in ("nodes", "cores", "memory", "max_pods", "pools")}, ClusterShape
+            ),
         )
         repeated = SimulatedProvider().run(again, parse_spec(first.scheduler), first.seed, said)
         assert msgspec.json.encode(repeated) == msgspec.json.encode(first)
@@ -257,6 +259,60 @@ class TestRuns:
             check(of, run(of))
 
 
+class TestPools:
+    """Nodes that differ: in size, in speed, in how many pods they take."""
+
+    POOLS = (
+        NodePool("small", nodes=2, cores=2, memory="2Gi"),
+        NodePool("large", nodes=1, cores=16, memory="32Gi"),
+        NodePool("fast", nodes=1, speed=2.0, max_pods=3),
+    )
+
+    def mixed(self, *jobs):
+        return checked(
+            Scenario(name="mixed", description="x", jobs=list(jobs), cluster=ClusterShape(pools=list(self.POOLS))),
+            "test",
+        )
+
+    def per_node(self, repetition):
+        return {node.name: max(node.running_pods) for node in repetition.nodes}
+
+    @pytest.mark.parametrize("scheduler", ["carico", "carico:variant=thesis-literal", "kube-scheduler:cpu=500m"])
+    def test_every_scheduler_completes_a_job_on_them(self, scheduler):
+        repetition = run(self.mixed(job(pods=60)), scheduler)
+        check(self.mixed(job(pods=60)), repetition)
+        assert repetition.job_completion_time_s["pi"] is not None
+        assert sorted(self.per_node(repetition)) == ["fast-0", "large-0", "small-0", "small-1"]
+
+    def test_carico_gives_a_larger_node_more_pods_without_being_told_its_size(self):
+        most = self.per_node(run(self.mixed(job(pods=200)), "carico"))
+        assert most["large-0"] > 2 * most["small-0"]
+
+    def test_requests_fill_a_node_to_its_size_and_its_number_of_pods(self):
+        most = self.per_node(run(self.mixed(job(pods=60)), "kube-scheduler:cpu=500m", platform_millicpu=0))
+        assert most["large-0"] <= 32
+        assert most["small-0"] <= 4
+        assert most["fast-0"] <= 3, "max_pods"
+
+    def test_no_scheduler_exceeds_the_number_of_pods_of_a_node(self):
+        sleepy = job(pods=40, workload="steady", parameters={"cores": 0.01, "duration_s": 30})
+        for scheduler in ("carico", "kube-scheduler:cpu=10m"):
+            assert self.per_node(run(self.mixed(sleepy), scheduler))["fast-0"] <= 3
+
+    def test_work_takes_half_as_long_on_a_node_of_twice_the_speed(self):
+        repetition = run(self.mixed(job(pods=8)), "kube-scheduler:cpu=1500m")
+        pct = {
+            name: np.mean([pod.finished_s - pod.started_s for pod in repetition.pods if pod.node == name])
+            for name in ("fast-0", "large-0")
+        }
+        assert pct["fast-0"] == pytest.approx(pct["large-0"] / 2, rel=0.25)
+
+    def test_a_request_must_fit_one_of_them(self):
+        assert run(self.mixed(job(pods=2)), "kube-scheduler:cpu=15").job_completion_time_s["pi"] is not None
+        with pytest.raises(InvalidSpec, match="a node has at most 15800m and 32568 MiB"):
+            run(self.mixed(job(pods=2)), "kube-scheduler:cpu=16")
+
+
 class TestJobs:
     def test_two_jobs_complete_by_themselves(self):
         of = scenario(job("first", pods=5), job("second", pods=5, start_s=20, parameters={"digits": 500}))
@@ -352,13 +408,15 @@ class TestLimit:
     def test_a_pod_that_the_platform_leaves_too_little_memory_is_refused(self):
         hungry = job("hungry", pods=1, workload="mlp", parameters={"memory": "900Mi"})
         of = scenario(hungry, nodes=1, memory="1Gi")
-        message = r"a pod of job hungry uses 900 MiB at its peak, a node has 881 MiB .*\(background_memory=0.14\)"
+        message = (
+            r"a pod of job hungry uses 900 MiB at its peak, a node has at most 881 MiB .*\(background_memory=0.14\)"
+        )
         with pytest.raises(UsageError, match=message):
             run(of)
         assert run(of, background_memory=0.1).job_completion_time_s["hungry"] is not None
 
     def test_a_request_that_no_node_has_room_for_beside_the_platform_is_refused(self):
-        with pytest.raises(InvalidSpec, match="a node has 3800m"):
+        with pytest.raises(InvalidSpec, match="a node has at most 3800m"):
             run(scenario(job(pods=2), limit_s=20.0), "kube-scheduler:cpu=3900m")
 
 
