@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from _pytest.mark.structures import ParameterSet
 
 PAPER_PROPERTY = "carico_paper"
 """Name of the user property that carries a row to the report."""
@@ -26,6 +29,33 @@ def not_reproduced(reason: str) -> pytest.MarkDecorator:
     True
     """
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
+
+
+def claimed(cases: Iterable[Any], reasons: Mapping[Any, str]) -> list[ParameterSet]:
+    """Return the cases of a parametrised claim, some of which are not reproduced.
+
+    Parameters
+    ----------
+    cases : iterable
+        Values of the parameter, or tuples of values where there are several.
+    reasons : mapping
+        By case, why it is not reproduced, see `not_reproduced`.
+
+    Examples
+    --------
+    >>> [case.id for case in claimed(["mean", "std"], {"std": "thesis: 1.5 s, here 3 s"})]
+    ['mean', 'std']
+    """
+    values = {case: case if isinstance(case, tuple) else (case,) for case in cases}
+    unknown = [case for case in reasons if case not in values]
+    if unknown:
+        raise ValueError(f"reasons are given for {unknown}, which are no cases: {list(values)}")
+    return [
+        pytest.param(
+            *parts, id="-".join(map(str, parts)), marks=not_reproduced(reasons[case]) if case in reasons else ()
+        )
+        for case, parts in values.items()
+    ]
 
 
 @dataclass

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from carico.variants import VARIANTS
-from testbed.claims import not_reproduced
+from testbed.claims import claimed, not_reproduced
 
 pytestmark = pytest.mark.cluster
 
+COMPARED = ("thesis-rebased", "thesis-literal")
 SCENARIO = "estimator-convergence"
 ESTIMATORS = ("delta", "joint", "dual")
 SEEDS = 2
@@ -67,7 +68,7 @@ def course(observe, variant, estimator, idle_drift, seeds=SEEDS) -> Course:
     return Course(*(float(mean) for mean in np.mean(found, axis=0)))
 
 
-@pytest.fixture(params=["thesis-rebased", "thesis-literal"])
+@pytest.fixture(params=COMPARED)
 def variant(request) -> str:
     return request.param
 
@@ -80,16 +81,13 @@ def courses(observe, variant) -> dict[str, Course]:
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        "thesis-rebased",
-        pytest.param(
-            "thesis-literal",
-            marks=not_reproduced(
-                "thesis: all three filters find the cost of a pod; here their mean error is 0.3 to 0.4 where "
-                "the unit of k moves under them, against 0.03 to 0.12 in units of the idle node",
-            ),
-        ),
-    ],
+    claimed(
+        COMPARED,
+        {
+            "thesis-literal": "thesis: all three filters find the cost of a pod; here their mean error is 0.3 to 0.4 "
+            "where the unit of k moves under them, against 0.03 to 0.12 in units of the idle node",
+        },
+    ),
 )
 def test_cost_converges(courses, variant, observe, carico_paper):
     """Every estimator finds the cost of a pod from bursts of different sizes (Fig 4.9)."""
@@ -102,16 +100,13 @@ def test_cost_converges(courses, variant, observe, carico_paper):
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        "thesis-rebased",
-        pytest.param(
-            "thesis-literal",
-            marks=not_reproduced(
-                "thesis: joint and dual filter find the baseline; here it is 0.2 off on average, since the "
-                "idle node's k has another unit after a burst than before it",
-            ),
-        ),
-    ],
+    claimed(
+        COMPARED,
+        {
+            "thesis-literal": "thesis: joint and dual filter find the baseline; here it is 0.2 off on average, since "
+            "the idle node's k has another unit after a burst than before it",
+        },
+    ),
 )
 def test_baseline_is_found(courses, variant, carico_paper):
     """The joint and the dual filter know the signal of the idle node; the delta filter has no baseline (Fig 4.9)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.claims import not_reproduced
+from testbed.claims import claimed
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
 from testbed.measurement.utilisation import cluster_mean, running_pods
 
@@ -78,13 +78,9 @@ def test_short_pods_complete_several_times_earlier(carico_experiment, carico_pap
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        "thesis-rebased",
-        pytest.param(
-            "thesis-literal",
-            marks=not_reproduced("thesis: the spread under kube-scheduler is 1.4 times CARICO's; here 0.4 times"),
-        ),
-    ],
+    claimed(
+        VARIANTS, {"thesis-literal": "thesis: the spread under kube-scheduler is 1.4 times CARICO's; here 0.4 times"}
+    ),
 )
 def test_sklearn_distribution_is_tighter(carico_experiment, carico_paper, variant):
     """CARICO's PCT distribution of sklearn is tighter, too: 7.4 s against 10.5 s (Table 5.3)."""
@@ -97,12 +93,7 @@ def test_sklearn_distribution_is_tighter(carico_experiment, carico_paper, varian
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        "thesis-rebased",
-        pytest.param(
-            "thesis-literal", marks=not_reproduced("thesis: a lower JCT than kube-scheduler's; here 1.2 times as high")
-        ),
-    ],
+    claimed(VARIANTS, {"thesis-literal": "thesis: a lower JCT than kube-scheduler's; here 1.2 times as high"}),
 )
 def test_jobs_of_mostly_short_pods_complete_earlier(carico_experiment, carico_paper, variant):
     """CARICO achieves a lower JCT of both jobs together when most pods are pi-2000 (Fig 5.7)."""
@@ -135,13 +126,7 @@ def test_running_pods_are_more_even(carico_experiment, carico_paper, variant):
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        "thesis-rebased",
-        pytest.param(
-            "thesis-literal",
-            marks=not_reproduced("thesis: a CPU utilisation similar to kube-scheduler's; here 0.8 times"),
-        ),
-    ],
+    claimed(VARIANTS, {"thesis-literal": "thesis: a CPU utilisation similar to kube-scheduler's; here 0.8 times"}),
 )
 def test_utilisation_is_similar(carico_experiment, carico_paper, variant):
     """CARICO's CPU utilisation under the mixed jobs is similar to kube-scheduler's (Fig 5.9)."""

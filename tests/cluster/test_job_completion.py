@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from testbed.claims import not_reproduced
+from testbed.claims import claimed
 from testbed.measurement.completion_times import mean_job_completion_s
 
 pytestmark = pytest.mark.cluster
@@ -51,15 +51,9 @@ NOT_COMPARABLE = {
 
 def sizes(counts, not_comparable):
     """Every variant at every size; those that are not comparable are expected to fail, with what was measured."""
-    reasons = {
-        case: f"thesis: within 10 % of the best request at every size; here {found}"
-        for case, found in not_comparable.items()
-    }
-    return [
-        pytest.param(*case, marks=not_reproduced(reasons[case]) if case in reasons else (), id=f"{case[0]}-{case[1]}")
-        for case in product(VARIANTS, counts)
-        if case != NOT_JUDGED
-    ]
+    thesis = "thesis: within 10 % of the best request at every size; here "
+    cases = [case for case in product(VARIANTS, counts) if case != NOT_JUDGED]
+    return claimed(cases, {case: thesis + found for case, found in not_comparable.items()})
 
 
 @pytest.mark.parametrize(("variant", "pods"), sizes(PI_PODS, NOT_COMPARABLE))

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from testbed.claims import not_reproduced
+from testbed.claims import claimed
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
 
 pytestmark = pytest.mark.cluster
@@ -71,14 +71,6 @@ def test_low_requests_make_a_long_tail(carico_experiment, carico_paper):
         assert ratio > AS_LARGE * thesis
 
 
-def cases(not_as_large):
-    """Every statistic, variant and reading of pressure; what is not reproduced with what was measured."""
-    return [
-        pytest.param(*case, marks=not_reproduced(not_as_large[case]) if case in not_as_large else (), id="-".join(case))
-        for case in product(("mean", "std"), VARIANTS, ("kernel", "at-least-one-waiting"))
-    ]
-
-
 MEAN, SPREAD = (
     "thesis: mean PCT at 500m is 1.24 times CARICO's",
     "thesis: the spread of PCT at 500m is 1.5 times CARICO's",
@@ -98,7 +90,10 @@ REPETITIONS = 3
 """At least so many, and twice as many near the limit: the ratio of spreads varies by 0.13 from seed to seed."""
 
 
-@pytest.mark.parametrize(("statistic", "variant", "pressure"), cases(NOT_AS_LARGE))
+@pytest.mark.parametrize(
+    ("statistic", "variant", "pressure"),
+    claimed(product(("mean", "std"), VARIANTS, ("kernel", "at-least-one-waiting")), NOT_AS_LARGE),
+)
 def test_pods_are_earlier_and_more_alike_than_with_the_best_request(
     carico_experiment, carico_paper, statistic, variant, pressure
 ):

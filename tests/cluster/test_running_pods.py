@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.claims import not_reproduced
+from testbed.claims import claimed
 from testbed.measurement.utilisation import cluster_mean, running_pods, time_to_utilisation
 
 pytestmark = pytest.mark.cluster
@@ -15,6 +15,7 @@ SIMILAR = 0.3
 """The figure shows bands of running pods that overlap: within a third counts as similar."""
 REPETITIONS = 3
 """At least so many where a variant is compared: from seed to seed running pods vary by 5 %."""
+RAMP = "thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU"
 FULL = 0.95
 """What the thesis takes for a full CPU (§5.3)."""
 
@@ -49,13 +50,7 @@ def test_too_low_a_request_packs_many_pods(carico_experiment, carico_paper):
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        "thesis-rebased",
-        pytest.param(
-            "thesis-literal",
-            marks=not_reproduced("thesis: as many pods per node as 500m; here 0.6 times as many"),
-        ),
-    ],
+    claimed(VARIANTS, {"thesis-literal": "thesis: as many pods per node as 500m; here 0.6 times as many"}),
 )
 def test_carico_runs_as_many_pods_as_the_best_request(carico_experiment, carico_paper, variant):
     """Without a request CARICO holds about as many pods per node as 500m does (Fig 5.3)."""
@@ -78,13 +73,9 @@ def test_kube_scheduler_keeps_all_cpus_busy(carico_experiment, carico_paper, sch
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        "thesis-rebased",
-        pytest.param(
-            "thesis-literal",
-            marks=not_reproduced("thesis: CPU utilisation is consistently high, near 100 %; here 0.88 in mid-job"),
-        ),
-    ],
+    claimed(
+        VARIANTS, {"thesis-literal": "thesis: CPU utilisation is consistently high, near 100 %; here 0.88 in mid-job"}
+    ),
 )
 def test_carico_keeps_cpus_busy(carico_experiment, carico_paper, variant):
     """CARICO's CPU utilisation is consistently high in a CPU-bound job (Fig 5.5)."""
@@ -95,22 +86,14 @@ def test_carico_keeps_cpus_busy(carico_experiment, carico_paper, variant):
 
 @pytest.mark.parametrize(
     "variant",
-    [
-        pytest.param(
-            "thesis-rebased",
-            marks=not_reproduced(
-                "thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU; here 1.3 times as long (5 to "
-                "6 s against 4 s), and 1.7 times if pods are created ten times faster"
-            ),
-        ),
-        pytest.param(
-            "thesis-literal",
-            marks=not_reproduced(
-                "thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU; here 1.75 times as long (7 s "
-                "against 4 s)"
-            ),
-        ),
-    ],
+    claimed(
+        VARIANTS,
+        {
+            "thesis-rebased": f"{RAMP}; here 1.3 times as long (5 to 6 s against 4 s), and 1.7 times if pods are "
+            "created ten times faster",
+            "thesis-literal": f"{RAMP}; here 1.75 times as long (7 s against 4 s)",
+        },
+    ),
 )
 def test_carico_takes_longer_to_fill_the_cluster(carico_experiment, carico_paper, variant):
     """CARICO takes more than twice as long to reach 95 % CPU (§5.3)."""

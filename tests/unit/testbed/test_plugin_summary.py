@@ -2,6 +2,8 @@
 
 import pytest
 
+from testbed.claims import claimed
+
 CLAIMS = """
     import pytest
     pytestmark = pytest.mark.cluster
@@ -158,3 +160,27 @@ def test_colour_is_for_verdicts(session, pytester):
     coloured = [line for line in session("-m", "cluster", "--color=yes").outlines if "\x1b[" in line]
     assert any("1 claim holds" in line for line in coloured)
     assert not any("median PCT" in line or "results:" in line for line in coloured)
+
+
+def test_a_claim_that_breaks_is_not_one_that_is_not_reproduced(session, pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        from testbed.claims import claimed
+
+        @pytest.mark.cluster
+        @pytest.mark.parametrize("case", claimed(["holds", "differs", "breaks"], {
+            "differs": "the thesis finds 3, ours is 4", "breaks": "the thesis finds 5, ours is 6",
+        }))
+        def test_one(case):
+            if case == "breaks":
+                raise RuntimeError("no cluster")
+            assert case == "holds"
+        """
+    )
+    session("-m", "cluster").stdout.fnmatch_lines(["1 test holds, 1 NOT REPRODUCED, 1 failed"])
+
+
+def test_a_reason_for_no_case_is_a_mistake():
+    with pytest.raises(ValueError, match=r"reasons are given for \['literl'\], which are no cases: \['literal'\]"):
+        claimed(["literal"], {"literl": "the thesis finds 3, ours is 4"})
