@@ -84,6 +84,7 @@ def test_help(capsys, arguments):
         (["watch", "--pods", "-1"], "from 0 on is needed, got '-1'"),
         (["watch", "--pods", "few"], "from 0 on is needed, got 'few'"),
         (["watch", "--pods-matching", "(pi"], r"a regular expression is needed, got '\(pi': missing \)"),
+        (["watch", "--pods-matching", ""], "a pattern is needed; an empty one matches every process"),
         (["watch", "--pods", "1", "--pods-matching", "pi"], "not allowed with"),
         (["watch", "--duration", "-3"], "a number of seconds from 1 on is needed, got '-3'"),
         (["watch", "--duration", "0.5"], "from 1 on is needed, got '0.5'"),
