@@ -84,7 +84,9 @@ def realtime_factor() -> float:
 
 def busy_nodes_s(nodes: int, seconds: float) -> float:
     """CPU time of a run in which every node has four pods from the beginning and agents watch, seconds."""
-    load = JobSpec(name="load", workload="steady", parameters={"cores": 1.2, "duration_s": 1e5}, pods=4 * nodes)
+    load = JobSpec(
+        name="load", workload="stress", parameters={"cpu": 2, "cpu_load": 60, "duration_s": 1e5}, pods=4 * nodes
+    )
     shape = ClusterShape(nodes=nodes)
     scenario = Scenario(name="busy", description="steady load", jobs=[load], cluster=shape, limit_s=seconds)
     spec, parameters = parse_spec("kube-scheduler:cpu=500m"), parameters_from(ALL_AT_ONCE)

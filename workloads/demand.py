@@ -19,6 +19,8 @@ from workloads.pi import MAX_DECIMALS
 from workloads.quantity import memory_bytes
 
 MIB = 2**20
+PROCESS_BYTES = 16 * MIB
+"""What a Python process holds that does next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,18 @@ class Phase:
     """Share of the pod's work that is done in this phase."""
     threads: float
     """Threads that can run at once."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a server does for a client that polls it; how long an answer takes is the cluster's business."""
+
+    rate_per_s: float
+    """Requests a second, evenly spaced."""
+    cpu_seconds: float
+    """CPU time of a request."""
+    threads: float
+    """Requests that are worked on at the same time."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,8 @@ class Demand:
     """Share of the work after which memory has grown from the first figure to the second."""
     duration_s: float = math.inf
     """The pod ends after so long, whatever it got done."""
+    service: Service | None = None
+    """What the pod serves, if it is a server; its threads are then the mean of those at work."""
 
     def __post_init__(self) -> None:
         numbers = (self.memory_bytes, self.variation, self.initial_memory_bytes, self.memory_ramp)
@@ -110,15 +126,47 @@ def mlp(threads: float = 4, cpu_seconds: float = 73.0, memory: str = "650Mi") ->
     )
 
 
-def steady(cores: float, duration_s: float, memory: str = "16Mi") -> Demand:
-    """A constant load for a time: `cores` busy, `memory` resident, as stressors give it."""
-    _positive(cores=cores, duration_s=duration_s)
+def stress(duration_s: float, cpu: float = 0, cpu_load: float = 100, vm: float = 0, vm_bytes: str = "256Mi") -> Demand:
+    """`workloads.stress`: so many CPU workers at a load in per cent, and vm workers that hold `vm_bytes` among them.
+
+    A vm worker touches its memory again and again, slowly: an eightieth of a core. The slices in which CPU workers are
+    busy are shorter than a tick, so that only their mean counts.
+    """
+    _positive(duration_s=duration_s, cpu_load=cpu_load)
+    _not_negative(cpu=cpu, vm=vm)
+    if cpu_load > 100:
+        raise InvalidDemand(f"cpu_load is in per cent, at most 100, got {cpu_load:g}")
+    if not (cpu or vm):
+        raise InvalidDemand("a stressor without workers does nothing: give cpu or vm")
     return Demand(
-        cpu_seconds=math.inf, phases=(Phase(1.0, cores),), memory_bytes=memory_bytes(memory), duration_s=duration_s
+        cpu_seconds=math.inf,
+        phases=(Phase(1.0, cpu * cpu_load / 100 + vm / 80),),
+        memory_bytes=PROCESS_BYTES + (memory_bytes(vm_bytes) if vm else 0),
+        duration_s=duration_s,
     )
 
 
-MODELS: dict[str, Callable[..., Demand]] = {"pi": pi, "mlp": mlp, "steady": steady}
+def web(
+    duration_s: float, rate_per_s: float = 10, service_ms: float = 0.2, threads: float = 4, memory: str = "32Mi"
+) -> Demand:
+    """`workloads.web`: a server, and a client beside it that polls it at a steady rate."""
+    _positive(duration_s=duration_s, rate_per_s=rate_per_s, service_ms=service_ms, threads=threads)
+    busy = rate_per_s * service_ms / 1000
+    if busy > threads:
+        raise InvalidDemand(
+            f"{rate_per_s:g} requests a second of {service_ms:g} ms keep {busy:g} threads busy, the server has "
+            f"{threads:g}: its queue would grow without end"
+        )
+    return Demand(
+        cpu_seconds=math.inf,
+        phases=(Phase(1.0, busy),),
+        memory_bytes=memory_bytes(memory),
+        duration_s=duration_s,
+        service=Service(rate_per_s, service_ms / 1000, threads),
+    )
+
+
+MODELS: dict[str, Callable[..., Demand]] = {"pi": pi, "mlp": mlp, "stress": stress, "web": web}
 """The workloads by the names that scenarios use."""
 
 
@@ -149,8 +197,8 @@ def signature_of(model: Callable[..., Demand]) -> str:
 
     Examples
     --------
-    >>> signature_of(steady)
-    'cores, duration_s, memory=16Mi'
+    >>> signature_of(mlp)
+    'threads=4, cpu_seconds=73.0, memory=650Mi'
     """
     parameters = inspect.signature(model).parameters.values()
     return ", ".join(one.name if one.default is one.empty else f"{one.name}={one.default}" for one in parameters)
@@ -160,3 +208,9 @@ def _positive(**numbers: float) -> None:
     for name, number in numbers.items():
         if isinstance(number, str) or not 0 < number < math.inf:
             raise InvalidDemand(f"{name} must be a positive number, got {number!r}")
+
+
+def _not_negative(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if isinstance(number, str) or not 0 <= number < math.inf:
+            raise InvalidDemand(f"{name} must be a number, not negative, got {number!r}")

@@ -60,6 +60,9 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes that may run it: any, only the first, or all but the first (node affinity)."""
     disturbance: bool = False
     """A disturbance sets the scene: the run does not wait for it."""
+    platform: bool = False
+    """Whether its pods are the platform's, like those of DaemonSets and of kube-system: they are not counted among the
+    running pods of a node, neither by CARICO's agents nor in the results."""
     backoff_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 6
     """Failed pods after which the Job gives up (the Kubernetes default)."""
     parallelism: Count | None = None

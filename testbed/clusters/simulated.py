@@ -18,6 +18,7 @@ from carico.variants import Variant
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import UsageError
 from testbed.measurement.completion_times import completion_time_items
+from testbed.measurement.request_latency import latency_items
 from testbed.measurement.utilisation import utilisation_items
 from testbed.results.schema import PodResult, Repetition
 from testbed.schedulers.carico import CaricoScheduler
@@ -31,6 +32,7 @@ from testbed.simulation.jobs import JobController
 from testbed.simulation.kubelet import Kubelets
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters, parameters_from
 from testbed.simulation.recorder import Recorder
+from testbed.simulation.servers import Servers
 from workloads.scenario import Scenario
 
 RECORD_PERIOD_S = 1.0
@@ -96,8 +98,9 @@ class SimulatedCluster:
         self._parameters = parameters
         self._telemetry = telemetry
         shape = scenario.cluster
-        streams = np.random.SeedSequence(seed).spawn(4)
-        nodes_rng, kubelet_rng, scheduler_rng, agents_rng = (np.random.default_rng(stream) for stream in streams)
+        streams = np.random.SeedSequence(seed).spawn(5)
+        rngs = [np.random.default_rng(stream) for stream in streams]
+        nodes_rng, kubelet_rng, scheduler_rng, agents_rng, requests_rng = rngs
         self._names, each_node = shape.node_names, shape.each_node
         start = -parameters.warm_up_s
         self._env = env = simpy.Environment(initial_time=start)
@@ -111,7 +114,8 @@ class SimulatedCluster:
             speed=[node.speed for node in each_node],
         )
         self._api = ApiServer(env, parameters.watch_latency_s)
-        self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event)
+        self._servers = Servers(self._fleet, parameters, requests_rng)
+        self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event, self._servers)
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
         first = self._fleet.counters()
         self._recorder = Recorder(self._names, first)
@@ -155,6 +159,7 @@ class SimulatedCluster:
             at = origin + tick * parameters.tick_s
             yield env.timeout(max(at - env.now, 0.0))
             fleet.advance(at)
+            self._servers.answer()
             if tick % per_sample:
                 continue
             if self._agents is not None:
@@ -191,7 +196,7 @@ class SimulatedCluster:
         jobs = self._scenario.jobs
         pods = [self._pod_result(pod) for pod in self._api.pods]
         completion = {job.name: self._completion_s(job.name, job.pods, pods) for job in jobs if not job.disturbance}
-        nodes = self._recorder.series()
+        nodes, requests = self._recorder.series(), self._servers.series(self._names)
         return Repetition(
             scenario=self._scenario.name,
             scheduler=self._spec.text,
@@ -200,7 +205,12 @@ class SimulatedCluster:
             job_completion_time_s=completion,
             pods=pods,
             nodes=nodes,
-            data_items=completion_time_items(pods, completion) + utilisation_items(nodes),
+            data_items=[
+                *completion_time_items(pods, completion),
+                *utilisation_items(nodes),
+                *latency_items(requests, pods, completion),
+            ],
+            requests=requests,
         )
 
     def _pod_result(self, pod: Pod) -> PodResult:

@@ -8,9 +8,9 @@ import numpy as np
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
-    """Mean, standard deviation (n - 1), extremes, quartiles and two tail percentiles of a non-empty sample."""
+    """Mean, standard deviation (n - 1), extremes, quartiles and three tail percentiles of a non-empty sample."""
     array = np.asarray(values, dtype=np.float64)
-    p25, p50, p75, p90, p99 = np.percentile(array, [25, 50, 75, 90, 99])
+    p25, p50, p75, p90, p95, p99 = np.percentile(array, [25, 50, 75, 90, 95, 99])
     figures = {
         "count": array.size,
         "mean": array.mean(),
@@ -20,6 +20,7 @@ def summary(values: Sequence[float]) -> dict[str, float]:
         "p50": p50,
         "p75": p75,
         "p90": p90,
+        "p95": p95,
         "p99": p99,
         "max": array.max(),
     }

@@ -42,6 +42,17 @@ class NodeSeries(msgspec.Struct, frozen=True):
     pod_capacity: list[float | None]
 
 
+class RequestSeries(msgspec.Struct, frozen=True):
+    """What the client of a server measured, request by request."""
+
+    pod: str
+    job: str
+    node: str
+    sent_s: list[float]
+    latency_s: list[float]
+    """From sending to the complete answer."""
+
+
 class DataItem(msgspec.Struct, frozen=True):
     """One measured quantity with its unit and labels, shaped like perf-tests' DataItem."""
 
@@ -64,6 +75,8 @@ class Repetition(msgspec.Struct, frozen=True):
     pods: list[PodResult]
     nodes: list[NodeSeries]
     data_items: list[DataItem] = []
+    requests: list[RequestSeries] = []
+    """Of every pod that serves."""
 
     @property
     def measured_jobs(self) -> dict[str, int]:

@@ -39,6 +39,19 @@ class ContainerWeights:
     """The kubelet's oom_score_adj, -1000 to 1000; higher is killed earlier."""
 
 
+@dataclass(frozen=True)
+class Contention:
+    """What a task met on its node in the last tick."""
+
+    cores: float
+    runnable: float
+    """Threads of others that ran or wanted to."""
+    weighed: float
+    """The same, every pod's by its weight relative to the task's own; what is no pod counts as it is."""
+    stretch: float
+    """How much longer its work took than on a free CPU of speed 1."""
+
+
 class NodeFleet:
     """CPU, memory and counters of all nodes.
 
@@ -90,6 +103,7 @@ class NodeFleet:
         self._used = 0
         self._active_changed = True
         self._active: IntArray = np.zeros(0, dtype=np.int64)
+        self._last_tick: _Tick | None = None
         self._background = [
             self._add(node, math.inf, parameters.background_cores, system=True) for node in range(nodes)
         ]
@@ -143,7 +157,9 @@ class NodeFleet:
             self._active_changed = False
         active = self._active
         node, threads, system = tasks.node[active], tasks.threads[active], tasks.system[active]
-        rate = self._rates(node, threads, system, tasks.weight[active])
+        weight = tasks.weight[active]
+        rate = self._rates(node, threads, system, weight)
+        self._last_tick = _Tick(active, node, threads, system, weight, rate)
         runnable = self._per_node(node, threads)
         pressure = some_pressure(runnable, self.cores, parameters.pressure)
         self._pressure_s += pressure * dt
@@ -167,6 +183,29 @@ class NodeFleet:
                 self._end(task, time, "done")
         if (self._memory > self.memory_bytes).any():
             self._kill_for_memory()
+
+    def contention(self, task: int) -> Contention:
+        """What a task of pods met on its node in the last tick, though it may have come at its end.
+
+        Raises
+        ------
+        ValueError
+            If there has been no tick yet.
+        """
+        tick = self._last_tick
+        if tick is None:
+            raise ValueError("no tick has passed yet: advance first")
+        where, own_weight = int(self._tasks.node[task]), float(self._tasks.weight[task])
+        here = (tick.node == where) & (tick.task != task)
+        own = tick.task == task
+        relative = np.where(tick.system[here], 1.0, tick.weight[here] / own_weight)
+        granted = float((tick.rate[own] / tick.threads[own]).sum()) if own.any() else 1.0
+        return Contention(
+            cores=float(self.cores[where]),
+            runnable=float(tick.threads[here].sum()),
+            weighed=float((tick.threads[here] * relative).sum()),
+            stretch=1.0 / max(granted * float(self._speed[where]), NOTHING_S),
+        )
 
     def counters(self) -> Counters:
         """What the nodes' /proc would say now: cumulative, in the kernel's own grain."""
@@ -284,6 +323,18 @@ class NodeFleet:
         tasks.resident[task] = 0.0
         self._free.append(task)
         self._active_changed = True
+
+
+@dataclass(frozen=True, eq=False)
+class _Tick:
+    """The tasks that were there in a tick, what they wanted and what they got."""
+
+    task: IntArray
+    node: IntArray
+    threads: FloatArray
+    system: BoolArray
+    weight: FloatArray
+    rate: FloatArray
 
 
 class _Tasks:

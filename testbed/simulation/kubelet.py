@@ -11,6 +11,7 @@ from testbed.simulation.api import ApiServer, Pod, Process, RateLimiter
 from testbed.simulation.cpu import cgroup_weight
 from testbed.simulation.fleet import ContainerWeights, NodeFleet
 from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.servers import Servers
 
 PodEvent = Callable[[int, int, float], None]
 """Called with node, change (+1 or -1) and time when containerd creates or loses a pod's container."""
@@ -31,6 +32,8 @@ class Kubelets:
         For the delays.
     pod_event : callable
         Hears of container events at once, as a subscriber to containerd's events does.
+    servers : Servers
+        Is told which containers serve.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Kubelets:
         parameters: SimulationParameters,
         rng: np.random.Generator,
         pod_event: PodEvent,
+        servers: Servers,
     ) -> None:
         self._env = env
         self._api = api
@@ -48,6 +52,7 @@ class Kubelets:
         self._parameters = parameters
         self._rng = rng
         self._pod_event = pod_event
+        self._servers = servers
         self._starts = [RateLimiter(env, parameters.starts_per_s) for _ in range(fleet.nodes)]
         self.running: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(fleet.nodes, dtype=np.int64)
         """Running pods per node: the truth, for the measurements."""
@@ -65,7 +70,7 @@ class Kubelets:
             self._api.show_finished(pod)
             return
         # containerd tells of the new task before the burst that starting it causes (thesis §4.2.4).
-        self._pod_event(node, +1, env.now)
+        self._tell(pod, node, +1)
         if parameters.start_cpu_s:
             created = env.event()
 
@@ -76,7 +81,7 @@ class Kubelets:
             yield created
         if not pod.deleted:
             yield from self._live(pod, node)
-        self._pod_event(node, -1, env.now)
+        self._tell(pod, node, -1)
         if parameters.stop_cpu_s:
             self._fleet.run_burst(node, parameters.stop_cpu_s)
         yield from self._show(pod, parameters.finished_visible_min_s, parameters.finished_visible_max_s, finished=True)
@@ -85,20 +90,22 @@ class Kubelets:
         """From the start of the pod's container to its end."""
         parameters, env, fleet, demand = self._parameters, self._env, self._fleet, pod.job.demand
         began = pod.started_s = env.now
-        self.running[node] += 1
+        self.running[node] += not pod.job.platform
         over = env.event()
 
         def end(at: float, outcome: str) -> None:
             # Noted at once, not when the event's turn comes: a row may be recorded, or the run cut off, before it does.
             # A container that starts between two ticks is given the whole tick's CPU: it may seem to end before.
             pod.finished_s, pod.outcome, pod.stop = max(at, began), outcome, None
-            self.running[node] -= 1
+            self.running[node] -= not pod.job.platform
+            self._servers.end(pod)
             over.succeed()
 
         def ended(at: float, how: str) -> None:
             end(at, "succeeded" if how == "done" else how)
 
         task = fleet.run_container(node, demand, pod.work, weights_of(pod, fleet.memory_bytes[node]), ended)
+        self._servers.begin(pod, task)
 
         def stop(outcome: str) -> None:
             if not over.triggered:
@@ -111,6 +118,10 @@ class Kubelets:
         shown = self._show(pod, parameters.running_visible_min_s, parameters.running_visible_max_s, finished=False)
         env.process(shown)
         yield over
+
+    def _tell(self, pod: Pod, node: int, change: int) -> None:
+        if not pod.job.platform:
+            self._pod_event(node, change, self._env.now)
 
     def _show(self, pod: Pod, low: float, high: float, *, finished: bool) -> Process:
         yield self._env.timeout(self._draw(low, high))

@@ -67,6 +67,17 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Least time until the API shows that a pod completed."""
     finished_visible_max_s: Seconds = 1.0
     """The most of it."""
+    # Requests to servers
+    request_base_s: Annotated[float, Meta(ge=0, le=60)] = 0.0008
+    """What a request takes beside waiting and computing: network and protocols."""
+    wake_ups_per_request: Annotated[int, Meta(ge=0, le=1000)] = 5
+    """Threads that a request wakes one after the other, in client, kernel and server (fitted to Table 5.4)."""
+    idle_wake_up_s: Annotated[float, Meta(ge=0, le=60)] = 0.00041
+    """Until an idle CPU, of a virtual machine, is awake."""
+    idle_wake_up_cv: Annotated[float, Meta(gt=0, le=10)] = 0.63
+    """Coefficient of variation of that (gamma)."""
+    turn_s: Annotated[float, Meta(ge=0, le=60)] = 0.0003
+    """Wait for a busy CPU per runnable thread of the server's weight on it (mean of an exponential)."""
     # API server, Job controller, kube-scheduler
     watch_latency_s: Seconds = 0.02
     """Until a watcher hears of a new or bound pod: assumed, not measured."""

@@ -44,7 +44,11 @@ def test_the_filter_suppresses_container_churn(observe, carico_paper):
     """A container event spikes raw telemetry for about 200 ms; the filter lets little of that through (§4.2.2)."""
     # Pods that hardly compute: what is seen is their containers being started and stopped, one core for 0.2 s each.
     sleeper = JobSpec(
-        name="sleeper", workload="steady", parameters={"cores": 0.01, "duration_s": 10}, pods=1, start_s=PUBLISHED_S
+        name="sleeper",
+        workload="stress",
+        parameters={"cpu": 1, "cpu_load": 1, "duration_s": 10},
+        pods=1,
+        start_s=PUBLISHED_S,
     )
     scenario = Scenario(name="churn", description="a pod that sleeps", jobs=[sleeper], cluster=ClusterShape(nodes=1))
     seen = observe(scenario)

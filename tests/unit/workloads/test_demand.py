@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.demand import MIB, MODELS, Demand, Phase, demand_of, mlp, pi, steady
+from workloads.demand import MIB, MODELS, Demand, Phase, demand_of, mlp, pi, stress, web
 from workloads.errors import InvalidDemand, WorkloadError
 
 parameters = st.dictionaries(
-    st.sampled_from(["digits", "threads", "cpu_seconds", "memory", "cores", "duration_s", "colour"]),
+    st.sampled_from(["digits", "threads", "cpu_seconds", "memory", "cpu", "vm_bytes", "vm", "duration_s", "colour"]),
     st.floats() | st.integers(-(10**6), 10**6).map(float) | st.sampled_from(["750Mi", "0", "1e3", "much", ""]),
     max_size=3,
 )
@@ -55,15 +55,31 @@ class TestMlp:
         assert 0 < mlp().contention_loss < 1
 
 
-class TestSteady:
+class TestStress:
     def test_ends_by_time_and_not_by_work(self):
-        demand = steady(cores=1.5, duration_s=60, memory="1Gi")
+        demand = stress(duration_s=60, cpu=8, cpu_load=25)
         assert (demand.cpu_seconds, demand.duration_s) == (math.inf, 60)
-        assert demand.phases == (Phase(1.0, 1.5),)
-        assert demand.memory_bytes == 2**30
+        assert demand.phases == (Phase(1.0, 2.0),)
+
+    def test_vm_workers_hold_memory_and_hardly_compute(self):
+        demand = stress(duration_s=60, vm=4, vm_bytes="4Gi")
+        assert demand.memory_bytes == pytest.approx(4 * 2**30, rel=0.01)
+        assert demand.phases[0].threads == pytest.approx(0.05)
+        assert stress(duration_s=60, cpu=1, vm_bytes="4Gi").memory_bytes < 32 * MIB, "nobody holds it"
 
     def test_every_pod_has_the_same_endless_work(self):
-        assert steady(1, 1).draw_work(3, np.random.default_rng(0)) == [math.inf] * 3
+        assert stress(1, cpu=1).draw_work(3, np.random.default_rng(0)) == [math.inf] * 3
+
+
+class TestWeb:
+    def test_computes_as_much_as_its_requests_take(self):
+        demand = web(duration_s=60, rate_per_s=50, service_ms=4)
+        assert demand.phases == (Phase(1.0, 0.2),)
+        assert (demand.service.rate_per_s, demand.service.cpu_seconds) == (50, 0.004)
+
+    def test_more_requests_than_it_can_serve_are_refused(self):
+        with pytest.raises(InvalidDemand, match="keep 5 threads busy, the server has 4: its queue would grow"):
+            web(duration_s=60, rate_per_s=1000, service_ms=5, threads=4)
 
 
 class TestDrawWork:
@@ -120,14 +136,17 @@ class TestInvalid:
     @pytest.mark.parametrize(
         ("workload", "given_", "message"),
         [
-            ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, steady"),
+            ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, stress, web"),
             ("pi", {"digit": 5}, "'pi' does not take digit; its parameters: digits=2000"),
-            ("steady", {"cores": 1}, "'steady' needs duration_s; its parameters: cores, duration_s, memory=16Mi"),
+            ("stress", {"cpu": 1}, "'stress' needs duration_s; its parameters: duration_s, cpu=0, cpu_load=100, vm=0"),
             ("pi", {"digits": "2000"}, "digits must be a positive number, got '2000'"),
             ("pi", {"digits": -5}, "digits must be a positive number, got -5"),
             ("mlp", {"threads": math.nan}, "threads must be a positive number, got nan"),
             ("mlp", {"cpu_seconds": math.inf}, "cpu_seconds must be a positive number, got inf"),
-            ("steady", {"cores": 0, "duration_s": 1}, "cores must be a positive number, got 0"),
+            ("stress", {"duration_s": 1}, "a stressor without workers does nothing: give cpu or vm"),
+            ("stress", {"duration_s": 1, "cpu": -1}, "cpu must be a number, not negative, got -1"),
+            ("stress", {"duration_s": 1, "cpu": 1, "cpu_load": 130}, "cpu_load is in per cent, at most 100, got 130"),
+            ("web", {"duration_s": 1, "service_ms": 0}, "service_ms must be a positive number, got 0"),
         ],
     )
     def test_the_message_says_what_is_wrong(self, workload, given_, message):

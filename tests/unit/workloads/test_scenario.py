@@ -65,8 +65,8 @@ class TestReading:
         limit_s: 100
         jobs:
           - name: load
-            workload: steady
-            parameters: {cores: 2, duration_s: 60, memory: 1Gi}
+            workload: stress
+            parameters: {cpu: 2, duration_s: 60, vm: 1, vm_bytes: 1Gi}
             pods: 1
             placement: first
             disturbance: true
@@ -180,7 +180,7 @@ class TestNoScenario:
             ({"parameters": "{digits: .nan}"}, "job pi: digits must be a positive number, got nan"),
             ({"parameters": "{digits: .inf}"}, "job pi: digits must be a positive number, got inf"),
             ({"parameters": "{digit: 5}"}, "job pi: workload 'pi' does not take digit; its parameters: digits=2000"),
-            ({"workload": "tensor"}, "job pi: no workload is named 'tensor'; known: mlp, pi, steady"),
+            ({"workload": "tensor"}, "job pi: no workload is named 'tensor'; known: mlp, pi, stress, web"),
             ({"workload": "mlp", "parameters": "{memory: lots}"}, "job pi: 'lots' is no quantity"),
             ({"disturbance": "true"}, "every job is a disturbance: there is none to wait for and to measure"),
         ],

@@ -295,7 +295,7 @@ class TestPools:
         assert most["fast-0"] <= 3, "max_pods"
 
     def test_no_scheduler_exceeds_the_number_of_pods_of_a_node(self):
-        sleepy = job(pods=40, workload="steady", parameters={"cores": 0.01, "duration_s": 30})
+        sleepy = job(pods=40, workload="stress", parameters={"cpu": 1, "cpu_load": 1, "duration_s": 30})
         for scheduler in ("carico", "kube-scheduler:cpu=10m"):
             assert self.per_node(run(self.mixed(sleepy), scheduler))["fast-0"] <= 3
 
@@ -330,7 +330,7 @@ class TestJobs:
         assert min(pod.created_s for pod in repetition.pods if pod.job == "late") == 60
 
     def test_a_disturbance_does_not_hold_the_run_up(self):
-        noise = job("noise", pods=1, workload="steady", parameters={"cores": 1, "duration_s": 900}, disturbance=True)
+        noise = job("noise", pods=1, workload="stress", parameters={"cpu": 1, "duration_s": 900}, disturbance=True)
         of = scenario(noise, job(pods=6, start_s=5))
         for scheduler in ("carico", "kube-scheduler"):
             repetition = run(of, scheduler)
@@ -341,7 +341,7 @@ class TestJobs:
             assert (disturbing.outcome, disturbing.started_s < 5) == ("unfinished", True)
 
     def test_a_disturbance_that_ends_is_among_the_pods_and_no_measured_job(self):
-        noise = job("noise", pods=1, workload="steady", parameters={"cores": 1, "duration_s": 5}, disturbance=True)
+        noise = job("noise", pods=1, workload="stress", parameters={"cpu": 1, "duration_s": 5}, disturbance=True)
         repetition = run(scenario(noise, job(pods=2, start_s=15)))
         (disturbing,) = [pod for pod in repetition.pods if pod.job == "noise"]
         assert (disturbing.outcome, 5 < disturbing.finished_s < 10) == ("succeeded", True)
@@ -521,13 +521,14 @@ jobs = st.builds(
 ) | st.builds(
     JobSpec,
     name=st.sampled_from("def"),
-    workload=st.just("steady"),
+    workload=st.just("stress"),
     pods=st.integers(1, 6),
     parameters=st.fixed_dictionaries(
         {
-            "cores": st.sampled_from([0.1, 2.0]),
+            "cpu": st.sampled_from([0.1, 2.0]),
             "duration_s": st.sampled_from([0.01, 3.33, 20.0]),
-            "memory": st.sampled_from(["0", "400Mi", "880Mi"]),
+            "vm": st.sampled_from([0, 1]),
+            "vm_bytes": st.sampled_from(["0", "400Mi", "860Mi"]),
         }
     ),
     disturbance=st.booleans(),

@@ -22,6 +22,7 @@ def test_of_a_known_sample():
         "p50": 2.5,
         "p75": 3.25,
         "p90": 3.7,
+        "p95": 3.85,
         "p99": 3.97,
         "max": 4.0,
     }
@@ -29,7 +30,7 @@ def test_of_a_known_sample():
 
 def test_of_one_value():
     assert summary([7.0]) == {"count": 1.0, "std": 0.0} | dict.fromkeys(
-        ("mean", "min", "p25", "p50", "p75", "p90", "p99", "max"), 7.0
+        ("mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max"), 7.0
     )
 
 
@@ -53,6 +54,6 @@ def test_agrees_with_the_standard_library(sample):
 @given(values)
 def test_percentiles_are_in_order(sample):
     figures = summary(sample)
-    ordered = [figures[name] for name in ("min", "p25", "p50", "p75", "p90", "p99", "max")]
+    ordered = [figures[name] for name in ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")]
     assert ordered == sorted(ordered)
     assert figures["count"] == len(sample)

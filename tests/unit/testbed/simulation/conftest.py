@@ -10,6 +10,7 @@ from testbed.simulation.api import ApiServer, Pod
 from testbed.simulation.fleet import ContainerWeights, NodeFleet
 from testbed.simulation.kubelet import Kubelets
 from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.servers import Servers
 from workloads.demand import Demand, Phase
 from workloads.scenario import JobSpec
 
@@ -79,8 +80,9 @@ class Machine:
         self.fleet = NodeFleet(nodes, cores, memory, self.parameters, np.random.default_rng(seed))
         self.api = ApiServer(self.env)
         self.log = Log()
+        self.servers = Servers(self.fleet, self.parameters, np.random.default_rng(seed))
         self.kubelets = Kubelets(
-            self.env, self.api, self.fleet, self.parameters, np.random.default_rng(seed), self._pod_event
+            self.env, self.api, self.fleet, self.parameters, np.random.default_rng(seed), self._pod_event, self.servers
         )
         self.api.watch(
             bound=lambda pod: self._note("bound", pod.name),
@@ -98,6 +100,7 @@ class Machine:
         while True:
             yield self.env.timeout(TICK_S)
             self.fleet.advance(self.env.now)
+            self.servers.answer()
 
     def _pod_event(self, node, change, at):
         assert at == self.env.now

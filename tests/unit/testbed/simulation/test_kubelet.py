@@ -117,7 +117,7 @@ class TestStarts:
     def test_many_at_once_compete(self, make_machine, make_pod):
         machine = make_machine(cores=4, **no_delays(), starts_per_s=1e6, system_weight=157 / 3)
         pods = [make_pod(f"pod-{i}", work=100) for i in range(10)]
-        hog = make_pod("hog", work=1000, workload="steady", parameters={"cores": 4, "duration_s": 900})
+        hog = make_pod("hog", work=1000, workload="stress", parameters={"cpu": 4, "duration_s": 900})
         machine.bind(hog)
         machine.env.run(1)
         machine.bind(*pods)
@@ -129,7 +129,7 @@ class TestStarts:
 class TestEnds:
     def test_a_duration_ends_a_pod_successfully(self, make_machine, make_pod):
         machine = make_machine()
-        pod = make_pod(work=float("inf"), workload="steady", parameters={"cores": 1, "duration_s": 7.77})
+        pod = make_pod(work=float("inf"), workload="stress", parameters={"cpu": 1, "duration_s": 7.77})
         machine.bind(pod)
         machine.env.run(20)
         assert pod.outcome == "succeeded"
@@ -138,8 +138,8 @@ class TestEnds:
 
     def test_a_pod_that_was_killed_does_not_end_a_second_time(self, make_machine, make_pod):
         machine = make_machine(memory=GIB)
-        limit = {"cores": 1, "duration_s": 5, "memory": "800Mi"}
-        pods = [make_pod(name, work=float("inf"), workload="steady", parameters=limit) for name in "ab"]
+        limit = {"cpu": 1, "duration_s": 5, "vm": 1, "vm_bytes": "780Mi"}
+        pods = [make_pod(name, work=float("inf"), workload="stress", parameters=limit) for name in "ab"]
         machine.bind(*pods)
         machine.env.run(20)
         assert sorted(pod.outcome for pod in pods) == ["oom_killed", "succeeded"]
