@@ -321,6 +321,21 @@ class NodeModel:
         saved["rebase"] = np.full(self._nodes, float(self.variant.rebase))
         return saved | {f"{_ESTIMATOR}{name}": array for name, array in self._estimator.save().items()}
 
+    def reset(self, nodes: ArrayLike) -> None:
+        """Forget everything that was learned of `nodes`: they were restarted, or are others than before.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such node.
+        """
+        index = self._index(nodes)
+        state = self.save()
+        blank = NodeModel(self.variant, self._nodes, self.resources, self._max_pods).save()
+        for name, array in state.items():
+            array[index] = blank[name][index]
+        self.restore(state)
+
     def restore(self, state: Mapping[str, ArrayLike], now: float | None = None) -> None:
         """Continue from what `save` of a model of the same variant and shape returned.
 

@@ -70,6 +70,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_oom_kill: Literal["count", "ignore", "fail-job"] = "count"
     """The Job's pod failure policy for pods that were killed for memory: they count towards the limit, are replaced
     without counting, or fail the Job at once."""
+    on_disruption: Literal["count", "ignore"] = "count"
+    """The same for pods that were lost with their node or evicted from it."""
     priority: Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
     """Pods of a higher priority are scheduled first; nobody is evicted for them."""
 
@@ -127,6 +129,19 @@ class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
 
 
+class NodeChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to a node while the scenario runs.
+
+    A node whose first change is `added` is not there before. `removed` evicts its pods; `failed` kills them, which the
+    control plane learns from silence; `recovered` brings a failed node back, restarted.
+    """
+
+    at_s: Annotated[float, Meta(ge=0, le=1_000_000)]
+    node: str
+    """Its name, for example node-03."""
+    change: Literal["added", "removed", "failed", "recovered"]
+
+
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cluster and what is published to it."""
 
@@ -134,6 +149,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: str
     jobs: Annotated[list[JobSpec], Meta(min_length=1)]
     cluster: ClusterShape = ClusterShape()
+    node_changes: list[NodeChange] = []
     limit_s: Annotated[float, Meta(gt=0, le=1_000_000)] = 3600.0
     """A run that takes longer is cut off; what is left then is `unfinished`."""
 
@@ -179,6 +195,7 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
         raise InvalidScenario(f"{origin}: {error}") from error
     try:
         _check_shape(scenario.cluster)
+        _check_changes(scenario.node_changes, scenario.cluster.node_names)
     except WorkloadError as error:
         raise InvalidScenario(f"{origin}: {error}") from error
     names = [job.name for job in scenario.jobs]
@@ -210,6 +227,24 @@ def _check_shape(shape: ClusterShape) -> None:
         raise InvalidScenario(f"two pools have the same name: {', '.join(names)}")
     if shape.pools and msgspec.structs.replace(shape, pools=[]) != ClusterShape():
         raise InvalidScenario("a cluster has pools, or nodes, cores, memory and max_pods of its own, not both")
+
+
+AFTER = {"added": ("absent",), "removed": ("up", "down"), "failed": ("up",), "recovered": ("down",)}
+"""What a node may be before a change, and below what it is afterwards."""
+BECOMES = {"added": "up", "removed": "absent", "failed": "down", "recovered": "up"}
+
+
+def _check_changes(changes: list[NodeChange], names: list[str]) -> None:
+    """Refuse changes of nodes that there are none of, and a node that recovers before it failed."""
+    state: dict[str, str] = {}
+    known = set(names)
+    for change in sorted(changes, key=lambda one: one.at_s):
+        if change.node not in known:
+            raise InvalidScenario(f"no node is named {change.node!r}: they are {names[0]} to {names[-1]}")
+        before = state.get(change.node, "absent" if change.change == "added" else "up")
+        if before not in AFTER[change.change]:
+            raise InvalidScenario(f"{change.node} cannot be {change.change} at {change.at_s:g} s: it is {before} then")
+        state[change.node] = BECOMES[change.change]
 
 
 def _check(job: JobSpec, cluster: ClusterShape) -> None:

@@ -64,6 +64,7 @@ def scenario_settings(scenario: Scenario) -> dict[str, Any]:
     return {
         "jobs": msgspec.to_builtins(scenario.jobs),
         "limit_s": scenario.limit_s,
+        "node_changes": msgspec.to_builtins(scenario.node_changes),
         "nodes": shape.nodes,
         "cores": shape.cores,
         "memory": shape.memory,

@@ -30,6 +30,7 @@ from testbed.simulation.fleet import NodeFleet
 from testbed.simulation.framework import SchedulingFramework
 from testbed.simulation.jobs import JobController
 from testbed.simulation.kubelet import Kubelets
+from testbed.simulation.nodes import NodeController
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters, parameters_from
 from testbed.simulation.recorder import Recorder
 from testbed.simulation.servers import Servers
@@ -123,14 +124,25 @@ class SimulatedCluster:
         max_pods = [node.max_pods for node in each_node]
         if scheduler.variant is not None:
             carico = CaricoScheduler(self._names, shape, parameters)
-            SchedulingFramework(env, self._api, parameters, carico)
+            framework = SchedulingFramework(env, self._api, parameters, carico)
             self._agents = AgentFleet(
                 self._names, scheduler.variant, parameters, agents_rng, first, carico.report, max_pods
             )
         else:
-            SchedulingFramework(env, self._api, parameters, KubeScheduler(shape, parameters, scheduler_rng))
+            kube_scheduler = KubeScheduler(shape, parameters, scheduler_rng)
+            framework = SchedulingFramework(env, self._api, parameters, kube_scheduler)
             if observer is not None:
                 self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first, max_pods=max_pods)
+        NodeController(
+            env,
+            self._api,
+            self._kubelets,
+            self._names,
+            scenario.node_changes,
+            parameters,
+            framework.node_ready,
+            self._agent,
+        )
         job_streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
         for job, stream in zip(scenario.jobs, job_streams, strict=True):
             works = job.demand.draw_work(job.pods, np.random.default_rng(stream))
@@ -171,13 +183,17 @@ class SimulatedCluster:
                 self._recorder = Recorder(self._names, fleet.counters())
             elif tick > begin and (tick - begin) % per_record == 0:
                 reported = None if self._agents is None else self._agents.latest
-                self._recorder.record(at, fleet.counters(), self._kubelets.running, reported)
+                self._recorder.record(at, fleet.counters(), self._kubelets.running, reported, self._kubelets.up)
                 if on_progress is not None:
                     on_progress(self._progress(at))
 
     def _pod_event(self, node: int, change: int, at: float) -> None:
         if self._agents is not None:
             self._agents.pod_event(node, change, at)
+
+    def _agent(self, node: int, runs: bool) -> None:
+        if self._agents is not None:
+            (self._agents.start if runs else self._agents.stop)(node)
 
     def _progress(self, at: float) -> Progress:
         # A pod that failed is neither: another one does its work.

@@ -23,8 +23,11 @@ def running_pods(repetition: Repetition) -> IntArray:
 
 
 def cluster_mean(nodes: list[NodeSeries], metric: str) -> FloatArray:
-    """Mean over the nodes of a metric, per second."""
-    mean: FloatArray = np.asarray([getattr(node, metric) for node in nodes], dtype=np.float64).mean(axis=0)
+    """Mean over the nodes that are there of a metric, per second; NaN where there is none."""
+    values = np.asarray([getattr(node, metric) for node in nodes], dtype=np.float64)
+    there = ~np.isnan(values)
+    count = there.sum(axis=0)
+    mean: FloatArray = np.where(count, np.where(there, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
     return mean
 
 
@@ -38,10 +41,11 @@ def utilisation_items(nodes: list[NodeSeries]) -> list[DataItem]:
     """A data item per metric, over all nodes and seconds, and the time to 95 % CPU."""
     if not nodes or not nodes[0].time_s:
         return []
-    items = [
-        DataItem(summary(np.ravel([getattr(node, metric) for node in nodes]).tolist()), unit, {"metric": metric})
-        for metric, unit in METRICS.items()
-    ]
+    items = []
+    for metric, unit in METRICS.items():
+        values = [value for node in nodes for value in getattr(node, metric) if value is not None]
+        if values:
+            items.append(DataItem(summary(values), unit, {"metric": metric}))
     seconds = time_to_utilisation(nodes)
     if seconds is not None:
         items.append(DataItem({"value": seconds}, "s", {"metric": "time_to_95_percent_cpu"}))

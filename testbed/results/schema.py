@@ -11,7 +11,7 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
-Outcome = Literal["succeeded", "oom_killed", "failed", "unfinished"]
+Outcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished"]
 
 
 class PodResult(msgspec.Struct, frozen=True):
@@ -28,14 +28,17 @@ class PodResult(msgspec.Struct, frozen=True):
 
 
 class NodeSeries(msgspec.Struct, frozen=True):
-    """A node over time, once a second; CARICO's figures are None where no agent runs or k is unlimited."""
+    """A node over time, once a second; None while the node is not there.
+
+    CARICO's figures are also None where no agent runs or k is unlimited.
+    """
 
     name: str
     time_s: list[float]
     running_pods: list[int]
-    cpu_utilisation: list[float]
-    cpu_pressure: list[float]
-    memory_utilisation: list[float]
+    cpu_utilisation: list[float | None]
+    cpu_pressure: list[float | None]
+    memory_utilisation: list[float | None]
     capacity_signal: list[float | None]
     baseline: list[float | None]
     pod_cost: list[float | None]

@@ -56,3 +56,9 @@ class CaricoScheduler:
         self._plugin.release(pod.uid)
         if pod.node is not None:
             self._fit.add(pod, pod.node, -1)
+
+    def node_ready(self, node: int, ready: bool) -> None:
+        """Take a node in, or out; what it reported before is not true of it when it comes back."""
+        self._fit.ready[node] = ready
+        if not ready:
+            self._plugin.forget(self._names[node])

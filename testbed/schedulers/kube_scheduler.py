@@ -54,6 +54,10 @@ class KubeScheduler:
         if pod.node is not None:
             self._fit.add(pod, pod.node, -1)
 
+    def node_ready(self, node: int, ready: bool) -> None:
+        """Take a node in, or out."""
+        self._fit.ready[node] = ready
+
     def _feasible(self, pod: Pod) -> IntArray:
         """Feasible nodes, of which no more are looked for than kube-scheduler would (`numFeasibleNodesToFind`)."""
         fits = self._fit.fits(pod)

@@ -34,6 +34,8 @@ class ResourcesFit:
         self.assumed: IntArray = self.requested.copy()
         """The same with defaults for pods that request nothing: what scores are computed from."""
         self.pods: IntArray = np.zeros(nodes, dtype=np.int64)
+        self.ready: BoolArray = np.ones(nodes, dtype=np.bool_)
+        """Nodes that take pods."""
         self._max_pods: IntArray = np.array([node.max_pods for node in each_node])
         self._first: BoolArray = np.arange(nodes) == 0
 
@@ -41,6 +43,7 @@ class ResourcesFit:
         """Which nodes have room for the pod's requests and are allowed by its node affinity."""
         room = self.allocatable - self.requested
         fits: BoolArray = (room[:, 0] >= pod.millicpu) & (room[:, 1] >= pod.memory_bytes) & (self.pods < self._max_pods)
+        fits &= self.ready
         if pod.job.placement != "any":
             fits &= self._first if pod.job.placement == "first" else ~self._first
         return fits

@@ -61,6 +61,7 @@ class AgentFleet:
         self._aggregator = Aggregator(len(RESOURCES), variant.rank)
         phases = rng.integers(0, variant.batch_size, count)
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
+        self._up: BoolArray = np.ones(count, dtype=np.bool_)
         self._ticks = 0
         self._late: tuple[FloatArray, float, BoolArray] | None = None
         self.latest: dict[str, FloatArray] = {
@@ -69,8 +70,21 @@ class AgentFleet:
         """What every node last reported."""
 
     def pod_event(self, node: int, change: int, at: float) -> None:
-        """A pod's container was created (+1) or is gone (-1) on a node."""
+        """A pod's container was created (+1) or is gone (-1) on a node; nobody hears of it where no agent runs."""
+        if not self._up[node]:
+            return
         self._model.pod_event(change, at, node=node)
+
+    def start(self, node: int) -> None:
+        """Start the agent of a node that has come up; it knows nothing yet."""
+        self._model.reset([node])
+        self._up[node] = True
+
+    def stop(self, node: int) -> None:
+        """The agent of a node has died with it."""
+        self._up[node] = False
+        for latest in self.latest.values():
+            latest[node] = np.nan
 
     def sample(self, counters: Counters) -> Telemetry:
         """Take a 10 Hz reading of all nodes; the agents whose phase it is step and report."""
@@ -80,6 +94,7 @@ class AgentFleet:
         usage = usage_vector(telemetry, self._variant.cpu_metric)
         self._observe(usage, at)
         stepping = self._stepping[self._ticks % len(self._stepping)]
+        stepping = stepping[self._up[stepping]]
         self._ticks += 1
         if stepping.size:
             self._handle(stepping, self._model.step(at, nodes=stepping))
@@ -87,7 +102,7 @@ class AgentFleet:
 
     def _observe(self, usage: FloatArray, at: float) -> None:
         parameters, count = self._parameters, len(self._names)
-        received = np.ones(count, dtype=bool)
+        received = self._up.copy()
         if parameters.sample_loss:
             received &= self._rng.random(count) >= parameters.sample_loss
         overdue, self._late = self._late, None

@@ -32,13 +32,15 @@ class Pod:
     finished_s: float | None = None
     node: int | None = None
     outcome: str = "unfinished"
-    """succeeded, oom_killed, failed or unfinished."""
+    """succeeded, oom_killed, failed, evicted or unfinished."""
     millicpu: int = 0
     """CPU requested under the scheduler under test."""
     memory_bytes: int = 0
     """Memory requested."""
     deleted: bool = field(default=False, repr=False)
-    """Set when its Job gave up before it ran."""
+    """Set when its Job gave up, or its node was lost, before it ran."""
+    over: bool = field(default=False, repr=False)
+    """Set when the API shows that it ended."""
     attempts: int = field(default=0, repr=False)
     """How often kube-scheduler has tried."""
     stop: Callable[[], None] | None = field(default=None, repr=False)
@@ -115,7 +117,10 @@ class ApiServer:
         self._tell(self._running, pod)
 
     def show_finished(self, pod: Pod) -> None:
-        """Show a pod as Succeeded or Failed."""
+        """Show a pod as Succeeded or Failed, unless that has been shown."""
+        if pod.over:
+            return
+        pod.over = True
         self._tell(self._finished, pod)
 
     def _tell_later(self, callbacks: list[Callable[[Pod], None]], pod: Pod) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.telemetry.counters import Counters
 from testbed.simulation.cpu import cgroup_weight, share_cpu, some_pressure
+from testbed.simulation.hypervisor import Hypervisor
 from testbed.simulation.parameters import SimulationParameters
 from workloads.demand import Demand
 
@@ -26,7 +27,7 @@ NOTHING_S = 1e-9
 """CPU-seconds that are rounding errors: a task with no more left is over, or it would hold its CPU a tick longer."""
 
 Ended = Callable[[float, str], None]
-"""Called with the time and "done", or "oom_killed", when a task ends."""
+"""Called with the time and "done", "oom_killed", or "lost" with its node, when a task ends."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ class NodeFleet:
         self._busy_s: FloatArray = np.zeros(nodes)
         self._pressure_s: FloatArray = np.zeros(nodes)
         self._containers: IntArray = np.zeros(nodes, dtype=np.int64)
+        self._up: FloatArray = np.ones(nodes)
+        self._hypervisor = Hypervisor(self.cores, self._speed, parameters, rng)
         self._memory: FloatArray = parameters.background_memory * self.memory_bytes
         self._tasks = _Tasks(64)
         self._ended: dict[int, Ended] = {}
@@ -141,6 +144,21 @@ class NodeFleet:
         self._ended.pop(task, None)
         self._remove(task)
 
+    # ── nodes ──
+
+    def stop_node(self, node: int) -> None:
+        """Switch a node off: its tasks are lost."""
+        self._up[node] = False
+        tasks = self._tasks
+        here = np.flatnonzero(tasks.alive[: self._used] & (tasks.node[: self._used] == node))
+        for task in here.tolist():
+            if task != self._background[node]:
+                self._end(task, self.now, "lost")
+
+    def start_node(self, node: int) -> None:
+        """Switch a node on."""
+        self._up[node] = True
+
     # ── time ──
 
     def advance(self, until: float) -> None:
@@ -151,7 +169,8 @@ class NodeFleet:
         parameters, tasks = self._parameters, self._tasks
         # Daemons wake up irregularly: a gamma-distributed load of the given mean.
         load = parameters.background_cores + parameters.background_cores_per_pod * self._containers
-        tasks.threads[self._background] = load * self._rng.gamma(4.0, 0.25, self.nodes)
+        tasks.threads[self._background] = load * self._up * self._rng.gamma(4.0, 0.25, self.nodes)
+        self._hypervisor.advance(dt)
         if self._active_changed:
             self._active = np.flatnonzero(tasks.alive[: self._used])
             self._active_changed = False
@@ -165,14 +184,18 @@ class NodeFleet:
         self._pressure_s += pressure * dt
 
         lost = np.maximum(tasks.loss[active], parameters.contention_loss) * pressure[node]
-        useful = self._speed[node] * (1.0 - lost)
+        useful = self._hypervisor.speed[node] * (1.0 - lost)
         progress = rate * useful * dt
         before = tasks.left[active]
         tasks.left[active] = before - progress
         tasks.done[active] += progress
         tasks.phase_left[active] -= progress
         used_s = self._per_node(node, rate) * dt
-        self._busy_s += used_s + self._switch_phases(active, node, useful, self.cores * dt - used_s)
+        usable_s = self._hypervisor.cores * dt
+        used_s += self._switch_phases(active, node, useful, usable_s - used_s)
+        # A CPU that is stolen from whoever runs on it is not idle; who is not there to run loses nothing.
+        stolen_s = np.minimum(runnable, self.cores) * dt - np.minimum(runnable * dt, usable_s)
+        self._busy_s += used_s + stolen_s
         self._update_memory(active, node)
         over = tasks.left[active] <= NOTHING_S
         start, self.now = self.now, until
@@ -199,12 +222,13 @@ class NodeFleet:
         here = (tick.node == where) & (tick.task != task)
         own = tick.task == task
         relative = np.where(tick.system[here], 1.0, tick.weight[here] / own_weight)
+        hypervisor = self._hypervisor
         granted = float((tick.rate[own] / tick.threads[own]).sum()) if own.any() else 1.0
         return Contention(
-            cores=float(self.cores[where]),
+            cores=float(hypervisor.cores[where]),
             runnable=float(tick.threads[here].sum()),
             weighed=float((tick.threads[here] * relative).sum()),
-            stretch=1.0 / max(granted * float(self._speed[where]), NOTHING_S),
+            stretch=1.0 / max(granted * float(hypervisor.speed[where]), NOTHING_S),
         )
 
     def counters(self) -> Counters:
@@ -230,8 +254,9 @@ class NodeFleet:
         group = 2 * node + system
         wanted = np.bincount(group, threads, 2 * self.nodes).reshape(-1, 2)
         pods, daemons = wanted[:, 0], wanted[:, 1]
-        for_system = np.minimum(daemons, np.maximum(self._guaranteed, self.cores - pods))
-        capacity = np.stack([self.cores - for_system, for_system], axis=1).reshape(-1)
+        cores = self._hypervisor.cores
+        for_system = np.minimum(daemons, np.maximum(self._guaranteed * (cores / self.cores), cores - pods))
+        capacity = np.stack([cores - for_system, for_system], axis=1).reshape(-1)
         return share_cpu(threads, weight, group, capacity)
 
     def _per_node(self, node: IntArray, amounts: FloatArray) -> FloatArray:

@@ -42,6 +42,10 @@ class SchedulingPlugin(Protocol):
         """The API shows that `pod` is over."""
         ...
 
+    def node_ready(self, node: int, ready: bool) -> None:
+        """The API shows that `node` takes pods, or takes none."""
+        ...
+
 
 class SchedulingFramework:
     """Takes pending pods one at a time and binds them where the plugin says.
@@ -72,6 +76,12 @@ class SchedulingFramework:
         env.process(self._schedule())
         env.process(self._flush_backoff())
         env.process(self._flush_leftover())
+
+    def node_ready(self, node: int, ready: bool) -> None:
+        """Hear that a node takes pods from now on, or no more."""
+        self._plugin.node_ready(node, ready)
+        if ready:
+            self._cluster_event()
 
     def _schedule(self) -> Process:
         attempt_s = 1.0 / self._parameters.scheduling_attempts_per_s

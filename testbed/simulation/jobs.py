@@ -114,7 +114,8 @@ class JobController:
             state.failures_in_a_row, state.resume_s = 0, -math.inf
             state.over = state.over or state.succeeded == state.spec.pods
         elif not state.over:
-            action = state.spec.on_oom_kill if pod.outcome == "oom_killed" else "count"
+            policy = {"oom_killed": state.spec.on_oom_kill, "evicted": state.spec.on_disruption}
+            action = policy.get(pod.outcome, "count")
             state.failures += action != "ignore"
             state.failures_in_a_row += action != "ignore"
             if action == "fail-job" or state.failures > state.spec.backoff_limit:

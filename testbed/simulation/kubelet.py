@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import simpy
 
+from carico.arrays import BoolArray
 from testbed.simulation.api import ApiServer, Pod, Process, RateLimiter
 from testbed.simulation.cpu import cgroup_weight
 from testbed.simulation.fleet import ContainerWeights, NodeFleet
@@ -15,6 +16,9 @@ from testbed.simulation.servers import Servers
 
 PodEvent = Callable[[int, int, float], None]
 """Called with node, change (+1 or -1) and time when containerd creates or loses a pod's container."""
+
+OUTCOMES = {"done": "succeeded", "oom_killed": "oom_killed", "lost": "evicted"}
+"""What becomes of a pod, by how its container ended."""
 
 
 class Kubelets:
@@ -56,7 +60,26 @@ class Kubelets:
         self._starts = [RateLimiter(env, parameters.starts_per_s) for _ in range(fleet.nodes)]
         self.running: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(fleet.nodes, dtype=np.int64)
         """Running pods per node: the truth, for the measurements."""
+        self.up: BoolArray = np.ones(fleet.nodes, dtype=np.bool_)
+        """Nodes that run; the others start nothing, and show the API nothing."""
+        self._back: dict[int, simpy.Event] = {}
         api.watch(bound=self._bound)
+
+    def stop_node(self, node: int) -> None:
+        """Switch a node off, with everything that runs there."""
+        self.up[node] = False
+        self._fleet.stop_node(node)
+
+    def start_node(self, node: int) -> None:
+        """Switch a node on."""
+        self._fleet.start_node(node)
+        self.up[node] = True
+        if node in self._back:
+            self._back.pop(node).succeed()
+
+    def _wait_until_up(self, node: int) -> Process:
+        while not self.up[node]:
+            yield self._back.setdefault(node, self._env.event())
 
     def _bound(self, pod: Pod) -> None:
         self._env.process(self._run(pod))
@@ -66,6 +89,7 @@ class Kubelets:
         assert node is not None
         yield env.timeout(self._draw(parameters.start_delay_min_s, parameters.start_delay_max_s))
         yield self._starts[node].wait()
+        yield from self._wait_until_up(node)
         if pod.deleted:
             self._api.show_finished(pod)
             return
@@ -79,10 +103,14 @@ class Kubelets:
 
             self._fleet.run_burst(node, parameters.start_cpu_s, burst_over)
             yield created
-        if not pod.deleted:
+        if pod.deleted:
+            pass
+        elif self.up[node]:
             yield from self._live(pod, node)
+        else:
+            pod.outcome = "evicted"
         self._tell(pod, node, -1)
-        if parameters.stop_cpu_s:
+        if parameters.stop_cpu_s and self.up[node]:
             self._fleet.run_burst(node, parameters.stop_cpu_s)
         yield from self._show(pod, parameters.finished_visible_min_s, parameters.finished_visible_max_s, finished=True)
 
@@ -102,7 +130,7 @@ class Kubelets:
             over.succeed()
 
         def ended(at: float, how: str) -> None:
-            end(at, "succeeded" if how == "done" else how)
+            end(at, OUTCOMES[how])
 
         task = fleet.run_container(node, demand, pod.work, weights_of(pod, fleet.memory_bytes[node]), ended)
         self._servers.begin(pod, task)
@@ -125,6 +153,8 @@ class Kubelets:
 
     def _show(self, pod: Pod, low: float, high: float, *, finished: bool) -> Process:
         yield self._env.timeout(self._draw(low, high))
+        assert pod.node is not None
+        yield from self._wait_until_up(pod.node)
         if finished:
             self._api.show_finished(pod)
         elif pod.outcome == "unfinished":

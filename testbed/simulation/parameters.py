@@ -42,6 +42,17 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Share of the CPU that is lost at full pressure (cache and context switches); VMs mask it (§5.7)."""
     node_speed_variation: Share = 0.0
     """Coefficient of variation of the speed between nodes."""
+    speed_noise: Annotated[float, Meta(ge=0, le=2)] = 0.0
+    """Coefficient of variation of every node's speed over time, as a hypervisor gives it (Azure VM Noise: 0.01 on
+    dedicated, 0.09 on burstable machines)."""
+    speed_noise_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+    """How long a deviation of it lasts (time constant)."""
+    steal: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Share of a node's CPUs that neighbours on its host take while they are busy (steal time)."""
+    steal_duty: Share = 0.5
+    """Share of the time in which they are."""
+    steal_episode_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+    """Mean length of such an episode (exponential)."""
     system_weight: Annotated[float, Meta(ge=0, le=1e9)] = 100.0
     """cgroup v2 weight of system.slice; kubepods has the weight of all the node's cores, 157 for 4 of them."""
     # Kubelet and container runtime
@@ -95,6 +106,10 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """What a binding call takes, while the next pod is already being scheduled: assumed, not measured."""
     backoff_initial_s: Annotated[float, Meta(gt=0, le=3600)] = 1.0
     """Wait after a pod's first refusal, doubled with each further one: podInitialBackoffSeconds."""
+    node_grace_s: Seconds = 40.0
+    """Until a node that is silent is NotReady, and gets no more pods: node-monitor-grace-period."""
+    eviction_s: Seconds = 300.0
+    """Until the pods of a node that is NotReady are evicted: the default tolerationSeconds."""
     backoff_max_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
     """The longest wait: podMaxBackoffSeconds."""
     # Agents

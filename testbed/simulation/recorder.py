@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from carico.arrays import FloatArray, IntArray
+from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.telemetry.counters import Counters, telemetry_between
 from testbed.results.schema import NodeSeries
 
@@ -30,16 +30,27 @@ class Recorder:
         self._rows: dict[str, list[FloatArray | IntArray]] = {}
         self._times: list[float] = []
 
-    def record(self, at: float, counters: Counters, running: IntArray, reported: dict[str, FloatArray] | None) -> None:
-        """Add a row: the mean telemetry since the last one, and what the agents (if any) last reported."""
+    def record(
+        self,
+        at: float,
+        counters: Counters,
+        running: IntArray,
+        reported: dict[str, FloatArray] | None,
+        up: BoolArray | None = None,
+    ) -> None:
+        """Add a row: the mean telemetry since the last one, and what the agents (if any) last reported.
+
+        Of nodes that are not up nothing but the number of pods is known.
+        """
         telemetry = telemetry_between(self._previous, counters)
         self._previous = counters
         unknown = np.full(len(self._names), np.nan)
         row = {
             "running_pods": running.copy(),
-            "cpu_utilisation": np.asarray(telemetry.cpu_utilisation),
-            "cpu_pressure": np.asarray(telemetry.cpu_pressure),
-            "memory_utilisation": np.asarray(telemetry.memory_utilisation),
+            **{
+                name: np.where(True if up is None else up, getattr(telemetry, name), np.nan)
+                for name in ("cpu_utilisation", "cpu_pressure", "memory_utilisation")
+            },
         } | {name: unknown if reported is None else reported[name].copy() for name in REPORTED}
         self._times.append(round(at, 6))
         for name, values in row.items():

@@ -788,6 +788,26 @@ class TestState:
         restored.restore(model.save())
         assert restored.step(at=at + 60.0).pod_capacity == 0
 
+    @EVERY_FILTER
+    def test_a_node_that_is_reset_is_a_new_one_and_the_others_go_on(self, variant):
+        before, after = (Weather(nodes=3, seconds=12, seed=seed) for seed in (1, 2))
+        after.changes = np.maximum(after.changes, 0)
+        after.start = 12.0
+        model, untouched = NodeModel(variant, nodes=3), NodeModel(variant, nodes=3)
+        for _ in zip(before.play(model), before.play(untouched), strict=True):
+            pass
+        model.reset([1])
+        fresh = NodeModel(variant, nodes=3)
+        plays = [after.play(one) for one in (model, untouched, fresh)]
+        for one, other, new in zip(*plays, strict=True):
+            assert values_of(one, 0) == values_of(other, 0)
+            assert values_of(one, 1) == values_of(new, 1)
+            assert values_of(one, 2) == values_of(other, 2)
+
+    def test_only_nodes_that_there_are_can_be_reset(self):
+        with pytest.raises(InvalidInput, match=r"nodes must be in \[0, 2\], got \[3\]"):
+            NodeModel(nodes=3).reset([3])
+
     def test_keeps_what_was_learned(self):
         model, at = warmed_up()
         restored, fresh = NodeModel(), NodeModel()

@@ -15,6 +15,7 @@ from workloads.errors import InvalidScenario, UnknownScenario
 from workloads.scenario import (
     ClusterShape,
     JobSpec,
+    NodeChange,
     Requests,
     Scenario,
     catalogue,
@@ -344,3 +345,31 @@ def test_requests_may_be_plain_numbers_as_in_kubernetes():
     requests = Requests(cpu=2, memory=1048576)
     assert (requests.millicpu, requests.memory_bytes) == (2000, 2**20)
     assert Requests(cpu=0.5).millicpu == 500
+
+
+class TestNodeChanges:
+    def changed(self, *changes, nodes=3):
+        changes = [NodeChange(at_s, node, change) for at_s, node, change in changes]
+        job = JobSpec(name="pi", workload="pi", pods=1)
+        shape = ClusterShape(nodes=nodes)
+        return checked(Scenario(name="s", description="d", jobs=[job], cluster=shape, node_changes=changes), "here")
+
+    def test_a_node_may_come_go_fail_and_recover(self):
+        lives = [(0, "added"), (1, "failed"), (2, "recovered"), (3, "failed"), (4, "removed"), (5, "added")]
+        assert self.changed(*[(at_s, "node-1", change) for at_s, change in reversed(lives)]).node_changes
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ([(1, "node-9", "failed")], "here: no node is named 'node-9': they are node-0 to node-2"),
+            ([(1, "node-0", "recovered")], "node-0 cannot be recovered at 1 s: it is up then"),
+            ([(1, "node-0", "failed"), (2, "node-0", "failed")], "node-0 cannot be failed at 2 s: it is down then"),
+            ([(1, "node-0", "removed"), (2, "node-0", "recovered")], "cannot be recovered at 2 s: it is absent then"),
+            ([(1, "node-0", "failed"), (2, "node-0", "added")], "node-0 cannot be added at 2 s: it is down then"),
+            ([(-1, "node-0", "failed")], r"Expected `float` >= 0.0 - at `\$.node_changes\[0\].at_s`"),
+            ([(1, "node-0", "moved")], r"Invalid enum value 'moved' - at `\$.node_changes\[0\].change`"),
+        ],
+    )
+    def test_what_cannot_happen_is_refused(self, changes, message):
+        with pytest.raises(InvalidScenario, match=message):
+            self.changed(*changes)

@@ -23,12 +23,12 @@ from testbed.measurement.utilisation import running_pods
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import SimulationParameters
-from workloads.scenario import ClusterShape, JobSpec, NodePool, Requests, Scenario, checked, load_scenario
+from workloads.scenario import ClusterShape, JobSpec, NodeChange, NodePool, Requests, Scenario, checked, load_scenario
 
 QUIET = {"background_cores": 0, "background_cores_per_pod": 0}
 
 
-def scenario(*jobs, nodes=2, limit_s=3600.0, **shape):
+def scenario(*jobs, nodes=2, limit_s=3600.0, node_changes=(), **shape):
     return checked(
         Scenario(
             name="small",
@@ -36,6 +36,7 @@ def scenario(*jobs, nodes=2, limit_s=3600.0, **shape):
             jobs=list(jobs),
             cluster=ClusterShape(nodes=nodes, **shape),
             limit_s=limit_s,
+            node_changes=list(node_changes),
         ),
         "test",
     )
@@ -73,7 +74,8 @@ def check(of, repetition):
         assert times[: len(known)] == known, pod
         assert jobs[pod.job].start_s <= pod.created_s
         assert known[-1] <= of.limit_s + 1e-6
-        assert (pod.finished_s is None) == (pod.outcome == "unfinished"), pod
+        over = pod.outcome != "unfinished" if pod.outcome != "evicted" else pod.started_s is not None
+        assert (pod.finished_s is not None) == over, pod
         assert (pod.node is None) == (pod.scheduled_s is None)
         allowed = {"any": names, "first": names[:1], "rest": names[1:]}
         assert pod.node is None or pod.node in allowed[jobs[pod.job].placement]
@@ -96,7 +98,8 @@ def check(of, repetition):
         series = {name: getattr(node, name) for name in node.__struct_fields__ if name != "name"}
         assert {len(values) for values in series.values()} == {len(seconds)}
         for name in ("cpu_utilisation", "cpu_pressure", "memory_utilisation"):
-            assert all(0 <= value <= 1 for value in series[name])
+            assert all(value is None or 0 <= value <= 1 for value in series[name])
+            assert of.node_changes or None not in series[name]
         assert all(capacity is None or 0 <= capacity <= 110 for capacity in node.pod_capacity)
         for second, count in zip(seconds, node.running_pods, strict=True):
             mine = [pod for pod in repetition.pods if pod.node == node.name and pod.started_s is not None]
@@ -152,6 +155,7 @@ class TestDeterminism:
             description="from a result",
             jobs=msgspec.convert(said.pop("jobs"), list[JobSpec]),
             limit_s=said.pop("limit_s"),
+            node_changes=msgspec.convert(said.pop("node_changes"), list[NodeChange]),
             cluster=msgspec.convert(
                 {name: said.pop(name) for name in ("nodes", "cores", "memory", "max_pods", "pools")}, ClusterShape
             ),
@@ -536,7 +540,31 @@ jobs = st.builds(
 )
 
 
-@settings(max_examples=20)
+LIVES = (
+    ["failed", "recovered", "failed"],
+    ["failed", "removed", "added"],
+    ["added", "failed", "recovered"],
+    ["removed", "added", "removed"],
+)
+
+
+def _changes(node, kinds, times):
+    return [NodeChange(at_s, node, kind) for kind, at_s in zip(kinds, sorted(times), strict=False)]
+
+
+times_s = st.lists(st.sampled_from([0.0, 1.03, 2.5, 7.0, 9.99, 20.0, 31.0]), max_size=3, unique=True)
+changes = st.builds(
+    lambda first, first_at, second, second_at: (
+        _changes("node-0", first, first_at) + _changes("node-1", second, second_at)
+    ),
+    st.sampled_from(LIVES),
+    times_s,
+    st.sampled_from(LIVES),
+    times_s,
+)
+
+
+@settings(max_examples=25)
 @given(
     st.lists(jobs, min_size=1, max_size=3, unique_by=lambda job: job.name).filter(
         lambda jobs: not all(job.disturbance for job in jobs)
@@ -545,8 +573,9 @@ jobs = st.builds(
     st.integers(2, 4),
     st.sampled_from([3.0, 60.0]),
     st.integers(0, 2**32),
+    changes,
 )
-def test_any_run_is_one_that_a_real_cluster_could_have_had(jobs, scheduler, nodes, limit_s, seed):
+def test_any_run_is_one_that_a_real_cluster_could_have_had(jobs, scheduler, nodes, limit_s, seed, changes):
     published = [msgspec.structs.replace(job, start_s=min(job.start_s, limit_s / 2)) for job in jobs]
-    of = scenario(*published, nodes=nodes, cores=2, memory="1Gi", limit_s=limit_s)
-    check(of, run(of, scheduler, seed))
+    of = scenario(*published, nodes=nodes, cores=2, memory="1Gi", limit_s=limit_s, node_changes=changes)
+    check(of, run(of, scheduler, seed, node_grace_s=4.0, eviction_s=6.0))

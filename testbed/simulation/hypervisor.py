@@ -1,0 +1,56 @@
+"""What a hypervisor does to its guests: neighbours on the host take CPU, and a core's speed is not always the same.
+
+A guest sees stolen CPU as busy and never as pressure: whoever lost the CPU counts as running (thesis §5.7: what happens
+below a virtual machine is masked). Off by default.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from carico.arrays import BoolArray, FloatArray
+from testbed.simulation.parameters import SimulationParameters
+
+
+class Hypervisor:
+    """The CPUs that nodes really have, from tick to tick.
+
+    Parameters
+    ----------
+    cores, speed : ndarray, shape (nodes,)
+        CPUs, and the work done in a CPU-second, without any disturbance.
+    parameters : SimulationParameters
+    rng : numpy.random.Generator
+        Nothing is drawn from it while there is neither steal nor noise.
+    """
+
+    def __init__(
+        self, cores: FloatArray, speed: FloatArray, parameters: SimulationParameters, rng: np.random.Generator
+    ) -> None:
+        self.cores = self._all_cores = cores
+        """CPUs that the guests can use now, shape (nodes,)."""
+        self.speed = self._mean_speed = speed
+        """Work that is done in a CPU-second now, shape (nodes,)."""
+        self._parameters = parameters
+        self._rng = rng
+        nodes = cores.size
+        self._stolen: BoolArray = rng.random(nodes) < parameters.steal_duty if parameters.steal else np.zeros(nodes) > 0
+        self._deviation: FloatArray = rng.normal(size=nodes) if parameters.speed_noise else np.zeros(nodes)
+
+    def advance(self, dt: float) -> None:
+        """Draw what holds for the next `dt` seconds."""
+        parameters, rng, nodes = self._parameters, self._rng, self._all_cores.size
+        if parameters.steal:
+            # Two states with exponential times: the mean episode, and a pause that makes it the duty's share of time.
+            duty, episode_s = parameters.steal_duty, parameters.steal_episode_s
+            pause_s = episode_s * (1.0 - duty) / duty if duty else math.inf
+            rate = np.where(self._stolen, 1.0 / episode_s if duty < 1 else 0.0, 1.0 / pause_s if pause_s else math.inf)
+            self._stolen = self._stolen ^ (rng.random(nodes) < -np.expm1(-rate * dt))
+            self.cores = self._all_cores * (1.0 - parameters.steal * self._stolen)
+        if parameters.speed_noise:
+            kept = math.exp(-dt / parameters.speed_noise_s)
+            self._deviation = kept * self._deviation + math.sqrt(1.0 - kept**2) * rng.normal(size=nodes)
+            spread = math.sqrt(math.log1p(parameters.speed_noise**2))
+            self.speed = self._mean_speed * np.exp(spread * self._deviation - spread**2 / 2)

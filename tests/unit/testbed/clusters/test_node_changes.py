@@ -1,0 +1,108 @@
+"""Nodes that join, leave, fail and recover in the middle of a run: what users see of their pods and jobs."""
+
+import pytest
+
+from testbed.clusters.simulated import SimulatedCluster
+from testbed.schedulers.spec import parse_spec
+from testbed.simulation.parameters import SimulationParameters
+from workloads.scenario import ClusterShape, JobSpec, NodeChange, Scenario, checked
+
+SCHEDULERS = ["carico", "kube-scheduler:cpu=500m"]
+QUICK = {"node_grace_s": 10.0, "eviction_s": 20.0, "warm_up_s": 5.0}
+
+
+def run(*changes, scheduler="kube-scheduler:cpu=500m", nodes=2, pods=60, limit_s=400.0, parameters=QUICK, **job):
+    jobs = [JobSpec(**{"name": "pi", "workload": "pi", "pods": pods, "backoff_limit": 1000} | job)]
+    scenario = Scenario(
+        name="changes",
+        description="x",
+        jobs=jobs,
+        cluster=ClusterShape(nodes=nodes),
+        node_changes=[NodeChange(at_s, node, change) for at_s, node, change in changes],
+        limit_s=limit_s,
+    )
+    settings = SimulationParameters(**parameters)
+    return SimulatedCluster(checked(scenario, "test"), parse_spec(scheduler), 1, settings).run()
+
+
+def pods_of(repetition, node, outcome=None):
+    return [pod for pod in repetition.pods if pod.node == node and outcome in (None, pod.outcome)]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+class TestEveryScheduler:
+    def test_a_node_that_joins_takes_pods_from_then_on(self, scheduler):
+        repetition = run((20, "node-1", "added"), scheduler=scheduler)
+        starts = [pod.scheduled_s for pod in pods_of(repetition, "node-1")]
+        assert starts, "it helps"
+        assert 20 <= min(starts) < 35, "pods that found no room before are tried again"
+        alone = run(scheduler=scheduler, nodes=1)
+        assert repetition.job_completion_time_s["pi"] < alone.job_completion_time_s["pi"]
+
+    def test_pods_of_a_node_that_is_removed_run_again_elsewhere(self, scheduler):
+        repetition = run((20, "node-1", "removed"), scheduler=scheduler)
+        evicted = pods_of(repetition, "node-1", "evicted")
+        assert evicted
+        assert all(pod.finished_s == pytest.approx(20, abs=0.2) for pod in evicted if pod.started_s is not None)
+        assert all(pod.scheduled_s < 20.1 for pod in pods_of(repetition, "node-1"))
+        assert repetition.job_completion_time_s["pi"] is not None
+        assert {pod.outcome for pod in repetition.pods} == {"succeeded", "evicted"}
+
+    def test_pods_of_a_node_that_fails_come_back_only_after_their_toleration(self, scheduler):
+        repetition = run((20, "node-1", "failed"), scheduler=scheduler)
+        lost = pods_of(repetition, "node-1", "evicted")
+        assert lost
+        names = {pod.name for pod in lost}
+        replaced = [pod for pod in repetition.pods if pod.name.removesuffix("-retry-1") in names - {pod.name}]
+        assert len(replaced) == len(lost)
+        assert min(pod.created_s for pod in replaced) >= 20 + 10 + 20
+        assert max(pod.scheduled_s for pod in pods_of(repetition, "node-1")) < 30.2, "NotReady takes no pods"
+        assert repetition.job_completion_time_s["pi"] is not None
+
+    def test_a_node_that_recovers_tells_of_its_pods_and_works_again(self, scheduler):
+        repetition = run((20, "node-1", "failed"), (26, "node-1", "recovered"), scheduler=scheduler, pods=100)
+        assert pods_of(repetition, "node-1", "evicted")
+        later = [pod for pod in pods_of(repetition, "node-1", "succeeded") if pod.started_s > 26]
+        assert later
+        replaced = [pod.created_s for pod in repetition.pods if "-retry-" in pod.name]
+        assert 26 < min(replaced) < 50, "sooner than if it had stayed away"
+        assert repetition.job_completion_time_s["pi"] is not None
+
+    def test_of_a_node_that_is_away_nothing_is_recorded(self, scheduler):
+        repetition = run((15.5, "node-1", "failed"), (25.5, "node-1", "recovered"), scheduler=scheduler)
+        here, away = repetition.nodes
+        assert None not in here.cpu_utilisation
+        unknown = [at for at, value in zip(away.time_s, away.cpu_utilisation, strict=True) if value is None]
+        assert unknown == [float(second) for second in range(16, 26)]
+        assert {away.running_pods[int(at) - 1] for at in unknown} == {0}
+
+
+class TestJobs:
+    def test_lost_pods_count_as_failures(self):
+        repetition = run((20, "node-1", "removed"), backoff_limit=2)
+        assert repetition.job_completion_time_s["pi"] is None
+
+    def test_unless_the_job_ignores_disruptions(self):
+        repetition = run((20, "node-1", "removed"), backoff_limit=2, on_disruption="ignore")
+        assert repetition.job_completion_time_s["pi"] is not None
+
+
+class TestCarico:
+    def test_what_a_node_reported_before_it_failed_is_forgotten(self):
+        repetition = run((20, "node-1", "failed"), (60, "node-1", "recovered"), scheduler="carico", pods=200)
+        away = repetition.nodes[1]
+        assert {away.pod_capacity[second] for second in range(20, 59)} == {None}
+        back = [pod for pod in pods_of(repetition, "node-1") if pod.scheduled_s > 60]
+        assert back
+        first = away.pod_capacity[61]
+        assert first == pytest.approx(2.0, abs=0.05), "what a node advertises that knows nothing"
+
+    def test_pods_on_their_way_to_a_lost_node_do_not_block_it_for_ever(self):
+        """Reservations of pods that never ran end with their eviction."""
+        repetition = run((20, "node-1", "failed"), (55, "node-1", "recovered"), scheduler="carico", pods=200)
+        assert len([pod for pod in pods_of(repetition, "node-1", "succeeded") if pod.started_s > 55]) > 10
+
+    def test_all_nodes_may_be_away_for_a_while(self):
+        changes = [(0, f"node-{n}", "added") for n in (0, 1)]
+        repetition = run(*changes, scheduler="carico", pods=4)
+        assert repetition.job_completion_time_s["pi"] is not None
