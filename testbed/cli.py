@@ -20,6 +20,7 @@ from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
 from testbed.errors import ResultsError, TestbedError, UsageError
 from testbed.experiment import Plan, run_plan
 from testbed.progress import ProgressLine, describe
+from testbed.report.latencies import latency_table
 from testbed.report.listing import listing
 from testbed.report.tables import distributions
 from testbed.results.schema import Repetition
@@ -95,7 +96,8 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="SPEC",
         nargs="+",
         action="extend",
-        help="carico, carico:variant=NAME, kube-scheduler (with the requests that the scenario has written) or "
+        help="carico, carico:variant=NAME (any parameter can be changed: carico:variant=NAME,hold_off_s=2), "
+        "kube-scheduler (with the requests that the scenario has written) or "
         f"kube-scheduler:cpu=100m,memory=750Mi (default: {' '.join(DEFAULT_SCHEDULERS)})",
     )
     run.add_argument(
@@ -167,7 +169,7 @@ def _run(options: argparse.Namespace) -> int:
         raise
     finally:
         line.clear()
-    print("\n".join(distributions(repetitions)))
+    print("\n".join([*distributions(repetitions), *latency_table(repetitions)]))
     failures = [failure for one in repetitions for failure in _failures(one)]
     if options.json is not None:
         write_complete(options.json, merged(repetitions))

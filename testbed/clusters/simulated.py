@@ -24,7 +24,7 @@ from testbed.results.schema import PodResult, Repetition
 from testbed.schedulers.carico import CaricoScheduler
 from testbed.schedulers.kube_scheduler import KubeScheduler
 from testbed.schedulers.spec import SchedulerSpec
-from testbed.simulation.agents import AgentFleet
+from testbed.simulation.agents import AgentFleet, OnReport
 from testbed.simulation.api import ApiServer, Pod, Process
 from testbed.simulation.fleet import NodeFleet
 from testbed.simulation.framework import SchedulingFramework
@@ -48,6 +48,7 @@ class SimulatedProvider:
         """Check that this can be run and return all parameters; see `ClusterProvider.check`."""
         parameters = parameters_from(settings)
         _check_fit(scenario, scheduler, parameters)
+        _check_telemetry(scheduler.variant, parameters)
         return dict(msgspec.to_builtins(parameters))
 
     def run(
@@ -91,6 +92,7 @@ class SimulatedCluster:
         if seed < 0:
             raise UsageError(f"a seed must not be negative, got {seed}")
         _check_fit(scenario, scheduler, parameters)
+        _check_telemetry(scheduler.variant or observer, parameters)
         if telemetry is not None and scheduler.variant is None and observer is None:
             raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
         self._scenario = scenario
@@ -126,7 +128,7 @@ class SimulatedCluster:
             carico = CaricoScheduler(self._names, shape, parameters)
             framework = SchedulingFramework(env, self._api, parameters, carico)
             self._agents = AgentFleet(
-                self._names, scheduler.variant, parameters, agents_rng, first, carico.report, max_pods
+                self._names, scheduler.variant, parameters, agents_rng, first, self._delayed(carico.report), max_pods
             )
         else:
             kube_scheduler = KubeScheduler(shape, parameters, scheduler_rng)
@@ -190,6 +192,18 @@ class SimulatedCluster:
     def _pod_event(self, node: int, change: int, at: float) -> None:
         if self._agents is not None:
             self._agents.pod_event(node, change, at)
+
+    def _delayed(self, report: OnReport) -> OnReport:
+        """Let reports reach the scheduler as late as the parameters say."""
+        delay_s = self._parameters.report_delay_s
+        if not delay_s:
+            return report
+
+        def send(node: int, pod_capacity: float) -> None:
+            arrives = self._env.timeout(delay_s)
+            arrives.callbacks.append(lambda _event: report(node, pod_capacity) if self._kubelets.up[node] else None)
+
+        return send
 
     def _agent(self, node: int, runs: bool) -> None:
         if self._agents is not None:
@@ -267,3 +281,12 @@ def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: Simulat
                 f"(background_memory={parameters.background_memory:g}): "
                 f"give the nodes more memory, or every pod is killed for it"
             )
+
+
+def _check_telemetry(variant: Variant | None, parameters: SimulationParameters) -> None:
+    """Refuse agents that cannot see what they learn from."""
+    if variant is not None and parameters.telemetry == "metrics-server" and variant.cpu_metric != "utilisation":
+        raise UsageError(
+            f"telemetry=metrics-server knows no pressure, which variant {variant.name} learns from: "
+            f"use carico:variant=utilisation-only"
+        )

@@ -9,7 +9,7 @@ from testbed.errors import ResultsError
 from testbed.measurement.statistics import summary
 from testbed.results.schema import DataItem, PodResult, Repetition, RequestSeries
 
-BEFORE, DURING = "before", "during"
+PHASES = BEFORE, DURING = "before", "during"
 
 
 def request_latencies(repetitions: Sequence[Repetition], job: str, phase: str) -> list[float]:

@@ -1,13 +1,18 @@
 """How a scheduler under test is named.
 
-``carico``, ``carico:variant=NAME``, ``kube-scheduler`` or ``kube-scheduler:cpu=100m,memory=750Mi``.
+``carico``, ``carico:variant=NAME``, ``kube-scheduler`` or ``kube-scheduler:cpu=100m,memory=750Mi``. CARICO's parameters
+can be changed one by one: ``carico:variant=NAME,hold_off_s=2``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, get_type_hints
 
-from carico.errors import UnknownVariant
+import msgspec
+
+from carico.errors import InvalidInput, UnknownVariant
+from carico.estimators import KalmanSettings
 from carico.variants import DEFAULT_VARIANT, Variant, variant_named
 from testbed.errors import InvalidSpec
 from workloads.errors import InvalidQuantity
@@ -77,10 +82,10 @@ def parse_spec(text: str) -> SchedulerSpec:
             raise InvalidSpec(f"{text!r}: options are written key=value, each once, got {option!r}")
         options[key] = value
     if name == "carico":
-        _only(text, options, "variant")
         try:
-            return SchedulerSpec(text, variant=variant_named(options.get("variant", DEFAULT_VARIANT.name)))
-        except UnknownVariant as error:
+            variant = variant_named(options.pop("variant", DEFAULT_VARIANT.name))
+            return SchedulerSpec(text, variant=_changed(text, variant, options))
+        except (UnknownVariant, InvalidInput) as error:
             raise InvalidSpec(f"{text!r}: {error}") from error
     if name == "kube-scheduler":
         _only(text, options, "cpu", "memory")
@@ -96,6 +101,25 @@ def parse_spec(text: str) -> SchedulerSpec:
         f"no scheduler is named {name!r}; write carico, carico:variant=NAME, kube-scheduler or "
         f"kube-scheduler:cpu=100m,memory=750Mi"
     )
+
+
+def _changed(text: str, variant: Variant, changes: dict[str, str]) -> Variant:
+    """Return the variant with some of its parameters, or of its filter's, changed."""
+    own = {
+        name: kind for name, kind in get_type_hints(Variant).items() if name not in ("name", "description", "kalman")
+    }
+    of_filter = get_type_hints(KalmanSettings)
+    _only(text, changes, "variant", *own, *of_filter)
+    values: dict[str, Any] = {}
+    for name, written in changes.items():
+        try:
+            values[name] = msgspec.convert(written, (own | of_filter)[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidSpec(f"{text!r}: {name}: {error}, got {written!r}") from error
+    kalman = replace(variant.kalman, **{name: value for name, value in values.items() if name in of_filter})
+    mine = {name: value for name, value in values.items() if name in own}
+    name = "+".join([variant.name, *(f"{name}={written}" for name, written in changes.items())])
+    return replace(variant, name=name, kalman=kalman, **mine)
 
 
 def _only(text: str, options: dict[str, str], *known: str) -> None:

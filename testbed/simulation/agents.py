@@ -16,9 +16,13 @@ from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.capacity import MAX_PODS
 from carico.node_model import RESOURCES, NodeModel, Report
 from carico.subspace import Subspace
-from carico.telemetry.counters import Counters, Telemetry, telemetry_between, usage_vector
+from carico.telemetry.counters import Counters, Telemetry, usage_vector
 from carico.variants import Variant
 from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.telemetry import TelemetrySource
+
+OnReport = Callable[[int, float], None]
+"""Called with a node and the Pod-Capacity that it reports."""
 
 
 class AgentFleet:
@@ -47,14 +51,13 @@ class AgentFleet:
         parameters: SimulationParameters,
         rng: np.random.Generator,
         first: Counters,
-        on_report: Callable[[int, float], None] | None = None,
+        on_report: OnReport | None = None,
         max_pods: ArrayLike = MAX_PODS,
     ) -> None:
         self._names = names
         self._variant = variant
         self._parameters = parameters
         self._rng = rng
-        self._previous = first
         self._on_report = on_report
         count = len(names)
         self._model = NodeModel(variant, nodes=count, max_pods=max_pods)
@@ -63,6 +66,7 @@ class AgentFleet:
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
         self._up: BoolArray = np.ones(count, dtype=np.bool_)
         self._ticks = 0
+        self._source = TelemetrySource(first, parameters)
         self._late: tuple[FloatArray, float, BoolArray] | None = None
         self.latest: dict[str, FloatArray] = {
             name: np.full(count, np.nan) for name in ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
@@ -89,16 +93,14 @@ class AgentFleet:
     def sample(self, counters: Counters) -> Telemetry:
         """Take a 10 Hz reading of all nodes; the agents whose phase it is step and report."""
         at = float(np.max(counters.at_s))
-        telemetry = telemetry_between(self._previous, counters)
-        self._previous = counters
-        usage = usage_vector(telemetry, self._variant.cpu_metric)
-        self._observe(usage, at)
+        for telemetry in self._source.read(counters):
+            self._observe(usage_vector(telemetry, self._variant.cpu_metric), float(np.max(telemetry.at_s)))
         stepping = self._stepping[self._ticks % len(self._stepping)]
         stepping = stepping[self._up[stepping]]
         self._ticks += 1
         if stepping.size:
             self._handle(stepping, self._model.step(at, nodes=stepping))
-        return telemetry
+        return self._source.now
 
     def _observe(self, usage: FloatArray, at: float) -> None:
         parameters, count = self._parameters, len(self._names)
@@ -126,5 +128,7 @@ class AgentFleet:
             self._model.exchanged(report.at_s, stepping[due])
             self._aggregator.merge_pending()
         if self._on_report is not None:
-            for node, capacity in zip(stepping.tolist(), report.pod_capacity.tolist(), strict=True):
+            loss = self._parameters.report_loss
+            arrives = self._rng.random(stepping.size) >= loss if loss else np.ones(stepping.size, dtype=np.bool_)
+            for node, capacity in zip(stepping[arrives].tolist(), report.pod_capacity[arrives].tolist(), strict=True):
                 self._on_report(node, capacity)

@@ -113,6 +113,16 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     backoff_max_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
     """The longest wait: podMaxBackoffSeconds."""
     # Agents
+    telemetry: Literal["procfs", "metrics-server"] = "procfs"
+    """What agents read: the kernel's counters, or what the metrics server last scraped, which has no pressure."""
+    metrics_period_s: Annotated[float, Meta(ge=1, le=3600)] = 15.0
+    """How often the metrics server scrapes, and what it averages over: its default --metric-resolution."""
+    telemetry_delay_s: Seconds = 0.0
+    """Age of a sample when the agent gets it."""
+    report_delay_s: Seconds = 0.0
+    """Age of a report when the scheduler gets it."""
+    report_loss: Share = 0.0
+    """Probability that a report does not reach the scheduler."""
     sample_loss: Share = 0.0
     """Probability that an agent misses a telemetry sample."""
     sample_late: Share = 0.0

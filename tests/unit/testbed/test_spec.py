@@ -22,6 +22,18 @@ def test_a_variant_is_chosen_by_name():
     assert parse_spec("carico:variant=thesis-literal").variant.name == "thesis-literal"
 
 
+def test_parameters_of_a_variant_and_of_its_filter_can_be_changed():
+    variant = parse_spec(
+        "carico:variant=thesis-literal,batch_size=5,hold_off_s=2.5,rebase=true,initial_cost=0.4"
+    ).variant
+    assert (variant.batch_size, variant.hold_off_s, variant.rebase) == (5, 2.5, True)
+    assert variant.kalman.initial_cost == 0.4
+    assert variant.name == "thesis-literal+batch_size=5+hold_off_s=2.5+rebase=true+initial_cost=0.4"
+    assert parse_spec("carico:rank=1").variant.rank == 1
+    unchanged = parse_spec("carico:variant=thesis-literal").variant
+    assert unchanged.batch_size == 10
+
+
 def test_kube_scheduler_takes_the_requests_of_the_scenario(job):
     assert parse_spec("kube-scheduler").requests_of(job) == job.requests
     assert job.requests.millicpu == 100
@@ -47,7 +59,13 @@ def test_a_spec_keeps_its_text(text):
         ("carico:", "key=value"),
         ("carico:variant", "key=value"),
         ("carico:variant=nope", "no variant is named 'nope'; known: .*thesis-literal"),
-        ("carico:cpu=100m", "unknown option cpu; known: variant"),
+        ("carico:cpu=100m", "unknown option cpu; known: variant, cpu_metric, batch_size, .*initial_cost"),
+        ("carico:name=x", "unknown option name"),
+        ("carico:batch_size=2.5", "batch_size: Expected `int.*got '2.5'"),
+        ("carico:batch_size=0", "batch_size must be at least 1, got 0"),
+        ("carico:hold_off_s=soon", "hold_off_s: Expected `float.*got 'soon'"),
+        ("carico:initial_cost=-1", "initial_cost must be positive and finite, got -1"),
+        ("carico:estimator=magic", "estimator must be one of"),
         ("kube-scheduler:", "key=value"),
         ("kube-scheduler:cpu=", "key=value"),
         ("kube-scheduler:cpu=1,cpu=2", "each once"),

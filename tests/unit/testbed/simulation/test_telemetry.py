@@ -1,0 +1,103 @@
+"""What agents get to see: late samples, and the metrics server's means."""
+
+import numpy as np
+import pytest
+
+from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider
+from testbed.errors import UsageError
+from testbed.measurement.completion_times import pod_completion_times
+from testbed.schedulers.spec import parse_spec
+from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.telemetry import TelemetrySource
+from workloads.scenario import load_scenario
+
+
+@pytest.fixture
+def watch(make_nodes):
+    """Watch a node on which a pod computes from 20 s to 30 s; returns (time seen, time of the sample, utilisation)."""
+
+    def run(seconds=60, **parameters):
+        nodes = make_nodes(**parameters)
+        source = TelemetrySource(nodes.fleet.counters(), nodes.parameters)
+        seen = []
+        for tick in range(1, 10 * seconds + 1):
+            if tick == 201:
+                nodes.start("pod", work=40.0, threads=4.0)
+            nodes.advance(0.1)
+            arrived = source.read(nodes.fleet.counters())
+            seen += [(nodes.fleet.now, float(one.at_s), float(one.cpu_utilisation[0])) for one in arrived]
+            assert float(source.now.at_s) == nodes.fleet.now
+        return np.array(seen)
+
+    return run
+
+
+def test_by_default_every_sample_arrives_at_once(watch):
+    seen = watch()
+    assert len(seen) == 600
+    assert (seen[:, 0] == seen[:, 1]).all()
+    assert seen[seen[:, 2] > 0.5, 0] == pytest.approx(np.arange(20.1, 30.05, 0.1))
+
+
+def test_late_samples_arrive_in_order_and_none_is_lost(watch):
+    seen = watch(telemetry_delay_s=3.0)
+    assert seen[:, 0] - seen[:, 1] == pytest.approx(np.full(len(seen), 3.0))
+    assert len(seen) == 570
+    assert seen[seen[:, 2] > 0.5, 0] == pytest.approx(np.arange(23.1, 33.05, 0.1))
+
+
+def test_the_metrics_server_shows_the_mean_until_its_next_scrape(watch):
+    seen = watch(telemetry="metrics-server")
+    assert seen[0, 0] == pytest.approx(15.0), "nothing is known before the first scrape"
+    shown = {round(at): value for at, _, value in seen if at % 15 < 0.05 or at % 15 > 14.95}
+    assert shown == {15: 0.0, 30: pytest.approx(10 / 15, abs=0.01), 45: 0.0, 60: 0.0}
+    assert set(np.unique(seen[(seen[:, 0] > 30.05) & (seen[:, 0] < 44.95), 2])) == {shown[30]}
+
+
+def test_the_metrics_server_knows_no_pressure(make_nodes):
+    nodes = make_nodes(telemetry="metrics-server", metrics_period_s=1.0)
+    source = TelemetrySource(nodes.fleet.counters(), nodes.parameters)
+    for name in range(8):
+        nodes.start(name, work=100.0)
+    samples = []
+    for _ in range(30):
+        nodes.advance(0.1)
+        samples += source.read(nodes.fleet.counters())
+    assert source.now.cpu_pressure[0] == pytest.approx(1.0)
+    assert {float(sample.cpu_pressure[0]) for sample in samples} == {0.0}
+
+
+class TestInACluster:
+    def test_what_learns_from_pressure_is_refused_without_it(self):
+        scenario = load_scenario("pi-2000").scaled(pods=10, nodes=1)
+        settings = {"telemetry": "metrics-server"}
+        with pytest.raises(UsageError, match="knows no pressure, which variant thesis-rebased learns from"):
+            SimulatedProvider().check(scenario, parse_spec("carico"), settings)
+        SimulatedProvider().check(scenario, parse_spec("kube-scheduler"), settings)
+        SimulatedProvider().check(scenario, parse_spec("carico:variant=utilisation-only"), settings)
+
+    @pytest.mark.parametrize(
+        "parameters",
+        [
+            {"telemetry": "metrics-server"},
+            {"telemetry_delay_s": 2.0},
+            {"report_delay_s": 2.0},
+            {"report_loss": 0.5},
+            {"telemetry_delay_s": 1.0, "report_delay_s": 1.0, "report_loss": 0.3, "sample_loss": 0.3},
+        ],
+        ids=str,
+    )
+    def test_a_job_completes_on_old_and_missing_news(self, parameters):
+        scenario = load_scenario("pi-2000").scaled(pods=40, nodes=3)
+        spec = parse_spec("carico:variant=utilisation-only")
+        repetition = SimulatedCluster(scenario, spec, 1, SimulationParameters(**parameters)).run()
+        assert len(pod_completion_times(repetition.pods)) == 40
+
+    def test_reports_that_are_late_let_a_node_be_filled_beyond_its_room(self):
+        scenario = load_scenario("pi-2000").scaled(pods=150, nodes=3)
+        most = []
+        for delay_s in (0.0, 8.0):
+            parameters = SimulationParameters(report_delay_s=delay_s)
+            repetition = SimulatedCluster(scenario, parse_spec("carico"), 1, parameters).run()
+            most.append(max(max(node.running_pods) for node in repetition.nodes))
+        assert most[1] > most[0] + 2
