@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.demand import MIB, MODELS, Demand, Phase, demand_of, mlp, pi, steady
+from workloads.demand import MIB, MODELS, Demand, Phase, demand_of, mlp, pi, steady, task
 from workloads.errors import InvalidDemand, WorkloadError
 
 parameters = st.dictionaries(
@@ -66,6 +66,14 @@ class TestSteady:
         assert steady(1, 1).draw_work(3, np.random.default_rng(0)) == [math.inf] * 3
 
 
+class TestTask:
+    def test_ends_by_work_and_not_by_time(self):
+        demand = task(cores=1.5, cpu_seconds=60, memory="1Gi")
+        assert (demand.cpu_seconds, demand.duration_s) == (60, math.inf)
+        assert demand.phases == (Phase(1.0, 1.5),)
+        assert (demand.memory_bytes, demand.variation) == (2**30, 0)
+
+
 class TestDrawWork:
     def test_has_the_mean_and_the_variation_that_the_model_says(self):
         demand = Demand(cpu_seconds=5.0, variation=0.2, memory_bytes=0)
@@ -120,7 +128,7 @@ class TestInvalid:
     @pytest.mark.parametrize(
         ("workload", "given_", "message"),
         [
-            ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, steady"),
+            ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, steady, task"),
             ("pi", {"digit": 5}, "'pi' does not take digit; its parameters: digits=2000"),
             ("steady", {"cores": 1}, "'steady' needs duration_s; its parameters: cores, duration_s, memory=16Mi"),
             ("pi", {"digits": "2000"}, "digits must be a positive number, got '2000'"),
