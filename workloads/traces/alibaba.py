@@ -11,7 +11,8 @@ What its rows do not say at first sight:
 - A pod that was `Pending` never ran; it has no `scheduled_time`, but a `deletion_time`.
 - At 12,902,960 s the trace ends. That is the `deletion_time` of all pods that were still running: when they really
   ended is not known.
-- The variant `openb_pod_list_nomem*.csv` has no column `memory_mib` and is refused.
+- Some variants lack columns that are needed and are refused: `openb_pod_list_nomem*.csv` has no memory,
+  `openb_pod_list_multigpu*.csv` no times. `openb_pod_list_default.csv` has all.
 """
 
 from __future__ import annotations
