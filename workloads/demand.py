@@ -166,7 +166,16 @@ def web(
     )
 
 
-MODELS: dict[str, Callable[..., Demand]] = {"pi": pi, "mlp": mlp, "stress": stress, "web": web}
+def task(cores: float, cpu_seconds: float, memory: str = "16Mi") -> Demand:
+    """A fixed amount of work: `cpu_seconds`, done by `cores` threads, with `memory` resident all along.
+
+    In contrast to a stressor it takes the longer, the less CPU it gets.
+    """
+    _positive(cores=cores, cpu_seconds=cpu_seconds)
+    return Demand(cpu_seconds=cpu_seconds, phases=(Phase(1.0, cores),), memory_bytes=memory_bytes(memory))
+
+
+MODELS: dict[str, Callable[..., Demand]] = {"pi": pi, "mlp": mlp, "stress": stress, "task": task, "web": web}
 """The workloads by the names that scenarios use."""
 
 

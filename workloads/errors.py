@@ -6,7 +6,8 @@
     ├── InvalidQuantity     not a Kubernetes quantity, or one that makes no sense
     ├── InvalidDemand       a demand model's parameter makes no sense
     ├── InvalidScenario     a scenario file is not what the schema says
-    └── UnknownScenario     no scenario of that name
+    ├── UnknownScenario     no scenario of that name
+    └── InvalidTrace        a trace's file is not what it should be, or gives no scenario
 """
 
 from __future__ import annotations
@@ -30,3 +31,7 @@ class InvalidScenario(WorkloadError):
 
 class UnknownScenario(WorkloadError):
     """No scenario of that name."""
+
+
+class InvalidTrace(WorkloadError):
+    """A trace's file is not what it should be, or gives no scenario."""

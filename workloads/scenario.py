@@ -5,12 +5,14 @@ The structs below are the schema; msgspec validates a file against them and name
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 import yaml
 from msgspec import Meta
 
@@ -74,11 +76,18 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same for pods that were lost with their node or evicted from it."""
     priority: Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
     """Pods of a higher priority are scheduled first; nobody is evicted for them."""
+    work: list[Annotated[float, Meta(gt=0, le=1_000_000)]] = []
+    """Relative work of each pod, in the order of arrival; all the same by default."""
 
     @property
     def demand(self) -> Demand:
         """What one of its pods consumes."""
         return demand_of(self.workload, self.parameters)
+
+    def draw_work(self, rng: np.random.Generator) -> list[float]:
+        """Return the work of each of its pods in the order of arrival, CPU-seconds."""
+        drawn = self.demand.draw_work(self.pods, rng)
+        return [mean * relative for mean, relative in zip(drawn, self.work, strict=False)] if self.work else drawn
 
 
 class NodePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,6 +261,10 @@ def _check(job: JobSpec, cluster: ClusterShape) -> None:
     _ = job.demand, job.requests.millicpu, job.requests.memory_bytes
     if isinstance(job.arrivals, Trace) and len(job.arrivals.at_s) < job.pods:
         raise InvalidScenario(f"{job.pods} pods need as many arrival times, at_s has {len(job.arrivals.at_s)}")
+    if job.work and len(job.work) < job.pods:
+        raise InvalidScenario(f"{job.pods} pods need as many numbers of relative work, work has {len(job.work)}")
+    if job.work and math.isinf(job.demand.cpu_seconds):
+        raise InvalidScenario(f"workload {job.workload} runs for a time, not until work is done: leave work out")
     if job.placement == "rest" and len(cluster.each_node) < 2:
         raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed")
 

@@ -147,7 +147,7 @@ class SimulatedCluster:
         )
         job_streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
         for job, stream in zip(scenario.jobs, job_streams, strict=True):
-            works = job.demand.draw_work(job.pods, np.random.default_rng(stream))
+            works = job.draw_work(np.random.default_rng(stream))
             arrivals = job.arrivals.times(job.pods, np.random.default_rng(stream.spawn(1)[0]))
             self._jobs.publish(job, works, arrivals)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.demand import MIB, MODELS, Demand, Phase, demand_of, mlp, pi, stress, web
+from workloads.demand import MIB, MODELS, Demand, Phase, demand_of, mlp, pi, stress, task, web
 from workloads.errors import InvalidDemand, WorkloadError
 
 parameters = st.dictionaries(
@@ -82,6 +82,14 @@ class TestWeb:
             web(duration_s=60, rate_per_s=1000, service_ms=5, threads=4)
 
 
+class TestTask:
+    def test_ends_by_work_and_not_by_time(self):
+        demand = task(cores=1.5, cpu_seconds=60, memory="1Gi")
+        assert (demand.cpu_seconds, demand.duration_s) == (60, math.inf)
+        assert demand.phases == (Phase(1.0, 1.5),)
+        assert (demand.memory_bytes, demand.variation) == (2**30, 0)
+
+
 class TestDrawWork:
     def test_has_the_mean_and_the_variation_that_the_model_says(self):
         demand = Demand(cpu_seconds=5.0, variation=0.2, memory_bytes=0)
@@ -136,7 +144,7 @@ class TestInvalid:
     @pytest.mark.parametrize(
         ("workload", "given_", "message"),
         [
-            ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, stress, web"),
+            ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, stress, task, web"),
             ("pi", {"digit": 5}, "'pi' does not take digit; its parameters: digits=2000"),
             ("stress", {"cpu": 1}, "'stress' needs duration_s; its parameters: duration_s, cpu=0, cpu_load=100, vm=0"),
             ("pi", {"digits": "2000"}, "digits must be a positive number, got '2000'"),

@@ -8,9 +8,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 import workloads
+from workloads.demand import pi
 from workloads.errors import InvalidScenario, UnknownScenario
 from workloads.scenario import (
     ClusterShape,
@@ -181,7 +183,15 @@ class TestNoScenario:
             ({"parameters": "{digits: .nan}"}, "job pi: digits must be a positive number, got nan"),
             ({"parameters": "{digits: .inf}"}, "job pi: digits must be a positive number, got inf"),
             ({"parameters": "{digit: 5}"}, "job pi: workload 'pi' does not take digit; its parameters: digits=2000"),
-            ({"workload": "tensor"}, "job pi: no workload is named 'tensor'; known: mlp, pi, stress, web"),
+            ({"workload": "tensor"}, "job pi: no workload is named 'tensor'; known: mlp, pi, stress, task, web"),
+            ({"work": "[1.0, 0]"}, "> 0.0 - at `$.jobs[0].work[1]`"),
+            ({"work": "[1.0, .nan]"}, "- at `$.jobs[0].work[1]`"),
+            ({"work": "[1.0, .inf]"}, "<= 1000000.0 - at `$.jobs[0].work[1]`"),
+            ({"work": "[1.0]"}, "job pi: 2 pods need as many numbers of relative work, work has 1"),
+            (
+                {"work": "[1, 2]", "workload": "stress", "parameters": "{cpu: 1, duration_s: 9}"},
+                "job pi: workload stress runs for a time, not until work is done: leave work out",
+            ),
             ({"workload": "mlp", "parameters": "{memory: lots}"}, "job pi: 'lots' is no quantity"),
             ({"disturbance": "true"}, "every job is a disturbance: there is none to wait for and to measure"),
         ],
@@ -261,6 +271,19 @@ class TestScaled:
     def test_one_node_is_too_few_for_a_job_on_the_rest(self):
         with pytest.raises(InvalidScenario, match="2 nodes are needed"):
             load_scenario("conflicting-capacity").scaled(nodes=1)
+
+
+class TestWork:
+    def test_is_relative_to_what_the_model_says_and_the_same_for_all_by_default(self):
+        same = JobSpec(name="pi", workload="pi", pods=3)
+        own = msgspec.structs.replace(same, work=[1.0, 2.0, 0.5])
+        drawn = same.draw_work(np.random.default_rng(1))
+        assert drawn == pi().draw_work(3, np.random.default_rng(1))
+        assert own.draw_work(np.random.default_rng(1)) == [drawn[0], 2 * drawn[1], drawn[2] / 2]
+
+    def test_fewer_pods_are_the_first(self):
+        scenario = read_scenario(with_job(workload="task", parameters="{cores: 1, cpu_seconds: 4}", work="[3, 2]"), "x")
+        assert scenario.scaled(pods=1).jobs[0].draw_work(np.random.default_rng(1)) == [12.0]
 
 
 def test_a_scenario_made_in_code_is_checked_like_one_from_a_file():

@@ -23,6 +23,7 @@ from testbed.measurement.utilisation import running_pods
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import SimulationParameters
+from workloads.arrivals import Trace
 from workloads.scenario import ClusterShape, JobSpec, NodeChange, NodePool, Requests, Scenario, checked, load_scenario
 
 QUIET = {"background_cores": 0, "background_cores_per_pod": 0}
@@ -332,6 +333,15 @@ class TestJobs:
         check(of, repetition)
         assert None not in repetition.job_completion_time_s.values()
         assert min(pod.created_s for pod in repetition.pods if pod.job == "late") == 60
+
+    def test_every_pod_does_its_own_work(self):
+        pods = {"workload": "task", "parameters": {"cores": 2, "cpu_seconds": 8.0}, "work": [1.0, 3.0, 0.5]}
+        arrivals = Trace(at_s=[0.0, 20.0, 40.0])
+        of = scenario(job(pods=3, arrivals=arrivals, **pods))
+        repetition = run(of, **QUIET)
+        check(of, repetition)
+        took = [pod.finished_s - pod.started_s for pod in sorted(repetition.pods, key=lambda pod: pod.name)]
+        assert took == pytest.approx([4.0, 12.0, 2.0], abs=0.3)
 
     def test_a_disturbance_does_not_hold_the_run_up(self):
         noise = job("noise", pods=1, workload="stress", parameters={"cpu": 1, "duration_s": 900}, disturbance=True)

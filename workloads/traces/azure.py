@@ -1,0 +1,116 @@
+"""Noise within and between machines, from the Azure VM Noise Dataset 2024: one benchmark's runs on many VMs.
+
+Source: https://github.com/Azure/AzurePublicDataset (AzureVMNoiseDataset2024.md), CC-BY-4.0; Freischuetz et al., *TUNA:
+Tuning Unstable and Noisy Cloud Applications*, EuroSys 2025. A file holds one benchmark, region, kind of VM and lifespan
+(`.../vm_lifespan=long/vm_region=eastus/vm_sku=D8s_v5/unit=Bogo Ops_s.csv`); its rows are in no order of time.
+
+Long-lived VMs (three a file) ran the benchmark thousands of times; short-lived VMs ran it once each, so that noise over
+time and between VMs cannot be told apart there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from workloads.errors import InvalidTrace
+from workloads.traces.table import Name, read_rows
+
+MIN_RUNS = 10
+"""Runs that a VM needs to show its spread over time."""
+_OUTER = 5.0
+"""Percent of the runs at each end that do not count for the spread over time."""
+_OUTER_DEVIATIONS = 1.6449
+"""Where they begin in a normal distribution."""
+
+
+@dataclass(frozen=True)
+class NoiseSample:
+    """One run of a benchmark."""
+
+    vm: str
+    value: float
+    """In the file's unit; whether more is better does not matter for relative spreads that are small."""
+    runtime_s: float
+    start: datetime
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much the same work differs, as coefficients of variation."""
+
+    samples: int
+    vms: int
+    over_time: float | None
+    """On one VM, of runs as long as the benchmark's; None if no VM has enough runs."""
+    between_vms: float | None
+    """Of VMs' medians; None if there is but one VM."""
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The settings of the simulated cluster that stand for it."""
+        named = {"node_speed_variation": self.between_vms, "speed_noise": self.over_time}
+        return {name: float(f"{value:.3g}") for name, value in named.items() if value is not None}
+
+
+class _Row(msgspec.Struct, frozen=True):
+    value: Annotated[float, Meta(ge=0, le=1e15)]
+    runtime: Annotated[float, Meta(ge=0, le=1e9)]
+    starttime: Annotated[datetime, Meta(tz=False)]
+    VM_id: Name
+
+
+def read_noise(path: Path) -> list[NoiseSample]:
+    """Return the runs of a file, in its order.
+
+    Raises
+    ------
+    InvalidTrace
+        If the file is not one of the dataset's: the message has the line, the value seen and the value wanted.
+    """
+    rows = read_rows(path, _Row, key=["VM_id", "starttime"])
+    return [NoiseSample(row.VM_id, row.value, row.runtime, row.starttime) for _, row in rows]
+
+
+def noise_of(samples: Sequence[NoiseSample]) -> Noise:
+    """Return the noise over time and between VMs.
+
+    Over time: runs relative to their VM's median, of all VMs with at least `MIN_RUNS` runs together; the spread is that
+    of a normal distribution with the same 5th and 95th percentiles, so that runs further out (an interrupted run, a
+    burst of a neighbour) do not decide it. Between VMs: the standard deviation of the VMs' medians relative to their
+    mean, less what medians of noisy runs differ by anyway; a VM that is slow throughout is no outlier, it counts.
+
+    Raises
+    ------
+    InvalidTrace
+        If neither can be told, or half of a VM's runs got nothing done.
+    """
+    by_vm: dict[str, list[float]] = {}
+    for sample in samples:
+        by_vm.setdefault(sample.vm, []).append(sample.value)
+    runs = {vm: np.array(values) for vm, values in by_vm.items()}
+    medians = {vm: float(np.median(values)) for vm, values in runs.items()}
+    if still := [vm for vm, median in medians.items() if median <= 0]:
+        raise InvalidTrace(f"the median of the runs of VM {still[0]} is 0: relative to it, nothing can be said")
+    often = [values / medians[vm] for vm, values in runs.items() if len(values) >= MIN_RUNS]
+    over_time = None
+    if often:
+        low, high = np.percentile(np.concatenate(often), [_OUTER, 100 - _OUTER])
+        over_time = float(high - low) / (2 * _OUTER_DEVIATIONS)
+    between = None
+    if len(medians) > 1:
+        values = np.array(list(medians.values()))
+        # A median of n normal runs varies by pi/2 times as much as their mean.
+        by_chance = [np.pi / 2 * (over_time or 0.0) ** 2 / len(values) for values in runs.values()]
+        seen = float(np.var(values / values.mean(), ddof=1))
+        between = max(seen - float(np.mean(by_chance)), 0.0) ** 0.5
+    if over_time is None and between is None:
+        raise InvalidTrace(f"{len(samples)} runs of one VM are too few: at least {MIN_RUNS}, or several VMs are needed")
+    return Noise(len(samples), len(runs), over_time, between)

@@ -1,0 +1,217 @@
+"""A scenario from a trace's pods, and the YAML that `load_scenario` reads back as the same scenario.
+
+A trace says what pods requested and how long they lived, not what they used. It is read as: a pod did work, by as many
+threads as it used cores, that takes it its lifetime on an idle machine; it used a share of what it requested, which
+the caller gives. Pods of one request are one Job, with work of their own each. GPUs are ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+
+from workloads.arrivals import Trace
+from workloads.errors import InvalidTrace
+from workloads.scenario import ClusterShape, JobSpec, NodePool, Requests, Scenario, checked
+from workloads.traces.alibaba import TraceNode, TracePod
+
+FITTING = 0.85
+"""Share of a node's cores and memory that one pod may request: the rest is left to the platform's own pods."""
+_LONGEST_S = 1_000_000
+"""The longest that a scenario can last."""
+_LARGEST = 1_000_000
+"""Scale or usage; more is a slip of the hand."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Pods that can be replayed, and why others were left out."""
+
+    pods: list[TracePod]
+    """By the time of their creation."""
+    left_out: dict[str, int]
+    """How many for which reason."""
+
+
+def select(
+    pods: Sequence[TracePod],
+    cluster: ClusterShape,
+    from_s: float = 0.0,
+    to_s: float = math.inf,
+    count: int | None = None,
+) -> Selection:
+    """Return the first `count` pods (by default all) created in a window of time that can be replayed on `cluster`.
+
+    Left out is what never ran (its work is not known), what still ran when the trace ended (nor is it), what requested
+    no CPU or lived for less than a second (it did no work), and what is too large for every node.
+
+    Raises
+    ------
+    InvalidTrace
+        If none is left; the message says why.
+    """
+    chosen: list[TracePod] = []
+    left_out: Counter[str] = Counter()
+    for pod in sorted(pods, key=lambda pod: pod.created_s):
+        if len(chosen) == count:
+            break
+        if not from_s <= pod.created_s < to_s:
+            continue
+        if reason := _unfit(pod, cluster.each_pool):
+            left_out[reason] += 1
+        else:
+            chosen.append(pod)
+    if not chosen:
+        why = ", ".join(f"{number} {reason}" for reason, number in left_out.items()) or "none was created then"
+        raise InvalidTrace(f"no pod created from {from_s:g} s on and before {to_s:g} s can be replayed: {why}")
+    return Selection(chosen, dict(left_out))
+
+
+def scenario_of(
+    pods: Sequence[TracePod],
+    cluster: ClusterShape,
+    name: str = "alibaba-gpu-2023",
+    time_scale: float = 1.0,
+    lifetime_scale: float | None = None,
+    usage: float = 1.0,
+    memory_usage: float = 1.0,
+) -> Scenario:
+    """Return the scenario in which `pods` arrive as they did in the trace; time 0 is the creation of the first.
+
+    Parameters
+    ----------
+    pods : sequence of TracePod
+        All with a lifetime, as `select` gives them.
+    cluster : ClusterShape
+    name : str
+        Of the scenario.
+    time_scale, lifetime_scale : float
+        What arrival times and lifetimes are divided by; the second is the first by default.
+    usage, memory_usage : float
+        Used CPU and memory, relative to what was requested.
+
+    Raises
+    ------
+    InvalidTrace
+        If a scale or usage is not positive or too large, a pod has no lifetime, or the scenario would last too long.
+    InvalidScenario
+        If the cluster or the name is invalid.
+    """
+    lifetime_scale = time_scale if lifetime_scale is None else lifetime_scale
+    given = {"time_scale": time_scale, "lifetime_scale": lifetime_scale, "usage": usage, "memory_usage": memory_usage}
+    for parameter, value in given.items():
+        if not 0 < value <= _LARGEST:
+            raise InvalidTrace(f"{parameter} must be more than 0 and at most {_LARGEST}, got {value:g}")
+    if not pods:
+        raise InvalidTrace("a scenario needs at least one pod")
+    ordered = sorted(pods, key=lambda pod: pod.created_s)
+    origin_s = ordered[0].created_s
+    shapes: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    end_s = work = 0.0
+    for pod in ordered:
+        arrival_s = (pod.created_s - origin_s) / time_scale
+        lifetime_s = _lifetime_s(pod) / lifetime_scale
+        shapes.setdefault((pod.millicpu, pod.memory_mib), []).append((arrival_s, lifetime_s))
+        end_s = max(end_s, arrival_s + lifetime_s)
+        work += lifetime_s * usage * pod.millicpu / 1000
+    if end_s >= _LONGEST_S:
+        raise InvalidTrace(
+            f"the last pod would end after {end_s:.0f} s, a scenario lasts at most {_LONGEST_S} s: "
+            f"take fewer pods, a shorter window of time or a larger time_scale ({time_scale:g} now)"
+        )
+    cores = sum(node.cores * node.speed for node in cluster.each_node)
+    scenario = Scenario(
+        name=name,
+        description=f"{len(pods)} pods of a trace, arrivals {time_scale:g} and lifetimes {lifetime_scale:g} times as "
+        f"fast, {usage:g} of the requested CPU and {memory_usage:g} of the memory used",
+        jobs=[_job(*shape, lives, usage, memory_usage) for shape, lives in shapes.items()],
+        cluster=cluster,
+        # Twice what it takes where nothing waits, and twice what it takes where all cores are busy all the time.
+        limit_s=float(math.ceil(min(2 * end_s + 2 * work / cores + 600, _LONGEST_S))),
+    )
+    return checked(scenario, f"scenario {name}")
+
+
+def pools_of(nodes: Sequence[TraceNode]) -> list[NodePool]:
+    """Return the pools that `nodes` are, those of one size together; parts of a core and GPUs are left out."""
+    sizes = Counter((node.millicpu // 1000, node.memory_mib) for node in nodes)
+    return [
+        NodePool(name=f"{cores}c-{memory_mib}mi", nodes=number, cores=cores, memory=f"{memory_mib}Mi")
+        for (cores, memory_mib), number in sizes.items()
+    ]
+
+
+def scenario_yaml(scenario: Scenario) -> str:
+    """Return the YAML of a scenario, without what is as by default."""
+    return yaml.safe_dump(_brief(scenario), sort_keys=False, default_flow_style=None, width=120)
+
+
+def _unfit(pod: TracePod, pools: Sequence[NodePool]) -> str | None:
+    """Why a pod cannot be replayed."""
+    if pod.scheduled_s is None or pod.phase == "Pending":
+        return "never ran"
+    if pod.lifetime_s is None:
+        return "still ran when the trace ended"
+    if pod.lifetime_s < 1 or pod.millicpu == 0:
+        return "did no work (no CPU requested, or less than a second)"
+    fitting = (
+        pod.millicpu <= FITTING * 1000 * pool.cores and pod.memory_mib * 2**20 <= FITTING * pool.memory_bytes
+        for pool in pools
+    )
+    return None if any(fitting) else f"request more than {FITTING:.0%} of every node"
+
+
+def _lifetime_s(pod: TracePod) -> float:
+    if pod.lifetime_s is None or pod.lifetime_s <= 0 or pod.millicpu <= 0:
+        raise InvalidTrace(f"pod {pod.name} has no lifetime or no CPU: its work is not known; select() leaves such out")
+    return pod.lifetime_s
+
+
+def _job(
+    millicpu: int, memory_mib: int, lives: Sequence[tuple[float, float]], usage: float, memory_usage: float
+) -> JobSpec:
+    """The Job of pods that request the same; `lives` has their arrival times and lifetimes, seconds."""
+    start_s = lives[0][0]
+    mean_s = sum(lifetime_s for _, lifetime_s in lives) / len(lives)
+    cores = usage * millicpu / 1000
+    work = [_short(lifetime_s / mean_s) for _, lifetime_s in lives]
+    return JobSpec(
+        name=f"pods-{millicpu}m-{memory_mib}mi",
+        workload="task",
+        pods=len(lives),
+        parameters={
+            "cores": _short(cores),
+            "cpu_seconds": _short(cores * mean_s),
+            "memory": f"{math.ceil(memory_usage * memory_mib)}Mi",
+        },
+        requests=Requests(cpu=f"{millicpu}m", memory=f"{memory_mib}Mi"),
+        start_s=round(start_s, 3),
+        arrivals=Trace(at_s=[round(arrival_s - start_s, 3) for arrival_s, _ in lives]),
+        work=work if set(work) != {1.0} else [],
+    )
+
+
+def _short(number: float) -> float:
+    """The number with six digits: the trace has no more, and people read the file."""
+    return float(f"{number:.6g}")
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_brief(one) for one in value]
+    if not isinstance(value, msgspec.Struct):
+        return value
+    config = value.__struct_config__
+    tag = {} if config.tag_field is None else {config.tag_field: config.tag}
+    fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+    return tag | {field.encode_name: _brief(one) for field, one in fields if one != _default(field)}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
