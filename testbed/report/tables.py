@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,12 +146,12 @@ def _nodes(repetition: Repetition) -> str:
     return "1 node" if len(repetition.nodes) == 1 else f"{len(repetition.nodes)} nodes"
 
 
-def _differences(settings: Mapping[str, Any], among: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What tells these settings from those of other runs with the same title."""
+def _differences(settings: Mapping[str, Any], among: Collection[Mapping[str, Any]]) -> list[str]:
+    """What tells these settings from those of other runs with the same title: where they are not as most of them."""
     return [
         f"{name}={value}"
         for name, value in settings.items()
-        if name != "jobs" and any(other.get(name) != value for other in among)
+        if name != "jobs" and 2 * sum(other.get(name) == value for other in among) <= len(among) > 1
     ]
 
 

@@ -81,13 +81,13 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     # Requests to servers
     request_base_s: Annotated[float, Meta(ge=0, le=60)] = 0.0008
     """What a request takes beside waiting and computing: network and protocols."""
-    wake_ups_per_request: Annotated[int, Meta(ge=0, le=1000)] = 5
+    wake_ups_per_request: Annotated[int, Meta(ge=0, le=1000)] = 6
     """Threads that a request wakes one after the other, in client, kernel and server (fitted to Table 5.4)."""
-    idle_wake_up_s: Annotated[float, Meta(ge=0, le=60)] = 0.00041
+    idle_wake_up_s: Annotated[float, Meta(ge=0, le=60)] = 0.00034
     """Until an idle CPU, of a virtual machine, is awake."""
-    idle_wake_up_cv: Annotated[float, Meta(gt=0, le=10)] = 0.63
+    idle_wake_up_cv: Annotated[float, Meta(gt=0, le=10)] = 0.7
     """Coefficient of variation of that (gamma)."""
-    turn_s: Annotated[float, Meta(ge=0, le=60)] = 0.0003
+    turn_s: Annotated[float, Meta(ge=0, le=60)] = 0.00026
     """Wait for a busy CPU per runnable thread of the server's weight on it (mean of an exponential)."""
     # API server, Job controller, kube-scheduler
     watch_latency_s: Seconds = 0.02

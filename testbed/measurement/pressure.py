@@ -1,0 +1,42 @@
+"""Pressure stall information as /proc/pressure/cpu averages it: `avg10` from what `total` grew by (thesis §2.3)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from carico.arrays import FloatArray
+
+UPDATE_S = 2.0
+"""How often the kernel updates its averages (psi.c: PSI_FREQ)."""
+
+
+def avg10(stalled: ArrayLike, samples_per_s: int = 10, window_s: float = 10.0) -> FloatArray:
+    """Return the running average that the kernel would show after every sample.
+
+    Parameters
+    ----------
+    stalled : array_like, shape (samples,)
+        Share of every sampling period in which a task waited, in [0, 1].
+    samples_per_s : int
+        A multiple of which makes the kernel's update period of 2 s.
+    window_s : float
+        Time constant: 10, 60 or 300 s.
+
+    Examples
+    --------
+    >>> shown = avg10(np.ones(200))
+    >>> shown[18], round(shown[19], 3), round(shown[99], 3)
+    (np.float64(0.0), np.float64(0.181), np.float64(0.632))
+    """
+    samples = np.asarray(stalled, dtype=np.float64)
+    per_update = round(UPDATE_S * samples_per_s)
+    kept = math.exp(-UPDATE_S / window_s)
+    shown = np.zeros(samples.size)
+    average = 0.0
+    for end in range(per_update, samples.size + 1, per_update):
+        average = kept * average + (1.0 - kept) * float(samples[end - per_update : end].mean())
+        shown[end - 1 :] = average
+    return shown
