@@ -71,6 +71,11 @@ class Plan:
         if self.seed < 0:
             raise UsageError(f"a seed must not be negative, got {self.seed}")
 
+    def check(self, provider: ClusterProvider) -> None:
+        """Check that a provider can run all this; raises what `ClusterProvider.check` raises."""
+        for scheduler in self.schedulers:
+            provider.check(self.scenario, scheduler, self.settings)
+
     def passes(self) -> list[Pass]:
         """Return everything to run, in order."""
         return [
@@ -108,8 +113,7 @@ def run_plan(
     """
     if processes < 1:
         raise UsageError(f"at least one process is needed, got {processes}")
-    for scheduler in plan.schedulers:
-        provider.check(plan.scenario, scheduler, plan.settings)
+    plan.check(provider)
     finished = on_repetition or _ignore
     if processes > 1:
         return _run_in_processes(plan, provider, on_progress, finished, processes)

@@ -25,8 +25,8 @@ TESTS = """
 
 
 def said(result):
-    """The plugin's part of the output."""
-    lines = result.outlines
+    """The plugin's part of the output, without the name of the run."""
+    lines = [line for line in result.outlines if not line.startswith("run: ")]
     return lines[next(place for place, line in enumerate(lines) if "= carico =" in line) : -1]
 
 

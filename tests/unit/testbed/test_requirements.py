@@ -25,7 +25,7 @@ def pytest_session(cwd, *arguments):
 @pytest.mark.parametrize("arguments", [["list"], ["run", "pi-2000"], ["--help"], []])
 def test_the_command(tmp_path, arguments):
     done = python(f"from testbed.__main__ import main; sys.exit(main({arguments}))", tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"carico-testbed: {REMEDY}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (4, "", f"carico-testbed: {REMEDY}\n")
 
 
 def test_the_version_needs_nothing(tmp_path):
