@@ -149,4 +149,4 @@ def _scheduler(text: str) -> SchedulerUsed:
 
 def _results_file(path: Path) -> ResultsFile:
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-    return ResultsFile(str(path), sha256)
+    return ResultsFile(str(path.absolute()), sha256)
