@@ -11,11 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from testbed.errors import ResultsError
+
 
 @contextmanager
 def locked(path: Path) -> Iterator[int]:
-    """Hold the lock of a file, which is created if need be, and give its descriptor; waits for whoever holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    """Hold the lock of a file, which is created if need be, and give its descriptor; waits for whoever holds it.
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be created.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ResultsError(f"cannot write to {path.parent}: {error.strerror}; has the folder been removed?") from error
     try:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
