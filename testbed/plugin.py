@@ -70,11 +70,12 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
-    """Say it now if one of them was asked for by its name."""
+    """Say it now if one of them was asked for by its name, or if a quiet session has no header."""
     state = config.stash[STATE]
-    if asks_for_all(config, state.options) or not any(map(is_cluster, items)):
+    if not any(map(is_cluster, items)):
         return None
-    return [f"carico: {state.options}", *told_of_earlier_runs(state)]
+    options = [] if asks_for_all(config, state.options) else [f"carico: {state.options}"]
+    return [*options, *told_of_earlier_runs(state)]
 
 
 @pytest.hookimpl(trylast=True)
@@ -119,19 +120,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """In a worker, hand over what only it knows; else write what was measured."""
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+    """In a worker, hand over what only it knows; else write what was measured, even if Ctrl-C ends the other hooks."""
     state = session.config.stash[STATE]
-    if state.worker:
-        output = session.config.workeroutput  # type: ignore[attr-defined]
-        output["carico"] = {"left_out": state.left_out, "complaint": state.complaint}
-        return
     try:
-        state.save(exitstatus)
-    except TestbedError as error:
-        state.complaint = str(error)
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return (yield)
+    finally:
+        if state.worker:
+            output = session.config.workeroutput  # type: ignore[attr-defined]
+            output["carico"] = {"left_out": state.left_out, "complaint": state.complaint}
+        else:
+            try:
+                state.save(exitstatus)
+            except TestbedError as error:
+                state.complaint = str(error)
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(wrapper=True)

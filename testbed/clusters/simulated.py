@@ -37,7 +37,7 @@ from workloads.scenario import Scenario
 
 RECORD_PERIOD_S = 1.0
 NEEDED_BYTES = 150 * 2**20
-"""One run on 19 nodes takes 50 MiB, one that is shown and written 100; what a session has measured comes on top."""
+"""One run on 19 nodes takes 50 MiB, four that are shown and written 60, and a session of pytest what it measures."""
 
 
 class SimulatedProvider:

@@ -90,6 +90,6 @@ def test_results_are_where_they_are_asked_for(session, pytester, mixed):
 
 def test_help_explains_every_option(session):
     text = session("--help").stdout.str()
-    for name in ("provider", "preset", "repetitions", "seed", "set", "json"):
+    for name in ("provider", "preset", "repetitions", "seed", "set", "json", "missing"):
         assert f"--carico-{name}" in text
         assert f"carico_{name} " in text

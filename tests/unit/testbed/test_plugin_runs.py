@@ -135,9 +135,10 @@ def test_what_a_killed_session_had_finished_is_recovered(program, session, pytes
     assert [one.seed for one in read_results(folder.path / "result.json").repetitions] == [1001, 1002, 1003]
 
 
-def test_a_killed_run_is_named_where_a_test_is_asked_for_by_its_name(program, session, pytester, runs):
+@pytest.mark.parametrize("arguments", [["test_long.py"], ["-m", "cluster", "-q"]])
+def test_a_killed_run_is_named_whichever_way_cluster_tests_are_asked_for(program, session, pytester, arguments):
     program(signal.SIGKILL, after=1)
-    result = session("test_long.py", "--collect-only")
+    result = session(*arguments, "--collect-only")
     result.stdout.fnmatch_lines(["carico: an earlier run left 1 finished repetition: carico-testbed recover *"])
 
 
