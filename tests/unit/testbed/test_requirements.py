@@ -49,6 +49,16 @@ def test_a_session_that_asks_for_a_cluster(tmp_path, test, arguments):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_a_session_that_is_to_skip_what_it_cannot_measure(tmp_path):
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n\n@pytest.mark.cluster\n@pytest.mark.carico('pi-2000')\ndef test_one(carico_results): pass\n"
+    )
+    done = pytest_session(tmp_path, "--carico-missing=skip", "--carico-set=pressure=kernel")
+    assert done.returncode == 0
+    assert "NOT MEASURED: 1\n  test_one\n    the testbed needs msgspec, scipy, simpy, pyyaml: pip" in done.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["test_one.py"]
+
+
 def test_a_fixture(tmp_path):
     (tmp_path / "test_one.py").write_text("def test_one(carico_experiment): pass\n")
     done = pytest_session(tmp_path)
