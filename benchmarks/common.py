@@ -12,12 +12,14 @@ import os
 import platform
 import signal
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from testbed.provenance import cpu_model
+from testbed.results.files import write_whole
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
@@ -44,7 +46,7 @@ def machine() -> dict[str, Any]:
     """What a figure depends on besides the code."""
     return {
         "cpus": len(os.sched_getaffinity(0)),
-        "cpu_model": _cpu_model(),
+        "cpu_model": cpu_model(),
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -65,29 +67,5 @@ def report(name: str, figures: Mapping[str, float], file: Path | None) -> None:
             raise ValueError(f"the figure {figure} must be a finite number, got {value}")
     if file is not None:
         content = {"name": name, "machine": machine(), "figures": dict(figures)}
-        write_whole(file, json.dumps(content, indent=2) + "\n")
+        write_whole(file, (json.dumps(content, indent=2) + "\n").encode())
         print(f"written: {file}")
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file so that nobody ever sees a part of it."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-            opened.write(text)
-        # mkstemp lets only the owner read.
-        temporary.chmod(0o644)
-        temporary.replace(file)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.machine()

@@ -184,7 +184,7 @@ def contention() -> plt.Figure:
     left.legend(frameon=False, fontsize=8)
     for scheduler, colour in SCHEDULERS.items():
         repetition = run("pi-2000", scheduler)
-        label = f"{scheduler}: JCT {repetition.job_completion_time_s['pi-2000']:.0f} s"
+        label = f"{scheduler.removeprefix('kube-scheduler:')}: JCT {repetition.job_completion_time_s['pi-2000']:.0f} s"
         cumulative(right, pod_completion_times(repetition.pods), color=colour, label=label)
     right.set(title="1000 pi-2000 pods on 19 nodes", xlabel="PCT, seconds", ylabel="share of the pods", ylim=(0, 1))
     right.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.17, 0.98))

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 
 from carico import __version__
-from testbed.errors import MissingExtra
+from testbed.errors import UNPREPARED, MissingExtra
 from testbed.requirements import check_installed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, see `testbed.cli.main`; without the packages it needs, say how to get them and return 1."""
+    """Run the command, see `testbed.cli.main`; without the packages it needs, say how to get them and return 4."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         if list(given) == ["--version"]:
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(given)
     except MissingExtra as error:
         sys.stderr.write(f"carico-testbed: {error}\n")
-        return 1
+        return UNPREPARED
     except KeyboardInterrupt:
         # Before the command itself was there to take it.
         return 128 + signal.SIGINT

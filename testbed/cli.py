@@ -1,30 +1,40 @@
 """The command `carico-testbed`: arguments, exit codes and what a user is told; no work of its own.
 
-Exit codes: 0 done, 1 a job did not complete or the results could not be written, 2 wrong arguments, 130 Ctrl-C, 141 the
-reader of a pipe has gone.
+Exit codes: 0 done, 1 a job did not complete or the results could not be written, 2 wrong arguments, 4 something that a
+run needs is missing, 130 Ctrl-C, 141 the reader of a pipe has gone.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from carico import __version__
 from carico.errors import CaricoError
 from testbed import arguments
 from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
-from testbed.errors import ResultsError, TestbedError, UsageError
+from testbed.errors import UNPREPARED, ResultsError, TestbedError, Unprepared, UsageError
 from testbed.experiment import Plan, run_plan
+from testbed.preflight import listed, missing_prerequisites, unusable_places
 from testbed.progress import ProgressLine, describe
+from testbed.remembered import Remembered
 from testbed.report.latencies import latency_table
 from testbed.report.listing import listing
+from testbed.report.runs import runs_table
 from testbed.report.tables import distributions
+from testbed.results import runs_folder
+from testbed.results.lines import notice_of
+from testbed.results.record import Asked, RunRecord
+from testbed.results.run_id import new_run_id
+from testbed.results.runs import all_runs, left_overs, run_named
 from testbed.results.schema import Repetition
-from testbed.results.store import check_writable, merged, partial_path, write_complete, write_results
+from testbed.results.store import merged, partial_path, write_complete, write_results
 from testbed.schedulers import DEFAULT_SCHEDULERS
 from testbed.schedulers.spec import parse_spec
 from workloads.errors import WorkloadError
@@ -38,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a table in a terminal without ± is better than none
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(given, argparse.Namespace(arguments=list(given)))
     try:
         code: int = options.run(options)
         sys.stdout.flush()
@@ -46,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, WorkloadError, CaricoError) as error:
         print(f"carico-testbed: {error}", file=sys.stderr)
         return USAGE
+    except Unprepared as error:
+        print(f"carico-testbed: {error}", file=sys.stderr)
+        return UNPREPARED
     except TestbedError as error:
         print(f"carico-testbed: {error}", file=sys.stderr)
         return FAILED
@@ -76,6 +90,30 @@ def _parser() -> argparse.ArgumentParser:
     )
     lister.set_defaults(run=_list)
     _add_run(commands)
+    runs = commands.add_parser(
+        "runs",
+        help="show the runs that were started in this folder",
+        description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run': "
+        "when they were started, what became of them, and whether finished repetitions can be recovered.",
+    )
+    runs.set_defaults(run=_runs)
+    recover = commands.add_parser(
+        "recover",
+        help="write the finished repetitions of a run that has ended early to a results file",
+        description="Writes the repetitions that a run had finished when it was killed or interrupted to a results "
+        "file. The run's folder stays as it is.",
+    )
+    recover.add_argument(
+        "run_name",
+        metavar="RUN",
+        nargs="?",
+        help="a name that 'carico-testbed runs' shows, or the folder of a run (default: the latest with anything to "
+        "recover)",
+    )
+    recover.add_argument(
+        "--json", metavar="FILE", type=Path, help="where to write it (default: result.json in the run's folder)"
+    )
+    recover.set_defaults(run=_recover)
     return parser
 
 
@@ -152,28 +190,37 @@ def _list(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     plan = _plan(options)
+    provider = provider_named(options.provider)
+    plan.check(provider)
+    root = Path.cwd()
+    problems = missing_prerequisites(lambda: provider) + unusable_places(options.json, root)
+    if problems:
+        raise Unprepared(listed(problems))
+    record = RunRecord(
+        root,
+        new_run_id(_now(), secrets.token_hex(3)),
+        Asked(["carico-testbed", *options.arguments], None, plan.repetitions, plan.seed, plan.settings),
+    )
+    for said in left_overs(runs_folder(root)):
+        print(f"carico-testbed: {said}", file=sys.stderr)
+    remembered = Remembered(provider, record.open(provider.name))
     line = ProgressLine(_write_to_stderr, sys.stderr.isatty())
-    finished: list[Repetition] = []
     try:
         repetitions = run_plan(
             plan,
-            provider_named(options.provider),
+            remembered,
             None if options.quiet else lambda one, progress: line.show(describe(one, progress)),
-            finished.append,
-            options.processes,
+            processes=options.processes,
         )
     except (KeyboardInterrupt, TestbedError) as error:
         line.clear()
-        if finished or isinstance(error, KeyboardInterrupt):
-            _save_interrupted(options.json, finished, len(plan.passes()))
+        _save_unfinished(options.json, record, len(plan.passes()), isinstance(error, KeyboardInterrupt))
         raise
     finally:
         line.clear()
     print("\n".join([*distributions(repetitions), *latency_table(repetitions)]))
+    _save(options.json, record)
     failures = [failure for one in repetitions for failure in _failures(one)]
-    if options.json is not None:
-        write_complete(options.json, merged(repetitions))
-        print(f"\nresults: {options.json}")
     for failure in failures:
         print(f"carico-testbed: {failure}", file=sys.stderr)
     return FAILED if failures else 0
@@ -183,14 +230,64 @@ def _plan(options: argparse.Namespace) -> Plan:
     """Everything that can be wrong with the arguments is found here, before anything runs."""
     try:
         settings = arguments.settings_of(options.set)
-        if options.json is not None:
-            check_writable(options.json)
-    except (argparse.ArgumentTypeError, ResultsError) as error:
+    except argparse.ArgumentTypeError as error:
         raise UsageError(str(error)) from error
     check_settings(options.provider, settings)
     schedulers = tuple(parse_spec(text) for text in options.scheduler or DEFAULT_SCHEDULERS)
     scenario = load_scenario(options.scenario).scaled(options.pods, options.nodes)
     return Plan(scenario, schedulers, options.repetitions, options.seed, settings)
+
+
+def _save(file: Path | None, record: RunRecord) -> None:
+    """Write the results file if one is asked for; else what was measured stays in the run's folder for a while."""
+    lines, _ = record.folder.lines.read()
+    try:
+        if file is not None:
+            write_complete(file, merged(line.repetition for line in lines))
+    except ResultsError:
+        record.close("failed", lines, _now())
+        print(
+            f"carico-testbed: to write the results elsewhere: {record.folder.recovery()} --json FILE", file=sys.stderr
+        )
+        raise
+    record.close("complete", lines, _now(), file)
+    print(
+        f"\nresults: {file}" if file is not None else f"\nto keep the results: {record.folder.recovery()} --json FILE"
+    )
+
+
+def _save_unfinished(file: Path | None, record: RunRecord, asked_for: int, interrupted: bool) -> None:
+    lines, _ = record.folder.lines.read()
+    said = f"interrupted after {len(lines)} of {asked_for} runs"
+    partial = partial_path(file) if file is not None and lines else None
+    if partial is not None:
+        write_results(partial, merged(line.repetition for line in lines))
+        said += f"; they are in {partial}"
+    elif lines:
+        said += f"; to keep them: {record.folder.recovery()} --json FILE"
+    record.close("interrupted" if interrupted else "failed", lines, _now(), partial)
+    if interrupted or lines:
+        print(f"carico-testbed: {said}", file=sys.stderr)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    print("\n".join(runs_table(all_runs(runs_folder(Path.cwd())))))
+    return 0
+
+
+def _recover(options: argparse.Namespace) -> int:
+    run = run_named(options.run_name, Path.cwd())
+    if run.read().state == "running":
+        raise UsageError(f"run {run.id} is still going on: wait for its end, or end it")
+    lines, cut_off = run.lines.read()
+    if not lines:
+        raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says what became of it")
+    file = options.json or run.path / "result.json"
+    write_results(file, merged(line.repetition for line in lines))
+    print(f"results: {file} ({len(lines)} repetition{'s' * (len(lines) != 1)})")
+    if cut_off:
+        print(f"carico-testbed: {notice_of(cut_off)}", file=sys.stderr)
+    return 0
 
 
 def _failures(repetition: Repetition) -> list[str]:
@@ -206,12 +303,8 @@ def _failures(repetition: Repetition) -> list[str]:
     return found
 
 
-def _save_interrupted(file: Path | None, finished: Sequence[Repetition], asked_for: int) -> None:
-    said = f"interrupted after {len(finished)} of {asked_for} runs"
-    if file is not None and finished:
-        write_results(partial_path(file), merged(finished))
-        said += f"; they are in {partial_path(file)}"
-    print(f"carico-testbed: {said}", file=sys.stderr)
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _write_to_stderr(text: str) -> None:

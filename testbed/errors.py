@@ -7,10 +7,14 @@
     │   ├── InvalidSetting        an unknown setting, or a value it does not take
     │   └── InvalidSpec           no scheduler is described so
     ├── ResultsError              a results file cannot be written or read
-    └── MissingExtra              the packages of the extra `testbed` are not installed
+    └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
+        └── MissingExtra          the packages of the extra `testbed` are not installed
 """
 
 from __future__ import annotations
+
+UNPREPARED = 4
+"""The exit code for `Unprepared`, as pytest's for a wrong usage."""
 
 
 class TestbedError(Exception):
@@ -35,5 +39,9 @@ class ResultsError(TestbedError):
     """A results file cannot be written or read."""
 
 
-class MissingExtra(TestbedError):
+class Unprepared(TestbedError):
+    """Something that a run needs is missing; nothing was run."""
+
+
+class MissingExtra(Unprepared):
     """The packages of the extra `testbed` are not installed."""

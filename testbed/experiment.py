@@ -38,7 +38,6 @@ class Pass:
 
 
 OnProgress = Callable[[Pass, Progress], None]
-OnRepetition = Callable[[Repetition], None]
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,11 @@ class Plan:
         if self.seed < 0:
             raise UsageError(f"a seed must not be negative, got {self.seed}")
 
+    def check(self, provider: ClusterProvider) -> None:
+        """Check that a provider can run all this; raises what `ClusterProvider.check` raises."""
+        for scheduler in self.schedulers:
+            provider.check(self.scenario, scheduler, self.settings)
+
     def passes(self) -> list[Pass]:
         """Return everything to run, in order."""
         return [
@@ -84,7 +88,6 @@ def run_plan(
     plan: Plan,
     provider: ClusterProvider,
     on_progress: OnProgress | None = None,
-    on_repetition: OnRepetition | None = None,
     processes: int = 1,
 ) -> list[Repetition]:
     """Run a plan and return its repetitions in the order of `Plan.passes`.
@@ -96,8 +99,6 @@ def run_plan(
         The kind of cluster; with several processes it must be one that can be pickled.
     on_progress : callable, optional
         Is told how far the pass that runs is; with several processes only when one is done.
-    on_repetition : callable, optional
-        Is given every repetition as soon as it is finished, so that an interruption does not lose it.
     processes : int
         Passes that run at the same time, each in a process of its own. The results are the same with any number.
 
@@ -108,22 +109,18 @@ def run_plan(
     """
     if processes < 1:
         raise UsageError(f"at least one process is needed, got {processes}")
-    for scheduler in plan.schedulers:
-        provider.check(plan.scenario, scheduler, plan.settings)
-    finished = on_repetition or _ignore
+    plan.check(provider)
     if processes > 1:
-        return _run_in_processes(plan, provider, on_progress, finished, processes)
+        return _run_in_processes(plan, provider, on_progress, processes)
     repetitions = []
     for one in plan.passes():
         tell = None if on_progress is None else _about(one, on_progress)
-        repetition = provider.run(one.scenario, one.scheduler, one.seed, plan.settings, tell)
-        repetitions.append(repetition)
-        finished(repetition)
+        repetitions.append(provider.run(one.scenario, one.scheduler, one.seed, plan.settings, tell))
     return repetitions
 
 
 def _run_in_processes(
-    plan: Plan, provider: ClusterProvider, on_progress: OnProgress | None, finished: OnRepetition, processes: int
+    plan: Plan, provider: ClusterProvider, on_progress: OnProgress | None, processes: int
 ) -> list[Repetition]:
     passes = plan.passes()
     others = set(multiprocessing.active_children())
@@ -135,7 +132,6 @@ def _run_in_processes(
             futures[pool.submit(provider.run, one.scenario, one.scheduler, one.seed, plan.settings)] = one
         for future in as_completed(futures):
             repetition, one = future.result(), futures[future]
-            finished(repetition)
             if on_progress is not None:
                 on_progress(one, _done(repetition, one.scenario.limit_s))
     except BrokenProcessPool as error:
@@ -163,7 +159,3 @@ def _die_quietly() -> None:
 
 def _about(one: Pass, on_progress: OnProgress) -> Callable[[Progress], None]:
     return lambda progress: on_progress(one, progress)
-
-
-def _ignore(_: Repetition) -> None:
-    pass

@@ -10,7 +10,7 @@ import pytest
 from testbed.claims import PAPER_PROPERTY
 from testbed.markers import experiment_of
 from testbed.session_progress import progress_line
-from testbed.state import STATE
+from testbed.state import STATE, provider_of
 
 if TYPE_CHECKING:
     from testbed.clusters.provider import ClusterProvider
@@ -20,21 +20,20 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def carico_provider(pytestconfig: pytest.Config) -> ClusterProvider:
-    """The cluster that experiments run on, as --carico-provider says; override it to bring one of your own."""
-    from testbed.clusters.kinds import provider_named
-
-    return provider_named(pytestconfig.stash[STATE].options.provider)
+    """The cluster that experiments run on: the hook pytest_carico_provider's, else what --carico-provider says."""
+    return provider_of(pytestconfig)
 
 
 @pytest.fixture(scope="session")
 def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Experiment:
     """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing is run twice."""
-    from testbed.session import Experiment, Remembered
+    from testbed.remembered import Remembered
+    from testbed.session import Experiment
 
     state = pytestconfig.stash[STATE]
     options = state.options
     return Experiment(
-        Remembered(carico_provider, state.parts_folder()),
+        Remembered(carico_provider, state.record.open(carico_provider.name)),
         options.preset,
         options.repetitions,
         options.seed,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.clusters.kinds import provider_named
-from testbed.errors import UsageError
+from testbed.errors import TestbedError, UsageError
 from testbed.options import Options
-from testbed.requirements import check_installed
+from testbed.requirements import Problem
 from testbed.schedulers import DEFAULT_SCHEDULERS
+
+if TYPE_CHECKING:
+    from testbed.clusters.provider import ClusterProvider
 
 CLUSTER = "cluster"
 CARICO = "carico"
@@ -60,53 +62,60 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     unknown = sorted(set(given) - set(KEYS))
     if unknown or len(marker.args) > len(KEYS):
         what = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument"
-        raise UsageError(f"{item.nodeid}: the marker carico does not know {what}; known: {', '.join(KEYS)}")
+        raise UsageError(f"the marker carico does not know {what}; known: {', '.join(KEYS)}")
     if given.get("fail_on") is not None:
         # An ignored gate would be a green test that checks nothing.
-        raise UsageError(f"{item.nodeid}: fail_on needs a baseline, which this version cannot compare with; use assert")
+        raise UsageError("fail_on needs a baseline, which this version cannot compare with; use assert")
     scenario, scheduler = given.get("scenario"), given.get("scheduler", DEFAULT_SCHEDULERS)
     repetitions = given.get("repetitions")
     if not isinstance(scenario, str):
-        raise UsageError(f"{item.nodeid}: the marker carico needs scenario='NAME', got {scenario!r}")
+        raise UsageError(f"the marker carico needs scenario='NAME', got {scenario!r}")
     listed = isinstance(scheduler, (list, tuple)) and all(isinstance(spec, str) for spec in scheduler)
     if not (isinstance(scheduler, str) or listed):
-        raise UsageError(
-            f"{item.nodeid}: the marker carico needs scheduler='SPEC' or a list of them, got {scheduler!r}"
-        )
+        raise UsageError(f"the marker carico needs scheduler='SPEC' or a list of them, got {scheduler!r}")
     if not (repetitions is None or (isinstance(repetitions, int) and repetitions >= 1)):
-        raise UsageError(f"{item.nodeid}: the marker carico needs repetitions from 1 on, got {repetitions!r}")
+        raise UsageError(f"the marker carico needs repetitions from 1 on, got {repetitions!r}")
     schedulers = (scheduler,) if isinstance(scheduler, str) else tuple(scheduler)
     return MarkedExperiment(scenario, schedulers, repetitions)
 
 
-def check_markers(items: Iterable[pytest.Item], left_out: Iterable[pytest.Item], options: Options) -> None:
-    """Check what the markers of all these tests ask for, before the first of them has run for minutes.
+def wrong_keys(items: Iterable[pytest.Item]) -> list[Problem]:
+    """Return what is wrong with the markers as such, which costs nothing to find out."""
+    return _problems(items, experiment_of)
 
-    Of those that are left out only the keys are looked at, which costs nothing.
 
-    Raises
-    ------
-    UsageError, WorkloadError
-        If one of them asks for something that does not exist, makes no sense or cannot be run.
-    MissingExtra
-        If the packages to run it with are not installed.
+def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: ClusterProvider) -> list[Problem]:
+    """Return what is wrong with what the markers of tests ask for, before the first of them has run for minutes.
+
+    They may ask for something that does not exist, makes no sense, or cannot be run by the provider. Needs the extra
+    `testbed`.
     """
-    for item in left_out:
-        experiment_of(item)
-    for asked, item in [(experiment_of(item), item) for item in items]:
-        if asked is None:
-            continue
-        check_installed()
-        from testbed.experiment import Plan
-        from testbed.schedulers.spec import parse_spec
-        from workloads.errors import WorkloadError
-        from workloads.scenario import load_scenario
+    from testbed.experiment import Plan
+    from testbed.schedulers.spec import parse_spec
+    from workloads.errors import WorkloadError
+    from workloads.scenario import load_scenario
 
+    def check(item: pytest.Item) -> None:
+        asked = experiment_of(item)
+        if asked is None:
+            return
         try:
             schedulers = tuple(parse_spec(text) for text in asked.schedulers)
             scenario = load_scenario(asked.scenario)
-            Plan(scenario, schedulers, 1 if asked.repetitions is None else asked.repetitions)
-            for scheduler in schedulers:
-                provider_named(options.provider).check(scenario, scheduler, options.settings)
-        except (UsageError, WorkloadError) as error:
-            raise UsageError(f"{item.nodeid}: marker carico: {error}") from error
+            repetitions = 1 if asked.repetitions is None else asked.repetitions
+            Plan(scenario, schedulers, repetitions, settings=options.settings).check(provider)
+        except (TestbedError, WorkloadError) as error:
+            raise UsageError(f"marker carico: {error}") from error
+
+    return _problems(items, check)
+
+
+def _problems(items: Iterable[pytest.Item], check: Callable[[pytest.Item], object]) -> list[Problem]:
+    """What a check says of tests; a parametrised test is named once for what is wrong with several of its cases."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        try:
+            check(item)
+        except UsageError as error:
+            found.setdefault((item.nodeid.partition("[")[0], str(error)), []).append(item.nodeid)
+    return [Problem(f"{cases[0] if len(cases) == 1 else test}: {message}") for (test, message), cases in found.items()]

@@ -16,11 +16,13 @@ import pytest
 
 from testbed import arguments
 from testbed.clusters.kinds import PROVIDERS, check_settings
-from testbed.errors import TestbedError, UsageError
+from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.presets import PRESETS, Preset, default_preset, preset_named
 from testbed.results import OWN_FOLDER
 
-NAMES = ("provider", "preset", "seed", "repetitions", "set", "json")
+NAMES = ("provider", "preset", "seed", "repetitions", "set", "json", "missing")
+MISSING = ("fail", "skip")
+"""What to do about tests whose prerequisites are missing."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,19 @@ class Options:
     settings: Mapping[str, str]
     json: Path
     """The results file."""
+    missing: str
+    """What to do about tests whose prerequisites are missing, one of `MISSING`."""
     given: bool
     """Whether a flag was given, that is: whether cluster tests are asked for."""
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
         times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
-        return f"provider={self.provider} preset={self.preset.name} ({times}) seed={self.seed} settings: {settings}"
+        missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
+        return (
+            f"provider={self.provider} preset={self.preset.name} ({times}) seed={self.seed}{missing} "
+            f"settings: {settings}"
+        )
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -82,6 +90,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="where to write the results (default: .carico/result.json in the root folder)",
     )
+    declare(
+        "--carico-missing",
+        choices=MISSING,
+        help="what to do where a prerequisite is missing, a package or something that the provider needs: fail before "
+        "anything runs, or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
+    )
     for name in NAMES:
         kind = "linelist" if name == "set" else "string"
         parser.addini(f"carico_{name}", f"default of --carico-{name}", type=kind, default=None)  # type: ignore[arg-type]
@@ -107,11 +121,23 @@ def options_of(config: pytest.Config) -> Options:
         settings = written | arguments.settings_of(flags["set"] or [])
         if provider not in PROVIDERS:
             raise UsageError(f"carico_provider: no provider is named {provider!r}; known: {', '.join(PROVIDERS)}")
-        check_settings(provider, settings)
+        missing = flags["missing"] or config.getini("carico_missing") or MISSING[0]
+        if missing not in MISSING:
+            raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
+        _check_settings(provider, settings, missing)
     except (TestbedError, ArgumentTypeError) as error:
         raise pytest.UsageError(f"carico: {error}") from error
     given = any(value is not None for value in flags.values())
-    return Options(provider, preset, repetitions, seed, settings, _results_file(config), given)
+    return Options(provider, preset, repetitions, seed, settings, _results_file(config), missing, given)
+
+
+def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) -> None:
+    try:
+        check_settings(provider, settings)
+    except MissingExtra:
+        if missing == "fail":
+            raise
+        # Nothing will be run with them.
 
 
 def _value(config: pytest.Config, name: str, convert: Callable[[str], int], default: int) -> int:

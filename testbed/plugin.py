@@ -5,20 +5,27 @@ PYTEST_DONT_REWRITE: there is no assertion in here to explain, and pytest cannot
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Generator, Sequence
-from pathlib import Path
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testbed import hookspec
 from testbed.errors import TestbedError
 from testbed.fixtures import carico_experiment, carico_paper, carico_provider, carico_results
-from testbed.markers import check_markers, declare_markers, is_cluster
+from testbed.markers import declare_markers, is_cluster, wrong_keys
 from testbed.options import add_options, options_of
-from testbed.requirements import check_installed
+from testbed.preflight import listed
+from testbed.results.run_id import new_run_id
 from testbed.selection import asks_for_all, split
+from testbed.session_checks import check_session, told_of_earlier_runs, without_workers
 from testbed.session_progress import WorkersProgress
-from testbed.state import STATE, State
+from testbed.state import STATE, State, provider_of
+
+if TYPE_CHECKING:
+    from testbed.clusters.provider import ClusterProvider
 
 __all__ = ["carico_experiment", "carico_paper", "carico_provider", "carico_results"]
 
@@ -28,71 +35,107 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that others may implement."""
+    pluginmanager.add_hookspecs(hookspec)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Bring the options together; in a worker of xdist, find the folder that all processes share."""
+    """Bring the options together; in a worker of xdist, join the run that the process that reports has named."""
     declare_markers(config)
     given = getattr(config, "workerinput", None)
-    parts = None if given is None else Path(given["carico_parts"])
-    state = config.stash[STATE] = State(options_of(config), worker=given is not None, parts=parts)
+    state = config.stash[STATE] = State(
+        options_of(config),
+        worker=given is not None,
+        root=config.rootpath,
+        command=["pytest", *config.invocation_params.args] if given is None else given["carico_command"],
+        run_id=new_run_id(datetime.now(UTC), secrets.token_hex(3)) if given is None else given["carico_run"],
+    )
     config.pluginmanager.register(state.claims, "carico-claims")
     config.pluginmanager.register(WorkersProgress(config), "carico-progress")
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove that folder."""
-    if STATE in config.stash:
-        config.stash[STATE].remove_parts()
+@pytest.hookimpl(trylast=True)
+def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
+    """Return the provider that the options name."""
+    from testbed.clusters.kinds import provider_named
+
+    return provider_named(config.stash[STATE].options.provider)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what cluster tests will run on, if they are asked for as such."""
-    options = config.stash[STATE].options
-    return f"carico: {options}" if asks_for_all(config, options) else None
+def pytest_report_header(config: pytest.Config) -> list[str] | None:
+    """Say what cluster tests will run on, if they are asked for as such, and what earlier runs have left."""
+    state = config.stash[STATE]
+    return [f"carico: {state.options}", *told_of_earlier_runs(state)] if asks_for_all(config, state.options) else None
 
 
-def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> str | None:
-    """Say it now if one of them was asked for by its name."""
-    options = config.stash[STATE].options
-    return f"carico: {options}" if not asks_for_all(config, options) and any(map(is_cluster, items)) else None
+def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
+    """Say it now if one of them was asked for by its name, or if a quiet session has no header."""
+    state = config.stash[STATE]
+    if not any(map(is_cluster, items)):
+        return None
+    options = [] if asks_for_all(config, state.options) else [f"carico: {state.options}"]
+    return [*options, *told_of_earlier_runs(state)]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cluster tests that nobody asked for, and check what the others ask for."""
+    """Leave out the cluster tests that nobody asked for."""
     state = config.stash[STATE]
     items[:], left_out = split(config, state.options, items)
     state.left_out = len(left_out)
+    state.wrong = wrong_keys(left_out)
     state.order = {item.nodeid: place for place, item in enumerate(items)}
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-    try:
-        check_markers(items, left_out, state.options)
-        if any(map(is_cluster, items)):
-            check_installed()
-            from testbed.results.store import check_writable
-
-            check_writable(state.options.json)
-    except TestbedError as error:
-        if not state.worker:
-            raise pytest.UsageError(f"carico: {error}") from error
-        # An exception in a worker would be an internal error: the process that reports raises it.
-        state.complaint = str(error)
-        items.clear()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """In a worker, hand over what only it knows; else write what was measured."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Check everything that would fail later, before anything is created."""
     state = session.config.stash[STATE]
-    if state.worker:
-        output = session.config.workeroutput  # type: ignore[attr-defined]
-        output["carico"] = {"left_out": state.left_out, "complaint": state.complaint}
+    problems = check_session(session.config, session.items)
+    if not problems:
         return
+    if not state.worker:
+        raise pytest.UsageError(f"carico: {listed(problems)}")
+    # An exception in a worker would be an internal error: the process that reports raises it.
+    state.complaint = listed(problems)
+    session.items.clear()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot be measured, if that is what was asked for; run nothing at the same time that must not be."""
+    if not is_cluster(item):
+        return
+    state = item.config.stash[STATE]
+    if state.unmet:
+        pytest.skip(state.unmet)
+    if state.worker and provider_of(item.config).shared_hardware:
+        pytest.fail(
+            f"runs on the provider {provider_of(item.config).name} would disturb one another in xdist's workers: "
+            f"{without_workers(state.command)}",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+    """In a worker, hand over what only it knows; else write what was measured, even if Ctrl-C ends the other hooks."""
+    state = session.config.stash[STATE]
     try:
-        state.save(interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
-    except TestbedError as error:
-        state.complaint = str(error)
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return (yield)
+    finally:
+        if state.worker:
+            output = session.config.workeroutput  # type: ignore[attr-defined]
+            output["carico"] = {"left_out": state.left_out, "complaint": state.complaint}
+        else:
+            try:
+                state.save(exitstatus)
+            except TestbedError as error:
+                state.complaint = str(error)
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(wrapper=True)
@@ -113,8 +156,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist where the processes of the session share what they have measured."""
-    node.workerinput["carico_parts"] = str(node.config.stash[STATE].parts_folder())
+    """Tell a worker of xdist which run it belongs to."""
+    state = node.config.stash[STATE]
+    node.workerinput |= {"carico_run": state.run_id, "carico_command": list(state.command)}
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,70 +1,21 @@
 """The experiments of one pytest session: what tests ask for is run once, however many of them ask.
 
-Not pytest's side (that is `testbed.fixtures`) and not the engine (`testbed.experiment`). Every finished repetition is
-in a folder at once: other worker processes find it there, and an interruption loses nothing.
+Not pytest's side (that is `testbed.fixtures`), not the engine (`testbed.experiment`), and not what remembers
+(`testbed.remembered`).
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from testbed.clusters.provider import ClusterProvider, OnProgress, Progress
+from testbed.clusters.provider import ClusterProvider, Progress
 from testbed.experiment import Pass, Plan, run_plan
 from testbed.presets import Preset
 from testbed.progress import ProgressLine, describe
-from testbed.results.schema import Repetition, Results
-from testbed.results.store import read_results, write_results
-from testbed.schedulers.spec import SchedulerSpec, parse_spec
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import parse_spec
 from workloads.scenario import Scenario, load_scenario
-
-
-class Remembered:
-    """A provider that runs nothing twice: it remembers what another one measured.
-
-    Parameters
-    ----------
-    provider : ClusterProvider
-        Who runs what is not known yet.
-    folder : Path
-        Where it is remembered, a results file for every repetition.
-    """
-
-    def __init__(self, provider: ClusterProvider, folder: Path) -> None:
-        self.name = provider.name
-        self._provider = provider
-        self._folder = folder
-        self._known: dict[str, Repetition] = {}
-
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Ask the provider; see `ClusterProvider.check`."""
-        return self._provider.check(scenario, scheduler, settings)
-
-    def run(
-        self,
-        scenario: Scenario,
-        scheduler: SchedulerSpec,
-        seed: int,
-        settings: Mapping[str, Any],
-        on_progress: OnProgress | None = None,
-    ) -> Repetition:
-        """Return what is known, or run it; see `ClusterProvider.run`."""
-        # Settings that are spelled differently, or not at all, may be the same.
-        in_force = self._provider.check(scenario, scheduler, settings)
-        asked = msgspec.json.encode((scenario, scheduler.text, seed, in_force), order="sorted")
-        key = hashlib.sha256(asked).hexdigest()
-        if key not in self._known:
-            file = self._folder / f"{key}.json"
-            if not file.exists():
-                measured = self._provider.run(scenario, scheduler, seed, settings, on_progress)
-                write_results(file, Results([measured]))
-            # Read back even if it was measured here: a test sees the same values wherever it runs.
-            self._known[key] = read_results(file).repetitions[0]
-        return self._known[key]
 
 
 class Experiment:

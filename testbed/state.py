@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.claims import Claims
+from testbed.errors import ResultsError
 from testbed.options import Options
+from testbed.requirements import Problem
+from testbed.results import runs_folder
 
 if TYPE_CHECKING:
+    from testbed.clusters.provider import ClusterProvider
+    from testbed.results.record import RunRecord
+    from testbed.results.run import RunState
     from testbed.results.schema import Results
+
+ENDS: dict[int, RunState] = {
+    pytest.ExitCode.OK: "complete",
+    pytest.ExitCode.TESTS_FAILED: "complete",
+    pytest.ExitCode.NO_TESTS_COLLECTED: "complete",
+    pytest.ExitCode.INTERRUPTED: "interrupted",
+}
+"""What became of a run, by pytest's exit status; any other means that it has failed."""
 
 
 @dataclass
@@ -23,48 +37,94 @@ class State:
 
     options: Options
     worker: bool
-    parts: Path | None = None
-    """The folder with a file for every finished repetition; all processes of the session share it."""
+    root: Path
+    """The folder that has `.carico`."""
+    command: Sequence[str]
+    """What was typed, from pytest's own name on."""
+    run_id: str
+    """The same in all processes of the session."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    provider: ClusterProvider | None = None
+    """What `provider_of` has found."""
     left_out: int = 0
     """Cluster tests that nobody asked for."""
     order: dict[str, int] = field(default_factory=dict)
     """Places of the tests in the session, by node id."""
     claims: Claims = field(default_factory=Claims)
+    wrong: list[Problem] = field(default_factory=list)
+    """What is wrong with the markers of tests that are left out."""
+    unmet: str = ""
+    """Why no cluster test can be run, if all of them are to be skipped for it."""
     results: Results | None = None
     written: Path | None = None
     """The results file, once it is there."""
-    interrupted: bool = False
+    ended: RunState | None = None
+    """What became of the run, if there was one."""
     complaint: str = ""
     """What went wrong that no test's report tells."""
+    _record: RunRecord | None = None
 
-    def parts_folder(self) -> Path:
-        """Return the folder for finished repetitions, which is there from now on."""
-        if self.parts is None:
-            self.parts = Path(tempfile.mkdtemp(prefix="carico-"))
-        return self.parts
+    @property
+    def run_path(self) -> Path:
+        """The run's folder, whether or not it is there."""
+        return runs_folder(self.root) / self.run_id
 
-    def remove_parts(self) -> None:
-        """Remove that folder; it belongs to the process that reports."""
-        if self.parts is not None and not self.worker:
-            shutil.rmtree(self.parts, ignore_errors=True)
+    @property
+    def record(self) -> RunRecord:
+        """The run, as this process sees it."""
+        if self._record is None:
+            from testbed.results.record import Asked, RunRecord
 
-    def save(self, interrupted: bool) -> None:
-        """Write the results file if anything was measured; what an interruption left goes into one of its own.
+            options = self.options
+            asked = Asked(self.command, options.preset.name, options.repetitions, options.seed, options.settings)
+            self._record = RunRecord(self.root, self.run_id, asked)
+        return self._record
+
+    def save(self, exitstatus: int) -> None:
+        """Say what became of the run, if there was one, and write the results file if anything was measured.
+
+        What is left of a run that is not complete goes into a file of its own.
 
         Raises
         ------
         ResultsError
-            If it cannot be written.
+            If that is not possible; nothing that was measured is lost then.
         """
-        parts = sorted(self.parts.glob("*.json")) if self.parts is not None else []
-        if not parts:
+        if not self.run_path.exists():
             return
-        from testbed.results.store import merged, partial_path, read_results, write_complete, write_results
+        from testbed.results.lines import notice_of
+        from testbed.results.store import merged, partial_path, write_complete, write_results
 
-        self.results = merged(one for part in parts for one in read_results(part).repetitions)
-        file = partial_path(self.options.json) if interrupted else self.options.json
-        (write_results if interrupted else write_complete)(file, self.results)
-        self.written, self.interrupted = file, interrupted
+        ended: RunState = ENDS.get(exitstatus, "failed")
+        lines, cut_off = self.record.folder.lines.read()
+        self.complaint = notice_of(cut_off) if cut_off else ""
+        if not lines:
+            file = None
+        elif ended == "complete":
+            file = self.options.json
+        else:
+            file = partial_path(self.options.json)
+        try:
+            if file is not None:
+                self.results = merged(line.repetition for line in lines)
+                (write_complete if ended == "complete" else write_results)(file, self.results)
+        except ResultsError as error:
+            self.ended = "failed"
+            self.record.close("failed", lines, self.now())
+            raise ResultsError(
+                f"{error}; to write them elsewhere: {self.record.folder.recovery()} --json FILE"
+            ) from error
+        self.ended, self.written = ended, file
+        self.record.close(ended, lines, self.now(), file)
 
 
 STATE = pytest.StashKey[State]()
+
+
+def provider_of(config: pytest.Config) -> ClusterProvider:
+    """Return the session's provider; raises what making it raises."""
+    state = config.stash[STATE]
+    if state.provider is None:
+        state.provider = config.hook.pytest_carico_provider(config=config)
+    assert state.provider is not None
+    return state.provider

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import InvalidSetting
 from testbed.measurement.completion_times import completion_time_items
+from testbed.requirements import Problem
 from testbed.results.schema import NodeSeries, Outcome, PodResult, Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
@@ -23,6 +24,10 @@ class FakeProvider:
         How every job's first pod ends; the others succeed.
     interrupt_after : int, optional
         Runs after which Ctrl-C is pressed.
+    problems : sequence of Problem
+        What its preflight finds.
+    shared_hardware : bool
+        Whether its runs would disturb one another.
 
     Examples
     --------
@@ -36,11 +41,23 @@ class FakeProvider:
 
     name = "fake"
 
-    def __init__(self, outcome: Outcome = "succeeded", interrupt_after: int | None = None) -> None:
+    def __init__(
+        self,
+        outcome: Outcome = "succeeded",
+        interrupt_after: int | None = None,
+        problems: Sequence[Problem] = (),
+        shared_hardware: bool = False,
+    ) -> None:
         self.calls: list[str] = []
         """What has been run: scenario, scheduler and seed."""
+        self.shared_hardware = shared_hardware
+        self._problems = problems
         self._outcome: Outcome = outcome
         self._interrupt_after = interrupt_after
+
+    def preflight(self) -> Sequence[Problem]:
+        """Find what it was told to find; see `ClusterProvider.preflight`."""
+        return self._problems
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take any scenario; the only setting it knows is `speed`. See `ClusterProvider.check`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
+from testbed.requirements import Problem
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import Scenario
@@ -35,6 +36,16 @@ class ClusterProvider(Protocol):
     """A kind of cluster (`simulated`, later `kwok`, `kind`, `xen`, `external`)."""
 
     name: str
+    shared_hardware: bool
+    """Whether runs at the same time would disturb one another, as on a real machine: they must not be then."""
+
+    def preflight(self) -> Sequence[Problem]:
+        """Return what is missing to run anything here, each with its remedy; creates nothing, takes a second at most.
+
+        What there is to check: the provider's binary and its version, whether the container runtime answers, limits of
+        inotify and cgroups, free CPU and memory.
+        """
+        ...
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check, before anything runs, that `run` can do this, and return all settings that will be in force.

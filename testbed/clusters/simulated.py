@@ -6,7 +6,7 @@ of its own, so that the same pod has the same work under every scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ from testbed.errors import UsageError
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.request_latency import latency_items
 from testbed.measurement.utilisation import utilisation_items
+from testbed.provenance import meminfo_bytes
+from testbed.requirements import Problem
 from testbed.results.schema import PodResult, Repetition
 from testbed.schedulers.carico import CaricoScheduler
 from testbed.schedulers.kube_scheduler import KubeScheduler
@@ -37,12 +39,28 @@ from testbed.simulation.servers import Servers
 from workloads.scenario import Scenario
 
 RECORD_PERIOD_S = 1.0
+NEEDED_BYTES = 150 * 2**20
+"""One run on 19 nodes takes 50 MiB, four that are shown and written 60, and a session of pytest what it measures."""
 
 
 class SimulatedProvider:
     """Runs scenarios on a new simulated cluster each."""
 
     name = "simulated"
+    shared_hardware = False
+
+    def preflight(self) -> Sequence[Problem]:
+        """Check that there is memory for a run; see `ClusterProvider.preflight`."""
+        available = meminfo_bytes("MemAvailable")
+        if available is None or available >= NEEDED_BYTES:
+            return []
+        return [
+            Problem(
+                f"a simulated cluster needs {NEEDED_BYTES / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are "
+                f"available",
+                "end other programs, or run fewer processes",
+            )
+        ]
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check that this can be run and return all parameters; see `ClusterProvider.check`."""

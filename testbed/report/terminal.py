@@ -5,11 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.claims import Claim
 from testbed.state import State
+
+if TYPE_CHECKING:
+    from testbed.results.schema import Results
 
 WIDTH = 80
 NEXT = {
@@ -23,16 +27,18 @@ NEXT = {
 def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
     """Write everything there is to say; nothing about a session without cluster tests."""
     claims = state.claims.in_order(state.order)
-    if claims or state.results or state.complaint:
+    if claims or state.ended or state.complaint:
         reporter.ensure_newline()
         reporter.section("carico", sep="=", bold=True)
         reporter.write_line(f"carico: {state.options}")
         _write_tables(reporter, state, claims)
         _write_verdict(reporter, claims)
-        if state.interrupted:
-            reporter.write_line("interrupted: only what was finished by then is in the results", yellow=True)
+        if state.ended in ("interrupted", "failed"):
+            reporter.write_line(f"{state.ended}: {_kept(state.results)}", yellow=True)
         if state.written is not None:
             reporter.write_line(f"results: {state.written}")
+        if state.ended is not None:
+            reporter.write_line(f"run: {state.run_path}")
         if state.complaint:
             reporter.write_line(state.complaint, red=True)
         failed = any(claim.outcome == "failed" for claim in claims)
@@ -42,7 +48,16 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")
 
 
+def _kept(results: Results | None) -> str:
+    count = 0 if results is None else len(results.repetitions)
+    if not count:
+        return "no repetition was finished"
+    return f"{count} finished repetition{'s are' if count != 1 else ' is'} kept, what was running is not"
+
+
 def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[Claim]) -> None:
+    if state.results is None and not any(claim.rows for claim in claims):
+        return  # the tables need packages that may be what is missing
     from testbed.report.tables import VERDICT_IS_GOOD, medians, paper_table
 
     for module, of_module in groupby((claim for claim in claims if claim.rows), _module):
@@ -69,14 +84,18 @@ def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> No
     if count["not measured"]:
         sentence += f", {count['not measured']} NOT MEASURED"
     reporter.write_line("")
-    reporter.write_line(sentence, red=bool(count["failed"]), green=not count["failed"])
+    # Neither what failed nor what was not measured may look green at first sight.
+    unmeasured = count["not measured"]
+    bad = bool(count["failed"]) or unmeasured == len(claims) > 0
+    reporter.write_line(sentence, red=bad, yellow=not bad and unmeasured > 0, green=not bad and not unmeasured)
     for outcome in ("not reproduced", "not measured"):
         if count[outcome]:
-            reporter.write_line(f"{outcome.upper()}: {count[outcome]}", yellow=True)
-            for claim in claims:
-                if claim.outcome == outcome:
+            reporter.write_line(f"{outcome.upper()}: {count[outcome]}", yellow=True, bold=outcome == "not measured")
+            for reason, alike in groupby((one for one in claims if one.outcome == outcome), lambda one: one.reason):
+                for claim in alike:
                     reporter.write_line(f"  {_name(claim)}")
-                    for line in textwrap.wrap(claim.reason, WIDTH, initial_indent="    ", subsequent_indent="    "):
+                for paragraph in reason.splitlines():
+                    for line in textwrap.wrap(paragraph, WIDTH, initial_indent="    ", subsequent_indent="    "):
                         reporter.write_line(line)
 
 

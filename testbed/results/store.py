@@ -15,11 +15,8 @@ import msgspec
 
 from testbed.errors import ResultsError
 from testbed.results import OWN_FOLDER
+from testbed.results.files import make_folder, read_versioned, write_whole
 from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
-
-
-class _Version(msgspec.Struct):
-    schema_version: int
 
 
 def merged(repetitions: Iterable[Repetition]) -> Results:
@@ -52,15 +49,9 @@ def write_results(path: Path, results: Results) -> None:
         if _is_special(path):
             path.write_bytes(content)
             return
-        if path.parent.name == OWN_FOLDER and not path.parent.exists():
-            path.parent.mkdir()
-            (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
-        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            beside.write_bytes(content)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        if path.parent.name == OWN_FOLDER:
+            make_folder(path.parent)
+        write_whole(path, content)
     except OSError as error:
         raise ResultsError(f"cannot write the results to {path}: {error.strerror}") from error
 
@@ -73,20 +64,7 @@ def read_results(path: Path) -> Results:
     ResultsError
         If it cannot be read, is no results file, or comes from a newer version.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ResultsError(f"cannot read the results in {path}: {error.strerror}") from error
-    try:
-        version = msgspec.json.decode(content, type=_Version).schema_version
-        if version > SCHEMA_VERSION:
-            raise ResultsError(
-                f"{path} has schema_version {version}, this version of carico-testbed reads up to {SCHEMA_VERSION}: "
-                f"update carico-testbed"
-            )
-        return msgspec.json.decode(content, type=Results)
-    except msgspec.MsgspecError as error:
-        raise ResultsError(f"{path} is no results file of carico-testbed: {error}") from error
+    return read_versioned(path, Results, SCHEMA_VERSION, "results file")
 
 
 def check_writable(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The command `carico-testbed`: what it prints, what it writes, and how it ends."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,17 +12,36 @@ import msgspec
 import pytest
 
 from testbed.cli import main
+from testbed.requirements import Problem
+from testbed.results.locks import hold_open
+from testbed.results.run import write_run
+from testbed.results.runs import all_runs
 from testbed.results.store import read_results
 from testbed.testing import FakeProvider
 from workloads.scenario import catalogue
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Runs are recorded where the user stands."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
-def provider(monkeypatch):
-    """A cluster that takes no time, with the settings of the simulated one checked as ever."""
-    fake = FakeProvider()
-    monkeypatch.setattr("testbed.cli.provider_named", lambda name: fake)
-    return fake
+def use(monkeypatch):
+    """A function that makes a provider the one that is used, with the settings of the simulated one checked as ever."""
+
+    def provide(provider):
+        monkeypatch.setattr("testbed.cli.provider_named", lambda name: provider)
+        return provider
+
+    return provide
+
+
+@pytest.fixture
+def provider(use):
+    """A cluster that takes no time."""
+    return use(FakeProvider())
 
 
 def lines(capsys):
@@ -153,15 +173,12 @@ def test_progress_is_on_standard_error_unless_it_is_to_be_quiet(provider, capsys
         ),
         (["pi-2000", "--set", "tick_s=0.1", "--set", "tick_s=0.05"], "tick_s is set twice, to 0.1 and to 0.05"),
         (["pi-2000", "--provider", "kind"], "invalid choice: 'kind'"),
-        (["pi-2000", "--json", "gone/r.json"], "there is no folder .*gone; create it first"),
-        (["pi-2000", "--json", "."], "it is a folder; name a file"),
         ([], "SCENARIO"),
     ],
 )
 def test_wrong_arguments_end_with_2_and_one_message_before_anything_runs(
-    arguments, message, provider, capsys, tmp_path, monkeypatch
+    arguments, message, provider, capsys, tmp_path
 ):
-    monkeypatch.chdir(tmp_path)
     try:
         code = main(["run", *arguments])
     except SystemExit as exit_:
@@ -191,7 +208,7 @@ def test_malformed_yaml_is_one_message(provider, tmp_path, capsys):
 
 
 def test_results_that_cannot_be_written_in_the_end_fail_the_run(provider, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("testbed.cli.check_writable", lambda path: None)
+    monkeypatch.setattr("testbed.cli.unusable_places", lambda file, root: [])
     assert main(["run", "pi-2000", "--json", str(tmp_path / "gone" / "r.json")]) == 1
     said = capsys.readouterr()
     assert "JCT" in said.out
@@ -212,7 +229,9 @@ def test_the_list_names_everything_in_80_columns(capsys):
         assert not entry.startswith("  ") or entry.startswith("      ") or after.startswith("      "), entry
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["list", "--help"], ["recover", "--help"], ["--version"]]
+)
 def test_help_is_there(arguments, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(arguments)
@@ -232,3 +251,97 @@ def test_a_full_disk_under_the_output_is_one_message():
             [sys.executable, "-m", "testbed", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (1, "carico-testbed: cannot write the output: No space left on device\n")
+
+
+@pytest.fixture
+def run():
+    """A function that returns the one run that there is."""
+    return lambda: all_runs(Path(".carico/runs"))[-1]
+
+
+def test_a_run_is_recorded_and_listed(provider, run, capsys):
+    assert main(["runs"]) == 0
+    assert "no runs yet" in lines(capsys)[0]
+    arguments = ["run", "pi-2000", "--scheduler", "carico", "--seed", "5", "--json", "r.json"]
+    assert main(arguments) == 0
+    recorded = run().read()
+    assert (recorded.state, recorded.seed, recorded.preset) == ("complete", 5, None)
+    assert recorded.command == ["carico-testbed", *arguments]
+    assert recorded.results.path == str(Path("r.json").absolute())
+    capsys.readouterr()
+    main(["runs"])
+    assert re.match(rf"{run().id}  complete +0:0\d +1  -", lines(capsys)[1])
+
+
+def test_results_nobody_asked_for_can_be_kept_afterwards(provider, run, capsys):
+    assert main(["run", "pi-2000", "--scheduler", "carico"]) == 0
+    assert lines(capsys)[-1] == f"to keep the results: carico-testbed recover {run().id} --json FILE"
+    assert main(["recover", run().id, "--json", "mine.json"]) == 0
+    assert lines(capsys) == ["results: mine.json (1 repetition)"]
+    main(["run", "pi-2000", "--scheduler", "carico", "--json", "r.json"])
+    assert Path("mine.json").read_bytes() == Path("r.json").read_bytes()
+
+
+def test_what_was_interrupted_can_be_recovered(use, run, capsys):
+    use(FakeProvider(interrupt_after=3))
+    assert main(["run", "pi-2000", "--repetitions", "4"]) == 130
+    assert capsys.readouterr().err.endswith(
+        f"interrupted after 3 of 8 runs; to keep them: carico-testbed recover {run().id} --json FILE\n"
+    )
+    assert main(["recover"]) == 0
+    assert len(read_results(run().path / "result.json").repetitions) == 3
+
+
+def test_a_line_that_a_crash_cut_off_is_told_of(use, run, capsys):
+    use(FakeProvider(interrupt_after=2))
+    main(["run", "pi-2000"])
+    with run().lines.path.open("ab") as file:
+        file.write(b'{"key":"x","repe')
+    capsys.readouterr()
+    assert main(["recover"]) == 0
+    said = capsys.readouterr()
+    assert "(2 repetitions)" in said.out
+    assert said.err == "carico-testbed: repetitions left out, because a crash cut them off: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no run in .* has repetitions to recover; 'carico-testbed runs' lists the runs"),
+        (["x"], "no run in .* is named 'x'"),
+    ],
+)
+def test_a_run_that_is_not_there(arguments, message, capsys):
+    assert main(["recover", *arguments]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_run_that_goes_on_is_not_recovered(provider, run, capsys):
+    main(["run", "pi-2000", "--json", "r.json"])
+    assert main(["recover", run().id]) == 2
+    assert "has no repetitions to recover" in capsys.readouterr().err
+    write_run(run().file, msgspec.structs.replace(run().read(), state="running"))
+    held = hold_open(run().held)
+    assert main(["recover", run().id]) == 2
+    assert "is still going on" in capsys.readouterr().err
+    os.close(held)
+
+
+def test_a_run_of_a_newer_version_is_listed_as_such(provider, run, capsys):
+    main(["run", "pi-2000"])
+    run().file.write_text('{"schema_version": 99}')
+    capsys.readouterr()
+    assert main(["runs"]) == 0
+    assert "has schema_version 99" in lines(capsys)[1]
+    assert main(["recover"]) == 1
+
+
+def test_what_is_missing_is_listed_at_once_and_ends_with_4(use, capsys, tmp_path):
+    fake = use(FakeProvider(problems=[Problem("kind is not installed", "install it")]))
+    assert main(["run", "pi-2000", "--json", "gone/r.json"]) == 4
+    said = capsys.readouterr().err
+    assert said.startswith("carico-testbed: 2 problems, nothing was run:\n  - kind is not installed: install it\n")
+    assert re.search(r"  - cannot write the results to .*gone/r.json: .*create it first\n$", said)
+    assert main(["run", "pi-2000", "--json", "."]) == 4
+    assert not fake.calls
+    assert not list(tmp_path.iterdir())

@@ -14,7 +14,6 @@ def test_what_several_tests_ask_for_runs_once(session, pytester):
         pytester,
         """
         import pytest
-        from testbed.session import Remembered
         from workloads.scenario import load_scenario
 
         def test_one(carico_experiment, carico_provider):

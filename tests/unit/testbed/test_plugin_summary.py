@@ -34,7 +34,7 @@ def claims(session, pytester):
 
 def test_everything_is_said_in_80_columns(claims):
     lines = claims.outlines
-    assert max(len(line) for line in lines if not line.startswith(("results:", "rootdir:", "plugins:"))) <= 80
+    assert max(len(line) for line in lines if not line.startswith(("results:", "run:", "rootdir:", "plugins:"))) <= 80
 
 
 def test_the_thesis_stands_beside_what_was_measured(claims):
@@ -131,7 +131,7 @@ def test_an_interruption_saves_what_was_finished_and_says_so(session, pytester):
         [
             "  carico * 2 *",
             "0 tests hold, 0 NOT REPRODUCED, 0 failed",
-            "interrupted: only what was finished by then is in the results",
+            "interrupted: 2 finished repetitions are kept, what was running is not",
             f"results: {pytester.path}/.carico/result.json.partial",
         ]
     )
@@ -152,7 +152,9 @@ def test_results_that_cannot_be_written_in_the_end_fail_the_session(session, pyt
     )
     result = session("--carico-json=taken.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["cannot write the results to *taken.json: Is a directory"])
+    result.stdout.fnmatch_lines(
+        ["cannot write the results to *taken.json: Is a directory; to write them elsewhere: carico-testbed recover *"]
+    )
 
 
 def test_colour_is_for_verdicts(session, pytester):

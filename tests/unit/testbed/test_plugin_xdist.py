@@ -2,6 +2,8 @@
 
 import pytest
 
+from testbed.results.runs import all_runs
+
 pytest.importorskip("xdist")
 
 XDIST = ("-p", "xdist.plugin")
@@ -25,8 +27,8 @@ TESTS = """
 
 
 def said(result):
-    """The plugin's part of the output."""
-    lines = result.outlines
+    """The plugin's part of the output, without the name of the run."""
+    lines = [line for line in result.outlines if not line.startswith("run: ")]
     return lines[next(place for place, line in enumerate(lines) if "= carico =" in line) : -1]
 
 
@@ -87,3 +89,50 @@ def test_a_short_session_needs_no_sign_of_life(session, mixed):
 
 def test_unit_tests_in_workers_are_nothing_to_report(session, mixed, impatient):
     session(*XDIST, "-n2").stdout.no_fnmatch_line("*tests done*")
+
+
+PROVIDER = """
+from testbed.requirements import Problem
+from testbed.testing import FakeProvider
+
+def pytest_carico_provider(config):
+    return FakeProvider({})
+"""
+
+
+def test_missing_prerequisites_are_one_message(session, pytester, mixed):
+    pytester.makeconftest(PROVIDER.format("problems=[Problem('kind is not installed', 'install it')]"))
+    result = session("-m", "cluster", *XDIST, "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == ["ERROR: carico: kind is not installed: install it"]
+    assert not (pytester.path / ".carico").exists()
+    session("--carico-missing=skip", *XDIST, "-n2").assert_outcomes(passed=1, skipped=3)
+
+
+def test_runs_that_would_disturb_one_another_fail_with_the_command_to_use(session, pytester, mixed):
+    pytester.makeconftest(PROVIDER.format("shared_hardware=True"))
+    result = session("--carico-seed=1", *XDIST, "-n", "2")
+    result.assert_outcomes(passed=1, errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "runs on the provider fake would disturb one another in xdist's workers: "
+            "pytest -p testbed.plugin --carico-seed=1 -p xdist.plugin -n0"
+        ]
+    )
+    session("--carico-seed=1", *XDIST, "-n", "2", "-n0").assert_outcomes(passed=4)
+
+
+def test_all_workers_write_to_one_run(session, pytester):
+    pytester.makeconftest("")
+    pytester.makepyfile(TESTS)
+    session("-m", "cluster", *XDIST, "-n2").assert_outcomes(passed=3, xfailed=1)
+    (folder,) = all_runs(pytester.path / ".carico" / "runs")
+    run = folder.read()
+    assert (run.state, run.finished_repetitions) == ("complete", 4)
+    assert run.command[-1] == "-n2"
+    assert [path.name for path in folder.path.iterdir()] == ["run.json"]
+
+
+def test_unit_tests_in_workers_leave_nothing(session, pytester, mixed):
+    session(*XDIST, "-n2").assert_outcomes(passed=1)
+    assert not (pytester.path / ".carico").exists()

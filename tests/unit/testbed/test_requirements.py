@@ -25,7 +25,7 @@ def pytest_session(cwd, *arguments):
 @pytest.mark.parametrize("arguments", [["list"], ["run", "pi-2000"], ["--help"], []])
 def test_the_command(tmp_path, arguments):
     done = python(f"from testbed.__main__ import main; sys.exit(main({arguments}))", tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"carico-testbed: {REMEDY}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (4, "", f"carico-testbed: {REMEDY}\n")
 
 
 def test_the_version_needs_nothing(tmp_path):
@@ -47,6 +47,16 @@ def test_a_session_that_asks_for_a_cluster(tmp_path, test, arguments):
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: carico: {REMEDY}" in done.stderr.splitlines()
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_session_that_is_to_skip_what_it_cannot_measure(tmp_path):
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n\n@pytest.mark.cluster\n@pytest.mark.carico('pi-2000')\ndef test_one(carico_results): pass\n"
+    )
+    done = pytest_session(tmp_path, "--carico-missing=skip", "--carico-set=pressure=kernel")
+    assert done.returncode == 0
+    assert "NOT MEASURED: 1\n  test_one\n    the testbed needs msgspec, scipy, simpy, pyyaml: pip" in done.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["test_one.py"]
 
 
 def test_a_fixture(tmp_path):

@@ -1,0 +1,33 @@
+"""The runs there are, as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from testbed.errors import ResultsError
+from testbed.progress import minutes
+from testbed.results.run import Run
+from testbed.results.runs import RunFolder
+
+
+def runs_table(runs: Iterable[RunFolder]) -> list[str]:
+    """Return a line for every run; one that cannot be read says why."""
+    lines = [f"{'run':23}  {'state':11}  {'time':>7}  {'repetitions':>11}  to recover"]
+    for run in runs:
+        try:
+            lines.append(_line(run, run.read()))
+        except ResultsError as error:
+            lines.append(f"{run.id:23}  {error}")
+    return lines if len(lines) > 1 else ["no runs yet: pytest -m cluster, or carico-testbed run SCENARIO"]
+
+
+def _line(folder: RunFolder, run: Run) -> str:
+    left = "yes" if folder.lines.path.exists() and run.state != "running" else "-"
+    return f"{run.id:23}  {run.state:11}  {_duration(run):>7}  {run.finished_repetitions:>11}  {left}"
+
+
+def _duration(run: Run) -> str:
+    if run.ended is None:
+        return "-"
+    return minutes((datetime.fromisoformat(run.ended) - datetime.fromisoformat(run.started)).total_seconds())

@@ -1,0 +1,96 @@
+"""How the testbed's files appear: whole or not at all, in a folder that git ignores, and readable by later versions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from testbed.errors import ResultsError
+from testbed.results import OWN_FOLDER
+
+T = TypeVar("T")
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name beside its place and rename it; what is there already stays until then."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder with its parents; if `.carico` is new among them, it will ignore itself."""
+    own = next((place for place in (folder, *folder.parents) if place.name == OWN_FOLDER), None)
+    if own is not None and not own.exists():
+        own.mkdir(parents=True, exist_ok=True)
+        (own / ".gitignore").write_text("*\n", encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def check_folder(folder: Path) -> None:
+    """Check that files can be written to a folder, which need not be there yet; leaves no trace.
+
+    Raises
+    ------
+    ResultsError
+        If not; the message says what to change.
+    """
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise ResultsError(
+            f"cannot record the run in {folder}: {there}: {error.strerror}; make it a folder that can be written, or "
+            f"start from another one (pytest: --rootdir=FOLDER)"
+        ) from error
+
+
+def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
+    """Read a JSON file that has a `schema_version`; keys that this version does not know are ignored.
+
+    Parameters
+    ----------
+    path : Path
+    kind : type
+        What the file holds.
+    newest : int
+        The latest schema_version that is understood.
+    what : str
+        What the file is, for messages: "results file".
+
+    Raises
+    ------
+    ResultsError
+        If it cannot be read, is none, or comes from a newer version.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ResultsError(f"cannot read the {what} {path}: {error.strerror}") from error
+    return decode_versioned(content, kind, newest, what, path)
+
+
+def decode_versioned(content: bytes, kind: type[T], newest: int, what: str, path: Path) -> T:
+    """Decode what was read from `path`; as `read_versioned`."""
+    try:
+        version = msgspec.json.decode(content, type=_Version).schema_version
+        if version > newest:
+            raise ResultsError(
+                f"{path} has schema_version {version}, this version of carico-testbed reads up to {newest}: "
+                f"update carico-testbed"
+            )
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ResultsError(f"{path} is no {what} of carico-testbed: {error}") from error

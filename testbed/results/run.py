@@ -1,0 +1,104 @@
+"""The schema of `run.json`, version 1: when, where and with what a run was made, which a results file leaves out.
+
+No host name, user or environment is in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from testbed.results.files import read_versioned, write_whole
+
+RUN_SCHEMA_VERSION = 1
+
+RunState = Literal["running", "complete", "interrupted", "failed"]
+"""Complete: everything was run, whatever became of the tests. Interrupted: by Ctrl-C. Failed: it ended in another way,
+or its results could not be written. Running: it goes on, or nobody has noticed yet that its process is gone."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """What the run was made on."""
+
+    cpus: int
+    """Those that the process may use."""
+    cpu_model: str
+    memory_bytes: int | None
+    kernel: str
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """The state of the repository that the run was started in."""
+
+    id: str
+    dirty: bool
+    """Whether files had changed since."""
+
+
+class SchedulerUsed(msgspec.Struct, frozen=True):
+    """A scheduler that was run."""
+
+    text: str
+    """The spec as typed."""
+    name: str
+    version: str | None
+    """CARICO's; None for one that the simulated cluster emulates."""
+    arguments_sha256: str
+    """Of everything that follows the name."""
+
+
+class WorkloadUsed(msgspec.Struct, frozen=True):
+    """A scenario that was run, in one of its sizes."""
+
+    scenario: str
+    sha256: str
+    """Of its canonical JSON: sorted keys, no spaces."""
+
+
+class ResultsFile(msgspec.Struct, frozen=True):
+    """Where the results are."""
+
+    path: str
+    sha256: str | None
+    """None for a pipe or a device, which cannot be read back."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run: a session of pytest, or a call of ``carico-testbed run``. Times are UTC, as ISO 8601."""
+
+    id: str
+    started: str
+    command: list[str]
+    provider: str
+    preset: str | None
+    repetitions: int
+    """Of every experiment that does not fix them itself."""
+    seed: int
+    settings: dict[str, Any]
+    """What was changed of the cluster's settings."""
+    machine: Machine
+    python: str
+    packages: dict[str, str]
+    commit: Commit | None
+    """None outside of a repository, or without git."""
+    kubernetes_version: str | None = None
+    """None for the simulated cluster."""
+    state: RunState = "running"
+    ended: str | None = None
+    finished_repetitions: int = 0
+    schedulers: list[SchedulerUsed] = []
+    workloads: list[WorkloadUsed] = []
+    results: ResultsFile | None = None
+    schema_version: int = RUN_SCHEMA_VERSION
+
+
+def read_run(path: Path) -> Run:
+    """Read a run.json; see `read_versioned`."""
+    return read_versioned(path, Run, RUN_SCHEMA_VERSION, "description of a run")
+
+
+def write_run(path: Path, run: Run) -> None:
+    """Write a run.json, indented for readers; raises OSError."""
+    write_whole(path, msgspec.json.format(msgspec.json.encode(run)) + b"\n")

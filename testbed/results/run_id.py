@@ -1,0 +1,34 @@
+"""Names of runs, and their times: UTC, whole seconds. Importing this imports nothing heavy."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_ID_TIME = "%Y%m%dT%H%M%SZ"
+
+
+def new_run_id(now: datetime, suffix: str) -> str:
+    """Return a name that sorts by time and, by its suffix, is nobody else's.
+
+    Examples
+    --------
+    >>> new_run_id(datetime(2026, 11, 20, 10, 15, 30, tzinfo=UTC), "5f0c1a")
+    '20261120T101530Z-5f0c1a'
+    """
+    return f"{now.astimezone(UTC).strftime(_ID_TIME)}-{suffix}"
+
+
+def started_of(run_id: str) -> str:
+    """Return when a run was started, as ISO 8601.
+
+    Examples
+    --------
+    >>> started_of("20261120T101530Z-5f0c1a")
+    '2026-11-20T10:15:30Z'
+    """
+    return iso(datetime.strptime(run_id.partition("-")[0], _ID_TIME).replace(tzinfo=UTC))
+
+
+def iso(time: datetime) -> str:
+    """Return a time as ISO 8601, UTC, whole seconds."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,106 @@
+"""The preflight: everything that would fail later is said at once, and nothing is created."""
+
+import pytest
+
+PROBLEMS = """
+from testbed.requirements import Problem
+from testbed.testing import FakeProvider
+
+def pytest_carico_provider(config):
+    return FakeProvider(
+        problems=[Problem("kind is not installed", "install it"), Problem("Docker does not answer", "start it")]
+    )
+"""
+WRONG = """
+import pytest
+pytestmark = pytest.mark.cluster
+
+@pytest.mark.carico("pi-3000")
+@pytest.mark.parametrize("case", [1, 2])
+def test_one(case): pass
+
+@pytest.mark.carico("pi-2000", repetitions=0)
+def test_two(): pass
+"""
+
+
+def test_all_problems_are_listed_at_once_each_with_its_remedy(session, pytester):
+    pytester.makeconftest(PROBLEMS)
+    pytester.makepyfile(test_wrong=WRONG)
+    result = session("-m", "cluster", "--carico-json=gone/r.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: carico: 5 problems, nothing was run:",
+            "  - test_wrong.py::test_one: marker carico: no scenario is named 'pi-3000'; known: *",
+            "  - test_wrong.py::test_two: the marker carico needs repetitions from 1 on, got 0",
+            "  - cannot write the results to *gone/r.json: there is no folder *; create it first",
+            "  - kind is not installed: install it",
+            "  - Docker does not answer: start it",
+        ]
+    )
+    assert not (pytester.path / ".carico").exists()
+
+
+def test_a_session_without_cluster_tests_asks_the_provider_nothing(session, pytester):
+    pytester.makeconftest("def pytest_carico_provider(config): raise RuntimeError")
+    pytester.makepyfile("def test_quick(): pass")
+    session().assert_outcomes(passed=1)
+
+
+def test_tests_can_be_listed_without_what_running_them_needs(session, pytester):
+    pytester.makeconftest(PROBLEMS)
+    pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\ndef test_one(): pass")
+    assert session("-m", "cluster", "--collect-only").ret == pytest.ExitCode.OK
+
+
+def test_one_case_of_a_parametrised_test_is_named_as_such(session, pytester):
+    pytester.makepyfile(
+        test_m="""
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.parametrize("case", [1, pytest.param(2, marks=pytest.mark.carico("pi-3000"))])
+        def test_one(case): pass
+        """
+    )
+    session("-m", "cluster").stderr.fnmatch_lines(
+        ["ERROR: carico: test_m.py::test_one[[]2[]]: marker carico: *pi-3000*"]
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_one_problem(session, pytester, mixed):
+    (pytester.path / ".carico").write_text("a file")
+    result = session("-m", "cluster")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: carico: cannot write the results to *.carico/result.json: *"])
+    result.stderr.no_fnmatch_line("*problems*")
+
+
+def test_a_run_that_cannot_be_recorded_is_one_although_its_results_go_elsewhere(session, pytester, mixed):
+    (pytester.path / ".carico").write_text("a file")
+    session("--carico-json=r.json").stderr.fnmatch_lines(
+        ["ERROR: carico: cannot record the run in *.carico/runs: *: Not a directory; make it a folder *"]
+    )
+
+
+def test_the_provider_of_a_hook_is_the_one_that_is_used(session, pytester):
+    pytester.makeconftest(
+        """
+        from testbed.testing import FakeProvider
+
+        def pytest_carico_provider(config):
+            return FakeProvider()
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico("pi-2000", "carico")
+        def test_one(carico_results, carico_provider):
+            assert carico_provider.calls == ["pi-2000 carico 1001"]
+        """
+    )
+    session("-m", "cluster").assert_outcomes(passed=1)
