@@ -106,7 +106,7 @@ def test_a_cpu_worker_takes_what_there_is_and_does_not_ask_for_the_rest_later(ma
 
 def test_full_load_never_rests(machine):
     fake = machine(1)
-    stress.keep_busy(1, 0, times(100))
+    stress.keep_busy(1, 0, times(20))
     assert fake.cpu_s == pytest.approx(fake.wall_s, rel=0.01)
 
 
