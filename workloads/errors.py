@@ -5,6 +5,7 @@
     WorkloadError (also ValueError)
     ├── InvalidQuantity     not a Kubernetes quantity, or one that makes no sense
     ├── InvalidDemand       a demand model's parameter makes no sense
+    ├── InvalidHistogram    not a latency histogram, or a latency or quantile that makes no sense
     ├── InvalidScenario     a scenario file is not what the schema says
     ├── UnknownScenario     no scenario of that name
     └── InvalidTrace        a trace's file is not what it should be, or gives no scenario
@@ -23,6 +24,10 @@ class InvalidQuantity(WorkloadError):
 
 class InvalidDemand(WorkloadError):
     """A demand model's parameter makes no sense."""
+
+
+class InvalidHistogram(WorkloadError):
+    """Not a latency histogram, or a latency or quantile that makes no sense."""
 
 
 class InvalidScenario(WorkloadError):

@@ -16,11 +16,12 @@ Exit codes: 0 done; 1 scikit-learn missing or too little memory; 2 wrong usage; 
 import argparse
 import os
 import resource
-import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from workloads.command_line import end_on_signals, whole
 
 CLASSES = 16
 """Classes told apart (thesis B.2)."""
@@ -82,21 +83,6 @@ def train_and_score(*, samples: int, features: int, layers: int, width: int, epo
     return float(classifier.score(points[samples:], classes[samples:]))
 
 
-def _whole(allowed: range) -> Callable[[str], int]:
-    """Make a reader for the command line's whole numbers."""
-
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = allowed.stop
-        if number not in allowed:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {allowed[0]} to {allowed[-1]}")
-        return number
-
-    return read
-
-
 def _parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     parser = argparse.ArgumentParser(
@@ -115,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         ("--epochs", range(1, 10**6 + 1), DEFAULT_EPOCHS, "passes over the training set; the work grows with them"),
         ("--seed", range(2**32), 0, "seed of samples, initial weights and order of training"),
     ):
-        parser.add_argument(option, metavar="N", type=_whole(allowed), default=default, help=text)
+        parser.add_argument(option, metavar="N", type=whole(allowed), default=default, help=text)
     return parser
 
 
@@ -152,8 +138,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # The first process of a container gets no default action for signals: without handlers a pod would outlive its
-    # deletion by the whole grace period.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _frame: os._exit(128 + received))
+    end_on_signals()
     sys.exit(main())

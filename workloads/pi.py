@@ -9,11 +9,11 @@ Exit codes: 0 done; 2 wrong usage; 130 and 143 ended by SIGINT and SIGTERM.
 """
 
 import argparse
-import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
+
+from workloads.command_line import end_on_signals, whole
 
 MAX_DECIMALS = 1_000_000
 """Most digits the command line takes; they would be days of work, and more is a slip of the hand."""
@@ -67,17 +67,6 @@ def pi_digits(decimals: int) -> str:
     return f"{text[0]}.{text[1:]}" if decimals else text
 
 
-def _decimals(text: str) -> int:
-    """Read the command line's DIGITS."""
-    try:
-        decimals = int(text)
-    except ValueError:
-        decimals = -1
-    if not 0 <= decimals <= MAX_DECIMALS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {MAX_DECIMALS} (such as 2000)")
-    return decimals
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code.
 
@@ -92,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "square of DIGITS, and 2000 takes a few seconds.",
         epilog="Exit codes: 0 done, 2 wrong usage, 143 ended by SIGTERM.",
     )
-    parser.add_argument("digits", metavar="DIGITS", type=_decimals, help="decimal places to compute, such as 2000")
+    parser.add_argument(
+        "digits", metavar="DIGITS", type=whole(range(MAX_DECIMALS + 1)), help="decimal places to compute, such as 2000"
+    )
     parser.add_argument("--quiet", action="store_true", help="print the seconds it took in place of the digits")
     options = parser.parse_args(arguments)
 
@@ -104,8 +95,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # The first process of a container gets no default action for signals: without handlers a pod would outlive its
-    # deletion by the whole grace period.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _frame: os._exit(128 + received))
+    end_on_signals()
     sys.exit(main())

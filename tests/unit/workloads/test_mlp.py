@@ -1,8 +1,6 @@
 import os
-import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +16,6 @@ def _environment(monkeypatch):
     """Give `main` an environment of its own to write to."""
     for variable in BLAS_VARIABLES:
         monkeypatch.setenv(variable, "1")
-
-
-def handles_sigterm(pid):
-    """Whether a process has its SIGTERM handler in place, from the kernel's mask of caught signals."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    caught = int(status.split("SigCgt:")[1].split()[0], 16)
-    return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
 def test_it_learns():
@@ -127,12 +118,11 @@ def test_bad_options_are_wrong_usage(capsys, option):
     assert f"{option.split('=')[1]!r} is not a whole number from" in capsys.readouterr().err
 
 
-def test_sigterm_ends_it_at_once_with_143():
+def test_sigterm_ends_it_at_once_with_143(until, awaits_sigterm):
     arguments = [sys.executable, "-m", "workloads.mlp", "--threads=1", "--epochs=1000"]  # hours, unless it is ended
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
-            while process.poll() is None and not handles_sigterm(process.pid):
-                os.sched_yield()
+            until(lambda: awaits_sigterm(process.pid))
             process.terminate()
             output = process.communicate(timeout=10)
         finally:

@@ -1,0 +1,33 @@
+"""What tests of programs share."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def until():
+    """Wait for something that another process does."""
+
+    def wait(condition, deadline_s=30):
+        end_s = time.monotonic() + deadline_s
+        while not condition():
+            assert time.monotonic() < end_s, "nothing came of it"
+            os.sched_yield()
+
+    return wait
+
+
+@pytest.fixture
+def awaits_sigterm():
+    """Whether a process catches SIGTERM or holds it back to wait for it, as the kernel sees it."""
+
+    def look(pid):
+        status = Path(f"/proc/{pid}/status").read_text()
+        masks = (int(status.split(f"{mask}:")[1].split()[0], 16) for mask in ("SigCgt", "SigBlk"))
+        return any(mask >> (signal.SIGTERM - 1) & 1 for mask in masks)
+
+    return look

@@ -1,0 +1,68 @@
+"""What the programs' command lines share: readers of numbers, and signals that end a program.
+
+A reader names what it saw and what it takes; argparse adds the option and ends the program with code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+def whole(allowed: range) -> Callable[[str], int]:
+    """Make a reader for whole numbers."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = allowed.stop
+        if number not in allowed:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {allowed[0]} to {allowed[-1]}")
+        return number
+
+    return read
+
+
+def decimal(lowest: float, highest: float) -> Callable[[str], float]:
+    """Make a reader for numbers that may have a fraction; both ends are allowed."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not lowest <= number <= highest:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {lowest:g} to {highest:g}")
+        return number
+
+    return read
+
+
+def end_on_signals() -> None:
+    """Let SIGINT and SIGTERM end the program at once, with exit code 130 and 143.
+
+    The first process of a container gets no default action for signals: without handlers a pod would outlive its
+    deletion by the whole grace period.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _frame: os._exit(128 + received))
+
+
+@contextmanager
+def held_signals(*numbers: int) -> Iterator[None]:
+    """Hold signals back, in this thread and in those it starts, for ``signal.sigtimedwait`` to take.
+
+    A program that has something to finish ends where it waits for them rather than wherever it happens to be. They
+    reach the first process of a container too.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        while signal.sigtimedwait(numbers, 0):
+            pass  # whoever asked twice has what they asked for
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
