@@ -5,7 +5,8 @@
     CaricoError
     ├── InvalidInput (also ValueError)     a number, shape or name that makes no sense
     │   ├── UnknownVariant                 no variant of that name
-    │   └── InvalidState                   a saved state that does not fit the model that reads it
+    │   ├── InvalidState                   a saved state that does not fit the model that reads it
+    │   └── InvalidConfig                  a configuration file that is not what it should be
     └── TelemetryError                     a source of telemetry cannot be read
         ├── TelemetryFileMissing           a file of /proc is not there, or vanished
         ├── TelemetryMalformed             a file is there and does not say what the kernel says
@@ -32,6 +33,10 @@ class UnknownVariant(InvalidInput):
 
 class InvalidState(InvalidInput):
     """A saved state that does not fit the model that reads it."""
+
+
+class InvalidConfig(InvalidInput):
+    """A configuration file that cannot be read or is not what it should be."""
 
 
 class TelemetryError(CaricoError):

@@ -23,7 +23,7 @@ def machine(tmp_path):
 def clock(machine, monkeypatch):
     clock = ManualClock()
     clock.on_advance = machine.elapse
-    monkeypatch.setattr("carico.cli.SystemClock", lambda: clock)
+    monkeypatch.setattr("carico.commands.watch.SystemClock", lambda: clock)
     return clock
 
 
@@ -154,8 +154,8 @@ def test_sigterm_ends_with_143_and_the_handler_is_put_back(machine, clock):
 
 # In a process of its own, since it is standard output that fails; without waiting for seconds to pass.
 PROGRAM = (
-    "import sys; from carico import cli; from carico.testing import ManualClock;"
-    "clock = ManualClock(); cli.SystemClock = lambda: clock; sys.exit(cli.main())"
+    "import sys; from carico import cli; from carico.commands import watch; from carico.testing import ManualClock;"
+    "clock = ManualClock(); watch.SystemClock = lambda: clock; sys.exit(cli.main())"
 )
 
 

@@ -1,20 +1,38 @@
-"""What CARICO needs where it runs: Python and numpy, nothing else (it is to be light on every node)."""
+"""What CARICO needs where it runs: Python and numpy; the processes on a cluster what their extras bring, no more."""
 
 import json
 import subprocess
 import sys
 
-IMPORT_ALL = """
+import pytest
+
+IMPORT = """
 import importlib, json, pkgutil, sys
 import numpy, carico
 before = set(sys.modules)
-for module in pkgutil.walk_packages(carico.__path__, "carico."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
-print(json.dumps(sorted({name.partition(".")[0] for name in set(sys.modules) - before})))
+wanted = sys.argv[1:] or [
+    module.name for module in pkgutil.walk_packages(carico.__path__, "carico.")
+    if not module.name.endswith("__main__") and not module.name.startswith(({extra}))
+]
+for name in wanted:
+    importlib.import_module(name)
+print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
+NEEDS_AN_EXTRA = ("carico.config", "carico.status")
+"""Modules, or packages, that only a process of an extra imports."""
 
 
-def test_importing_all_of_it_imports_nothing_but_numpy_and_the_standard_library():
-    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, timeout=120, check=True)
-    assert set(json.loads(done.stdout)) - {"carico", "numpy"} <= sys.stdlib_module_names
+def imported(*modules):
+    program = IMPORT.format(extra=", ".join(map(repr, NEEDS_AN_EXTRA)) + ",")
+    done = subprocess.run([sys.executable, "-c", program, *modules], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout)) - {"carico", "numpy"} - sys.stdlib_module_names
+
+
+def test_importing_the_algorithm_imports_nothing_but_numpy_and_the_standard_library():
+    assert imported() == set()
+
+
+@pytest.mark.parametrize("modules", [("carico.cli",), ("carico.commands.watch",)])
+def test_the_command_line_starts_without_any_extra(modules):
+    assert imported(*modules) == set()

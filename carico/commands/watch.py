@@ -1,0 +1,62 @@
+"""``carico watch``: how much more this machine could take."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+
+from carico.clock import SystemClock
+from carico.commands import Commands
+from carico.commands.arguments import pattern, seconds, whole_number
+from carico.processes import MatchingProcesses
+from carico.telemetry.procfs import ProcfsSource
+from carico.watch import Watch, show
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    watch = commands.add_parser(
+        "watch",
+        help="show how much more this machine could take",
+        description=(
+            "Samples this machine ten times a second and shows once a second: CPU utilisation, CPU pressure (the share "
+            "of time in which something waited for a CPU), memory in use, the capacity signal (how many more times the "
+            "usual load fits) and Pod-Capacity (how many more pods fit). What a pod takes is learned while pods run, "
+            "so say which ones do. Needs Linux with pressure stall information; no Kubernetes."
+        ),
+    )
+    pods = watch.add_mutually_exclusive_group()
+    pods.add_argument(
+        "--pods", metavar="N", type=whole_number, default=0, help="that many pods run, all the time (default: 0)"
+    )
+    pods.add_argument(
+        "--pods-matching",
+        metavar="REGEX",
+        type=pattern,
+        help="every process whose command line matches stands for a pod, counted once a second; '^python -m job' "
+        "leaves out a shell that has the same words in its command line. This process and those it was started by "
+        "never count",
+    )
+    watch.add_argument(
+        "--duration", metavar="SECONDS", type=seconds, default=math.inf, help="end after so long (default: never)"
+    )
+    watch.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON object a second, a line each; shares are in [0, 1], an unknown signal is null",
+    )
+    watch.add_argument("--proc", metavar="FOLDER", default="/proc", help="the root folder of procfs (default: /proc)")
+    watch.set_defaults(run=_watch)
+
+
+def _watch(options: argparse.Namespace) -> None:
+    clock = SystemClock()
+    if options.pods_matching is None:
+        title, count_pods = f"carico watch: pods fixed at {options.pods}", lambda: int(options.pods)
+    else:
+        title = f"carico watch: pods are the processes matching {options.pods_matching.pattern}"
+        count_pods = MatchingProcesses(options.pods_matching, options.proc).count
+    with ProcfsSource(options.proc, clock) as source:
+        rows = Watch(source, clock, count_pods).rows(options.duration)
+        show(rows, sys.stdout, title, as_json=options.json)

@@ -1,0 +1,75 @@
+"""Configuration files: what is wrong is named with file and field."""
+
+from contextlib import suppress
+from typing import Annotated
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Meta
+
+from carico.config import Address, LogConfig, StatusConfig, TlsFiles, read_config
+from carico.errors import InvalidConfig
+
+
+class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rate: Annotated[float, Meta(gt=0)] = 1.0
+    server: Address = "localhost:1"
+    status: StatusConfig = StatusConfig()
+    logs: LogConfig = LogConfig()
+    tls: TlsFiles | None = None
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(content):
+        file = tmp_path / "agent.yaml"
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_config(file, Example)
+
+    return run
+
+
+@pytest.mark.parametrize("content", ["", "# nothing yet\n", "{}"])
+def test_an_empty_file_is_the_defaults(read, content):
+    assert read(content) == Example()
+
+
+def test_what_is_written_replaces_a_default(read):
+    found = read("rate: 2\nserver: '[::1]:50051'\nstatus: {port: 8080}\nlogs: {format: json}\n")
+    assert (found.rate, found.server, found.status.port, found.logs.format) == (2.0, "[::1]:50051", 8080, "json")
+    assert found.status.host == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("rate: -1", r"agent.yaml: Expected `float` > 0.0 - at `\$.rate`"),
+        ("rats: 1", "agent.yaml: Object contains unknown field `rats`"),
+        ("status: {port: 70000}", r"Expected `int` <= 65535 - at `\$.status.port`"),
+        ("logs: {format: xml}", r"Invalid enum value 'xml' - at `\$.logs.format`"),
+        ("tls: {certificate: a}", r"missing required field `key` - at `\$.tls`"),
+        ("server: somewhere", r"matching regex .* - at `\$.server`"),
+        ("server: 'a:b:1'", r"matching regex .* - at `\$.server`"),
+        ("- 1", "agent.yaml: Expected `object`, got `array`"),
+        ("rate: [1", "agent.yaml is no YAML"),
+        (b"\xff\xfe\x00", "agent.yaml"),
+    ],
+)
+def test_the_message_names_file_and_field(read, content, message):
+    with pytest.raises(InvalidConfig, match=message):
+        read(content)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(InvalidConfig, match=r"cannot read the configuration .*nowhere.yaml"):
+        read_config(tmp_path / "nowhere.yaml", Example)
+
+
+@given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_bytes_are_a_configuration_or_refused(tmp_path_factory, content):
+    file = tmp_path_factory.mktemp("config") / "agent.yaml"
+    file.write_bytes(content)
+    with suppress(InvalidConfig):
+        assert isinstance(read_config(file, Example), Example)
