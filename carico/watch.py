@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Protocol, TextIO
 
 from carico.clock import Clock
-from carico.node_model import NodeModel, Report
+from carico.node_model import NodeModel
+from carico.node_report import Report
 from carico.telemetry.counters import Counters, telemetry_between, usage_vector
 from carico.variants import DEFAULT_VARIANT, SAMPLES_PER_S, Variant
 

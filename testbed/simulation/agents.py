@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from carico.aggregator import Aggregator
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.capacity import MAX_PODS
-from carico.node_model import RESOURCES, NodeModel, Report
+from carico.node_model import RESOURCES, NodeModel
+from carico.node_report import Report
 from carico.subspace import Subspace
 from carico.telemetry.counters import Counters, Telemetry, usage_vector
 from carico.variants import Variant
