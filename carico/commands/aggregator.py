@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from contextlib import closing
 from pathlib import Path
 
 from carico.clock import SystemClock
@@ -37,18 +38,14 @@ def _aggregator(options: argparse.Namespace) -> None:
     config = read_config(options.config, AggregatorConfig)
     set_up_logs(config.logs.format, config.logs.level)
     server = AggregationServer(config, SystemClock())
-    with stop_signal() as stop:
+    with stop_signal() as stop, closing(server):
+        server.start()
+        where = config.status
         try:
-            status = StatusServer(server.registry, server.healthy, server.ready, config.status.host, config.status.port)
+            status = StatusServer(server.registry, server.healthy, server.ready, where.host, where.port)
         except OSError as error:
-            raise InvalidConfig(
-                f"nothing can be served on {config.status.host}:{config.status.port}: {error}"
-            ) from error
+            raise InvalidConfig(f"no status can be served on {where.host}:{where.port}: {error}") from error
         with status:
-            try:
-                server.start()
-                _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})
-                stop.wait()
-            finally:
-                server.close()
-            _log.info("stopped")
+            _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})
+            stop.wait()
+    _log.info("stopped")
