@@ -1,5 +1,6 @@
 """A CA and certificates, made once: what the tests of everything that speaks gRPC show each other."""
 
+import logging
 from datetime import UTC, datetime
 
 import pytest
@@ -38,3 +39,13 @@ def pki(tmp_path_factory):
 @pytest.fixture(scope="session")
 def other_pki(tmp_path_factory):
     return Pki(tmp_path_factory.mktemp("other-pki"))
+
+
+@pytest.fixture
+def logs_restored():
+    """For what sets up logs as a process does, which is for good."""
+    logger = logging.getLogger("carico")
+    handlers, propagate, level = logger.handlers[:], logger.propagate, logger.level
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)
