@@ -8,6 +8,7 @@ of every node.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -153,26 +154,28 @@ def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace
         If it is not of `resources` resources, the shapes do not fit, the basis is not orthonormal, or the singular
         values are not descending numbers from 0 on that telemetry can have.
     """
-    rank = len(message.singular_values)
+    numbers, values = list(message.basis), list(message.singular_values)
+    rank = len(values)
     if message.resources != resources:
         raise InvalidInput(
             f"subspaces of {resources} resources are exchanged here, got one of {message.resources}: "
             f"agents and aggregators must observe the same ones"
         )
-    if not 1 <= rank <= resources or len(message.basis) != resources * rank:
+    if not 1 <= rank <= resources or len(numbers) != resources * rank:
         raise InvalidInput(
             f"a subspace of {resources} resources has 1 to {resources} singular values, and {resources} numbers in "
-            f"its basis for each, got {rank} and {len(message.basis)}"
+            f"its basis for each, got {rank} and {len(numbers)}"
         )
-    values = list(message.singular_values)
     largest = _LARGEST_SINGULAR_VALUE * math.sqrt(resources)
     # Every comparison with NaN is false.
-    if not all(high >= low for high, low in zip([largest, *values], [*values, 0.0], strict=True)):
+    if not all(map(operator.ge, [largest, *values], [*values, 0.0])):
         raise InvalidInput(f"singular values must descend within [0, {largest:g}], got {values}")
-    basis = np.array(message.basis).reshape(resources, rank)
-    if not np.abs(basis).max() <= 1 + _ORTHONORMAL:
-        raise InvalidInput(f"the numbers of an orthonormal basis are in [-1, 1], got {basis.tolist()}")
-    if not np.abs(basis.T @ basis - np.eye(rank)).max() <= _ORTHONORMAL:
+    if not (min(numbers) >= -1 - _ORTHONORMAL and max(numbers) <= 1 + _ORTHONORMAL):
+        raise InvalidInput(f"the numbers of an orthonormal basis are in [-1, 1], got {numbers}")
+    basis = np.array(numbers).reshape(resources, rank)
+    error = basis.T @ basis
+    error.flat[:: rank + 1] -= 1.0
+    if not max(-error.min(), error.max()) <= _ORTHONORMAL:
         raise InvalidInput(f"the columns of the basis must be orthonormal, got {basis.tolist()}")
     return Subspace(basis, np.array(values))
 
