@@ -7,7 +7,7 @@ from collections.abc import Callable
 from carico.config import TlsFiles
 from carico.rpc.identity import NODE
 from carico.rpc.messages import read_report
-from carico.rpc.server import Caller, Refused, RpcServer
+from carico.rpc.server import Caller, OnRefused, RpcServer
 
 
 class CapacityServer:
@@ -45,7 +45,7 @@ class CapacityServer:
         port: int,
         *,
         insecure_loopback: bool = False,
-        refused: Refused = lambda why: None,
+        refused: OnRefused = lambda why: None,
     ) -> None:
         self.received = self.late = 0
         self._on_report = on_report

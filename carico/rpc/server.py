@@ -63,7 +63,7 @@ class Caller:
 
 Answer = Callable[[bytes, Caller], bytes]
 """Answers a message; raises InvalidInput or NotAllowed. It is called in the server's thread and must not block."""
-Refused = Callable[[str], None]
+OnRefused = Callable[[str], None]
 """Is told why something was refused: ``invalid_input`` or ``not_allowed``."""
 
 
@@ -100,7 +100,7 @@ class RpcServer:
         insecure_loopback: bool,
         host: str,
         port: int,
-        refused: Refused = lambda why: None,
+        refused: OnRefused = lambda why: None,
     ) -> None:
         self._secure = tls is not None
         self._refused = refused

@@ -2,6 +2,7 @@
 
 import re
 import stat
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -138,3 +139,11 @@ class TestCommand:
         assert main(["certs", "--out", str(tmp_path), *arguments]) == 1
         assert re.search(message, capsys.readouterr().err)
         assert list(tmp_path.iterdir()) == []
+
+    def test_without_the_extra_it_says_what_to_install(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.delitem(sys.modules, "carico.certs")
+        monkeypatch.setitem(sys.modules, "cryptography", None)
+        assert main(["certs", "--out", str(tmp_path), "--ca"]) == 1
+        error = capsys.readouterr().err
+        assert "cryptography" in error
+        assert "pip install 'carico-testbed[scheduler]'" in error
