@@ -141,7 +141,8 @@ class RpcServer:
     ) -> tuple[aio.Server, int]:
         server = aio.server(options=_OPTIONS)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        name = host.strip("[]")
+        address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
         try:
             bound = (
                 server.add_insecure_port(address)

@@ -199,9 +199,13 @@ class TestWhoMayCall:
         with client, pytest.raises(Unreachable, match="UNAVAILABLE"):
             client.exchange(BUSY)
 
-    def test_plain_text_on_loopback_if_asked_for(self, serve):
-        server = serve(tls=None, insecure_loopback=True)
-        with AggregationClient(f"127.0.0.1:{server.port}", None, "node-a", DEADLINE_S) as client:
+    @pytest.mark.parametrize(
+        ("host", "target"),
+        [("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("::1", "[::1]"), ("[::1]", "[::1]")],
+    )
+    def test_plain_text_on_loopback_if_asked_for(self, serve, host, target):
+        server = serve(tls=None, insecure_loopback=True, host=host)
+        with AggregationClient(f"{target}:{server.port}", None, "node-a", DEADLINE_S) as client:
             client.exchange(BUSY)
 
     @pytest.mark.parametrize(
