@@ -8,6 +8,7 @@ import pytest
 from carico.aggregation_server import AggregationServer
 from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, RpcError, Unreachable
+from carico.rpc.background import BackgroundCalls, Backoff
 from carico.rpc.clients import AggregationClient, ReportClient
 from carico.rpc.tls import ChannelCredentials
 from carico.subspace import Subspace
@@ -50,6 +51,24 @@ def test_a_server_that_goes_and_comes_back(serve, pki):
                 continue
         else:
             pytest.fail("never connected again")
+
+
+def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki):
+    server = serve()
+    port = server.port
+    client = AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
+    with client, BackgroundCalls("exchange", client.exchange, np.random.default_rng(1), Backoff(0.01, 0.01)) as calls:
+        while not calls.succeeded:
+            calls.submit(OWN)
+        server.close()
+        while not calls.failed:
+            calls.submit(OWN)
+        assert calls.latest() is not None, "the last view stays in use"
+        assert "UNAVAILABLE" in calls.last_error
+        serve(port)
+        before = calls.succeeded
+        while calls.succeeded == before:
+            calls.submit(OWN)
 
 
 def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
