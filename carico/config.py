@@ -44,6 +44,47 @@ class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The aggregation server (``carico aggregator``).
+
+    Parameters
+    ----------
+    host, port
+        Where nodes and other replicas call.
+    tls : TlsFiles, optional
+        Without it nothing is encrypted, which needs `insecure_loopback` and a loopback `host`.
+    insecure_loopback : bool
+    resources : int
+        Resources that every agent observes.
+    rank : int, optional
+        Components of the view; all by default.
+    node_timeout_s : float
+        A node that was not heard of for so long counts no more. Agents exchange at least every 5 s.
+    max_nodes : int
+        More than so many are refused: each may have one subspace waiting.
+    merge_every_s : float
+        What has arrived within that time is merged in one go.
+    peers : tuple of str
+        Other replicas, host:port each; one direction of every pair is enough.
+    reconcile_every_s : float
+        How often their views are exchanged, on average.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 50051
+    tls: TlsFiles | None = None
+    insecure_loopback: bool = False
+    resources: Annotated[int, Meta(ge=1, le=64)] = 2
+    rank: Annotated[int, Meta(ge=1, le=64)] | None = None
+    node_timeout_s: Seconds = 30.0
+    max_nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
+    merge_every_s: Seconds = 0.05
+    peers: tuple[Address, ...] = ()
+    reconcile_every_s: Seconds = 1.0
+    status: StatusConfig = StatusConfig()
+    logs: LogConfig = LogConfig()
+
+
 Config = TypeVar("Config", bound=msgspec.Struct)
 
 
