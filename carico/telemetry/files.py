@@ -41,7 +41,7 @@ class KeptOpen:
         except OSError as error:
             raise self.unreadable(error) from error
 
-    def read(self) -> bytes:
+    def read(self, size: int = _BYTES_READ) -> bytes:
         """Return the first bytes of the file as it is now.
 
         Raises
@@ -50,7 +50,7 @@ class KeptOpen:
             If it vanished, was replaced or can no longer be read.
         """
         try:
-            content = os.pread(self._descriptor, _BYTES_READ, 0)
+            content = os.pread(self._descriptor, size, 0)
             links = os.fstat(self._descriptor).st_nlink
         except OSError as error:
             raise self.unreadable(error) from error
@@ -58,6 +58,18 @@ class KeptOpen:
             # The descriptor outlives the name and would go on telling the past.
             raise TelemetryFileMissing(f"{self.path} was removed or replaced while it was being read: start again")
         return content
+
+    def number(self, label: bytes = b"") -> int:
+        """Return the whole number that follows `label` at the beginning of a line, the first line without one.
+
+        Raises
+        ------
+        TelemetryFileMissing
+            As `read`.
+        TelemetryMalformed
+            If there is none.
+        """
+        return self.labelled(b"\n" + self.read(), b"\n" + label)
 
     def labelled(self, content: bytes, label: bytes, end: bytes = b"\n") -> int:
         """Return the whole number between `label` and `end`; without the end it may have been cut off.
