@@ -7,11 +7,12 @@
     │   ├── UnknownVariant                 no variant of that name
     │   ├── InvalidState                   a saved state that does not fit the model that reads it
     │   └── InvalidConfig                  a configuration file that is not what it should be
-    └── TelemetryError                     a source of telemetry cannot be read
-        ├── TelemetryFileMissing           a file of /proc is not there, or vanished
-        ├── TelemetryMalformed             a file is there and does not say what the kernel says
-        ├── PressureDisabled               the kernel offers no pressure stall information
-        └── CounterWentBackwards           a cumulative counter fell
+    ├── TelemetryError                     a source of telemetry cannot be read
+    │   ├── TelemetryFileMissing           a file of /proc is not there, or vanished
+    │   ├── TelemetryMalformed             a file is there and does not say what the kernel says
+    │   ├── PressureDisabled               the kernel offers no pressure stall information
+    │   └── CounterWentBackwards           a cumulative counter fell
+    └── PodEventsError                     a source of pod events cannot be read
 
 A message gives the value seen, the value wanted and the remedy.
 """
@@ -57,3 +58,7 @@ class PressureDisabled(TelemetryError):
 
 class CounterWentBackwards(TelemetryError):
     """A cumulative counter fell between two samples."""
+
+
+class PodEventsError(CaricoError):
+    """A source of pod events cannot be read."""

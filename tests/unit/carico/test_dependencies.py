@@ -18,7 +18,7 @@ for name in wanted:
     importlib.import_module(name)
 print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
-NEEDS_AN_EXTRA = ("carico.config", "carico.status")
+NEEDS_AN_EXTRA = ("carico.config", "carico.podevents.containerd", "carico.status")
 """Modules, or packages, that only a process of an extra imports."""
 
 
