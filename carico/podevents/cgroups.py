@@ -1,9 +1,10 @@
 """Pods by the control groups that the kubelet makes for them: no socket, no right but to read /sys/fs/cgroup.
 
-The kubelet makes a pod's group before it asks the runtime for the sandbox, so this tells early that a pod starts. It
-tells late that one has ended: the kubelet removes the group when it tidies up, up to some seconds after the last
-container. Groups have no labels: DaemonSet, static and system pods are counted like any other, unless the caller
-names the UIDs to leave out.
+A pod counts from when the kubelet makes its group, which is before it asks the runtime for the sandbox: nothing tells
+earlier. It counts until no container of it lives: the runtime removes a container's group when it exits, so a pod
+whose group has had two members, the sandbox and a container, has ended when it has but one. (Where the runtime keeps
+groups of its own in there, as CRI-O can, a pod ends when the kubelet tidies up, up to some seconds later.) Groups have
+no labels: DaemonSet, static and system pods are counted like any other, unless the caller names the UIDs to leave out.
 
 ::
 
@@ -73,6 +74,8 @@ class CgroupEvents:
         self._pattern = pattern
         self._clock = clock or SystemClock()
         self._watch = folder_watch()
+        self._most: dict[Path, int] = {}
+        """The most members that a pod's group was seen with."""
         self._sessions = Reconnecting(
             f"control groups in {root}", self._session, rng or np.random.default_rng(), interrupt=self._watch.wake
         )
@@ -94,7 +97,8 @@ class CgroupEvents:
 
     def count(self) -> int:
         """See `PodEventSource`."""
-        return len(self._pods_in(_folders(find_kubepods(self.root))))
+        pods = self._pods_in(_folders(find_kubepods(self.root)))
+        return len(self._running(pods, {pod: _members(pod) for pod in pods}))
 
     def close(self) -> None:
         """See `PodEventSource`."""
@@ -108,14 +112,22 @@ class CgroupEvents:
             self._watch.add([kubepods])
             folders = _folders(kubepods)
             self._watch.add(folders)
-            self._pods.become(self._pods_in(folders))
+            pods = self._pods_in(folders)
+            self._watch.add(pods.keys() - self._most.keys())
+            members = {pod: _members(pod) for pod in pods}
+            self._most = {pod: max(number, self._most.get(pod, 0)) for pod, number in members.items()}
+            self._pods.become(self._running(pods, members))
             yield
             self._watch.wait(_LOOK_ANYWAY_S)
 
-    def _pods_in(self, folders: list[Path]) -> set[str]:
-        matches = (self._pattern.search(name) for folder in folders for name in _names(folder))
-        uids = {match[1].replace("_", "-") for match in matches if match}
-        return uids.difference(self._left_out())
+    def _pods_in(self, folders: list[Path]) -> dict[Path, str]:
+        """The UIDs of all pods that have a group."""
+        found = ((folder / name, self._pattern.search(name)) for folder in folders for name in _names(folder))
+        return {folder: match[1].replace("_", "-") for folder, match in found if match}
+
+    def _running(self, pods: dict[Path, str], members: dict[Path, int]) -> set[str]:
+        alive = {uid for pod, uid in pods.items() if members[pod] >= min(self._most.get(pod, 0), 2)}
+        return alive.difference(self._left_out())
 
 
 def find_kubepods(root: Path) -> Path:
@@ -144,6 +156,15 @@ def _folders(kubepods: Path) -> list[Path]:
     if not names and not kubepods.is_dir():
         raise PodEventsError(f"{kubepods} is gone: the kubelet makes it anew when it starts")
     return [kubepods, *(kubepods / name for name in names if _CLASS.search(name))]
+
+
+def _members(pod: Path) -> int:
+    """How many groups a pod's group holds, of every pod at every piece of news: the number of links says it at once."""
+    try:
+        links = pod.stat().st_nlink
+    except OSError:
+        return 0  # gone since it was named
+    return links - 2 if links >= 2 else len(_names(pod))  # some file systems do not count
 
 
 def _names(folder: Path) -> list[str]:

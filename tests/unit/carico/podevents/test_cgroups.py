@@ -1,12 +1,14 @@
 """Pods by the folders of their control groups: both drivers, classes that come and go, with and without inotify."""
 
 import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from carico.errors import PodEventsError
 from carico.podevents import folder_watch
-from carico.podevents.cgroups import CgroupEvents, find_kubepods
+from carico.podevents.cgroups import CgroupEvents, _members, find_kubepods
 from carico.testing import ManualClock
 
 UIDS = [f"0f3cd{number:03d}-9d1c-4a53-8f0e-5a4fbb9a3e1{number}" for number in range(4)]
@@ -85,6 +87,50 @@ def test_pods_of_every_class_come_and_go(layout, tmp_path, source, told):
     told.wait_for(3)
     assert source.count() == 3
     assert [change for change, _ in told.changes] == [1, 1, 1, 1, -1, 1, -1]
+
+
+def test_a_pod_ends_with_its_last_container_not_when_the_kubelet_tidies_up(tmp_path, source, told):
+    pod = systemd(tmp_path, "besteffort", UIDS[0])
+    pod.mkdir(parents=True)
+    source.start(told)
+    for name in ("sandbox", "one", "two"):
+        pod.joinpath(name).mkdir()
+    pod.joinpath("one").rmdir()
+    # Another pod that is told proves that it has looked.
+    other = systemd(tmp_path, "besteffort", UIDS[1])
+    other.mkdir()
+    told.wait_for(2)
+    other.rmdir()
+    told.wait_for(1)
+    assert source.count() == 1
+    pod.joinpath("two").rmdir()
+    told.wait_for(0)
+    assert source.count() == 0
+    pod.joinpath("restarted").mkdir()
+    told.wait_for(1)
+    shutil.rmtree(pod)
+    told.wait_for(0)
+    assert [change for change, _ in told.changes] == [1, 1, -1, -1, 1, -1]
+
+
+def test_a_pod_ends_with_a_sandbox_that_never_got_a_container(tmp_path, source, told):
+    pod = cgroupfs(tmp_path, "guaranteed", UIDS[0])
+    pod.joinpath("sandbox").mkdir(parents=True)
+    source.start(told)
+    assert told.so_far() == 1
+    pod.joinpath("sandbox").rmdir()
+    told.wait_for(0)
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links-counted", "links-not-counted"])
+def test_a_groups_members_are_counted_on_any_file_system(tmp_path, links, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    if not links:
+        monkeypatch.setattr(Path, "stat", lambda self: SimpleNamespace(st_nlink=1))
+    assert _members(tmp_path) == 2
+    if links:
+        assert _members(tmp_path / "gone") == 0
 
 
 def test_the_callers_uids_are_left_out(tmp_path, told):
