@@ -12,6 +12,7 @@
     │   ├── TelemetryMalformed             a file is there and does not say what the kernel says
     │   ├── PressureDisabled               the kernel offers no pressure stall information
     │   └── CounterWentBackwards           a cumulative counter fell
+    ├── PodEventsError                     a source of pod events cannot be read
     └── RpcError                           another process of CARICO did not do what it was asked
         ├── Unreachable                    no answer within the deadline; asking again later may help
         └── Refused                        it answered that it will not: who asks, or what is asked, is wrong
@@ -60,6 +61,10 @@ class PressureDisabled(TelemetryError):
 
 class CounterWentBackwards(TelemetryError):
     """A cumulative counter fell between two samples."""
+
+
+class PodEventsError(CaricoError):
+    """A source of pod events cannot be read."""
 
 
 class RpcError(CaricoError):

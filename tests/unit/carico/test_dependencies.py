@@ -18,7 +18,14 @@ for name in wanted:
     importlib.import_module(name)
 print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
-NEEDS_AN_EXTRA = ("carico.aggregation_server", "carico.certs", "carico.config", "carico.rpc", "carico.status")
+NEEDS_AN_EXTRA = (
+    "carico.aggregation_server",
+    "carico.certs",
+    "carico.config",
+    "carico.podevents.containerd",
+    "carico.rpc",
+    "carico.status",
+)
 """Modules, or packages, that only a process of an extra imports."""
 
 
