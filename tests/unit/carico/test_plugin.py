@@ -172,3 +172,57 @@ class TestReport:
         assert plugin.filter(["node"]).best is None
         plugin.report("node", 5)
         assert plugin.score("node") == 4
+
+
+class TestAge:
+    def plugin(self):
+        plugin = CaricoPlugin(stale_after_s=5)
+        plugin.report("old", 9, at=100)
+        plugin.report("new", 3, at=110)
+        return plugin
+
+    def test_a_node_that_has_not_reported_for_long_is_out(self):
+        decision = self.plugin().filter(["old", "new"], now=112)
+        assert decision.best == "new"
+        assert decision.refused == {"old": "last report 12 s ago"}
+        assert [verdict.age_s for verdict in decision.verdicts] == [12, 2]
+
+    @pytest.mark.parametrize(("now", "best"), [(105, "old"), (105.001, None)])
+    def test_a_report_is_believed_up_to_the_limit(self, now, best):
+        assert self.plugin().filter(["old"], now).best == best
+
+    def test_a_new_report_brings_it_back(self):
+        plugin = self.plugin()
+        plugin.report("old", 9, at=112)
+        assert plugin.filter(["old", "new"], now=112).best == "old"
+
+    def test_without_a_limit_no_report_is_too_old(self):
+        plugin = plugin_with({"node": 1})
+        assert plugin.filter(["node"], now=1e9).best == "node"
+
+
+class TestManyNodes:
+    @given(st.lists(st.tuples(st.sampled_from("rfc"), st.integers(0, 30), st.integers(0, 9)), max_size=60))
+    def test_nodes_may_come_and_go_in_any_number(self, changes):
+        """Rows are reused; what a node reported is never another's."""
+        plugin, reports, flying = CaricoPlugin(), {}, {}
+        for change, node, amount in changes:
+            if change == "r":
+                plugin.report(f"node-{node}", amount)
+                reports[node] = amount
+            elif change == "f":
+                plugin.forget(f"node-{node}")
+                reports.pop(node, None)
+            else:
+                plugin.reserve(f"pod-{amount}", f"node-{node}")
+                flying[amount] = node
+        assert len(plugin) == len(reports)
+        for node, verdict in enumerate(plugin.filter([f"node-{node}" for node in range(31)]).verdicts):
+            assert verdict.pod_capacity == reports.get(node)
+            assert verdict.reserved == list(flying.values()).count(node)
+
+    def test_a_verdict_can_be_had_alone(self):
+        plugin = plugin_with({"a": 2, "b": 0.5})
+        decision = plugin.filter(["b", "c", "a"])
+        assert tuple(decision.verdict(index) for index in range(3)) == decision.verdicts
+        assert decision.available.tolist() == [0.5, -math.inf, 2]
