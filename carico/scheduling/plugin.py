@@ -8,6 +8,7 @@ nodes and a decision mostly needs one.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import repeat
@@ -84,6 +85,7 @@ class Decision:
     ) -> None:
         self.nodes = nodes
         self._known = (pod_capacity, reserved, age_s)
+        self.stale_after_s = stale_after_s
         self._stale = age_s > stale_after_s
         available = pod_capacity - reserved
         available[self._stale | np.isnan(available)] = -np.inf
@@ -121,15 +123,43 @@ class Decision:
     @property
     def refused(self) -> dict[str, str]:
         """Why each of the others was refused, by node."""
-        return {verdict.node: verdict.reason for verdict in self.verdicts if not verdict.feasible}
+        out = np.flatnonzero(~(self.available >= 1))
+        available = self.available[out]
+        pod_capacity, reserved, age_s = (column[out] for column in self._known)
+        # Thousands of full nodes share few texts: what a text shows is its key, and each is written once.
+        key = np.empty(len(out), np.complex128)
+        told = np.isfinite(available)
+        key.real = np.where(told, np.floor(100 * np.where(told, available, 0.0)), np.nan_to_num(np.rint(age_s), nan=-1))
+        key.imag = np.where(told, reserved, np.where(np.isnan(pod_capacity), -1, -2))
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        texts = [self.verdict(index).reason for index in out[first].tolist()]
+        return {self.nodes[index]: texts[number] for index, number in zip(out.tolist(), group.tolist(), strict=True)}
+
+    def kinds(self) -> Counter[str]:
+        """Count the candidates by what they were found to be."""
+        unknown, room = np.isnan(self._known[0]), self.available >= 1
+        stale = self._stale & ~unknown
+        masks = {
+            "no capacity reported yet": unknown,
+            "last report too old": stale,
+            "has room": room,
+            "capacity too small": ~(unknown | stale | room),
+        }
+        return Counter({kind: int(mask.sum()) for kind, mask in masks.items()})
 
     @property
     def best(self) -> str | None:
         """The candidate with the highest score, the first of equals; None if no candidate has room."""
+        index = self.best_index
+        return None if index is None else self.nodes[index]
+
+    @property
+    def best_index(self) -> int | None:
+        """Where `best` is among the candidates."""
         if not len(self.available):
             return None
         index = int(self.available.argmax())
-        return self.nodes[index] if self.available[index] >= 1 else None
+        return index if self.available[index] >= 1 else None
 
 
 class CaricoPlugin:
@@ -208,7 +238,11 @@ class CaricoPlugin:
 
     def score(self, node: str, now: float = 0.0) -> float:
         """Pod-Capacity - reserved: nodes that can fit more pods come first."""
-        return self.filter((node,), now).verdict(0).available
+        row = self._row.get(node, -1)
+        capacity, reported_at = self._reports[:, row].tolist()
+        if math.isnan(capacity) or now - reported_at > self.stale_after_s:
+            return -math.inf
+        return float(capacity - self.ledger.reserved(node))
 
     def reserve(self, pod: str, node: str) -> None:
         """Count `pod` against `node` until `release`."""

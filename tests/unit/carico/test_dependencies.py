@@ -18,7 +18,13 @@ for name in wanted:
     importlib.import_module(name)
 print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
-NEEDS_AN_EXTRA = ("carico.config", "carico.status")
+NEEDS_AN_EXTRA = (
+    "carico.config",
+    "carico.kube",
+    "carico.scheduling.extender",
+    "carico.scheduling.journal",
+    "carico.status",
+)
 """Modules, or packages, that only a process of an extra imports."""
 
 

@@ -226,3 +226,16 @@ class TestManyNodes:
         decision = plugin.filter(["b", "c", "a"])
         assert tuple(decision.verdict(index) for index in range(3)) == decision.verdicts
         assert decision.available.tolist() == [0.5, -math.inf, 2]
+
+    @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 4), st.integers(0, 12)), max_size=40))
+    def test_reasons_are_the_verdicts_own(self, nodes):
+        plugin = CaricoPlugin(stale_after_s=5)
+        for index, (capacity, reserved, age) in enumerate(nodes):
+            if age % 4:
+                plugin.report(f"node-{index}", capacity, at=12 - age)
+            for pod in range(reserved):
+                plugin.reserve(f"pod-{index}-{pod}", f"node-{index}")
+        decision = plugin.filter([f"node-{index}" for index in range(len(nodes))], now=12)
+        assert list(decision.refused.items()) == [(v.node, v.reason) for v in decision.verdicts if not v.feasible]
+        for verdict in decision.verdicts:
+            assert plugin.score(verdict.node, now=12) == verdict.available
