@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Annotated, Literal
 
 import msgspec
@@ -156,6 +157,14 @@ class Journal:
         with suppress(queue.Full):
             self._decisions.put(None, timeout=_CLOSE_S)
             self._thread.join(_CLOSE_S)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _run(self) -> None:
         encode = msgspec.json.Encoder().encode
