@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from pathlib import Path
 
 from carico.clock import SystemClock
@@ -37,6 +38,7 @@ def _extender(options: argparse.Namespace) -> None:
 
     config = read_config(options.config, ExtenderConfig)
     set_up_logs(config.logs.format, config.logs.level)
+    sys.setswitchinterval(0.0005)  # a decision must not wait 5 ms for the thread that writes the journal
     process = ExtenderProcess(config, SystemClock(), np.random.default_rng(), kube_api(config))
     with stop_signal() as stop:
         process.start()

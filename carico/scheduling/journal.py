@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import IO, Annotated, Literal
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from carico.scheduling.extender_api import PodId
@@ -87,20 +86,15 @@ def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
     limit : int
         The number of candidates that are kept, the best ones.
     """
-    count = len(decision.nodes)
-    # Stable, so that the choice, the first of equals, is among the best.
-    best = np.argsort(-decision.available, kind="stable")[:limit] if count > limit else np.arange(count)
-    candidates = [_candidate(decision.verdict(index)) for index in np.sort(best).tolist()]
-    omitted = decision.kinds()
-    omitted.subtract(map(kind_of, candidates))
+    best = decision.among_best(limit)
     return Entry(
         schema_version=1,
         at=at,
         pod=pod,
         choice=decision.best,
         stale_after_s=decision.stale_after_s if math.isfinite(decision.stale_after_s) else None,
-        candidates=candidates,
-        omitted=dict(+omitted),
+        candidates=[_candidate(*both) for both in zip(best.verdicts, best.available.tolist(), strict=True)],
+        omitted={} if best is decision else dict(decision.kinds() - best.kinds()),
     )
 
 
@@ -140,7 +134,7 @@ class Journal:
         self._max_nodes = max_nodes
         self._out: IO[bytes] | None = None
         self._size = 0
-        self._failing = False
+        self._warned = False
         self._decisions: queue.Queue[tuple[float, PodId, Decision] | None] = queue.Queue(_BACKLOG)
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
@@ -172,7 +166,6 @@ class Journal:
             at, pod, decision = item
             try:
                 self._append(encode(entry(pod, decision, at, self._max_nodes)) + b"\n")
-                self._failing = False
             except OSError as error:
                 self._give_up_file()
                 self._failed(str(error))
@@ -211,18 +204,17 @@ class Journal:
 
     def _failed(self, why: str) -> None:
         self._lost(1)
-        if not self._failing:
-            self._failing = True
+        if not self._warned:
+            self._warned = True
             _log.warning("decisions are not written to the journal, they are made all the same: %s", why)
 
 
-def _candidate(verdict: NodeVerdict) -> Candidate:
-    score = verdict.available
+def _candidate(verdict: NodeVerdict, score: float) -> Candidate:
     return Candidate(
         verdict.node,
         verdict.pod_capacity,
         verdict.reserved,
         None if verdict.pod_capacity is None else verdict.age_s,
         score if math.isfinite(score) else None,
-        verdict.reason,
+        "" if score >= 1 else verdict.reason,
     )

@@ -135,6 +135,18 @@ class Decision:
         texts = [self.verdict(index).reason for index in out[first].tolist()]
         return {self.nodes[index]: texts[number] for index, number in zip(out.tolist(), group.tolist(), strict=True)}
 
+    def among_best(self, limit: int) -> Decision:
+        """Return what is left of the decision if only the `limit` best candidates had been asked about."""
+        if len(self.nodes) <= limit:
+            return self
+        last = np.partition(self.available, -limit)[-limit]
+        better = np.flatnonzero(self.available > last)
+        # Of equals the first, so that `best` is among them.
+        rows = np.sort(np.concatenate((better, np.flatnonzero(self.available == last)[: limit - len(better)])))
+        pod_capacity, reserved, age_s = self._known
+        nodes = [self.nodes[row] for row in rows.tolist()]
+        return Decision(nodes, pod_capacity[rows], reserved[rows], age_s[rows], self.stale_after_s)
+
     def kinds(self) -> Counter[str]:
         """Count the candidates by what they were found to be."""
         unknown, room = np.isnan(self._known[0]), self.available >= 1

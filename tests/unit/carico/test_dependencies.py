@@ -20,6 +20,7 @@ print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - 
 """
 NEEDS_AN_EXTRA = (
     "carico.config",
+    "carico.https",
     "carico.kube",
     "carico.scheduling.extender",
     "carico.scheduling.journal",

@@ -239,3 +239,25 @@ class TestManyNodes:
         assert list(decision.refused.items()) == [(v.node, v.reason) for v in decision.verdicts if not v.feasible]
         for verdict in decision.verdicts:
             assert plugin.score(verdict.node, now=12) == verdict.available
+
+    @given(st.lists(st.sampled_from([None, 0.5, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 30))
+    def test_the_best_are_those_that_sorting_finds(self, capacities, limit):
+        plugin = CaricoPlugin()
+        for index, capacity in enumerate(capacities):
+            if capacity is not None:
+                plugin.report(f"node-{index}", capacity)
+        decision = plugin.filter([f"node-{index}" for index in range(len(capacities))])
+        best = sorted(decision.verdicts, key=lambda verdict: -verdict.available)[:limit]
+        assert decision.among_best(limit).verdicts == tuple(v for v in decision.verdicts if v in best)
+        assert decision.among_best(limit).best == decision.best
+
+    def test_candidates_are_counted_by_what_they_were_found_to_be(self):
+        plugin = CaricoPlugin(stale_after_s=5)
+        for node, capacity, at in (("a", 3, 10), ("b", 0.5, 10), ("c", 3, 0), ("d", 1, 10)):
+            plugin.report(node, capacity, at)
+        assert plugin.filter(["a", "b", "c", "d", "e"], now=10).kinds() == {
+            "has room": 2,
+            "capacity too small": 1,
+            "last report too old": 1,
+            "no capacity reported yet": 1,
+        }
