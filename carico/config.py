@@ -64,7 +64,7 @@ class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_bytes: Annotated[int, Meta(ge=10_000)] = 64 << 20
     keep: Annotated[int, Meta(ge=0, le=1000)] = 4
     """Files that are put aside before the oldest is deleted."""
-    max_nodes: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    max_nodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
     """Candidates in a line, the best ones; the others are counted."""
 
 

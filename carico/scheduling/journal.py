@@ -124,7 +124,7 @@ class Journal:
         lost: Callable[[int], None] = lambda count: None,
         max_bytes: int = 64 << 20,
         keep: int = 4,
-        max_nodes: int = 100,
+        max_nodes: int = 20,
     ) -> None:
         self._file = file
         self._wall = wall

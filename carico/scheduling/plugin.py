@@ -157,7 +157,7 @@ class Decision:
             "has room": room,
             "capacity too small": ~(unknown | stale | room),
         }
-        return Counter({kind: int(mask.sum()) for kind, mask in masks.items()})
+        return Counter({kind: int(np.count_nonzero(mask)) for kind, mask in masks.items()})
 
     @property
     def best(self) -> str | None:
