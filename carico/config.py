@@ -6,6 +6,7 @@ unknown key, a wrong type or a number out of range is an error that names file a
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -85,6 +86,97 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     logs: LogConfig = LogConfig()
 
 
+class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client of the extender may take."""
+
+    body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 8 << 20
+    connections: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    handshake_timeout_s: Seconds = 5.0
+    request_timeout_s: Seconds = 10.0
+    """For every read of a header or a body that has begun."""
+    idle_timeout_s: Seconds = 300.0
+    """For the next request of a connection; longer than kube-scheduler keeps one (90 s)."""
+
+
+class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where decisions are written down, and how much of it is kept."""
+
+    file: str = "/var/log/carico/journal.jsonl"
+    max_bytes: Annotated[int, Meta(ge=10_000)] = 64 << 20
+    keep: Annotated[int, Meta(ge=0, le=1000)] = 4
+    """Files that are put aside before the oldest is deleted."""
+    max_nodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
+    """Candidates in a line, the best ones; the others are counted."""
+
+
+class KubernetesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the API server is reached."""
+
+    kubeconfig: str | None = None
+    """A file; without one the process must run in the cluster."""
+    context: str | None = None
+    """Of the kubeconfig, its current one by default."""
+
+
+class WakeUpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How often nodes are annotated at most, so that refused pods are tried again."""
+
+    node_interval_s: Seconds = 5.0
+    interval_s: Seconds = 0.5
+
+
+class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The scheduler's extender (``carico extender``).
+
+    Parameters
+    ----------
+    host, port
+        Where kube-scheduler asks.
+    report_port
+        Where agents report, on the same host.
+    tls : TlsFiles, optional
+        Without it nothing is encrypted, which needs `insecure_loopback` and a loopback `host`.
+    insecure_loopback : bool
+    clients : tuple of str
+        Names (URI, DNS name or common name of the certificate) that may ask; empty lets every one of the CA, agents
+        too.
+    kubernetes : KubernetesConfig, optional
+        Without it no pods are watched: reservations end by the time-out alone, and nobody is woken. For trying it out.
+    scheduler_name : str
+        Pods of this `spec.schedulerName` are watched.
+    stale_after_s : float
+        A node whose last report is older is refused; a few of the agents' report periods of 1 s.
+    reservation_timeout_s : float
+        How long a pod that was given a node may take to be bound.
+    journal : JournalConfig, optional
+        Without it decisions are not written down.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 8443
+    report_port: Port = 50052
+    tls: TlsFiles | None = None
+    insecure_loopback: bool = False
+    clients: tuple[str, ...] = ("carico:server:kube-scheduler",)
+    kubernetes: KubernetesConfig | None = KubernetesConfig()
+    scheduler_name: Annotated[str, Meta(pattern=r"\A[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")] = "carico"
+    stale_after_s: Seconds = 5.0
+    reservation_timeout_s: Seconds = 60.0
+    journal: JournalConfig | None = JournalConfig()
+    wake_up: WakeUpConfig = WakeUpConfig()
+    limits: HttpLimits = HttpLimits()
+    status: StatusConfig = StatusConfig()
+    logs: LogConfig = LogConfig()
+
+    def __post_init__(self) -> None:
+        """Refuse plain text where anybody but this machine could listen; msgspec tells what is raised here."""
+        if self.tls is None and not (self.insecure_loopback and is_loopback(self.host)):
+            raise ValueError(
+                "without `tls` (certificate, key and ca) nothing is encrypted and anybody may ask: give the files, or "
+                f"set `insecure_loopback: true` and a loopback `host` to try it out on one machine, got {self.host!r}"
+            )
+
+
 Config = TypeVar("Config", bound=msgspec.Struct)
 
 
@@ -106,3 +198,12 @@ def read_config(path: Path, kind: type[Config]) -> Config:
         return msgspec.convert({} if document is None else document, kind)
     except msgspec.ValidationError as error:
         raise InvalidConfig(f"{path}: {error}") from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, a name or an address with or without brackets, is this machine to itself."""
+    name = host.removeprefix("[").removesuffix("]")
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

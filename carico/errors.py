@@ -6,16 +6,22 @@
     ├── InvalidInput (also ValueError)     a number, shape or name that makes no sense
     │   ├── UnknownVariant                 no variant of that name
     │   ├── InvalidState                   a saved state that does not fit the model that reads it
-    │   └── InvalidConfig                  a configuration file that is not what it should be
+    │   ├── InvalidConfig                  a configuration file that is not what it should be
+    │   ├── InvalidRequest                 a request to the extender that makes no sense
+    │   └── InvalidJournal                 a journal of decisions that cannot be read
     ├── TelemetryError                     a source of telemetry cannot be read
     │   ├── TelemetryFileMissing           a file of /proc is not there, or vanished
     │   ├── TelemetryMalformed             a file is there and does not say what the kernel says
     │   ├── PressureDisabled               the kernel offers no pressure stall information
     │   └── CounterWentBackwards           a cumulative counter fell
     ├── PodEventsError                     a source of pod events cannot be read
-    └── RpcError                           another process of CARICO did not do what it was asked
-        ├── Unreachable                    no answer within the deadline; asking again later may help
-        └── Refused                        it answered that it will not: who asks, or what is asked, is wrong
+    ├── RpcError                           another process of CARICO did not do what it was asked
+    │   ├── Unreachable                    no answer within the deadline; asking again later may help
+    │   └── Refused                        it answered that it will not: who asks, or what is asked, is wrong
+    ├── KubeError                          the Kubernetes API did not do what it was asked
+    │   ├── KubeUnreachable                no answer, or one that broke off; asking again may help
+    │   └── KubeRefused                    it answered that it will not
+    └── NotReady                           a process that has yet to learn what it decides on
 
 A message gives the value seen, the value wanted and the remedy.
 """
@@ -41,6 +47,34 @@ class InvalidState(InvalidInput):
 
 class InvalidConfig(InvalidInput):
     """A configuration file that cannot be read or is not what it should be."""
+
+
+class InvalidRequest(InvalidInput):
+    """A request to the extender that makes no sense."""
+
+
+class InvalidJournal(InvalidInput):
+    """A journal of decisions that cannot be read."""
+
+
+class NotReady(CaricoError):
+    """A process has yet to learn what it decides on."""
+
+
+class KubeError(CaricoError):
+    """The Kubernetes API did not do what it was asked."""
+
+
+class KubeUnreachable(KubeError):
+    """No answer came, or it broke off; asking again may help."""
+
+
+class KubeRefused(KubeError):
+    """The API server answered that it will not; `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class TelemetryError(CaricoError):

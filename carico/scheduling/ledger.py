@@ -6,6 +6,8 @@ order the calls come in: the latest reservation of a pod wins, a release of an u
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class Ledger:
     """Counts pods in flight per node.
@@ -50,3 +52,7 @@ class Ledger:
     def reserved(self, node: str) -> int:
         """Number of pods on their way to `node`."""
         return self._count.get(node, 0)
+
+    def counts(self) -> Mapping[str, int]:
+        """Number of pods on their way, by node; only nodes that have any."""
+        return self._count

@@ -22,8 +22,12 @@ NEEDS_AN_EXTRA = (
     "carico.aggregation_server",
     "carico.certs",
     "carico.config",
+    "carico.https",
+    "carico.kube",
     "carico.podevents.containerd",
     "carico.rpc",
+    "carico.scheduling.extender",
+    "carico.scheduling.journal",
     "carico.status",
 )
 """Modules, or packages, that only a process of an extra imports."""

@@ -172,3 +172,92 @@ class TestReport:
         assert plugin.filter(["node"]).best is None
         plugin.report("node", 5)
         assert plugin.score("node") == 4
+
+
+class TestAge:
+    def plugin(self):
+        plugin = CaricoPlugin(stale_after_s=5)
+        plugin.report("old", 9, at=100)
+        plugin.report("new", 3, at=110)
+        return plugin
+
+    def test_a_node_that_has_not_reported_for_long_is_out(self):
+        decision = self.plugin().filter(["old", "new"], now=112)
+        assert decision.best == "new"
+        assert decision.refused == {"old": "last report 12 s ago"}
+        assert [verdict.age_s for verdict in decision.verdicts] == [12, 2]
+
+    @pytest.mark.parametrize(("now", "best"), [(105, "old"), (105.001, None)])
+    def test_a_report_is_believed_up_to_the_limit(self, now, best):
+        assert self.plugin().filter(["old"], now).best == best
+
+    def test_a_new_report_brings_it_back(self):
+        plugin = self.plugin()
+        plugin.report("old", 9, at=112)
+        assert plugin.filter(["old", "new"], now=112).best == "old"
+
+    def test_without_a_limit_no_report_is_too_old(self):
+        plugin = plugin_with({"node": 1})
+        assert plugin.filter(["node"], now=1e9).best == "node"
+
+
+class TestManyNodes:
+    @given(st.lists(st.tuples(st.sampled_from("rfc"), st.integers(0, 30), st.integers(0, 9)), max_size=60))
+    def test_nodes_may_come_and_go_in_any_number(self, changes):
+        """Rows are reused; what a node reported is never another's."""
+        plugin, reports, flying = CaricoPlugin(), {}, {}
+        for change, node, amount in changes:
+            if change == "r":
+                plugin.report(f"node-{node}", amount)
+                reports[node] = amount
+            elif change == "f":
+                plugin.forget(f"node-{node}")
+                reports.pop(node, None)
+            else:
+                plugin.reserve(f"pod-{amount}", f"node-{node}")
+                flying[amount] = node
+        assert len(plugin) == len(reports)
+        for node, verdict in enumerate(plugin.filter([f"node-{node}" for node in range(31)]).verdicts):
+            assert verdict.pod_capacity == reports.get(node)
+            assert verdict.reserved == list(flying.values()).count(node)
+
+    def test_a_verdict_can_be_had_alone(self):
+        plugin = plugin_with({"a": 2, "b": 0.5})
+        decision = plugin.filter(["b", "c", "a"])
+        assert tuple(decision.verdict(index) for index in range(3)) == decision.verdicts
+        assert decision.available.tolist() == [0.5, -math.inf, 2]
+
+    @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 4), st.integers(0, 12)), max_size=40))
+    def test_reasons_are_the_verdicts_own(self, nodes):
+        plugin = CaricoPlugin(stale_after_s=5)
+        for index, (capacity, reserved, age) in enumerate(nodes):
+            if age % 4:
+                plugin.report(f"node-{index}", capacity, at=12 - age)
+            for pod in range(reserved):
+                plugin.reserve(f"pod-{index}-{pod}", f"node-{index}")
+        decision = plugin.filter([f"node-{index}" for index in range(len(nodes))], now=12)
+        assert list(decision.refused.items()) == [(v.node, v.reason) for v in decision.verdicts if not v.feasible]
+        for verdict in decision.verdicts:
+            assert plugin.score(verdict.node, now=12) == verdict.available
+
+    @given(st.lists(st.sampled_from([None, 0.5, 1.0, 2.0, 3.0]), max_size=30), st.integers(1, 30))
+    def test_the_best_are_those_that_sorting_finds(self, capacities, limit):
+        plugin = CaricoPlugin()
+        for index, capacity in enumerate(capacities):
+            if capacity is not None:
+                plugin.report(f"node-{index}", capacity)
+        decision = plugin.filter([f"node-{index}" for index in range(len(capacities))])
+        best = sorted(decision.verdicts, key=lambda verdict: -verdict.available)[:limit]
+        assert decision.among_best(limit).verdicts == tuple(v for v in decision.verdicts if v in best)
+        assert decision.among_best(limit).best == decision.best
+
+    def test_candidates_are_counted_by_what_they_were_found_to_be(self):
+        plugin = CaricoPlugin(stale_after_s=5)
+        for node, capacity, at in (("a", 3, 10), ("b", 0.5, 10), ("c", 3, 0), ("d", 1, 10)):
+            plugin.report(node, capacity, at)
+        assert plugin.filter(["a", "b", "c", "d", "e"], now=10).kinds() == {
+            "has room": 2,
+            "capacity too small": 1,
+            "last report too old": 1,
+            "no capacity reported yet": 1,
+        }

@@ -1,0 +1,162 @@
+"""How fast the extender decides: filter calls over one kept connection, as kube-scheduler makes them, one at a time.
+
+The server is a process of its own with all that a decision meets in production: journal, metrics, reservations that
+end, and every node reporting once a second (without gRPC). The client is this one; plain HTTP on loopback.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import multiprocessing
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from benchmarks.common import parse, parser, report
+from carico.clock import SystemClock
+from carico.config import ExtenderConfig
+from carico.scheduling.extender_process import ExtenderProcess, OnReport
+
+SECONDS = 5.0
+"""How long each figure is measured for."""
+SEED = 7
+
+
+def main() -> int:
+    """Measure, print the table and write the figures."""
+    options = parse(parser(__doc__))
+    try:
+        figures = measure()
+    except KeyboardInterrupt:
+        return 130
+    for name, figure in figures.items():
+        print(f"{name:<28}  {figure:10.3f}")
+    report("extender", figures, options.json)
+    return 0
+
+
+def measure() -> dict[str, float]:
+    """Return all figures."""
+    small, large, full = (decisions_s(nodes, room) for nodes, room in ((500, 50.0), (5000, 50.0), (5000, 0.9)))
+    return {
+        "pods_per_s_500": len(small) / small.sum(),
+        "pods_per_s_5000": len(large) / large.sum(),
+        "decision_p50_ms_5000": 1e3 * np.percentile(large, 50),
+        "decision_p99_ms_5000": 1e3 * np.percentile(large, 99),
+        "refusals_per_s_5000": len(full) / full.sum(),
+    }
+
+
+def decisions_s(nodes: int, room: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return how long each filter call took that has so many candidates with up to so much room, seconds."""
+    rng = np.random.default_rng(SEED)
+    names = [f"node-{number:05d}.cluster.example" for number in range(nodes)]
+    took = []
+    with served(names, room) as port, closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        end = time.perf_counter() + SECONDS
+        pod = 0
+        while time.perf_counter() < end:
+            body = question(f"uid-{pod}", rng.permutation(names).tolist() if not pod else names)
+            began = time.perf_counter()
+            connection.request("POST", "/filter", body)
+            answer = json.loads(connection.getresponse().read())
+            took.append(time.perf_counter() - began)
+            if len(answer["NodeNames"]) != (room >= 1):
+                raise RuntimeError(
+                    f"one node, or none where all are full, is the right answer, got {str(answer)[:200]}"
+                )
+            pod += 1
+    return np.array(took[10:])
+
+
+def question(uid: str, names: list[str]) -> bytes:
+    """Return a filter call's body with a pod of a usual size."""
+    container = {
+        "name": "main",
+        "image": "example.org/pi:1",
+        "env": [{"name": f"V{i}", "value": "x" * 40} for i in range(20)],
+    }
+    pod = {
+        "metadata": {"name": uid, "namespace": "jobs", "uid": uid, "labels": {"job": "pi"}},
+        "spec": {"schedulerName": "carico", "containers": [container]},
+        "status": {"phase": "Pending"},
+    }
+    return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names})
+
+
+@contextmanager
+def served(names: list[str], room: float) -> Iterator[int]:
+    """Run an extender in a process of its own and yield its port."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there, names, room), daemon=True)
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        here.send("end")
+        process.join(10)
+
+
+class _Agents:
+    """All nodes report once a second, spread over it."""
+
+    port = 0
+
+    def __init__(self, names: list[str], room: float, on_report: OnReport) -> None:
+        self._over = threading.Event()
+        capacities = np.random.default_rng(SEED).uniform(0, room, len(names)).tolist()
+        for name, capacity in zip(names, capacities, strict=True):
+            on_report(name, capacity, 0, 0.0)
+        self._thread = threading.Thread(target=self._run, args=(names, capacities, on_report), daemon=True)
+        self._thread.start()
+
+    def _run(self, names: list[str], capacities: list[float], on_report: OnReport) -> None:
+        share = max(1, len(names) // 100)
+        while True:
+            for first in range(0, len(names), share):
+                if self._over.wait(0.01):
+                    return
+                for index in range(first, min(first + share, len(names))):
+                    on_report(names[index], capacities[index], 0, 0.0)
+
+    def close(self) -> None:
+        """Report no more."""
+        self._over.set()
+
+
+def _serve(parent: Connection, names: list[str], room: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "port": 0,
+            "insecure_loopback": True,
+            "kubernetes": None,
+            "reservation_timeout_s": 1.0,  # stands for the time until a pod runs
+            "journal": {"file": str(Path(folder) / "journal.jsonl")},
+        }
+        config = msgspec.convert(settings, ExtenderConfig)
+        process = ExtenderProcess(
+            config,
+            SystemClock(),
+            np.random.default_rng(SEED),
+            None,
+            lambda _, on_report: _Agents(names, room, on_report),
+        )
+        sys.setswitchinterval(0.0005)  # as the command does
+        process.start()
+        parent.send(process.port)
+        parent.recv()
+        process.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""``carico explain`` and ``carico replay``: what the extender's journal says; the extra `scheduler` is needed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from carico.commands import Commands
+from carico.errors import InvalidJournal
+
+JOURNAL = "/var/log/carico/journal.jsonl"
+"""Where the extender's configuration has the journal by default."""
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands."""
+    explain = commands.add_parser(
+        "explain",
+        help="show why a pod was given its node, or none",
+        description=(
+            "Shows every decision of the extender on a pod: the nodes asked for with their Pod-Capacity, pods reserved "
+            "on them, what is free, the age of the report, and which was chosen. Times are UTC."
+        ),
+    )
+    explain.add_argument("pod", metavar="POD", help="NAME, NAMESPACE/NAME or the UID")
+    explain.add_argument("--journal", metavar="FILE", type=Path, default=Path(JOURNAL), help=f"(default: {JOURNAL})")
+    explain.add_argument("--all", action="store_true", help="all nodes of the journal, not the best ten")
+    explain.set_defaults(run=_explain)
+    replay = commands.add_parser(
+        "replay",
+        help="make the decisions of a journal again and compare",
+        description=(
+            "Makes every decision of a journal again, from what it was based on, and shows those that come out "
+            "differently; the exit code is 1 if there are any, or nothing could be compared."
+        ),
+    )
+    replay.add_argument("journal", metavar="JOURNAL", type=Path)
+    replay.set_defaults(run=_replay)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    from carico.scheduling import journal_reader as reader
+
+    found = 0
+    for _, item in reader.read_entries(options.journal):
+        if isinstance(item, reader.BadLine):
+            print(f"carico: {item}", file=sys.stderr)
+        elif reader.concerns(item, options.pod):
+            print(("\n" if found else "") + reader.explain(item, options.all))
+            found += 1
+    if not found:
+        raise InvalidJournal(
+            f"{options.journal} holds no decision on a pod {options.pod!r}; a name, or a UID, is needed"
+        )
+
+
+def _replay(options: argparse.Namespace) -> None:
+    from carico.scheduling import journal_reader as reader
+
+    same = different = 0
+    for where, item in reader.read_entries(options.journal):
+        if isinstance(item, reader.BadLine):
+            print(f"carico: {item}", file=sys.stderr)
+        elif why := reader.decide_again(item):
+            different += 1
+            print(f"{where}: {item.pod.namespace}/{item.pod.name}: {why}")
+        else:
+            same += 1
+    print(f"{same} decisions come out the same, {different} differently")
+    if different or not same:
+        sys.exit(1)

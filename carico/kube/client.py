@@ -1,0 +1,218 @@
+"""Calls of the Kubernetes API, as JSON: what CARICO asks of it and nothing else.
+
+The package kubernetes brings kubeconfig, authentication and REST. Its typed models are not used: they cost a multiple
+of the JSON they are made from, and some answers fail in them. Every call has time-outs, for without one a connection
+that falls silent is waited for for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kubernetes.client
+import kubernetes.config
+import msgspec
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
+
+_PAGE = 500
+
+
+class KubeClient:
+    """The API server; a `PodApi` for who wants the pods of one node.
+
+    Parameters
+    ----------
+    configuration : kubernetes.client.Configuration
+    connect_s : float
+        For a connection, seconds.
+    silence_s : float
+        A connection on which nothing comes for so long has ended, seconds.
+    """
+
+    def __init__(
+        self, configuration: kubernetes.client.Configuration, connect_s: float = 3.0, silence_s: float = 30.0
+    ) -> None:
+        configuration.retries = urllib3.Retry(0, redirect=0)  # who calls decides when to call again
+        self._timeouts = (connect_s, silence_s)
+        self._api = kubernetes.client.ApiClient(configuration)
+        self._core = kubernetes.client.CoreV1Api(self._api)
+        self._custom = kubernetes.client.CustomObjectsApi(self._api)
+
+    @classmethod
+    def from_config(cls, kubeconfig: str | None = None, context: str | None = None) -> KubeClient:
+        """Return the client that a kubeconfig describes; without one, that of the pod this process runs in.
+
+        Raises
+        ------
+        InvalidConfig
+            If there is no such file or context, or the process runs in no pod.
+        """
+        configuration = kubernetes.client.Configuration()
+        try:
+            if kubeconfig is None:
+                load: Any = kubernetes.config.load_incluster_config  # untyped, in some versions
+                load(configuration)
+            else:
+                load = kubernetes.config.load_kube_config
+                load(kubeconfig, context, configuration, persist_config=False)
+        except Exception as error:  # whatever a file can hold: YAML's, the package's own, TypeError
+            where = "this pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
+            raise InvalidConfig(
+                f"the Kubernetes API cannot be reached by {where}: {error}; outside a cluster name a kubeconfig"
+            ) from error
+        return cls(configuration)
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._api.rest_client.pool_manager.clear()
+
+    def pods(self, field_selector: str) -> PodSelection:
+        """Return the pods of all namespaces that a field selector takes in."""
+        return PodSelection(self, self._core.list_pod_for_all_namespaces, field_selector)
+
+    def list_pods(self, node: str) -> list[dict[str, Any]]:
+        """Return all pods bound to a node; see `PodSelection.list`."""
+        return self.pods(f"spec.nodeName={node}").list()[0]
+
+    def watch_pods(self, node: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what happens to the pods of a node, those that exist first as ADDED; see `PodSelection.watch`."""
+        return (event for event in self.pods(f"spec.nodeName={node}").watch(None) if event[0] != "BOOKMARK")
+
+    def annotate_node(self, node: str, annotations: dict[str, str]) -> None:
+        """Set annotations of a node.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, or refuses.
+        """
+        body = {"metadata": {"annotations": annotations}}
+        self.get(self._core.patch_node, node, body, _content_type="application/merge-patch+json")
+
+    def node_metrics(self, node: str) -> dict[str, Any]:
+        """Return a node's NodeMetrics of the resource-metrics API.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, or refuses, as it does where no metrics server is installed.
+        """
+        return self.get(self._custom.get_cluster_custom_object, "metrics.k8s.io", "v1beta1", "nodes", node)
+
+    def get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
+        """Make a call and return the object that is the answer."""
+        response = self.call(call, *arguments, **options)
+        try:
+            content = _decoded(response.read())
+        except urllib3.exceptions.HTTPError as error:
+            raise KubeUnreachable(f"the Kubernetes API broke off: {error}") from error
+        finally:
+            response.release_conn()
+        if not isinstance(content, dict):
+            raise KubeUnreachable(f"the Kubernetes API sent no object but {str(content)[:100]}")
+        return content
+
+    def call(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Make a call; the answer is not read, for the package's types for it are not used."""
+        given = {name: value for name, value in options.items() if value not in (None, "")}
+        try:
+            response: urllib3.BaseHTTPResponse = call(
+                *arguments, **given, _preload_content=False, _request_timeout=self._timeouts
+            )
+        except ApiException as error:
+            if error.status:
+                raise KubeRefused(
+                    f"the Kubernetes API answered {error.status}: {error.reason}", error.status
+                ) from error
+            raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error.reason}") from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error}") from error
+        return response
+
+
+class PodSelection:
+    """Pods to be listed and watched; made by `KubeClient.pods`."""
+
+    def __init__(self, client: KubeClient, call: Callable[..., Any], field_selector: str) -> None:
+        self._client = client
+        self._call = call
+        self._fields = field_selector
+
+    def list(self) -> tuple[list[dict[str, Any]], str]:
+        """Return the pods, and the resource version that they are of.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, or refuses.
+        """
+        pods: list[dict[str, Any]] = []
+        following = None
+        while True:
+            page = self._client.get(self._call, field_selector=self._fields, limit=_PAGE, _continue=following)
+            pods += page.get("items") or ()
+            following = page["metadata"].get("continue")
+            if not following:
+                return pods, page["metadata"]["resourceVersion"]
+
+    def watch(self, version: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield ADDED, MODIFIED, DELETED or BOOKMARK, and the pod.
+
+        Ends when the server closes the stream, as it does every few minutes, or nothing came for `silence_s`.
+
+        Parameters
+        ----------
+        version : str or None
+            What happened since is told; None begins with all pods that exist.
+
+        Raises
+        ------
+        KubeRefused
+            If the server says so; of status 410 if it does not remember `version`.
+        KubeUnreachable
+            If the stream breaks off.
+        """
+        response = self._client.call(
+            self._call,
+            field_selector=self._fields,
+            watch=True,
+            allow_watch_bookmarks=True,
+            resource_version=version,
+        )
+        try:
+            for line in _lines(response):
+                event = _decoded(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise KubeRefused(f"the watch on pods has ended: {status.get('message')}", status.get("code", 500))
+                yield event["type"], event["object"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise KubeUnreachable(f"the watch on pods sent something that is no event: {error!r}") from error
+        finally:
+            response.close()
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the lines of a stream until it is closed, or nothing comes any more."""
+    rest = b""
+    try:
+        for chunk in response.stream(1 << 16, decode_content=True):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from filter(None, lines)
+    except urllib3.exceptions.ReadTimeoutError:
+        return
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise KubeUnreachable(f"a watch broke off: {error}") from error
+    if rest:
+        raise KubeUnreachable("a watch broke off within an event")
+
+
+def _decoded(content: bytes) -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise KubeUnreachable(f"the Kubernetes API sent what is no JSON: {error}") from error

@@ -1,0 +1,126 @@
+"""What kube-scheduler and an extender say to each other: the part of `k8s.io/kube-scheduler/extender/v1` used here.
+
+Go's types have no JSON names of their own, so the fields are spelled as in Go. Of a pod and a node only what identifies
+them is read; the rest may be anything. A node that came as an object goes back as the very bytes it came in.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from carico.errors import InvalidRequest
+
+Name = Annotated[str, Meta(max_length=253, pattern=r"\A[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")]
+"""Of a pod or a namespace, as Kubernetes allows it."""
+Uid = Annotated[str, Meta(max_length=128, pattern=r"\A[A-Za-z0-9._-]+\Z")]
+NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class PodId(msgspec.Struct, frozen=True):
+    """What identifies a pod; the UID alone tells it from an earlier pod of the same name."""
+
+    name: Name
+    uid: Uid
+    namespace: Name = "default"
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: PodId
+
+
+class _NodeMetadata(msgspec.Struct, frozen=True):
+    name: NodeName
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _NodeMetadata
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    """Nodes as objects: what kube-scheduler sends and wants where `nodeCacheCapable` is false."""
+
+    items: list[msgspec.Raw]
+
+
+class ExtenderArgs(msgspec.Struct, frozen=True, rename="pascal"):
+    """A question: where can this pod go? The candidates come as names or as objects."""
+
+    pod: _Pod
+    nodes: NodeList | None = None
+    node_names: list[NodeName] | None = None
+
+
+class ExtenderFilterResult(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
+    """The answer: the candidates that are left, and why others are not."""
+
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] = {}
+    """Refused, but evicting pods could help."""
+    failed_and_unresolvable_nodes: dict[str, str] = {}
+    """Refused, and evicting pods would not help."""
+    error: str = ""
+
+
+_ARGS = msgspec.json.Decoder(ExtenderArgs)
+_NODE = msgspec.json.Decoder(_Node)
+_ENCODER = msgspec.json.Encoder()
+
+
+def read_args(body: bytes) -> ExtenderArgs:
+    """Return the question that a request's body holds.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is no JSON, or not a question; the message names the field.
+    """
+    try:
+        args = _ARGS.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the request is no ExtenderArgs of kube-scheduler's extender/v1: {error}") from error
+    if args.node_names is None and args.nodes is None:
+        raise InvalidRequest("the request names no candidates: NodeNames (nodeCacheCapable: true) or Nodes is needed")
+    return args
+
+
+def candidates(args: ExtenderArgs) -> list[str]:
+    """Return the names of the candidates, in the order sent.
+
+    Raises
+    ------
+    InvalidRequest
+        If an object among them is no node.
+    """
+    if args.node_names is not None:
+        return args.node_names
+    try:
+        return [_NODE.decode(item).metadata.name for item in (args.nodes.items if args.nodes else ())]
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"Nodes.items holds something that is no node: {error}") from error
+
+
+def answer(args: ExtenderArgs, choice: int | None, refused: dict[str, str]) -> ExtenderFilterResult:
+    """Return the result, in the form in which the candidates came.
+
+    Parameters
+    ----------
+    args : ExtenderArgs
+    choice : int or None
+        Index of the one candidate that is left.
+    refused : dict
+        Why others are not, by node.
+    """
+    if args.node_names is not None:
+        names = [] if choice is None else [args.node_names[choice]]
+        return ExtenderFilterResult(node_names=names, failed_and_unresolvable_nodes=refused)
+    items = [] if choice is None or args.nodes is None else [args.nodes.items[choice]]
+    return ExtenderFilterResult(nodes=NodeList(items), failed_and_unresolvable_nodes=refused)
+
+
+def write_result(result: ExtenderFilterResult) -> bytes:
+    """Return the answer's body."""
+    return _ENCODER.encode(result)

@@ -1,0 +1,59 @@
+"""What the extender shows of itself under /metrics; kube-scheduler's own names where it has one."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_DURATIONS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
+
+
+class ExtenderMetrics:
+    """Counters of decisions, reservations, reports, requests, the journal and wake-ups.
+
+    Parameters
+    ----------
+    registry : prometheus_client.CollectorRegistry
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Pods decided on: scheduled, unschedulable, or error for a request that was refused.",
+            ["result"],
+            registry=registry,
+        )
+        self.duration_s = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "How long a decision took, without HTTP.",
+            ["result"],
+            buckets=_DURATIONS_S,
+            registry=registry,
+        )
+        self.reservations = Gauge(
+            "carico_extender_reservations", "Pods that were given a node and are still Pending.", registry=registry
+        )
+        self.waiting = Gauge(
+            "carico_extender_waiting_pods", "Pods that were refused and not yet given a node.", registry=registry
+        )
+        self.released = Counter(
+            "carico_extender_released_total", "Reservations that ended, by reason.", ["reason"], registry=registry
+        )
+        self.nodes = Gauge("carico_extender_nodes", "Nodes that have reported a Pod-Capacity.", registry=registry)
+        self.reports = Counter(
+            "carico_extender_reports_total", "Pod-Capacities that came in.", ["result"], registry=registry
+        )
+        self.bad_requests = Counter(
+            "carico_extender_bad_requests_total",
+            "Requests that were refused, by HTTP status.",
+            ["status"],
+            registry=registry,
+        )
+        self.wake_ups = Counter(
+            "carico_extender_wake_ups_total",
+            "Nodes annotated to let refused pods be tried again.",
+            ["result"],
+            registry=registry,
+        )
+        self.journal_lost = Counter(
+            "carico_extender_journal_lost_total", "Decisions that could not be written down.", registry=registry
+        )

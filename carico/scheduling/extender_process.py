@@ -1,0 +1,242 @@
+"""The extender as a process: joins the core with HTTP, agents' reports, the watch on pods, the journal and metrics.
+
+Everything slow has a thread of its own, so that a decision waits for nothing but the lock: nodes are annotated by one
+that takes only the latest room of each node, and the journal is written by another.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from carico.clock import Clock
+from carico.config import ExtenderConfig, JournalConfig
+from carico.errors import InvalidConfig, InvalidInput, KubeError
+from carico.https import ServerTls
+from carico.scheduling.extender import Extender
+from carico.scheduling.extender_metrics import ExtenderMetrics
+from carico.scheduling.extender_server import ExtenderServer
+from carico.scheduling.journal import Journal
+from carico.scheduling.plugin import CaricoPlugin
+from carico.scheduling.wake_up import WakeUp
+from carico.status import StatusServer
+
+_log = logging.getLogger(__name__)
+
+ANNOTATION = "carico.dev/capacity"
+"""Of a node: what it had room for when refused pods were last woken for it, pods."""
+_TICK_S = 1.0
+
+
+class ReportServer(Protocol):
+    """Where agents report to (`carico.rpc.capacity_server`)."""
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        ...
+
+    def close(self) -> None:
+        """Serve no more."""
+        ...
+
+
+OnReport = Callable[[str, float, int, float], None]
+"""Is told a node, its Pod-Capacity, its running pods and the agent's time; must not block."""
+
+
+class KubeApi(Protocol):
+    """What is asked of the Kubernetes API (`carico.kube.client.KubeClient`)."""
+
+    def pods(self, field_selector: str) -> Any:
+        """Return the pods that a field selector takes in."""
+        ...
+
+    def annotate_node(self, node: str, annotations: dict[str, str]) -> None:
+        """Set annotations of a node."""
+        ...
+
+
+def serve_reports(config: ExtenderConfig, on_report: OnReport) -> ReportServer:
+    """Return the gRPC server of the agents' reports."""
+    from carico.rpc.capacity_server import CapacityServer  # type: ignore[import-not-found,unused-ignore]
+
+    server: ReportServer = CapacityServer(
+        on_report, config.tls, config.host, config.report_port, insecure_loopback=config.insecure_loopback
+    )
+    return server
+
+
+def kube_api(config: ExtenderConfig) -> KubeApi | None:
+    """Return the API that the configuration names."""
+    if config.kubernetes is None:
+        return None
+    from carico.kube.client import KubeClient
+
+    return KubeClient.from_config(config.kubernetes.kubeconfig, config.kubernetes.context)
+
+
+class ExtenderProcess:
+    """Serves from `start` until `close`.
+
+    Parameters
+    ----------
+    config : ExtenderConfig
+    clock : Clock
+    rng : numpy.random.Generator
+        Spreads waits after failures.
+    kube : KubeApi or None
+        None decides without a watch on pods.
+    reports : callable
+        Makes the server of the agents' reports.
+    """
+
+    def __init__(
+        self,
+        config: ExtenderConfig,
+        clock: Clock,
+        rng: np.random.Generator,
+        kube: KubeApi | None,
+        reports: Callable[[ExtenderConfig, OnReport], ReportServer] = serve_reports,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._rng = rng
+        self._kube = kube
+        self._reports = reports
+        self._registry = CollectorRegistry()
+        self._metrics = ExtenderMetrics(self._registry)
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._closing = ExitStack()
+        self._to_wake: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Serve.
+
+        Raises
+        ------
+        InvalidConfig
+            If a file is no good or nothing can be served at an address; nothing is served then.
+        """
+        with ExitStack() as undo:
+            self._start(undo)
+            self._closing = undo.pop_all()
+
+    def close(self) -> None:
+        """Serve no more, and write what is left of the journal."""
+        self._stop.set()
+        self._closing.close()
+
+    def _start(self, closing: ExitStack) -> None:
+        config = self._config
+        tls = ServerTls(config.tls) if config.tls is not None else None
+        journal = None if config.journal is None else closing.enter_context(self._journal(config.journal))
+        self.extender = Extender(
+            CaricoPlugin(config.stale_after_s),
+            journal,
+            self._clock,
+            self._metrics,
+            config.reservation_timeout_s,
+            WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
+            lambda node, available: self._to_wake.put((node, available)),
+        )
+        closing.callback(self._stop.set)
+        status = _listening(
+            config.status.host,
+            config.status.port,
+            partial(StatusServer, self._registry, self._why_not_healthy, lambda: self.extender.why_not_ready),
+        )
+        self.status_port = closing.enter_context(status).port
+        reports = self._reports(config, self._on_report)
+        closing.callback(reports.close)
+        server = _listening(
+            config.host,
+            config.port,
+            partial(
+                ExtenderServer,
+                self.extender,
+                self._metrics,
+                tls=tls,
+                clients=frozenset(config.clients),
+                limits=config.limits,
+            ),
+        )
+        self.port = closing.enter_context(server).port
+        self.report_port = reports.port
+        self._in_background("time-outs", self._tick)
+        if self._kube is None:
+            self.extender.pods_listed(True)
+        else:
+            self._in_background("watch on pods", partial(self._follow, self._kube))
+            self._in_background("wake-ups", partial(self._annotate, self._kube))
+
+    def _journal(self, config: JournalConfig) -> Journal:
+        file = Path(config.file)
+        if not file.parent.is_dir():
+            raise InvalidConfig(f"journal.file needs a folder that exists, {file.parent} does not")
+        lost = self._metrics.journal_lost.inc
+        return Journal(file, time.time, lost, config.max_bytes, config.keep, config.max_nodes)
+
+    def _in_background(self, name: str, run: Callable[[], None]) -> None:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _why_not_healthy(self) -> str:
+        ended = [thread.name for thread in self._threads if not thread.is_alive()]
+        return f"has ended, the log says why: {', '.join(ended)}" if ended else ""
+
+    def _on_report(self, node: str, pod_capacity: float, pods: int, at_unix_s: float) -> None:
+        """Take in a report; its age counts from now, for the clocks of nodes may differ."""
+        with suppress(InvalidInput):  # counted; the agent's next one comes in a second
+            self.extender.report(node, pod_capacity)
+
+    def _tick(self) -> None:
+        while not self._stop.wait(_TICK_S):
+            self.extender.release_overdue()
+
+    def _follow(self, kube: KubeApi) -> None:
+        from carico.kube.reflector import Reflector
+
+        Reflector(
+            kube.pods(f"spec.schedulerName={self._config.scheduler_name}"),
+            self._pod_changed,
+            self.extender.pod_deleted,
+            lambda: self.extender.pods_listed(True),
+            self._clock,
+            self._rng,
+        ).run(self._stop)
+
+    def _pod_changed(self, pod: dict[str, Any]) -> None:
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        node = (pod.get("spec") or {}).get("nodeName") or ""
+        self.extender.pod_changed(pod["metadata"]["uid"], node, phase == "Pending")
+
+    def _annotate(self, kube: KubeApi) -> None:
+        while not self._stop.is_set():
+            with suppress(queue.Empty):
+                node, available = self._to_wake.get(timeout=_TICK_S)
+                try:
+                    kube.annotate_node(node, {ANNOTATION: f"{available:.2f}"})
+                    self._metrics.wake_ups.labels("done").inc()
+                except KubeError as error:
+                    self._metrics.wake_ups.labels("failed").inc()
+                    _log.warning("a node could not be annotated: %s", error, extra={"node": node})
+
+
+def _listening(host: str, port: int, make: Callable[..., Any]) -> Any:
+    try:
+        return make(host=host, port=port)
+    except OSError as error:
+        raise InvalidConfig(f"nothing can be served on {host}:{port}: {error.strerror}; is the port taken?") from error

@@ -1,0 +1,67 @@
+"""When pods that were refused should be tried again: as soon as a node has room that it did not have. Pure.
+
+kube-scheduler does not know Pod-Capacity: a pod that an extender refused waits until something changes in the API, or
+for minutes. So the extender changes something, an annotation of the node, and `WakeUp` says when. One change wakes all
+waiting pods, so few are enough: the rate is limited for each node and in all, and a change that was held back is made
+up for at the node's next report.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+class WakeUp:
+    """Notices nodes whose room crosses one pod upwards.
+
+    Parameters
+    ----------
+    node_interval_s : float
+        At least so long between two changes of a node, seconds.
+    interval_s : float
+        At least so long between any two changes, seconds.
+
+    Examples
+    --------
+    >>> wake_up = WakeUp(node_interval_s=10, interval_s=1)
+    >>> [wake_up.observe("node-0", available, at) for at, available in enumerate([3.0, 0.4, 1.2, 1.5])]
+    [False, False, True, False]
+    """
+
+    def __init__(self, node_interval_s: float = 5.0, interval_s: float = 0.5) -> None:
+        self._node_interval_s = node_interval_s
+        self._interval_s = interval_s
+        self._full: set[str] = set()
+        self._changed_at: dict[str, float] = {}
+        self._last = -math.inf
+
+    def observe(self, node: str, available: float, at: float, wanted: bool = True) -> bool:
+        """Take in what a node has room for; return whether it is to be changed now.
+
+        Parameters
+        ----------
+        node : str
+        available : float
+            Pods: Pod-Capacity less reservations.
+        at : float
+            Seconds; never less than in the call before.
+        wanted : bool
+            Whether any pod waits; if none does, a crossing wakes nobody and is not made up for.
+        """
+        if not available >= 1:
+            self._full.add(node)
+            return False
+        if not wanted:
+            self._full.discard(node)
+        if node not in self._full:
+            return False
+        if at - self._last < self._interval_s or at - self._changed_at.get(node, -math.inf) < self._node_interval_s:
+            return False
+        self._full.remove(node)
+        self._changed_at[node] = self._last = at
+        return True
+
+    def forget(self, node: str) -> None:
+        """Drop what is known of a node that left."""
+        self._full.discard(node)
+        self._changed_at.pop(node, None)

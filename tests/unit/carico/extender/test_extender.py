@@ -1,0 +1,241 @@
+"""What kube-scheduler is answered, and when a reservation ends."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carico.errors import CaricoError, InvalidInput, InvalidRequest, NotReady
+from carico.scheduling.extender_api import read_args, write_result
+
+from .conftest import Harness, request
+
+NODES = ["a", "b", "c"]
+
+
+class TestFilter:
+    def test_names_the_one_node_with_most_room_and_reserves_on_it(self, harness):
+        harness.report(a=2, b=3.5, c=0.5)
+        assert harness.ask("u1", NODES) == {"NodeNames": ["b"]}
+        assert harness.reserved("b") == 1
+
+    def test_says_why_no_node_is_left_in_a_way_that_evicts_nobody(self, harness):
+        harness.report(a=0.5)
+        assert harness.ask("u1", ["a", "b"]) == {
+            "NodeNames": [],
+            "FailedAndUnresolvableNodes": {
+                "a": "capacity 0.50 - 0 reserved = 0.50 pods, needs 1",
+                "b": "no capacity reported yet",
+            },
+        }
+
+    def test_what_is_reserved_is_not_given_twice(self, harness):
+        harness.report(a=2)
+        assert [harness.choice(f"u{i}", ["a"]) for i in range(3)] == ["a", "a", None]
+
+    def test_a_pod_that_is_asked_for_again_does_not_stand_in_its_own_way(self, harness):
+        harness.report(a=1)
+        assert [harness.choice("u1", ["a"]) for _ in range(3)] == ["a"] * 3
+        assert harness.reserved("a") == 1
+
+    def test_the_latest_call_wins(self, harness):
+        harness.report(a=5, b=1)
+        harness.choice("u1", ["a"])
+        assert harness.choice("u1", ["b"]) == "b"
+        assert (harness.reserved("a"), harness.reserved("b")) == (0, 1)
+
+    def test_a_pod_that_is_refused_holds_nothing(self, harness):
+        harness.report(a=1)
+        harness.choice("u1", ["a"])
+        assert harness.choice("u1", ["b"]) is None
+        assert harness.reserved("a") == 0
+
+    def test_a_node_that_has_not_reported_for_long_is_refused(self, harness):
+        harness.report(a=5)
+        harness.clock.advance(12)
+        assert harness.ask("u1", ["a"])["FailedAndUnresolvableNodes"] == {"a": "last report 12 s ago"}
+
+    def test_nodes_that_come_as_objects_go_back_as_they_came(self, harness):
+        harness.report(a=1, b=2)
+        items = [{"metadata": {"name": name, "labels": {"x": "y"}}, "status": {"big": 1.50}} for name in "ab"]
+        body = json.dumps({"Pod": {"metadata": {"name": "p", "uid": "u1"}}, "Nodes": {"items": items}}).encode()
+        result = json.loads(write_result(harness.extender.filter(read_args(body))))
+        assert result == {"Nodes": {"items": [items[1]]}}
+
+    def test_decides_nothing_before_it_knows_what_is_on_its_way(self):
+        harness = Harness(listed=False)
+        harness.report(a=5)
+        with pytest.raises(NotReady, match="pods have not been listed"):
+            harness.ask("u1", ["a"])
+        harness.extender.pods_listed(True)
+        assert harness.choice("u1", ["a"]) == "a"
+
+    def test_is_counted(self, harness):
+        harness.report(a=1)
+        for uid in ("u1", "u2", "u3"):
+            harness.ask(uid, ["a"])
+        assert harness.metric("scheduler_schedule_attempts_total", result="scheduled") == 1
+        assert harness.metric("scheduler_schedule_attempts_total", result="unschedulable") == 2
+        assert harness.metric("scheduler_scheduling_attempt_duration_seconds_count", result="unschedulable") == 2
+        assert harness.metric("carico_extender_reservations") == 1
+        assert harness.metric("carico_extender_waiting_pods") == 2
+
+
+class TestReservation:
+    @pytest.fixture
+    def placed(self, harness):
+        harness.report(a=5, b=4)
+        assert harness.choice("u1", ["a", "b"]) == "a"
+        return harness
+
+    def test_ends_when_the_pod_leaves_pending(self, placed):
+        placed.extender.pod_changed("u1", "a", pending=True)
+        assert placed.reserved("a") == 1
+        placed.extender.pod_changed("u1", "a", pending=False)
+        assert placed.reserved("a") == 0
+
+    def test_ends_when_the_pod_is_deleted(self, placed):
+        placed.extender.pod_deleted("u1")
+        placed.extender.pod_deleted("u1")
+        assert placed.reserved("a") == 0
+        assert placed.metric("carico_extender_released_total", reason="deleted") == 1
+
+    def test_ends_when_nothing_is_heard_of_it(self, placed):
+        placed.clock.advance(59.9)
+        placed.extender.release_overdue()
+        assert placed.reserved("a") == 1
+        placed.clock.advance(0.1)
+        placed.extender.release_overdue()
+        assert placed.reserved("a") == 0
+        assert placed.metric("carico_extender_released_total", reason="timeout") == 1
+
+    def test_lasts_once_the_pod_is_bound_however_long_its_image_takes(self, placed):
+        placed.extender.pod_changed("u1", "a", pending=True)
+        placed.clock.advance(600)
+        placed.extender.release_overdue()
+        assert placed.reserved("a") == 1
+
+    def test_lasts_while_the_pod_is_seen_unbound(self, placed):
+        placed.extender.pod_changed("u1", "", pending=True)
+        assert placed.reserved("a") == 1
+
+    def test_follows_the_pod_to_where_it_was_bound(self, placed):
+        placed.extender.pod_changed("u1", "b", pending=True)
+        assert (placed.reserved("a"), placed.reserved("b")) == (0, 1)
+
+    def test_comes_back_when_a_pod_is_bound_after_all(self, placed):
+        placed.clock.advance(60)
+        placed.extender.release_overdue()
+        placed.extender.pod_changed("u1", "a", pending=True)
+        assert placed.reserved("a") == 1
+
+    def test_of_a_bound_pod_is_known_after_a_restart(self):
+        harness = Harness(listed=False)
+        harness.extender.pod_changed("u1", "a", pending=True)
+        harness.extender.pod_changed("u2", "a", pending=False)
+        harness.extender.pods_listed(True)
+        harness.report(a=1.5)
+        assert harness.reserved("a") == 1
+        assert harness.choice("u3", ["a"]) is None
+
+    def test_of_a_node_that_stopped_reporting_stays(self, placed):
+        placed.clock.advance(12)
+        assert placed.choice("u2", ["a"]) is None
+        assert placed.reserved("a") == 1
+
+
+class TestWakeUp:
+    def test_refused_pods_are_tried_again_when_a_node_gets_room(self, harness):
+        harness.report(a=0.5)
+        harness.choice("u1", ["a"])
+        harness.report(a=0.9)
+        assert harness.woken == []
+        harness.report(a=1.5)
+        assert harness.woken == [("a", 1.5)]
+
+    def test_room_from_a_reservation_that_ended_counts(self, harness):
+        harness.report(a=1)
+        harness.choice("u1", ["a"])
+        harness.choice("u2", ["a"])
+        harness.extender.pod_deleted("u1")
+        assert harness.woken == [("a", 1.0)]
+
+    def test_nobody_is_woken_where_nobody_waits(self, harness):
+        harness.report(a=0.5)
+        harness.report(a=1.5)
+        assert harness.woken == []
+
+    @pytest.mark.parametrize("silent_s", [0, 12], ids=["new", "back"])
+    def test_a_node_that_is_new_or_back_wakes_pods(self, harness, silent_s):
+        if silent_s:
+            harness.report(a=3)
+            harness.clock.advance(silent_s)
+        harness.choice("u1", ["a"])
+        harness.report(a=3)
+        assert harness.woken == [("a", 3.0)]
+
+    def test_pods_that_are_gone_wait_no_longer(self, harness):
+        harness.report(a=0.5)
+        harness.choice("u1", ["a"])
+        harness.choice("u2", ["a"])
+        harness.extender.pod_deleted("u1")
+        harness.extender.pod_changed("u2", "z", pending=True)
+        harness.report(a=2)
+        assert harness.woken == []
+
+
+class TestHostileInput:
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            (b"", "no ExtenderArgs"),
+            (b"[]", "Expected `object`"),
+            (b"\xff\xfe", "no ExtenderArgs"),
+            (b"{}", "missing required field `Pod`"),
+            (b'{"Pod": {}}', "missing required field `metadata`"),
+            (b'{"Pod": {"metadata": {"name": "p", "uid": ""}}, "NodeNames": []}', r"at `\$.Pod.metadata.uid`"),
+            (b'{"Pod": {"metadata": {"name": "P\\u001b[2J", "uid": "u"}}}', r"at `\$.Pod.metadata.name`"),
+            (b'{"Pod": {"metadata": {"name": "p", "uid": "u"}}}', "names no candidates"),
+            (request("u", [1]), r"Expected `str`, got `int` - at `\$.NodeNames\[0\]`"),
+            (request("u", [""]), "length >= 1"),
+            (request("u", ["n" * 254]), "length <= 253"),
+            (b"[" * 100_000, "no ExtenderArgs"),
+        ],
+    )
+    def test_is_refused_with_what_is_wrong(self, body, message):
+        with pytest.raises(InvalidRequest, match=message):
+            read_args(body)
+
+    def test_an_object_that_is_no_node_changes_nothing(self, harness):
+        body = b'{"Pod": {"metadata": {"name": "p", "uid": "u"}}, "Nodes": {"items": [{"metadata": {}}]}}'
+        with pytest.raises(InvalidRequest, match="no node"):
+            harness.extender.filter(read_args(body))
+        assert len(harness.plugin.ledger) == 0
+
+    @given(st.binary(max_size=200))
+    def test_whatever_bytes_come_nothing_else_is_raised(self, body):
+        with pytest.raises(CaricoError):
+            read_args(body)
+
+    @given(st.data())
+    def test_a_request_that_was_damaged_is_answered_or_refused(self, data):
+        body = bytearray(request("u1", ["a", "b"]))
+        for _ in range(data.draw(st.integers(1, 4))):
+            body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+        harness = Harness()
+        harness.report(a=3)
+        try:
+            result = harness.extender.filter(read_args(bytes(body)))
+        except InvalidRequest:
+            assert len(harness.plugin.ledger) == 0
+        else:
+            assert len(harness.plugin.ledger) == len(result.node_names)
+
+    @pytest.mark.parametrize("capacity", [float("nan"), float("inf"), -1.0])
+    def test_a_report_that_makes_no_sense_is_counted_and_changes_nothing(self, harness, capacity):
+        harness.report(a=2)
+        with pytest.raises(InvalidInput, match="must be finite"):
+            harness.report(a=capacity)
+        assert harness.choice("u1", ["a"]) == "a"
+        assert harness.metric("carico_extender_reports_total", result="refused") == 1

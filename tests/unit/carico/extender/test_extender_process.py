@@ -1,0 +1,249 @@
+"""The process: HTTP, reports, the watch, wake-ups, the journal and metrics together, and how it ends."""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import msgspec
+import numpy as np
+import pytest
+
+from carico.cli import main
+from carico.clock import SystemClock
+from carico.config import ExtenderConfig, read_config
+from carico.errors import InvalidConfig, KubeRefused
+from carico.scheduling.extender_process import ANNOTATION, ExtenderProcess
+
+from .conftest import request
+
+
+class FakeReports:
+    """Where agents would report; `on_report` is what they would reach."""
+
+    port = 50052
+    closed = False
+
+    def __init__(self, config, on_report):
+        self.on_report = on_report
+
+    def close(self):
+        self.closed = True
+
+
+class FakeKube:
+    """Pods as listed and told, one stream for ever; what is annotated is kept."""
+
+    def __init__(self, pods=()):
+        self.listed = list(pods)
+        self.events = []
+        self.selected = self.fails = None
+        self.annotated = []
+        self.was_annotated = threading.Event()
+        self.told = threading.Event()
+        self._over = threading.Event()
+
+    def pods(self, field_selector):
+        self.selected = field_selector
+        return self
+
+    def list(self):
+        return self.listed, "1"
+
+    def watch(self, version):
+        while self.events:
+            yield self.events.pop(0)
+        self.told.set()
+        self._over.wait(10)
+
+    def annotate_node(self, node, annotations):
+        self.annotated.append((node, annotations))
+        self.was_annotated.set()
+        if self.fails:
+            raise self.fails
+
+    def close(self):
+        self._over.set()
+
+
+def pod(uid, node="", phase="Pending"):
+    return {
+        "metadata": {"uid": uid, "name": uid, "resourceVersion": "2"},
+        "spec": {"nodeName": node} if node else {},
+        "status": {"phase": phase},
+    }
+
+
+def configuration(**settings):
+    defaults = {
+        "port": 0,
+        "insecure_loopback": True,
+        "kubernetes": None,
+        "journal": None,
+        "wake_up": {"node_interval_s": 0.01, "interval_s": 0.01},
+    }
+    return msgspec.convert(defaults | settings, ExtenderConfig)
+
+
+@pytest.fixture
+def started():
+    """Return a function that starts a process within this one; all are closed afterwards."""
+    running = []
+
+    def start(kube=None, **settings):
+        process = ExtenderProcess(
+            configuration(**settings), SystemClock(), np.random.default_rng(1), kube, make_reports
+        )
+        running.append((process, kube))
+        process.start()
+        if kube is not None:
+            assert kube.told.wait(5)
+        return process
+
+    def make_reports(config, on_report):
+        start.reports = FakeReports(config, on_report)
+        return start.reports
+
+    yield start
+    for process, kube in running:
+        process.close()
+        if kube is not None:
+            kube.close()
+
+
+def call(port, method, path, body=None):
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def chosen(process, uid, nodes):
+    status, text = call(process.port, "POST", "/filter", request(uid, nodes))
+    assert status == 200, text
+    return json.loads(text)["NodeNames"]
+
+
+def test_reports_come_in_and_pods_are_decided_on(started):
+    process = started()
+    started.reports.on_report("a", 2.0, 0, 0.0)
+    started.reports.on_report("b", 1.0, 0, 0.0)
+    assert [chosen(process, f"u{i}", ["a", "b"]) for i in range(4)] == [["a"], ["a"], ["b"], []]
+    _, metrics = call(process.status_port, "GET", "/metrics")
+    assert 'scheduler_schedule_attempts_total{result="scheduled"} 3.0' in metrics
+    assert call(process.status_port, "GET", "/readyz") == (200, "ok\n")
+    assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
+
+
+def test_what_is_on_its_way_when_it_starts_is_reserved(started):
+    kube = FakeKube([pod("u1", "a"), pod("u2", "a", "Running"), pod("u3")])
+    kube.events = [("MODIFIED", pod("u4", "a")), ("DELETED", pod("u4", "a")), ("BOOKMARK", pod("x"))]
+    process = started(kube, kubernetes={})
+    started.reports.on_report("a", 2.0, 0, 0.0)
+    assert kube.selected == "spec.schedulerName=carico"
+    assert [chosen(process, uid, ["a"]) for uid in ("u5", "u6")] == [["a"], []]
+
+
+def test_refused_pods_are_woken_by_an_annotation(started):
+    kube = FakeKube()
+    process = started(kube, kubernetes={})
+    started.reports.on_report("a", 0.5, 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+    started.reports.on_report("a", 1.25, 0, 0.0)
+    assert kube.was_annotated.wait(5)
+    assert kube.annotated == [("a", {ANNOTATION: "1.25"})]
+
+
+def test_a_node_that_cannot_be_annotated_stops_nothing(started):
+    kube = FakeKube()
+    kube.fails = KubeRefused("no", 403)
+    process = started(kube, kubernetes={})
+    for at in range(2):
+        kube.was_annotated.clear()
+        started.reports.on_report(f"n{at}", 0.5, 0, 0.0)
+        assert chosen(process, "u1", [f"n{at}"]) == []
+        while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
+            started.reports.on_report(f"n{at}", 1.5, 0, 0.0)
+    assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
+
+
+def test_a_report_that_makes_no_sense_is_not_passed_on(started):
+    process = started()
+    started.reports.on_report("a", float("nan"), 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+
+
+def test_decisions_are_written_down(started, tmp_path):
+    process = started(journal={"file": str(tmp_path / "journal.jsonl")})
+    chosen(process, "u1", ["a"])
+    process.close()
+    assert json.loads((tmp_path / "journal.jsonl").read_bytes())["pod"]["uid"] == "u1"
+
+
+def test_nothing_is_left_behind_when_a_port_is_taken(started):
+    process = started()
+    with pytest.raises(InvalidConfig, match=r"nothing can be served on 127.0.0.1:\d+: .*; is the port taken"):
+        started(port=process.port)
+    assert started.reports.closed
+
+
+def test_a_journal_needs_a_folder(started, tmp_path):
+    with pytest.raises(InvalidConfig, match=r"journal\.file needs a folder that exists"):
+        started(journal={"file": str(tmp_path / "no" / "journal")})
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("{}", "without `tls`"),
+            ("insecure_loopback: true\nhost: 0.0.0.0", "without `tls`"),
+            ("insecure_loopback: true\nhost: example.org", "got 'example.org'"),
+            ("insecure_loopback: true\nscheduler_name: 'a,b'", r"at `\$.scheduler_name`"),
+            ("insecure_loopback: true\nstale_after_s: 0", r"at `\$.stale_after_s`"),
+        ],
+    )
+    def test_what_is_no_good_is_told(self, tmp_path, content, message):
+        (tmp_path / "extender.yaml").write_text(content)
+        with pytest.raises(InvalidConfig, match=message):
+            read_config(tmp_path / "extender.yaml", ExtenderConfig)
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+    def test_plain_text_is_for_loopback(self, host):
+        assert configuration(host=host).tls is None
+
+
+PROGRAM = """
+import sys, types
+fake = types.ModuleType("carico.rpc.capacity_server")
+class CapacityServer:
+    port = 1
+    def __init__(self, *arguments, **options): pass
+    def close(self): pass
+fake.CapacityServer = CapacityServer
+sys.modules.setdefault("carico.rpc", types.ModuleType("carico.rpc"))
+sys.modules["carico.rpc.capacity_server"] = fake
+from carico.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_serves_until_it_is_asked_to_end(tmp_path, number):
+    file = tmp_path / "extender.yaml"
+    file.write_text("{insecure_loopback: true, port: 0, kubernetes: null, journal: null, logs: {format: json}}")
+    command = [sys.executable, "-c", PROGRAM, "extender", "--config", str(file)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        serving = json.loads(process.stderr.readline())
+        assert call(serving["port"], "POST", "/filter", request("u1", ["a"]))[0] == 200
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=10)
+    assert (process.returncode, json.loads(rest)["message"]) == (0, "stopped")
+
+
+def test_the_command_says_what_is_wrong_with_its_configuration(tmp_path, capsys):
+    assert main(["extender", "--config", str(tmp_path / "none.yaml")]) == 1
+    assert "cannot read the configuration" in capsys.readouterr().err

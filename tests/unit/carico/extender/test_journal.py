@@ -1,0 +1,236 @@
+"""Decisions are written down without delaying or failing any, and can be explained and made again."""
+
+import json
+import logging
+import math
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carico.cli import main
+from carico.errors import InvalidJournal
+from carico.scheduling.extender_api import PodId
+from carico.scheduling.journal import Journal, entry
+from carico.scheduling.journal_reader import BadLine, decide_again, explain, read_entries
+from carico.scheduling.plugin import CaricoPlugin
+
+from .conftest import Harness
+
+POD = PodId("pod-1", "uid-1", "jobs")
+NOW = 1_790_000_000.25
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "journal.jsonl"
+
+
+def plugin_with(count, stale_after_s=5.0):
+    """Nodes with 0, 0.25, 0.5 ... pods; every fifth never reported, every seventh reported long ago."""
+    plugin = CaricoPlugin(stale_after_s)
+    for index in range(count):
+        if index % 5:
+            plugin.report(f"node-{index}", index / 4, at=0 if index % 7 == 0 else 18)
+    plugin.reserve("x", "node-1")
+    return plugin
+
+
+def decision_on(count, **options):
+    return plugin_with(count, **options).filter([f"node-{index}" for index in range(count)], now=20)
+
+
+def write(file, *decisions, **options):
+    journal = Journal(file, lambda: NOW, **options)
+    for decision in decisions:
+        journal.write(POD, decision)
+    journal.close()
+
+
+class TestWriting:
+    def test_a_line_holds_what_the_decision_was_based_on(self, file):
+        write(file, decision_on(9))
+        line = json.loads(file.read_bytes())
+        assert {name: line[name] for name in ("schema_version", "at", "choice", "stale_after_s", "omitted")} == {
+            "schema_version": 1,
+            "at": NOW,
+            "choice": "node-8",
+            "stale_after_s": 5.0,
+            "omitted": {},
+        }
+        assert line["pod"] == {"name": "pod-1", "uid": "uid-1", "namespace": "jobs"}
+        by_node = {candidate.pop("node"): candidate for candidate in line["candidates"]}
+        assert by_node["node-8"] == {"pod_capacity": 2.0, "age_s": 2.0, "score": 2.0}
+        assert by_node["node-7"] == {"pod_capacity": 1.75, "age_s": 20.0, "refused": "last report 20 s ago"}
+        assert by_node["node-5"] == {"refused": "no capacity reported yet"}
+        assert by_node["node-1"]["reserved"] == 1
+        assert by_node["node-1"]["score"] == -0.75
+
+    def test_of_many_candidates_the_best_are_kept_in_their_order_and_the_others_counted(self):
+        made = entry(POD, decision_on(100), NOW, limit=3)
+        assert [candidate.node for candidate in made.candidates] == ["node-96", "node-97", "node-99"]
+        assert made.choice == "node-99"
+        assert sum(made.omitted.values()) == 97
+        assert made.omitted["no capacity reported yet"] == 20
+        assert made.omitted["last report too old"] == 12
+        assert made.omitted["capacity too small"] == 3
+
+    def test_files_are_put_aside_by_size_and_the_oldest_deleted(self, file):
+        write(file, *[decision_on(5)] * 20, max_bytes=1500, keep=2)
+        assert sorted(path.name for path in file.parent.iterdir()) == [
+            "journal.jsonl",
+            "journal.jsonl.1",
+            "journal.jsonl.2",
+        ]
+        assert all(path.stat().st_size <= 1500 for path in file.parent.iterdir())
+
+    def test_without_keeping_any_the_file_starts_anew(self, file):
+        write(file, *[decision_on(5)] * 20, max_bytes=1500, keep=0)
+        assert [path.name for path in file.parent.iterdir()] == ["journal.jsonl"]
+        assert 0 < file.stat().st_size <= 1500
+
+    def test_what_was_written_before_a_restart_stays(self, file):
+        write(file, decision_on(5))
+        write(file, decision_on(5))
+        assert len(file.read_bytes().splitlines()) == 2
+
+    def test_a_disk_that_takes_nothing_is_counted_and_told_once(self, file, caplog):
+        file.mkdir()  # as good as a full disk: opening it fails
+        lost = []
+        with caplog.at_level(logging.WARNING, "carico"):
+            write(file, *[decision_on(5)] * 3, lost=lost.append)
+        assert lost == [1, 1, 1]
+        assert len(caplog.records) == 1
+
+    def test_a_real_full_disk_fails_no_decision(self, tmp_path):
+        file = tmp_path / "journal.jsonl"
+        file.symlink_to("/dev/full")
+        lost = []
+        write(file, decision_on(5), lost=lost.append)
+        assert lost == [1]
+
+    def test_a_writer_that_cannot_keep_up_delays_no_decision(self, file, monkeypatch):
+        go_on = threading.Event()
+        monkeypatch.setattr(Journal, "_append", lambda self, line: go_on.wait(10))
+        lost = []
+        journal = Journal(file, lambda: NOW, lost.append)
+        for _ in range(150):
+            journal.write(POD, decision_on(2))
+        go_on.set()
+        journal.close()
+        assert 40 <= sum(lost) <= 50
+
+    def test_the_extender_writes_every_decision(self, file):
+        journal = Journal(file, lambda: NOW)
+        harness = Harness(journal)
+        harness.report(a=1)
+        for uid in ("u1", "u2"):
+            harness.ask(uid, ["a"])
+        journal.close()
+        assert [item.choice for _, item in read_entries(file)] == ["a", None]
+
+
+class TestReading:
+    def test_lines_that_are_spoilt_are_told_by_number_and_the_rest_is_read(self, file):
+        write(file, decision_on(3), decision_on(3))
+        good, other = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(good + good[: len(good) // 2] + b"\n" + b"\xff\n" + b'{"schema_version": 2}\n' + other)
+        items = [item for _, item in read_entries(file)]
+        assert [item.number for item in items if isinstance(item, BadLine)] == [2, 3, 4]
+        assert [type(item).__name__ for item in items] == ["Entry", "BadLine", "BadLine", "BadLine", "Entry"]
+        assert str(items[1]).startswith(f"{file}:2: skipped: ")
+
+    def test_files_put_aside_come_first(self, file):
+        decisions = [decision_on(count) for count in range(2, 12)]
+        write(file, *decisions, max_bytes=1200, keep=99)
+        assert len(list(file.parent.iterdir())) > 2
+        assert [len(item.candidates) for _, item in read_entries(file)] == list(range(2, 12))
+
+    def test_no_journal_is_an_error(self, file):
+        with pytest.raises(InvalidJournal, match="there is no journal"):
+            list(read_entries(file))
+
+    @given(st.binary(max_size=100))
+    def test_whatever_bytes_a_line_holds_it_is_skipped(self, tmp_path_factory, content):
+        file = tmp_path_factory.getbasetemp() / "hostile.jsonl"
+        file.write_bytes(content)
+        assert all(isinstance(item, BadLine) for _, item in read_entries(file))
+
+
+class TestDecidingAgain:
+    @given(
+        st.lists(st.tuples(st.floats(0, 5), st.integers(0, 4), st.floats(0, 10), st.booleans()), max_size=12),
+        st.integers(1, 12),
+        st.sampled_from([5.0, math.inf]),
+    )
+    def test_comes_out_the_same(self, nodes, limit, stale_after_s):
+        plugin = CaricoPlugin(stale_after_s)
+        for index, (capacity, reserved, age_s, known) in enumerate(nodes):
+            if known:
+                plugin.report(f"node-{index}", capacity, at=100 - age_s)
+            for pod in range(reserved):
+                plugin.reserve(f"{index}-{pod}", f"node-{index}")
+        made = entry(POD, plugin.filter([f"node-{index}" for index in range(len(nodes))], now=100), NOW, limit)
+        assert decide_again(made) == ""
+
+    def test_says_what_is_different(self, file):
+        write(file, decision_on(9))
+        line = json.loads(file.read_bytes())
+        line["choice"] = "node-6"
+        line["candidates"][6]["score"] = 9.0
+        file.write_text(json.dumps(line))
+        (_, item), *_ = read_entries(file)
+        assert decide_again(item) == "node-6 was chosen, node-8 would be"
+
+
+class TestCommands:
+    def test_explain_shows_a_table_of_80_columns(self, file, capsys):
+        write(file, decision_on(30))
+        assert main(["explain", "jobs/pod-1", "--journal", str(file)]) == 0
+        out = capsys.readouterr().out
+        assert out.splitlines()[0] == "2026-09-21 14:13:20.250Z  jobs/pod-1  → node-29"
+        assert "node-29" in out.splitlines()[3]
+        assert out.splitlines()[3].split() == ["node-29", "7.25", "0", "7.25", "2.0", "chosen"]
+        assert out.splitlines()[-1].split(maxsplit=2) == ["6", "more:", "no capacity reported yet"]
+        assert max(map(len, out.splitlines())) <= 80
+
+    def test_explain_shows_all_nodes_where_asked(self, file, capsys):
+        write(file, decision_on(30))
+        assert main(["explain", "uid-1", "--all", "--journal", str(file)]) == 0
+        out = capsys.readouterr().out
+        assert "more" not in out
+        assert out.count("node-") == 31
+
+    def test_explain_says_when_there_is_nothing(self, file, capsys):
+        write(file, decision_on(3))
+        assert main(["explain", "another", "--journal", str(file)]) == 1
+        assert "holds no decision on a pod 'another'" in capsys.readouterr().err
+
+    def test_a_journal_cannot_move_the_cursor(self, file):
+        made = entry(POD, CaricoPlugin().filter(["a\x1b[2Jb"]), NOW, 10)
+        assert "\x1b" not in explain(made)
+
+    def test_replay_compares_and_skips_what_is_spoilt(self, file, capsys):
+        write(file, decision_on(9), decision_on(200))
+        with file.open("ab") as out:
+            out.write(b'{"schema_')
+        assert main(["replay", str(file)]) == 0
+        captured = capsys.readouterr()
+        assert captured.out == "2 decisions come out the same, 0 differently\n"
+        assert f"{file}:3: skipped" in captured.err
+
+    @pytest.mark.parametrize("content", ["", "{}\n"])
+    def test_replay_of_nothing_is_no_success(self, file, content, capsys):
+        file.write_text(content)
+        with pytest.raises(SystemExit) as ended:
+            main(["replay", str(file)])
+        assert ended.value.code == 1
+
+    def test_replay_fails_where_a_decision_differs(self, file, capsys):
+        write(file, decision_on(9))
+        file.write_text(file.read_text().replace('"choice":"node-8"', '"choice":"node-6"'))
+        with pytest.raises(SystemExit) as ended:
+            main(["replay", str(file)])
+        assert ended.value.code == 1
+        assert f"{file}:1: jobs/pod-1: node-6 was chosen, node-8 would be" in capsys.readouterr().out

@@ -1,0 +1,133 @@
+"""Calls of the Kubernetes API over real HTTP."""
+
+import json
+
+import kubernetes.client
+import pytest
+
+from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
+from carico.kube.client import KubeClient
+
+from .fake_api_server import pod
+
+
+def test_lists_pods_page_by_page(client, server):
+    server.pods = [pod(f"p{i}") for i in range(1200)]
+    pods, version = client.pods("spec.schedulerName=carico").list()
+    assert ([item["metadata"]["name"] for item in pods], version) == ([f"p{i}" for i in range(1200)], "100")
+    assert [query.get("continue") for _, query in server.asked] == [None, "500", "1000"]
+    assert {query["fieldSelector"] for _, query in server.asked} == {"spec.schedulerName=carico"}
+
+
+def test_watches_from_a_version(client, server):
+    server.watches = [[("ADDED", pod("a", 7)), ("BOOKMARK", {"metadata": {"resourceVersion": "9"}})]]
+    events = list(client.pods("spec.schedulerName=carico").watch("5"))
+    assert [(kind, event["metadata"]["resourceVersion"]) for kind, event in events] == [
+        ("ADDED", "7"),
+        ("BOOKMARK", "9"),
+    ]
+    ((_, query),) = server.asked
+    assert (query["resourceVersion"], query["fieldSelector"]) == ("5", "spec.schedulerName=carico")
+    assert query["allowWatchBookmarks"].lower() == "true"
+
+
+def test_an_event_may_come_in_pieces(client, server):
+    line = json.dumps({"type": "ADDED", "object": pod("a")}).encode() + b"\n"
+    server.watches = [[line[:10], line[10:] + line]]
+    assert [kind for kind, _ in client.pods("x=y").watch("5")] == ["ADDED", "ADDED"]
+
+
+def test_a_stream_that_falls_silent_ends(client, server):
+    server.watches = [[("ADDED", pod("a")), "stall"]]
+    assert [kind for kind, _ in client.pods("x=y").watch("5")] == ["ADDED"]
+
+
+def test_a_stream_that_breaks_off_says_so(client, server):
+    server.watches = [[("ADDED", pod("a")), "cut"]]
+    events = client.pods("x=y").watch("5")
+    assert next(events)[0] == "ADDED"
+    with pytest.raises(KubeUnreachable, match="broke off"):
+        next(events)
+
+
+@pytest.mark.parametrize(
+    "line", [b"nonsense\n", b"[]\n", b"{}\n", b'{"type": "ERROR", "object": 3}\n', b'{"type": "AD']
+)
+def test_what_is_no_event_is_an_error(client, server, line):
+    server.watches = [[line]]
+    with pytest.raises(KubeUnreachable):
+        list(client.pods("x=y").watch("5"))
+
+
+@pytest.mark.parametrize("script", [["gone"], [("ERROR", {"code": 410, "message": "too old"})]], ids=["http", "event"])
+def test_a_version_that_is_too_old_is_told(client, server, script):
+    server.watches = [script]
+    with pytest.raises(KubeRefused) as refused:
+        list(client.pods("x=y").watch("5"))
+    assert refused.value.status == 410
+
+
+def test_the_pods_of_a_node(client, server):
+    server.pods = [pod("a", node="node-1")]
+    server.watches = [[("BOOKMARK", {"metadata": {"resourceVersion": "9"}}), ("ADDED", pod("a"))]]
+    assert [item["metadata"]["name"] for item in client.list_pods("node-1")] == ["a"]
+    assert [kind for kind, _ in client.watch_pods("node-1")] == ["ADDED"]
+    assert {query["fieldSelector"] for _, query in server.asked} == {"spec.nodeName=node-1"}
+    assert "resourceVersion" not in server.asked[1][1]
+
+
+def test_annotates_a_node(client, server):
+    client.annotate_node("node-1", {"carico.dev/capacity": "1.50"})
+    assert server.patches == [
+        (
+            "/api/v1/nodes/node-1",
+            "application/merge-patch+json",
+            {"metadata": {"annotations": {"carico.dev/capacity": "1.50"}}},
+        )
+    ]
+
+
+def test_fetches_the_metrics_of_a_node(client):
+    assert client.node_metrics("node-1") == {"usage": {"cpu": "12n"}, "metadata": {"name": "node-1"}}
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 500])
+def test_a_refusal_says_with_what(client, server, status):
+    server.statuses = [status]
+    with pytest.raises(KubeRefused, match=f"answered {status}") as refused:
+        client.pods("x=y").list()
+    assert refused.value.status == status
+
+
+def test_a_server_that_is_not_there_says_so():
+    client = KubeClient(kubernetes.client.Configuration(host="http://127.0.0.1:9"), connect_s=1)
+    with pytest.raises(KubeUnreachable, match="cannot be reached"):
+        client.pods("x=y").list()
+
+
+class TestConfiguration:
+    def test_a_kubeconfig_is_used(self, server, tmp_path):
+        file = tmp_path / "kubeconfig"
+        context = {"name": "test", "context": {"cluster": "fake", "user": "me"}}
+        cluster = {"name": "fake", "cluster": {"server": server.url}}
+        user = {"name": "me", "user": {"token": "secret"}}
+        file.write_text(
+            json.dumps({"contexts": [context], "clusters": [cluster], "users": [user], "current-context": "test"})
+        )
+        server.pods = [pod("a")]
+        client = KubeClient.from_config(str(file))
+        assert len(client.pods("x=y").list()[0]) == 1
+        client.close()
+
+    @pytest.mark.parametrize("content", [None, "", "[]", "{", "contexts: 3"])
+    def test_one_that_is_no_good_is_told(self, tmp_path, content):
+        file = tmp_path / "kubeconfig"
+        if content is not None:
+            file.write_text(content)
+        with pytest.raises(InvalidConfig, match="the kubeconfig"):
+            KubeClient.from_config(str(file))
+
+    def test_outside_a_cluster_a_kubeconfig_is_needed(self, monkeypatch):
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        with pytest.raises(InvalidConfig, match="name a kubeconfig"):
+            KubeClient.from_config()

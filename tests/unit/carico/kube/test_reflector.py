@@ -1,0 +1,139 @@
+"""Pods are followed through whatever the API server and the network do."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from carico.clock import SystemClock
+from carico.errors import KubeUnreachable
+from carico.kube.reflector import Reflector
+from carico.testing import ManualClock
+
+from .fake_api_server import pod
+
+
+class Followed:
+    """What a reflector has told; it is stopped by the first pod named `end`."""
+
+    def __init__(self, pods, clock=None):
+        self.told = []
+        self.stop = threading.Event()
+        self.waits = []
+        self.stop.wait = lambda seconds: self.waits.append(seconds)
+        self.reflector = Reflector(
+            pods,
+            self._changed,
+            lambda uid: self.told.append(("gone", uid)),
+            lambda: self.told.append("listed"),
+            clock or SystemClock(),
+            np.random.default_rng(1),
+        )
+
+    def _changed(self, found):
+        self.told.append(found["metadata"]["name"])
+        if found["metadata"]["name"] == "end":
+            self.stop.set()
+
+    def run(self):
+        self.reflector.run(self.stop)
+        return self.told
+
+
+END = ("ADDED", pod("end", 999))
+
+
+@pytest.fixture
+def follow(client):
+    return lambda: Followed(client.pods("spec.schedulerName=carico"))
+
+
+def versions(server):
+    return [query["resourceVersion"] for _, query in server.asked if "watch" in query]
+
+
+def test_lists_then_watches_from_there(server, follow):
+    server.pods = [pod("a")]
+    server.watches = [[("ADDED", pod("b", 101)), ("MODIFIED", pod("a", 102)), ("DELETED", pod("b", 103)), END]]
+    assert follow().run() == ["a", "listed", "b", "a", ("gone", "uid-b"), "end"]
+    assert versions(server) == ["100"]
+
+
+def test_a_stream_that_was_closed_goes_on_where_it_ended(server, follow):
+    bookmark = ("BOOKMARK", {"metadata": {"resourceVersion": "150"}})
+    server.watches = [[("ADDED", pod("a", 101))], [bookmark], [END]]
+    followed = follow()
+    assert followed.run() == ["listed", "a", "end"]
+    assert versions(server) == ["100", "101", "150"]
+    assert followed.waits == [], "that is no failure"
+
+
+def test_so_does_one_that_was_cut(server, follow):
+    server.watches = [[("ADDED", pod("a", 101)), "cut"], [END]]
+    followed = follow()
+    assert followed.run() == ["listed", "a", "end"]
+    assert versions(server) == ["100", "101"]
+    assert len(followed.waits) == 1
+
+
+def test_so_does_one_that_fell_silent(server, follow):
+    server.watches = [[("ADDED", pod("a", 101)), "stall"], [END]]
+    assert follow().run() == ["listed", "a", "end"]
+    assert versions(server) == ["100", "101"]
+
+
+@pytest.mark.parametrize("gone", [["gone"], [("ERROR", {"code": 410, "message": "too old"})]], ids=["http", "event"])
+def test_what_is_not_remembered_is_listed_again_and_what_was_missed_is_told(server, follow, gone):
+    server.pods = [pod("a"), pod("b")]
+    server.watches = [gone, gone, [END]]
+    followed = follow()
+    listing = followed.reflector._list
+
+    def list_and_lose_a():
+        listing()
+        server.pods = [pod("b"), pod("c")]
+
+    followed.reflector._list = list_and_lose_a
+    assert followed.run() == ["a", "b", "listed", ("gone", "uid-a"), "b", "c", "listed", "b", "c", "listed", "end"]
+
+
+def test_a_listing_that_fails_is_tried_again(server, follow):
+    server.statuses = [500, 403]
+    server.watches = [[END]]
+    followed = follow()
+    assert followed.run() == ["listed", "end"]
+    assert len(followed.waits) == 2
+
+
+class Broken:
+    """A server that is down for so many calls, or closes streams at once."""
+
+    def __init__(self, failures=0, empty=0):
+        self.failures, self.empty = failures, empty
+
+    def list(self):
+        if self.failures:
+            self.failures -= 1
+            raise KubeUnreachable("down")
+        return [], "1"
+
+    def watch(self, version):
+        if self.empty:
+            self.empty -= 1
+            return
+        yield END
+
+
+def test_waits_grow_are_spread_and_bounded():
+    followed = Followed(Broken(failures=12), ManualClock())
+    followed.run()
+    limits = [min(30, 0.2 * 2**n) for n in range(12)]
+    assert all(limit / 2 <= wait <= limit for wait, limit in zip(followed.waits, limits, strict=True))
+    assert len({wait / limit for wait, limit in zip(followed.waits, limits, strict=True)}) == 12
+
+
+def test_a_server_that_closes_at_once_is_not_run_over():
+    followed = Followed(Broken(empty=5), ManualClock())
+    followed.run()
+    assert len(followed.waits) == 5
+    assert followed.waits[-1] > 1
