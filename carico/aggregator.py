@@ -8,11 +8,34 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from carico.errors import InvalidInput
 from carico.subspace import Subspace
+
+
+@dataclass(frozen=True)
+class ReplicaView:
+    """What one aggregation server has learned from its own nodes; `subspace` is None as long as that is nothing."""
+
+    replica: str
+    nodes: int
+    subspace: Subspace | None
+
+
+def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | None:
+    """Return the average of what replicas have learned, by nodes; None where none has heard of any (thesis §4.3)."""
+    pool, nodes = None, 0
+    for view in views:
+        if view.subspace is None or not view.nodes:
+            continue
+        pool = view.subspace if pool is None else Subspace.merge(pool, view.subspace, nodes, view.nodes, rank)
+        nodes += view.nodes
+    return pool
+
 
 _MOST_SAMPLES = 1_000_000
 """Samples in a batch, at most: no singular value of d × n numbers in [0, 1] exceeds √(d n)."""
@@ -86,6 +109,36 @@ class Aggregator:
         """Count a node no longer, for instance because it left the cluster."""
         self._nodes.discard(node)
         self._waiting.pop(node, None)
+
+    def take_waiting(self) -> list[Subspace]:
+        """Return all that waits, oldest first; nothing waits then."""
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        return waiting
+
+    def merge_at_once(self, subspaces: Sequence[Subspace]) -> None:
+        """Merge many subspaces with one decomposition, as if one after the other in this order.
+
+        A merge is linear in the Gram matrices U Σ² Uᵀ: after m merges with weight w = 1 / N, the i-th subspace weighs
+        w (1 - w)^(m - i) and the old view (1 - w)^m. With a rank below the number of resources nothing is cut off in
+        between, which makes this the more exact of the two.
+        """
+        if not subspaces:
+            return
+        share = 1.0 / max(self.nodes, 1)
+        ages = np.arange(len(subspaces) - 1.0, -1.0, -1.0)
+        weights = share * (1.0 - share) ** ages
+        if self._view is None:
+            # The first is taken over whole, as if it had been the view.
+            weights[0] = (1.0 - share) ** ages[0]
+        total = float(weights.sum())
+        scales = np.sqrt(weights / total)
+        columns = np.concatenate(
+            [subspace.columns * scale for subspace, scale in zip(subspaces, scales, strict=True)], axis=-1
+        )
+        blank = np.zeros((self.resources, 1))
+        view = Subspace(blank, blank[0]) if self._view is None else self._view
+        self._view = view.updated(columns, min(total, 1.0), self.rank)
 
     def merge_pending(self) -> int:
         """Merge everything that waits, oldest first, and return how many subspaces that were."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from carico import __version__
-from carico.commands import extender, journal, watch
+from carico.commands import aggregator, certs, extender, journal, watch
 from carico.errors import CaricoError
 
 
@@ -27,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
     except CaricoError as error:
         print(f"carico: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        print(f"carico: {error}: this command needs pip install 'carico-testbed[scheduler]'", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -45,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (watch, extender, journal):
+    for command in (watch, extender, journal, aggregator, certs):
         command.add(commands)
     return parser
 

@@ -6,7 +6,6 @@ unknown key, a wrong type or a number out of range is an error that names file a
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -43,6 +42,47 @@ class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The aggregation server (``carico aggregator``).
+
+    Parameters
+    ----------
+    host, port
+        Where nodes and other replicas call.
+    tls : TlsFiles, optional
+        Without it nothing is encrypted, which needs `insecure_loopback` and a loopback `host`.
+    insecure_loopback : bool
+    resources : int
+        Resources that every agent observes.
+    rank : int, optional
+        Components of the view; all by default.
+    node_timeout_s : float
+        A node that was not heard of for so long counts no more. Agents exchange at least every 5 s.
+    max_nodes : int
+        More than so many are refused: each may have one subspace waiting.
+    merge_every_s : float
+        What has arrived within that time is merged in one go.
+    peers : tuple of str
+        Other replicas, host:port each; one direction of every pair is enough.
+    reconcile_every_s : float
+        How often their views are exchanged, on average.
+    """
+
+    host: str = "127.0.0.1"
+    port: Port = 50051
+    tls: TlsFiles | None = None
+    insecure_loopback: bool = False
+    resources: Annotated[int, Meta(ge=1, le=64)] = 2
+    rank: Annotated[int, Meta(ge=1, le=64)] | None = None
+    node_timeout_s: Seconds = 30.0
+    max_nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
+    merge_every_s: Seconds = 0.05
+    peers: tuple[Address, ...] = ()
+    reconcile_every_s: Seconds = 1.0
+    status: StatusConfig = StatusConfig()
+    logs: LogConfig = LogConfig()
 
 
 class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,14 +167,6 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: StatusConfig = StatusConfig()
     logs: LogConfig = LogConfig()
 
-    def __post_init__(self) -> None:
-        """Refuse plain text where anybody but this machine could listen; msgspec tells what is raised here."""
-        if self.tls is None and not (self.insecure_loopback and _is_loopback(self.host)):
-            raise ValueError(
-                "without `tls` (certificate, key and ca) nothing is encrypted and anybody may ask: give the files, or "
-                f"set `insecure_loopback: true` and a loopback `host` to try it out on one machine, got {self.host!r}"
-            )
-
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 
@@ -157,10 +189,3 @@ def read_config(path: Path, kind: type[Config]) -> Config:
         return msgspec.convert({} if document is None else document, kind)
     except msgspec.ValidationError as error:
         raise InvalidConfig(f"{path}: {error}") from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

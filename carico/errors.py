@@ -13,11 +13,15 @@
     ├── KubeError                          the Kubernetes API did not do what it was asked
     │   ├── KubeUnreachable                no answer, or one that broke off; asking again may help
     │   └── KubeRefused                    it answered that it will not
-    └── TelemetryError                     a source of telemetry cannot be read
-        ├── TelemetryFileMissing           a file of /proc is not there, or vanished
-        ├── TelemetryMalformed             a file is there and does not say what the kernel says
-        ├── PressureDisabled               the kernel offers no pressure stall information
-        └── CounterWentBackwards           a cumulative counter fell
+    ├── TelemetryError                     a source of telemetry cannot be read
+    │   ├── TelemetryFileMissing           a file of /proc is not there, or vanished
+    │   ├── TelemetryMalformed             a file is there and does not say what the kernel says
+    │   ├── PressureDisabled               the kernel offers no pressure stall information
+    │   └── CounterWentBackwards           a cumulative counter fell
+    ├── PodEventsError                     a source of pod events cannot be read
+    └── RpcError                           another process of CARICO did not do what it was asked
+        ├── Unreachable                    no answer within the deadline; asking again later may help
+        └── Refused                        it answered that it will not: who asks, or what is asked, is wrong
 
 A message gives the value seen, the value wanted and the remedy.
 """
@@ -91,3 +95,19 @@ class PressureDisabled(TelemetryError):
 
 class CounterWentBackwards(TelemetryError):
     """A cumulative counter fell between two samples."""
+
+
+class PodEventsError(CaricoError):
+    """A source of pod events cannot be read."""
+
+
+class RpcError(CaricoError):
+    """Another process of CARICO did not do what it was asked."""
+
+
+class Unreachable(RpcError):
+    """No answer came within the deadline; asking again later may help."""
+
+
+class Refused(RpcError):
+    """The other side answered that it will not: who asks, or what is asked, is wrong."""

@@ -13,7 +13,6 @@ The order within a `step` is the rule of the algorithm::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from carico.arrays import BoolArray, FloatArray, IntArray, common_shape, finite,
 from carico.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
 from carico.errors import InvalidInput, InvalidState
 from carico.estimators import ESTIMATORS
+from carico.node_report import Report, first_of
 from carico.node_state import BOUNDS, TIMES, checked_state
 from carico.smoothing import DynamicEma
 from carico.subspace import Subspace
@@ -31,29 +31,6 @@ from carico.variants import DEFAULT_VARIANT, Variant
 RESOURCES = ("cpu", "memory")
 
 AnyArray = TypeVar("AnyArray", IntArray, BoolArray)
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """What a step found; arrays follow the nodes asked for, scalars for a model of one node."""
-
-    at_s: float
-    usage: FloatArray
-    """Smoothed usage y, shape (..., d)."""
-    capacity_signal: FloatArray
-    """k in workload units; `inf` while no workload is known."""
-    baseline: FloatArray
-    """Estimated k of the idle node, in today's workload units; NaN while unknown."""
-    pod_cost: FloatArray
-    """Estimated drop of k per pod, in today's workload units; NaN while unknown."""
-    pods: IntArray
-    """Running pods."""
-    pod_capacity: FloatArray
-    """How many more pods the node can take: what the scheduler acts on."""
-    exchange_due: BoolArray
-    """True where the own subspace has drifted from the one last exchanged (thesis §4.1)."""
-    subspace: Subspace
-    """The node's own model: what an exchange sends."""
 
 
 class NodeModel:
@@ -307,7 +284,7 @@ class NodeModel:
             exchange_due=self._exchange_due(index, own, at),
             subspace=own,
         )
-        return _first(report) if self._scalar else report
+        return first_of(report) if self._scalar else report
 
     def exchanged(self, at: float, nodes: ArrayLike | None = None) -> None:
         """Note that `nodes` (all by default) have sent their own subspace to the aggregator."""
@@ -487,18 +464,3 @@ class NodeModel:
 
 _ESTIMATOR = "estimator_"
 """Begins the names of what the estimator saves."""
-
-
-def _first(report: Report) -> Report:
-    """The report of the only node, without the node axis."""
-    return Report(
-        at_s=report.at_s,
-        usage=report.usage[0],
-        capacity_signal=report.capacity_signal[0],
-        baseline=report.baseline[0],
-        pod_cost=report.pod_cost[0],
-        pods=report.pods[0],
-        pod_capacity=report.pod_capacity[0],
-        exchange_due=report.exchange_due[0],
-        subspace=Subspace(report.subspace.basis[0], report.subspace.singular_values[0]),
-    )

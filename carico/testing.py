@@ -95,10 +95,11 @@ class FakeProc:
         self.cpus = cpus
         self.memory_bytes = memory_bytes
         self.cpu_utilisation = 0.0
-        """In [0, 1]; like the next two what `elapse` goes by, to be set at will."""
-        self.cpu_pressure = 0.0
+        """In [0, 1]; like all below what `elapse` goes by, to be set at will."""
+        self.cpu_pressure = self.memory_pressure = self.io_pressure = 0.0
         self.memory_utilisation = 0.1
-        self._busy_s = self._idle_s = self._waited_s = 0.0
+        self._busy_s = self._idle_s = 0.0
+        self._waited_s = {"cpu": 0.0, "memory": 0.0, "io": 0.0}
         (self.root / "pressure").mkdir(parents=True, exist_ok=True)
         self.elapse(0.0)
 
@@ -106,7 +107,6 @@ class FakeProc:
         """Let the counters go on for so long under the load that is set."""
         self._busy_s += self.cpu_utilisation * self.cpus * seconds
         self._idle_s += (1.0 - self.cpu_utilisation) * self.cpus * seconds
-        self._waited_s += self.cpu_pressure * seconds
         busy, idle = round(_JIFFIES_PER_S * self._busy_s), round(_JIFFIES_PER_S * self._idle_s)
         self.write("stat", f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 {busy} 0 0 {idle} 0 0 0 0 0 0\nctxt 1\n")
         total_kb = self.memory_bytes // 1024
@@ -116,12 +116,13 @@ class FakeProc:
             f"MemTotal: {total_kb:>15} kB\nMemFree:  {free_kb:>15} kB\nMemAvailable: {free_kb:>11} kB\n"
             f"Buffers:  {0:>15} kB\nCached:   {0:>15} kB\nSwapCached: {0:>13} kB\n",
         )
-        waited_us = round(1e6 * self._waited_s)
-        self.write(
-            "pressure/cpu",
-            f"some avg10=0.00 avg60=0.00 avg300=0.00 total={waited_us}\n"
-            "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
-        )
+        for what in self._waited_s:
+            self._waited_s[what] += getattr(self, f"{what}_pressure") * seconds
+            self.write(
+                f"pressure/{what}",
+                f"some avg10=0.00 avg60=0.00 avg300=0.00 total={round(1e6 * self._waited_s[what])}\n"
+                "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+            )
 
     def write(self, file: str, content: str) -> None:
         """Change what a file holds, in place, as the kernel does: whoever has it open reads the new content."""

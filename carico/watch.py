@@ -1,7 +1,6 @@
 """`carico watch`: this machine's telemetry through a node's model, a row a second, and how rows are shown.
 
-One node by itself: no aggregator, no scheduler, nothing kept when it ends. The loop samples at 10 Hz on absolute
-deadlines, so that a late sample delays none after it, and a deadline that has passed is left out, not caught up.
+One node by itself: no aggregator, no scheduler, nothing kept when it ends. It is sampled at 10 Hz (`Sampler`).
 """
 
 from __future__ import annotations
@@ -13,20 +12,15 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from carico.clock import Clock
-from carico.node_model import NodeModel, Report
+from carico.node_model import NodeModel
+from carico.node_report import Report
 from carico.telemetry.counters import Counters, telemetry_between, usage_vector
+from carico.telemetry.sampler import Sampler
+from carico.telemetry.source import TelemetrySource
 from carico.variants import DEFAULT_VARIANT, SAMPLES_PER_S, Variant
-
-
-class TelemetrySource(Protocol):
-    """Where counters come from."""
-
-    def read(self) -> Counters:
-        """Return the counters of now; raises `TelemetryError` where there are none."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -85,34 +79,33 @@ class Watch:
     def rows(self, duration_s: float = math.inf) -> Iterator[Row]:
         """Yield a row at the end of every second, for as many whole seconds as `duration_s` holds.
 
+        A second in which the source has no newer reading has no row.
+
         Raises
         ------
         TelemetryError
-            If the source cannot be read.
+            If the source cannot be read, or the machine was restarted.
         """
-        started = self._clock.now()
-        previous = last_row = self._source.read()
-        self.model.reconcile(self._count_pods(), at=started)
+        sampler = Sampler(self._source, self._clock, 1 / SAMPLES_PER_S)
+        first = last_row = latest = sampler.start()
+        self.model.reconcile(self._count_pods(), at=sampler.due)
         last_tick = math.floor(duration_s) * SAMPLES_PER_S if duration_s < math.inf else math.inf
-        tick = seconds = 0
-        while tick < last_tick:
-            elapsed = (self._clock.now() - started) * SAMPLES_PER_S
-            tick = int(min(max(tick, math.floor(elapsed)) + 1, last_tick))
-            due = started + tick / SAMPLES_PER_S
-            self._clock.sleep_until(due)
-            current = self._source.read()
-            # After a late wake-up the next sample may follow within the same jiffy: it says nothing of utilisation.
-            if current.cpu_total != previous.cpu_total:
-                sample = telemetry_between(previous, current)
+        seconds = 0
+        while sampler.tick < last_tick:
+            current = sampler.next_reading()
+            if current is not None:
+                sample = telemetry_between(latest, current)
                 self.model.observe(usage_vector(sample, self.model.variant.cpu_metric), at=float(current.at_s))
-                previous = current
-            if tick // SAMPLES_PER_S > seconds:
-                seconds = tick // SAMPLES_PER_S
+                latest = current
+            if sampler.tick // SAMPLES_PER_S > seconds:
+                seconds = sampler.tick // SAMPLES_PER_S
                 # Counts and steps are dated by the deadline: with true times a hold-off of one second would end a
                 # step sooner or later at random.
-                self.model.reconcile(self._count_pods(), at=due)
-                yield _row(last_row, current, self.model.step(at=due), started)
-                last_row = current
+                self.model.reconcile(self._count_pods(), at=sampler.due)
+                report = self.model.step(at=sampler.due)
+                if sampler.last_read.at_s != last_row.at_s:
+                    yield _row(last_row, sampler.last_read, report, started=float(first.at_s))
+                    last_row = sampler.last_read
 
 
 def _row(before: Counters, now: Counters, report: Report, started: float) -> Row:

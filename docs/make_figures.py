@@ -135,13 +135,16 @@ def capacity_signal() -> plt.Figure:
 def learning_from_peers() -> plt.Figure:
     """The capacity signal of a node with a load of its own while its peers run another (Fig 4.6, 4.7)."""
     figure, panels = plt.subplots(1, 2, figsize=(7.5, 3.0), layout="constrained")
-    titles = {"conflicting-capacity": "Both need CPU", "complementary-capacity": "It needs memory, its peers CPU"}
+    titles = {
+        "conflicting-capacity": "The node and its peers need CPU",
+        "complementary-capacity": "The node needs memory, its peers CPU",
+    }
     for axes, (scenario, title) in zip(panels, titles.items(), strict=True):
         repetition = run(scenario, "kube-scheduler", THESIS_REBASED)
         node = repetition.nodes[0]
         axes.plot(node.time_s, node.capacity_signal, color="tab:blue", label="k of the node")
         axes.axvline(30, color="lightgrey", linewidth=0.8, zorder=0)
-        axes.set(title=title, xlabel="seconds (the peers' job is published at 30)", ylabel="average workloads")
+        axes.set(title=title, xlabel="seconds (the peers' job is published at 30)", ylabel="k, average workloads")
         axes.set_ylim(bottom=0)
     return figure
 

@@ -1,7 +1,7 @@
 """The command `carico-testbed`: arguments, exit codes and what a user is told; no work of its own.
 
 Exit codes: 0 done, 1 a job did not complete or the results could not be written, 2 wrong arguments, 4 something that a
-run needs is missing, 130 Ctrl-C, 141 the reader of a pipe has gone.
+run needs is missing, 130 Ctrl-C, 143 SIGTERM, 141 the reader of a pipe has gone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from testbed import arguments
 from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
 from testbed.errors import UNPREPARED, ResultsError, TestbedError, Unprepared, UsageError
 from testbed.experiment import Plan, run_plan
+from testbed.measurement.completion_times import why_incomplete
 from testbed.preflight import listed, missing_prerequisites, unusable_places
 from testbed.progress import ProgressLine, describe
 from testbed.remembered import Remembered
@@ -51,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(given, argparse.Namespace(arguments=list(given)))
     try:
-        code: int = options.run(options)
+        with _interrupted_by_sigterm():
+            code: int = options.run(options)
         sys.stdout.flush()
         return code
     except (UsageError, WorkloadError, CaricoError) as error:
@@ -63,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TestbedError as error:
         print(f"carico-testbed: {error}", file=sys.stderr)
         return FAILED
+    except _Terminated:
+        return 128 + signal.SIGTERM
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except OSError as error:
@@ -72,6 +77,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 128 + signal.SIGPIPE
         print(f"carico-testbed: cannot write the output: {error.strerror}", file=sys.stderr)
         return FAILED
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, as batch systems send it: like Ctrl-C but for the exit code."""
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    def leave(_number: int, _frame: object) -> None:
+        raise _Terminated
+
+    previous = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -261,13 +282,17 @@ def _save_unfinished(file: Path | None, record: RunRecord, asked_for: int, inter
     said = f"interrupted after {len(lines)} of {asked_for} runs"
     partial = partial_path(file) if file is not None and lines else None
     if partial is not None:
-        write_results(partial, merged(line.repetition for line in lines))
-        said += f"; they are in {partial}"
+        try:
+            write_results(partial, merged(line.repetition for line in lines))
+            said += f"; they are in {partial}"
+        except ResultsError as error:
+            partial, said = None, f"{said}; {error}; to keep them: {record.folder.recovery()} --json FILE"
     elif lines:
         said += f"; to keep them: {record.folder.recovery()} --json FILE"
-    record.close("interrupted" if interrupted else "failed", lines, _now(), partial)
     if interrupted or lines:
         print(f"carico-testbed: {said}", file=sys.stderr)
+    with suppress(ResultsError):  # what went wrong first is what is told
+        record.close("interrupted" if interrupted else "failed", lines, _now(), partial)
 
 
 def _runs(options: argparse.Namespace) -> int:
@@ -284,23 +309,20 @@ def _recover(options: argparse.Namespace) -> int:
         raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says what became of it")
     file = options.json or run.path / "result.json"
     write_results(file, merged(line.repetition for line in lines))
-    print(f"results: {file} ({len(lines)} repetition{'s' * (len(lines) != 1)})")
+    print(f"results: {file} ({len(lines)} repetition{'s' * (len(lines) != 1)} of run {run.id})")
     if cut_off:
         print(f"carico-testbed: {notice_of(cut_off)}", file=sys.stderr)
     return 0
 
 
 def _failures(repetition: Repetition) -> list[str]:
-    """Say which jobs did not complete; disturbances need not."""
-    found = []
-    for job, pods in repetition.measured_jobs.items():
-        if repetition.job_completion_time_s[job] is None:
-            done = sum(pod.job == job and pod.outcome == "succeeded" for pod in repetition.pods)
-            found.append(
-                f"job {job} did not complete under {repetition.scheduler} with seed {repetition.seed}: "
-                f"{done} of {pods} pods succeeded"
-            )
-    return found
+    """Say which jobs did not complete, and why; disturbances need not."""
+    return [
+        f"job {job} did not complete under {repetition.scheduler} with seed {repetition.seed}: "
+        f"{why_incomplete(repetition, job)}"
+        for job in repetition.measured_jobs
+        if repetition.job_completion_time_s[job] is None
+    ]
 
 
 def _now() -> datetime:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.claims import Claims
-from testbed.errors import ResultsError
+from testbed.errors import ResultsError, UsageError
 from testbed.options import Options
 from testbed.requirements import Problem
 from testbed.results import runs_folder
@@ -118,6 +118,9 @@ class State:
         self.record.close(ended, lines, self.now(), file)
 
 
+PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "run")
+"""What `testbed.clusters.provider.ClusterProvider` has; not looked up there, since it is not imported yet."""
+
 STATE = pytest.StashKey[State]()
 
 
@@ -125,6 +128,12 @@ def provider_of(config: pytest.Config) -> ClusterProvider:
     """Return the session's provider; raises what making it raises."""
     state = config.stash[STATE]
     if state.provider is None:
-        state.provider = config.hook.pytest_carico_provider(config=config)
+        given = config.hook.pytest_carico_provider(config=config)
+        if lacking := [name for name in PROVIDER_MEMBERS if not hasattr(given, name)]:
+            raise UsageError(
+                f"pytest_carico_provider returned {given!r}, which has no {', '.join(lacking)}: "
+                f"see testbed.clusters.provider.ClusterProvider"
+            )
+        state.provider = given
     assert state.provider is not None
     return state.provider

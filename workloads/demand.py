@@ -21,8 +21,6 @@ from workloads.quantity import memory_bytes
 MIB = 2**20
 PROCESS_BYTES = 16 * MIB
 """What a Python process holds that does next to nothing."""
-LEAST_CORES = 1e-6
-"""What even a process uses that holds no memory."""
 TOUCHING_CORES_PER_GIB = 0.0015
 """What `workloads.stress` uses to keep memory resident."""
 
@@ -45,7 +43,7 @@ class Service:
     """Requests a second, evenly spaced."""
     cpu_seconds: float
     """CPU time of a request."""
-    threads: float
+    threads: int
     """Requests that are worked on at the same time."""
 
 
@@ -130,23 +128,36 @@ def mlp(threads: float = 4, cpu_seconds: float = 73.0, memory: str = "650Mi") ->
     )
 
 
-def stress(duration_s: float, cpu: float = 0, cpu_load: float = 100, vm: float = 0, vm_bytes: str = "256Mi") -> Demand:
+def stress(
+    duration_s: float,
+    cpu: float = 0,
+    cpu_load: float | None = None,
+    vm: float = 0,
+    vm_bytes: str | None = None,
+) -> Demand:
     """`workloads.stress`: so many CPU workers at a load in per cent, and vm workers that hold `vm_bytes` among them.
 
     The workers touch that memory again and again, slowly: measured 0.1 % of a core for 1 GiB, 1.2 % for 8. CPU workers
     are busy in slices that are shorter than a tick, so that only their mean counts.
     """
-    _positive(duration_s=duration_s, cpu_load=cpu_load)
-    _not_negative(cpu=cpu, vm=vm)
-    if cpu_load > 100:
-        raise InvalidDemand(f"cpu_load is in per cent, at most 100, got {cpu_load:g}")
+    _positive(duration_s=duration_s)
+    _whole(1024, cpu=cpu, vm=vm)
     if not (cpu or vm):
         raise InvalidDemand("a stressor without workers does nothing: give cpu or vm")
-    held = memory_bytes(vm_bytes) if vm else 0
+    for name, value, workers, of in (("cpu_load", cpu_load, cpu, "cpu"), ("vm_bytes", vm_bytes, vm, "vm")):
+        if value is not None and not workers:
+            raise InvalidDemand(f"{name} says nothing without workers: give {of}")
+    load = 100.0 if cpu_load is None else cpu_load
+    _positive(cpu_load=load)
+    if load > 100:
+        raise InvalidDemand(f"cpu_load is in per cent, at most 100, got {load:g}")
+    held = memory_bytes("256Mi" if vm_bytes is None else vm_bytes) if vm else 0
+    if vm and not held:
+        raise InvalidDemand("vm_bytes must be more than 0, got 0")
     touching = TOUCHING_CORES_PER_GIB * held / 2**30
     return Demand(
         cpu_seconds=math.inf,
-        phases=(Phase(1.0, max(cpu * cpu_load / 100 + touching, LEAST_CORES)),),
+        phases=(Phase(1.0, cpu * load / 100 + touching),),
         memory_bytes=PROCESS_BYTES + held,
         duration_s=duration_s,
     )
@@ -157,6 +168,7 @@ def web(
 ) -> Demand:
     """`workloads.web`: a server, and a client beside it that polls it at a steady rate."""
     _positive(duration_s=duration_s, rate_per_s=rate_per_s, service_ms=service_ms, threads=threads)
+    _whole(1000, threads=threads)
     busy = rate_per_s * service_ms / 1000
     if busy > threads:
         raise InvalidDemand(
@@ -168,7 +180,7 @@ def web(
         phases=(Phase(1.0, busy),),
         memory_bytes=memory_bytes(memory),
         duration_s=duration_s,
-        service=Service(rate_per_s, service_ms / 1000, threads),
+        service=Service(rate_per_s, service_ms / 1000, int(threads)),
     )
 
 
@@ -208,15 +220,18 @@ def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
 
 
 def signature_of(model: Callable[..., Demand]) -> str:
-    """Return the parameters of a demand model as text, with their defaults.
+    """Return the parameters of a demand model as text, with their defaults; what may be left out is in brackets.
 
     Examples
     --------
     >>> signature_of(mlp)
     'threads=4, cpu_seconds=73.0, memory=650Mi'
     """
-    parameters = inspect.signature(model).parameters.values()
-    return ", ".join(one.name if one.default is one.empty else f"{one.name}={one.default}" for one in parameters)
+    shown = []
+    for one in inspect.signature(model).parameters.values():
+        default = "" if one.default in (one.empty, None) else f"={one.default}"
+        shown.append(f"[{one.name}]" if one.default is None else f"{one.name}{default}")
+    return ", ".join(shown)
 
 
 def _positive(**numbers: float) -> None:
@@ -225,7 +240,7 @@ def _positive(**numbers: float) -> None:
             raise InvalidDemand(f"{name} must be a positive number, got {number!r}")
 
 
-def _not_negative(**numbers: float) -> None:
+def _whole(most: int, **numbers: float) -> None:
     for name, number in numbers.items():
-        if isinstance(number, str) or not 0 <= number < math.inf:
-            raise InvalidDemand(f"{name} must be a number, not negative, got {number!r}")
+        if isinstance(number, str) or not 0 <= number <= most or number != int(number):
+            raise InvalidDemand(f"{name} must be a whole number from 0 to {most}, got {number!r}")

@@ -80,6 +80,11 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Relative work of each pod, in the order of arrival; all the same by default."""
 
     @property
+    def has_failure_policy(self) -> bool:
+        """Whether the Job has a pod failure policy, because some failures are not to count as such."""
+        return (self.on_oom_kill, self.on_disruption) != ("count", "count")
+
+    @property
     def demand(self) -> Demand:
         """What one of its pods consumes."""
         return demand_of(self.workload, self.parameters)
@@ -204,7 +209,7 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
         raise InvalidScenario(f"{origin}: {error}") from error
     try:
         _check_shape(scenario.cluster)
-        _check_changes(scenario.node_changes, scenario.cluster.node_names)
+        _check_changes(scenario.node_changes, scenario.cluster.node_names, scenario.limit_s)
     except WorkloadError as error:
         raise InvalidScenario(f"{origin}: {error}") from error
     names = [job.name for job in scenario.jobs]
@@ -243,13 +248,19 @@ AFTER = {"added": ("absent",), "removed": ("up", "down"), "failed": ("up",), "re
 BECOMES = {"added": "up", "removed": "absent", "failed": "down", "recovered": "up"}
 
 
-def _check_changes(changes: list[NodeChange], names: list[str]) -> None:
-    """Refuse changes of nodes that there are none of, and a node that recovers before it failed."""
+def _check_changes(changes: list[NodeChange], names: list[str], limit_s: float) -> None:
+    """Refuse changes of no node, after the end, or of a node in another state: one recovers after it failed."""
     state: dict[str, str] = {}
     known = set(names)
+    if len({(change.node, change.at_s) for change in changes}) < len(changes):
+        raise InvalidScenario("a node changes twice at the same time: give one of the two another at_s")
     for change in sorted(changes, key=lambda one: one.at_s):
         if change.node not in known:
             raise InvalidScenario(f"no node is named {change.node!r}: they are {names[0]} to {names[-1]}")
+        if change.at_s >= limit_s:
+            raise InvalidScenario(
+                f"{change.node} is {change.change} at {change.at_s:g} s, when the run is over: limit_s is {limit_s:g}"
+            )
         before = state.get(change.node, "absent" if change.change == "added" else "up")
         if before not in AFTER[change.change]:
             raise InvalidScenario(f"{change.node} cannot be {change.change} at {change.at_s:g} s: it is {before} then")

@@ -34,6 +34,10 @@ class Counters:
     memory_free: Number
     memory_buffers: Number
     memory_cached: Number
+    memory_pressure_us: Number = 0.0
+    """`some total` of memory pressure since boot, microseconds; 0 where the source does not know it."""
+    io_pressure_us: Number = 0.0
+    """The same of input and output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +49,12 @@ class Telemetry:
     cpu_utilisation: Number
     cpu_pressure: Number
     memory_utilisation: Number
+    memory_pressure: Number = 0.0
+    """0 where the source does not know it; so is the next one."""
+    io_pressure: Number = 0.0
 
+
+_PRESSURES = ("cpu_pressure_us", "memory_pressure_us", "io_pressure_us")
 
 CPU_METRICS = ("utilisation-and-pressure", "utilisation")
 """How CPU usage may be read. The mean of utilisation and pressure grows with the number of pods beyond the point where
@@ -55,7 +64,7 @@ all CPUs are busy (thesis §4.2.1); utilisation alone is the early prototype tha
 def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
     """Normalise what happened between two readings.
 
-    CPU utilisation is 1 - (Δidle + Δiowait) / Δ(all modes); CPU pressure Δtotal over the true interval, so that a late
+    CPU utilisation is 1 - (Δidle + Δiowait) / Δ(all modes); pressure Δtotal over the true interval, so that a late
     sample is not mistaken for pressure; memory 1 - (free + buffers + cached) / total.
 
     Raises
@@ -68,7 +77,7 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         raise CounterWentBackwards(
             f"readings must be of increasing time, got {previous.at_s} s then {current.at_s} s: drop the older one"
         )
-    for name in ("cpu_total", "cpu_pressure_us"):
+    for name in ("cpu_total", *_PRESSURES):
         before, after = np.asarray(getattr(previous, name)), np.asarray(getattr(current, name))
         if (after < before).any():
             raise CounterWentBackwards(
@@ -78,13 +87,18 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
     total = np.asarray(current.cpu_total) - np.asarray(previous.cpu_total)
     # The kernel's iowait may fall by a jiffy (proc(5)), so idle time alone is not checked; the ratio is clipped.
     idle = np.asarray(current.cpu_idle) - np.asarray(previous.cpu_idle)
-    pressure_us = np.asarray(current.cpu_pressure_us) - np.asarray(previous.cpu_pressure_us)
+    cpu, memory, io = (
+        _share(np.asarray(getattr(current, name)) - np.asarray(getattr(previous, name)), elapsed_s * 1e6)
+        for name in _PRESSURES
+    )
     available = np.asarray(current.memory_free) + np.asarray(current.memory_buffers) + np.asarray(current.memory_cached)
     return Telemetry(
         at_s=current.at_s,
         cpu_utilisation=_share(total - idle, total),
-        cpu_pressure=_share(pressure_us, elapsed_s * 1e6),
+        cpu_pressure=cpu,
         memory_utilisation=np.clip(1.0 - available / np.asarray(current.memory_total), 0.0, 1.0)[()],
+        memory_pressure=memory,
+        io_pressure=io,
     )
 
 

@@ -42,6 +42,23 @@ def completion_time_items(pods: list[PodResult], completion_s: dict[str, float |
     return items
 
 
+def why_incomplete(repetition: Repetition, job: str) -> str:
+    """Return why a job did not complete, as far as its pods tell."""
+    mine = [pod for pod in repetition.pods if pod.job == job]
+    done = sum(pod.outcome == "succeeded" for pod in mine)
+    text = f"{done} of {repetition.measured_jobs[job]} pods succeeded"
+    lost = Counter(pod.outcome for pod in mine if pod.outcome in ("failed", "evicted", "oom_killed"))
+    limit_s, lasted_s = repetition.settings.get("limit_s"), max(repetition.nodes[0].time_s, default=0.0)
+    if limit_s is not None and lasted_s >= limit_s - 1:
+        return f"{text} until the run was cut off at limit_s = {limit_s:g}"
+    spec = next((one for one in repetition.settings.get("jobs", []) if one["name"] == job), None)
+    if spec is None or not lost:
+        return text
+    how = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(lost.items()))
+    limits = f"backoff_limit is {spec['backoff_limit']}, on_oom_kill {spec['on_oom_kill']}"
+    return f"{text}; its Job gave up ({how}; {limits})"
+
+
 def pod_completion_summary(repetitions: Sequence[Repetition], job: str) -> dict[str, float]:
     """Summary of the pod completion times of a job, seconds, over all repetitions.
 

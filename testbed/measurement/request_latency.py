@@ -20,7 +20,7 @@ def request_latencies(repetitions: Sequence[Repetition], job: str, phase: str) -
     repetitions : sequence of Repetition
     job : str
     phase : {"before", "during"}
-        Sent before any other job has a pod, or from then until their last pod has ended.
+        Sent before any job that is measured and serves nobody has a pod, or from then until their last pod has ended.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _spans(
     working = set(measured) - {series.job for series in requests}
     mine = [pod for pod in pods if pod.job in working]
     begin = min((pod.created_s for pod in mine), default=math.inf)
-    end = max((pod.finished_s for pod in mine if pod.finished_s is not None), default=math.inf)
+    end = max((math.inf if pod.finished_s is None else pod.finished_s for pod in mine), default=math.inf)
     return {BEFORE: (-math.inf, begin), DURING: (begin, end)}
 
 

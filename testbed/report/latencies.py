@@ -24,7 +24,7 @@ def latency_table(repetitions: Sequence[Repetition]) -> list[str]:
     lines = []
     for (scenario, job), by_scheduler in runs.items():
         lines.append(f"{scenario} · requests to {job}, ms")
-        lines.append(f"  {'scheduler':19}{'other jobs':>10}{'n':>7}" + "".join(f"{name:>7}" for name in FIGURES))
+        lines.append(f"  {'scheduler':19}{'the jobs':>10}{'n':>7}" + "".join(f"{name:>7}" for name in FIGURES))
         for scheduler, mine in by_scheduler.items():
             for name, phase in zip([scheduler, ""], PHASES, strict=True):
                 lines += _row(name, phase, mine, job)

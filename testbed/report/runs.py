@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -10,10 +11,12 @@ from testbed.progress import minutes
 from testbed.results.run import Run
 from testbed.results.runs import RunFolder
 
+WIDTH = 160
+
 
 def runs_table(runs: Iterable[RunFolder]) -> list[str]:
     """Return a line for every run; one that cannot be read says why."""
-    lines = [f"{'run':23}  {'state':11}  {'time':>7}  {'repetitions':>11}  to recover"]
+    lines = [f"{'run':23}  {'state':11}  {'time':>7}  {'repetitions':>11}  {'to recover':10}  command"]
     for run in runs:
         try:
             lines.append(_line(run, run.read()))
@@ -24,7 +27,9 @@ def runs_table(runs: Iterable[RunFolder]) -> list[str]:
 
 def _line(folder: RunFolder, run: Run) -> str:
     left = "yes" if folder.lines.path.exists() and run.state != "running" else "-"
-    return f"{run.id:23}  {run.state:11}  {_duration(run):>7}  {run.finished_repetitions:>11}  {left}"
+    command = shlex.join(run.command)
+    line = f"{run.id:23}  {run.state:11}  {_duration(run):>7}  {run.finished_repetitions:>11}  {left:10}  {command}"
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
 def _duration(run: Run) -> str:

@@ -32,7 +32,8 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         reporter.section("carico", sep="=", bold=True)
         reporter.write_line(f"carico: {state.options}")
         _write_tables(reporter, state, claims)
-        _write_verdict(reporter, claims)
+        if claims:
+            _write_verdict(reporter, claims)
         if state.ended in ("interrupted", "failed"):
             reporter.write_line(f"{state.ended}: {_kept(state.results)}", yellow=True)
         if state.written is not None:

@@ -19,7 +19,7 @@ from testbed.results.locks import is_held_open
 from testbed.results.run import Run, read_run, write_run
 
 KEPT = 20
-"""Runs; of older ones only those are kept that have repetitions which are nowhere else."""
+"""Runs; of older ones only what was left of those that did not come to their end."""
 
 
 class RunFolder:
@@ -73,6 +73,8 @@ def all_runs(folder: Path) -> list[RunFolder]:
 def run_named(name: str | None, root: Path) -> RunFolder:
     """Return a run by its id or its folder; without a name the latest that has repetitions to recover.
 
+    One that did not come to its end goes before all that did.
+
     Raises
     ------
     UsageError
@@ -83,7 +85,8 @@ def run_named(name: str | None, root: Path) -> RunFolder:
         left = [run for run in all_runs(folder) if run.lines.path.exists()]
         if not left:
             raise UsageError(f"no run in {folder} has repetitions to recover; 'carico-testbed runs' lists the runs")
-        return left[-1]
+        cut_short = [run for run in left if run.read().state != "complete"]
+        return (cut_short or left)[-1]
     for path in (folder / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path)
@@ -108,7 +111,7 @@ def left_overs(folder: Path) -> list[str]:
 
 
 def remove_old(folder: Path) -> None:
-    """Remove all but the latest `KEPT` runs, unless repetitions would be lost that are nowhere else."""
+    """Remove all but the latest `KEPT` runs and what Ctrl-C or a crash has left of older ones."""
     for run in all_runs(folder)[:-KEPT]:
         try:
             state = run.read().state

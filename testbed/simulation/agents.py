@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from carico.aggregator import Aggregator
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.capacity import MAX_PODS
-from carico.node_model import RESOURCES, NodeModel, Report
+from carico.node_model import RESOURCES, NodeModel
+from carico.node_report import Report
 from carico.subspace import Subspace
 from carico.telemetry.counters import Counters, Telemetry, usage_vector
 from carico.variants import Variant
@@ -65,6 +66,8 @@ class AgentFleet:
         phases = rng.integers(0, variant.batch_size, count)
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
         self._up: BoolArray = np.ones(count, dtype=np.bool_)
+        self._since: FloatArray = np.full(count, -np.inf)
+        """Samples of a node that are older than that are of its life before."""
         self._ticks = 0
         self._source = TelemetrySource(first, parameters)
         self._late: tuple[FloatArray, float, BoolArray] | None = None
@@ -82,6 +85,7 @@ class AgentFleet:
     def start(self, node: int) -> None:
         """Start the agent of a node that has come up; it knows nothing yet."""
         self._model.reset([node])
+        self._since[node] = self._source.restart(node)
         self._up[node] = True
 
     def stop(self, node: int) -> None:
@@ -104,7 +108,7 @@ class AgentFleet:
 
     def _observe(self, usage: FloatArray, at: float) -> None:
         parameters, count = self._parameters, len(self._names)
-        received = self._up.copy()
+        received = self._up & (at > self._since)
         if parameters.sample_loss:
             received &= self._rng.random(count) >= parameters.sample_loss
         overdue, self._late = self._late, None
@@ -114,7 +118,7 @@ class AgentFleet:
             self._late = (usage, at, late)
         self._model.observe(usage, at, received)
         if overdue is not None:
-            self._model.observe(*overdue)
+            self._model.observe(*overdue[:2], overdue[2] & self._up & (overdue[1] > self._since))
 
     def _handle(self, stepping: IntArray, report: Report) -> None:
         for name, latest in self.latest.items():

@@ -40,17 +40,17 @@ class ContainerWeights:
     """The kubelet's oom_score_adj, -1000 to 1000; higher is killed earlier."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contention:
-    """What a task met on its node in the last tick."""
+    """What tasks met on their nodes in the last tick, an element each."""
 
-    cores: float
-    runnable: float
+    cores: FloatArray
+    runnable: FloatArray
     """Threads of others that ran or wanted to."""
-    weighed: float
+    weighed: FloatArray
     """The same, every pod's by its weight relative to the task's own; what is no pod counts as it is."""
-    stretch: float
-    """How much longer its work took than on a free CPU of speed 1."""
+    stretch: FloatArray
+    """How much longer their work took than on a free CPU of speed 1."""
 
 
 class NodeFleet:
@@ -207,8 +207,8 @@ class NodeFleet:
         if (self._memory > self.memory_bytes).any():
             self._kill_for_memory()
 
-    def contention(self, task: int) -> Contention:
-        """What a task of pods met on its node in the last tick, though it may have come at its end.
+    def contention(self, tasks: IntArray) -> Contention:
+        """What tasks of pods met on their nodes in the last tick, even if they came at its end.
 
         Raises
         ------
@@ -218,17 +218,19 @@ class NodeFleet:
         tick = self._last_tick
         if tick is None:
             raise ValueError("no tick has passed yet: advance first")
-        where, own_weight = int(self._tasks.node[task]), float(self._tasks.weight[task])
-        here = (tick.node == where) & (tick.task != task)
-        own = tick.task == task
-        relative = np.where(tick.system[here], 1.0, tick.weight[here] / own_weight)
-        hypervisor = self._hypervisor
-        granted = float((tick.rate[own] / tick.threads[own]).sum()) if own.any() else 1.0
+        node, weight = self._tasks.node[tasks], self._tasks.weight[tasks]
+        place = np.full(self._tasks.node.size, -1)
+        place[tick.task] = np.arange(tick.task.size)
+        there = place[tasks] >= 0
+        threads = np.where(there, tick.threads[place[tasks]], 0.0)
+        granted = np.where(there, tick.rate[place[tasks]] / np.maximum(threads, NOTHING_S), 1.0)
+        of_pods = self._per_node(tick.node, np.where(tick.system, 0.0, tick.threads * tick.weight))
+        of_system = self._per_node(tick.node, np.where(tick.system, tick.threads, 0.0))
         return Contention(
-            cores=float(hypervisor.cores[where]),
-            runnable=float(tick.threads[here].sum()),
-            weighed=float((tick.threads[here] * relative).sum()),
-            stretch=1.0 / max(granted * float(hypervisor.speed[where]), NOTHING_S),
+            cores=self._hypervisor.cores[node],
+            runnable=np.maximum(self._per_node(tick.node, tick.threads)[node] - threads, 0.0),
+            weighed=np.maximum(of_pods[node] / weight - threads, 0.0) + of_system[node],
+            stretch=1.0 / np.maximum(granted * self._hypervisor.speed[node], NOTHING_S),
         )
 
     def counters(self) -> Counters:

@@ -70,6 +70,8 @@ class SchedulingFramework:
         self._order = count()
         self._backing_off: list[tuple[float, Pod]] = []
         self._unschedulable: dict[Pod, tuple[float, float]] = {}
+        self._queued_s: dict[Pod, float] = {}
+        """When the pods that wait for another attempt were refused."""
         self._events = 0
         self._work = env.event()
         api.watch(created=self._enqueue, running=self._pod_running, finished=self._pod_finished)
@@ -108,6 +110,7 @@ class SchedulingFramework:
         self._api.bind(pod, node)
 
     def _refuse(self, pod: Pod, *, missed_event: bool) -> None:
+        self._queued_s[pod] = self._env.now
         initial, longest = self._parameters.backoff_initial_s, self._parameters.backoff_max_s
         # Beyond some thirty attempts 2^n overflows nothing, but there is no need to compute it either.
         over = self._env.now + min(initial * 2.0 ** min(pod.attempts - 1, 30), longest)
@@ -148,8 +151,10 @@ class SchedulingFramework:
                 self._backing_off.append((over, pod))
 
     def _enqueue(self, pod: Pod) -> None:
-        # The highest priority first, then who has been in the queue longest (PrioritySort).
-        heapq.heappush(self._active, (-pod.job.priority, self._env.now, next(self._order), pod))
+        # The highest priority first, then who was created, or refused, the longest ago (PrioritySort: back-off and
+        # moves between the queues do not change the time stamp).
+        since = self._queued_s.pop(pod, self._env.now)
+        heapq.heappush(self._active, (-pod.job.priority, since, next(self._order), pod))
         if not self._work.triggered:
             self._work.succeed()
 

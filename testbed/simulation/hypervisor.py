@@ -43,11 +43,10 @@ class Hypervisor:
         """Draw what holds for the next `dt` seconds."""
         parameters, rng, nodes = self._parameters, self._rng, self._all_cores.size
         if parameters.steal:
-            # Two states with exponential times: the mean episode, and a pause that makes it the duty's share of time.
-            duty, episode_s = parameters.steal_duty, parameters.steal_episode_s
-            pause_s = episode_s * (1.0 - duty) / duty if duty else math.inf
-            rate = np.where(self._stolen, 1.0 / episode_s if duty < 1 else 0.0, 1.0 / pause_s if pause_s else math.inf)
-            self._stolen = self._stolen ^ (rng.random(nodes) < -np.expm1(-rate * dt))
+            # Two states with exponential times, as they are seen dt later: they may have changed there and back.
+            duty = parameters.steal_duty
+            mixed = -math.expm1(-dt / (parameters.steal_episode_s * (1.0 - duty))) if duty < 1 else 1.0
+            self._stolen = rng.random(nodes) < np.where(self._stolen, 1.0 - (1.0 - duty) * mixed, duty * mixed)
             self.cores = self._all_cores * (1.0 - parameters.steal * self._stolen)
         if parameters.speed_noise:
             kept = math.exp(-dt / parameters.speed_noise_s)

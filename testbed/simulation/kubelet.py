@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import simpy
 
-from carico.arrays import BoolArray
+from carico.arrays import BoolArray, IntArray
 from testbed.simulation.api import ApiServer, Pod, Process, RateLimiter
 from testbed.simulation.cpu import cgroup_weight
 from testbed.simulation.fleet import ContainerWeights, NodeFleet
@@ -17,7 +17,7 @@ from testbed.simulation.servers import Servers
 PodEvent = Callable[[int, int, float], None]
 """Called with node, change (+1 or -1) and time when containerd creates or loses a pod's container."""
 
-OUTCOMES = {"done": "succeeded", "oom_killed": "oom_killed", "lost": "evicted"}
+OUTCOMES = {"done": "succeeded", "oom_killed": "oom_killed", "lost": "failed"}
 """What becomes of a pod, by how its container ended."""
 
 
@@ -58,16 +58,18 @@ class Kubelets:
         self._pod_event = pod_event
         self._servers = servers
         self._starts = [RateLimiter(env, parameters.starts_per_s) for _ in range(fleet.nodes)]
-        self.running: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(fleet.nodes, dtype=np.int64)
+        self.running: IntArray = np.zeros(fleet.nodes, dtype=np.int64)
         """Running pods per node: the truth, for the measurements."""
         self.up: BoolArray = np.ones(fleet.nodes, dtype=np.bool_)
         """Nodes that run; the others start nothing, and show the API nothing."""
         self._back: dict[int, simpy.Event] = {}
+        self._boots: IntArray = np.zeros(fleet.nodes, dtype=np.int64)
         api.watch(bound=self._bound)
 
     def stop_node(self, node: int) -> None:
         """Switch a node off, with everything that runs there."""
         self.up[node] = False
+        self._boots[node] += 1
         self._fleet.stop_node(node)
 
     def start_node(self, node: int) -> None:
@@ -88,11 +90,15 @@ class Kubelets:
         parameters, env, node = self._parameters, self._env, pod.node
         assert node is not None
         yield env.timeout(self._draw(parameters.start_delay_min_s, parameters.start_delay_max_s))
-        yield self._starts[node].wait()
-        yield from self._wait_until_up(node)
+        while True:
+            yield from self._wait_until_up(node)
+            yield self._starts[node].wait()
+            if self.up[node]:
+                break
         if pod.deleted:
             self._api.show_finished(pod)
             return
+        boot = self._boots[node]
         # containerd tells of the new task before the burst that starting it causes (thesis §4.2.4).
         self._tell(pod, node, +1)
         if parameters.start_cpu_s:
@@ -103,15 +109,14 @@ class Kubelets:
 
             self._fleet.run_burst(node, parameters.start_cpu_s, burst_over)
             yield created
-        if pod.deleted:
-            pass
-        elif self.up[node]:
+        if not pod.deleted and boot == self._boots[node]:
             yield from self._live(pod, node)
-        else:
-            pod.outcome = "evicted"
-        self._tell(pod, node, -1)
-        if parameters.stop_cpu_s and self.up[node]:
-            self._fleet.run_burst(node, parameters.stop_cpu_s)
+        if boot == self._boots[node]:
+            self._tell(pod, node, -1)
+            if parameters.stop_cpu_s:
+                self._fleet.run_burst(node, parameters.stop_cpu_s)
+        elif pod.outcome == "unfinished" and not pod.deleted:
+            pod.outcome = "failed"
         yield from self._show(pod, parameters.finished_visible_min_s, parameters.finished_visible_max_s, finished=True)
 
     def _live(self, pod: Pod, node: int) -> Process:

@@ -1,7 +1,10 @@
 """Nodes that join, leave, fail and recover: what the node life-cycle controller makes of it.
 
-A node that is removed is evicted at once. Of one that fails the control plane hears nothing: it counts as ready for a
-while (`node_grace_s`), and its pods as running for much longer (`eviction_s`), as in kube-controller-manager.
+A node that is removed has been drained, without grace: its pods are evicted at once. Of one that fails the control
+plane hears nothing: it counts as ready for a while (`node_grace_s`), and its pods as running for much longer
+(`eviction_s`). Then they are deleted, which a Job without a pod failure policy takes for failures; one with a policy
+waits until they are known to have ended, that is until the node is back or removed (podReplacementPolicy: Failed).
+What ended on a node before it could say so has failed.
 """
 
 from __future__ import annotations
@@ -62,7 +65,8 @@ class NodeController:
         self._on_ready = on_ready
         self._on_agent = on_agent
         self._evicted: BoolArray = np.zeros(len(names), dtype=np.bool_)
-        """Nodes whose pods have been evicted since they were last there."""
+        """Nodes whose pods have been deleted since they were last there."""
+        self._removed: BoolArray = np.zeros(len(names), dtype=np.bool_)
         self._changed_at = np.full(len(names), -np.inf)
         index = {name: number for number, name in enumerate(names)}
         first: dict[str, str] = {}
@@ -77,7 +81,7 @@ class NodeController:
         yield self._env.timeout(change.at_s - self._env.now)
         self._changed_at[node] = self._env.now
         if change.change in ("added", "recovered"):
-            self._evicted[node] = False
+            self._evicted[node] = self._removed[node] = False
             self._kubelets.start_node(node)
             self._on_agent(node, True)
             self._on_ready(node, True)
@@ -89,6 +93,7 @@ class NodeController:
     def _leave(self, node: int) -> None:
         self._switch_off(node)
         self._on_ready(node, False)
+        self._removed[node] = True
         self._evict(node)
 
     def _fail(self, node: int) -> Process:
@@ -123,6 +128,6 @@ class NodeController:
         if pod.over or not self._evicted[pod.node]:
             return
         pod.deleted = True
-        if pod.outcome == "unfinished":
-            pod.outcome = "evicted"
-        self._api.show_finished(pod)
+        pod.outcome = "evicted"
+        if self._removed[pod.node] or not pod.job.has_failure_policy:
+            self._api.show_finished(pod)

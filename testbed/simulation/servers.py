@@ -3,21 +3,24 @@
 A request costs a fixed time (network and protocols), CPU time, and the wake-ups of the threads that it passes through,
 of client and server: these see the node's CPUs as the fluid model of `cpu` shares them. A thread that finds an idle CPU
 waits until that is awake, one that finds none until those before it have had their turn: an exponential time whose
-mean grows with the runnable threads per CPU, weighed against the server's own weight. Client and server are on one
-node. No network, no caches.
+mean grows with the runnable threads per CPU, weighed against the server's own weight. A server works on as many
+requests at once as it has threads; the others queue. Clients ask at a steady rate whatever they wait, and are on the
+server's node. No network, no caches.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import numpy as np
 
-from carico.arrays import FloatArray
+from carico.arrays import FloatArray, IntArray
 from testbed.results.schema import RequestSeries
 from testbed.simulation.api import Pod
 from testbed.simulation.fleet import NodeFleet
 from testbed.simulation.parameters import SimulationParameters
+from workloads.demand import Service
 
 
 class Servers:
@@ -39,12 +42,15 @@ class Servers:
         self._serving: dict[Pod, int] = {}
         self._sent: dict[Pod, list[float]] = {}
         self._latency: dict[Pod, list[float]] = {}
+        self._free: dict[Pod, list[float]] = {}
+        """When each of a server's threads is free, a heap."""
 
     def begin(self, pod: Pod, task: int) -> None:
         """The container of `pod` runs as `task` of the fleet from now on; its client sends its first request."""
         if pod.job.demand.service is not None:
             self._serving[pod] = task
             self._sent[pod], self._latency[pod] = [], []
+            self._free[pod] = [-math.inf] * _service(pod).threads
 
     def end(self, pod: Pod) -> None:
         """The container is gone."""
@@ -52,15 +58,30 @@ class Servers:
 
     def answer(self) -> None:
         """Answer what was sent since the last call, under the contention of the fleet's last tick."""
-        for pod, task in self._serving.items():
-            service, sent = pod.job.demand.service, self._sent[pod]
-            assert service is not None
-            assert pod.started_s is not None
-            due = math.floor((self._fleet.now - pod.started_s) * service.rate_per_s + 1e-9) + 1
-            if due > len(sent):
-                times = pod.started_s + np.arange(len(sent), due) / service.rate_per_s
-                self._latency[pod] += self._draw(task, service.cpu_seconds, times.size).tolist()
-                sent += times.tolist()
+        due = {pod: times for pod in self._serving if (times := self._due(pod)).size}
+        if not due:
+            return
+        counts = np.array([times.size for times in due.values()])
+        cpu_seconds = np.array([_service(pod).cpu_seconds for pod in due])
+        tasks = np.array([self._serving[pod] for pod in due])
+        taken = iter(self._draw(np.repeat(tasks, counts), np.repeat(cpu_seconds, counts)).tolist())
+        for pod, times in due.items():
+            free, sent, latency = self._free[pod], self._sent[pod], self._latency[pod]
+            for at in times.tolist():
+                # The first thread that is free takes the request that has waited longest.
+                begins = max(at, free[0])
+                ends = begins + next(taken)
+                heapq.heapreplace(free, ends)
+                sent.append(at)
+                latency.append(ends - at)
+
+    def _due(self, pod: Pod) -> FloatArray:
+        """When requests were sent since the last call, seconds."""
+        rate_per_s, began, sent = _service(pod).rate_per_s, pod.started_s, len(self._sent[pod])
+        assert began is not None
+        until = math.floor((self._fleet.now - began) * rate_per_s + 1e-9) + 1
+        times: FloatArray = began + np.arange(sent, max(until, sent)) / rate_per_s
+        return times
 
     def series(self, names: list[str]) -> list[RequestSeries]:
         """Everything measured, per pod; `names` are the nodes'."""
@@ -75,15 +96,21 @@ class Servers:
             for pod, sent in self._sent.items()
         ]
 
-    def _draw(self, task: int, cpu_seconds: float, count: int) -> FloatArray:
-        """Latencies of `count` requests, seconds."""
+    def _draw(self, tasks: IntArray, cpu_seconds: FloatArray) -> FloatArray:
+        """How long requests take once a thread has them, seconds; one for every element of `tasks`."""
         parameters, rng = self._parameters, self._rng
-        seen = self._fleet.contention(task)
-        shape = (count, parameters.wake_ups_per_request)
+        seen = self._fleet.contention(tasks)
+        shape = (tasks.size, parameters.wake_ups_per_request)
         # A thread that is woken looks for an idle CPU, and finds one unless the others keep all of them busy.
-        no_idle_cpu = rng.random(shape) < np.clip(seen.runnable - seen.cores + 1.0, 0.0, 1.0)
+        no_idle_cpu = rng.random(shape) < np.clip(seen.runnable - seen.cores + 1.0, 0.0, 1.0)[:, None]
         regularity = parameters.idle_wake_up_cv**-2
         idle = rng.gamma(regularity, parameters.idle_wake_up_s / regularity, shape)
-        busy = rng.exponential(parameters.turn_s * seen.weighed / seen.cores, shape)
+        busy = rng.exponential(1.0, shape) * (parameters.turn_s * seen.weighed / seen.cores)[:, None]
         waits: FloatArray = np.where(no_idle_cpu, busy, idle).sum(axis=1)
         return parameters.request_base_s + cpu_seconds * seen.stretch + waits
+
+
+def _service(pod: Pod) -> Service:
+    service = pod.job.demand.service
+    assert service is not None
+    return service

@@ -34,6 +34,18 @@ class TelemetrySource:
         self.now: Telemetry
         """What has just happened, whatever agents see of it."""
 
+    def restart(self, node: int) -> float:
+        """Begin anew with a node that was restarted, and return from when on samples are of what it is now, seconds."""
+        now_s = float(np.max(self._previous.at_s))
+        if self._parameters.telemetry == "procfs":
+            return now_s
+        columns = {name: np.array(column) for name, column in vars(self._scraped).items() if name != "at_s"}
+        for name, column in columns.items():
+            column[node] = np.asarray(getattr(self._previous, name))[node]
+        self._scraped = replace(self._scraped, **columns)
+        scrapes = self._readings // self._period + 1
+        return now_s + (scrapes * self._period - self._readings) * SAMPLE_PERIOD_S - SAMPLE_PERIOD_S / 2
+
     def read(self, counters: Counters) -> list[Telemetry]:
         """Take a reading and return the samples that reach the agents now, the oldest first."""
         self.now = telemetry_between(self._previous, counters)

@@ -73,7 +73,7 @@ def test_the_idle_drift_helps_a_job_that_comes_late(heavy_job, cold):
     assert busiest <= cold[1] + 1
 
 
-HARM = "thesis: no figure; here the second job takes 84 to 88 s, the first 58 to 69: what was learned is in an old unit"
+HARM = "thesis: no figure; here the second job takes 86 to 89 s, the first 58 to 71: what was learned is in an old unit"
 
 
 @pytest.mark.parametrize("variant", claimed(VARIANTS, {"thesis-literal": HARM}))

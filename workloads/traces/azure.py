@@ -10,6 +10,7 @@ time and between VMs cannot be told apart there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,8 @@ from msgspec import Meta
 from workloads.errors import InvalidTrace
 from workloads.traces.table import Name, read_rows
 
+CORRELATION_S = 10.0
+"""How long a deviation of a machine's speed is taken to last (time constant): the simulated cluster's default."""
 MIN_RUNS = 10
 """Runs that a VM needs to show its spread over time."""
 _OUTER = 5.0
@@ -52,12 +55,38 @@ class Noise:
     """On one VM, of runs as long as the benchmark's; None if no VM has enough runs."""
     between_vms: float | None
     """Of VMs' medians; None if there is but one VM."""
+    run_s: float
+    """How long a run lasted, seconds (median)."""
 
     @property
     def settings(self) -> dict[str, float]:
-        """The settings of the simulated cluster that stand for it."""
-        named = {"node_speed_variation": self.between_vms, "speed_noise": self.over_time}
-        return {name: float(f"{value:.3g}") for name, value in named.items() if value is not None}
+        """The settings of the simulated cluster that stand for it.
+
+        A run shows the mean speed over its time; the speed itself varies more. How much more depends on how long a
+        deviation lasts, which the data do not tell: `CORRELATION_S` is assumed, and part of the settings.
+        """
+        named: dict[str, float] = {}
+        if self.between_vms is not None:
+            named["node_speed_variation"] = self.between_vms
+        if self.over_time is not None:
+            named |= {"speed_noise": self.over_time / share_left(self.run_s), "speed_noise_s": CORRELATION_S}
+        return {name: float(f"{value:.3g}") for name, value in named.items()}
+
+
+def share_left(run_s: float) -> float:
+    """Return what is left of the variation of a speed in its means over `run_s` seconds.
+
+    Deviations fade exponentially with the time constant `CORRELATION_S`.
+
+    Examples
+    --------
+    >>> share_left(0), round(share_left(30), 3)
+    (1.0, 0.675)
+    """
+    if run_s <= 0:
+        return 1.0
+    ratio = CORRELATION_S / run_s
+    return math.sqrt(2 * ratio * (1 - ratio * -math.expm1(-1 / ratio)))
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -113,4 +142,5 @@ def noise_of(samples: Sequence[NoiseSample]) -> Noise:
         between = max(seen - float(np.mean(by_chance)), 0.0) ** 0.5
     if over_time is None and between is None:
         raise InvalidTrace(f"{len(samples)} runs of one VM are too few: at least {MIN_RUNS}, or several VMs are needed")
-    return Noise(len(samples), len(runs), over_time, between)
+    run_s = float(np.median([sample.runtime_s for sample in samples]))
+    return Noise(len(samples), len(runs), over_time, between, run_s)

@@ -19,6 +19,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,6 +29,8 @@ NEVER_SENT = "never sent"
 """Why a request failed that was due before the end, while others kept the poller waiting until then."""
 
 _CHUNK_BYTES = 65536
+_CHECK_S = 0.1
+"""How often it is checked whether a request has timed out."""
 
 
 class Target(NamedTuple):
@@ -99,6 +102,9 @@ class Poller:
         self._histogram = LatencyHistogram()
         self._errors: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._deadline_s = math.inf
+        """When the request in flight has failed; guarded by the lock, like its socket."""
+        self._in_flight: socket.socket | None = None
 
     def results(self) -> tuple[LatencyHistogram, Counter[str]]:
         """Return the latencies of the answers, and how many requests failed for which reason, as of now."""
@@ -109,6 +115,17 @@ class Poller:
 
     def run(self) -> None:
         """Send the requests; errors are counted, none is raised."""
+        over = threading.Event()
+        watch = threading.Thread(target=self._cut_off_the_overdue, args=(over,), name="deadline", daemon=True)
+        watch.start()
+        try:
+            self._send_all()
+        finally:
+            over.set()
+            watch.join()
+            self._connection.close()
+
+    def _send_all(self) -> None:
         start_s = time.monotonic()
         end_s = start_s + self._duration_s
         for number in itertools.count():
@@ -123,7 +140,14 @@ class Poller:
                     self._errors[failure] += 1
                 else:
                     self._histogram.add(latency_s)
-        self._connection.close()
+
+    def _cut_off_the_overdue(self, over: threading.Event) -> None:
+        """Shut the socket of a request that has timed out: its own time-out begins anew with every byte that comes."""
+        while not over.wait(_CHECK_S):
+            with self._lock:
+                if time.monotonic() > self._deadline_s and self._in_flight is not None:
+                    with suppress(OSError):  # it may have ended by itself
+                        self._in_flight.shutdown(socket.SHUT_RDWR)
 
     def _send(self) -> str | None:
         """Send a request and read the answer; return why it failed, if it did."""
@@ -144,17 +168,29 @@ class Poller:
     def _exchange(self) -> int:
         """Make one request on the connection, which is opened if it is not; return the status."""
         end_s = time.monotonic() + self._timeout_s
-        self._connection.request("GET", self._target.path)
-        with self._connection.getresponse() as response:
-            chunk = b"?"
-            while chunk:
-                chunk = response.read1(_CHUNK_BYTES)
-                # The socket's own time-out begins anew with every byte that comes.
-                if time.monotonic() > end_s:
-                    raise TimeoutError
-            if response.length:
-                raise http.client.IncompleteRead(b"", response.length)
-            return response.status
+        with self._lock:
+            self._deadline_s = end_s
+        try:
+            self._connection.request("GET", self._target.path)
+            with self._lock:
+                # The connection lets go of the socket as soon as it knows that this answer is its last.
+                self._in_flight = self._connection.sock
+            with self._connection.getresponse() as response:
+                while response.read1(_CHUNK_BYTES):
+                    pass
+                if response.length:
+                    raise http.client.IncompleteRead(b"", response.length)
+                status = response.status
+        except (OSError, http.client.HTTPException) as error:
+            if time.monotonic() > end_s:
+                raise TimeoutError from error
+            raise
+        finally:
+            with self._lock:
+                self._deadline_s, self._in_flight = math.inf, None
+        if time.monotonic() > end_s:
+            raise TimeoutError
+        return status
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from carico.aggregator import Aggregator
+from carico.aggregator import Aggregator, ReplicaView, pooled
 from carico.errors import InvalidInput
 from carico.subspace import Subspace
 
@@ -132,6 +132,56 @@ class TestMerge:
             aggregator.merge_pending()
         assert np.array_equal(own.basis, basis)
         assert np.array_equal(own.singular_values, singular_values)
+
+
+class TestMergeAtOnce:
+    @given(calls, calls)
+    def test_is_what_merging_one_after_the_other_gives(self, before, history):
+        one, other = Aggregator(2), Aggregator(2)
+        for batch in (before, history):
+            for node, own in batch:
+                one.exchange(node, own)
+                other.exchange(node, own)
+            one.merge_pending()
+            other.merge_at_once(other.take_waiting())
+            np.testing.assert_allclose(gram(one.view), gram(other.view), atol=1e-9)
+
+    @pytest.mark.parametrize("resources", [1, 2, 5])
+    def test_of_many_nodes_and_any_number_of_resources(self, resources):
+        rng = np.random.default_rng(3)
+        one, other = Aggregator(resources), Aggregator(resources)
+        for node in range(500):
+            own = Subspace.from_batch(rng.random((resources, 10)))
+            one.exchange(f"node-{node}", own)
+            other.exchange(f"node-{node}", own)
+        one.merge_pending()
+        other.merge_at_once(other.take_waiting())
+        np.testing.assert_allclose(gram(one.view), gram(other.view), rtol=1e-9)
+
+    def test_keeps_the_rank(self):
+        rng = np.random.default_rng(4)
+        aggregator = Aggregator(4, rank=2)
+        for node in "abc":
+            aggregator.exchange(node, Subspace.from_batch(rng.random((4, 10))))
+        aggregator.merge_at_once(aggregator.take_waiting())
+        assert aggregator.view.basis.shape == (4, 2)
+
+    def test_nothing_changes_nothing(self):
+        aggregator = Aggregator(2)
+        aggregator.merge_at_once(aggregator.take_waiting())
+        assert aggregator.view is None
+
+
+class TestPooled:
+    def test_averages_by_nodes_whatever_the_order(self):
+        views = [ReplicaView("x", 3, subspace(0.9, 0.1)), ReplicaView("y", 1, subspace(0.1, 0.5))]
+        wanted = (3 * gram(views[0].subspace) + gram(views[1].subspace)) / 4
+        for order in (views, views[::-1], [*views, ReplicaView("z", 0, None)]):
+            np.testing.assert_allclose(gram(pooled(order)), wanted, atol=1e-12)
+
+    def test_is_none_where_nobody_knows_anything(self):
+        assert pooled([ReplicaView("x", 0, None)]) is None
+        assert pooled([]) is None
 
 
 class TestForget:

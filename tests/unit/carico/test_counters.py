@@ -33,6 +33,15 @@ def test_the_formulas_of_the_thesis():
     assert telemetry.memory_utilisation == pytest.approx(1 - (300 + 50 + 150) / 1000)
 
 
+def test_pressure_of_memory_and_io_is_known_only_to_those_who_read_it():
+    assert telemetry_between(START, replace(START, at_s=100.5)).memory_pressure == 0.0
+    later = replace(START, at_s=100.5, memory_pressure_us=125_000, io_pressure_us=250_000)
+    telemetry = telemetry_between(START, later)
+    assert telemetry.memory_pressure == pytest.approx(0.25)
+    assert telemetry.io_pressure == pytest.approx(0.5)
+    assert telemetry.cpu_pressure == 0.0
+
+
 def test_a_late_sample_is_not_mistaken_for_pressure():
     later = replace(START, at_s=100.4, cpu_total=1160.0, cpu_pressure_us=5e6 + 100_000)
     assert telemetry_between(START, later).cpu_pressure == pytest.approx(0.25)

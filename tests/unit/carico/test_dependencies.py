@@ -19,9 +19,13 @@ for name in wanted:
 print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
 NEEDS_AN_EXTRA = (
+    "carico.aggregation_server",
+    "carico.certs",
     "carico.config",
     "carico.https",
     "carico.kube",
+    "carico.podevents.containerd",
+    "carico.rpc",
     "carico.scheduling.extender",
     "carico.scheduling.journal",
     "carico.status",

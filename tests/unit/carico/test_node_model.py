@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from carico.capacity import MAX_PODS, capacity_signal
 from carico.errors import InvalidInput, InvalidState
 from carico.estimators import ESTIMATORS
-from carico.node_model import NodeModel, Report
+from carico.node_model import NodeModel
+from carico.node_report import Report
 from carico.subspace import Subspace
 from carico.variants import DEFAULT_VARIANT, THESIS_LITERAL, THESIS_REBASED, VARIANTS
 

@@ -38,6 +38,8 @@ def recorded(machine):
     machine.write("stat", STAT)
     machine.write("meminfo", MEMINFO)
     machine.write("pressure/cpu", PRESSURE)
+    machine.write("pressure/memory", PRESSURE.replace("2059391", "31"))
+    machine.write("pressure/io", PRESSURE.replace("2059391", "41"))
     return machine
 
 
@@ -49,6 +51,8 @@ def test_reads_the_fields_of_the_thesis(recorded):
     assert counters.cpu_total == 1000 + 20 + 300 + 50000 + 600 + 0 + 70 + 8
     assert counters.cpu_idle == 50000 + 600
     assert counters.cpu_pressure_us == 2059391
+    assert counters.memory_pressure_us == 31
+    assert counters.io_pressure_us == 41
     assert counters.memory_total == 24684084 * 1024
     assert counters.memory_free == 24018896 * 1024
     assert counters.memory_buffers == 14564 * 1024
@@ -75,10 +79,12 @@ def test_this_machine_can_be_read_and_leaves_nothing_open():
     before = descriptors()
     with ProcfsSource() as source:
         first, second = source.read(), source.read()
-        assert descriptors() == before + 3
+        assert descriptors() == before + 5
     assert descriptors() == before
     assert 0 < first.cpu_idle <= first.cpu_total <= second.cpu_total
     assert first.cpu_pressure_us <= second.cpu_pressure_us
+    assert 0 <= first.memory_pressure_us <= second.memory_pressure_us
+    assert 0 <= first.io_pressure_us <= second.io_pressure_us
     assert first.memory_free + first.memory_buffers + first.memory_cached <= first.memory_total
     assert first.at_s < second.at_s
 
@@ -133,7 +139,28 @@ def test_pressure_switched_off_at_boot(machine, monkeypatch, call):
         source.read()
 
 
-@pytest.mark.parametrize("file", ["stat", "meminfo", "pressure/cpu"])
+@pytest.mark.parametrize("what", ["memory", "io"])
+@pytest.mark.parametrize("call", ["remove", "open", "pread"])
+def test_pressure_of_memory_or_io_that_a_kernel_does_not_offer_is_zero(machine, monkeypatch, what, call):
+    machine.memory_pressure = machine.io_pressure = 0.5
+    machine.elapse(2.0)
+    if call == "remove":
+        machine.remove(f"pressure/{what}")
+    else:
+        failing(monkeypatch, call, machine.root / "pressure" / what, errno.EOPNOTSUPP)
+    before = descriptors()
+    with ProcfsSource(machine.root) as source:
+        counters = source.read()
+    assert descriptors() == before
+    known = {"memory": counters.memory_pressure_us, "io": counters.io_pressure_us}
+    assert known.pop(what) == 0
+    assert list(known.values()) == [1_000_000]
+
+
+FILES = ["stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io"]
+
+
+@pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("number", [errno.ESRCH, errno.ENODEV, errno.EIO, errno.EACCES])
 def test_a_file_that_stops_answering(machine, monkeypatch, file, number):
     with ProcfsSource(machine.root) as source:
@@ -143,7 +170,7 @@ def test_a_file_that_stops_answering(machine, monkeypatch, file, number):
             source.read()
 
 
-@pytest.mark.parametrize("file", ["stat", "meminfo", "pressure/cpu"])
+@pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_file_that_vanishes_is_not_read_on_as_it_was(machine, file, replaced):
     with ProcfsSource(machine.root) as source:
@@ -176,6 +203,8 @@ def test_a_file_that_vanishes_is_not_read_on_as_it_was(machine, file, replaced):
         ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=-7\n"),
         ("pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=205"),  # cut off: 205 of 2059391
         ("pressure/cpu", "\xff\xfe\n"),
+        ("pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00\n"),
+        ("pressure/io", ""),
     ],
 )
 def test_garbage_is_refused_with_what_was_seen(machine, file, content):

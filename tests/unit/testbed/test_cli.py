@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -136,6 +137,24 @@ def test_an_interruption_saves_what_was_finished(monkeypatch, capsys, tmp_path):
     assert f"interrupted after 3 of 8 runs; they are in {file}.partial" in capsys.readouterr().err
     assert len(read_results(tmp_path / "r.json.partial").repetitions) == 3
     assert not file.exists()
+
+
+def test_sigterm_is_an_interruption_too(monkeypatch, capsys, tmp_path):
+    class Terminated(FakeProvider):
+        runs = 0
+
+        def run(self, *arguments):
+            self.runs += 1
+            if self.runs == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().run(*arguments)
+
+    one = Terminated()
+    monkeypatch.setattr("testbed.cli.provider_named", lambda name: one)
+    file, before = tmp_path / "r.json", signal.getsignal(signal.SIGTERM)
+    assert main(["run", "pi-2000", "--repetitions", "4", "--json", str(file)]) == 143
+    assert f"interrupted after 2 of 8 runs; they are in {file}.partial" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_an_interruption_without_a_file_says_so(monkeypatch, capsys):
@@ -277,7 +296,7 @@ def test_results_nobody_asked_for_can_be_kept_afterwards(provider, run, capsys):
     assert main(["run", "pi-2000", "--scheduler", "carico"]) == 0
     assert lines(capsys)[-1] == f"to keep the results: carico-testbed recover {run().id} --json FILE"
     assert main(["recover", run().id, "--json", "mine.json"]) == 0
-    assert lines(capsys) == ["results: mine.json (1 repetition)"]
+    assert lines(capsys) == [f"results: mine.json (1 repetition of run {run().id})"]
     main(["run", "pi-2000", "--scheduler", "carico", "--json", "r.json"])
     assert Path("mine.json").read_bytes() == Path("r.json").read_bytes()
 
@@ -300,7 +319,7 @@ def test_a_line_that_a_crash_cut_off_is_told_of(use, run, capsys):
     capsys.readouterr()
     assert main(["recover"]) == 0
     said = capsys.readouterr()
-    assert "(2 repetitions)" in said.out
+    assert "(2 repetitions of run " in said.out
     assert said.err == "carico-testbed: repetitions left out, because a crash cut them off: 1\n"
 
 
@@ -345,3 +364,26 @@ def test_what_is_missing_is_listed_at_once_and_ends_with_4(use, capsys, tmp_path
     assert main(["run", "pi-2000", "--json", "."]) == 4
     assert not fake.calls
     assert not list(tmp_path.iterdir())
+
+
+class TestWhyAJobDidNotComplete:
+    def told(self, capsys, tmp_path, *lines):
+        file = tmp_path / "scenario.yaml"
+        file.write_text("\n".join(["name: s", "description: d", "cluster: {nodes: 2}", *lines]))
+        assert main(["run", str(file), "--scheduler", "kube-scheduler", "--quiet"]) == 1
+        return capsys.readouterr().err
+
+    def test_the_time_was_over(self, capsys, tmp_path):
+        told = self.told(capsys, tmp_path, "limit_s: 20", "jobs: [{name: pi, workload: pi, pods: 900}]")
+        assert "pods succeeded until the run was cut off at limit_s = 20" in told
+
+    def test_too_many_pods_were_lost(self, capsys, tmp_path):
+        told = self.told(
+            capsys,
+            tmp_path,
+            "jobs: [{name: pi, workload: pi, pods: 60, backoff_limit: 2}]",
+            "node_changes: [{at_s: 10, node: node-1, change: removed}]",
+        )
+        assert "pods succeeded; its Job gave up (" in told
+        assert " evicted" in told
+        assert "backoff_limit is 2, on_oom_kill count)" in told

@@ -131,7 +131,7 @@ def test_what_a_killed_session_had_finished_is_recovered(program, session, pytes
     session("-m", "cluster", "--collect-only").stdout.no_fnmatch_line("*an earlier run*")
     monkeypatch.chdir(pytester.path)
     assert main(["recover"]) == 0
-    assert f"results: {folder.path}/result.json (3 repetitions)" in capsys.readouterr().out
+    assert f"results: {folder.path}/result.json (3 repetitions of run {folder.id})" in capsys.readouterr().out
     assert [one.seed for one in read_results(folder.path / "result.json").repetitions] == [1001, 1002, 1003]
 
 

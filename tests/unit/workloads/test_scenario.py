@@ -390,6 +390,8 @@ class TestNodeChanges:
             ([(1, "node-0", "removed"), (2, "node-0", "recovered")], "cannot be recovered at 2 s: it is absent then"),
             ([(1, "node-0", "failed"), (2, "node-0", "added")], "node-0 cannot be added at 2 s: it is down then"),
             ([(-1, "node-0", "failed")], r"Expected `float` >= 0.0 - at `\$.node_changes\[0\].at_s`"),
+            ([(1, "node-0", "failed"), (1, "node-0", "recovered")], "a node changes twice at the same time"),
+            ([(3600, "node-0", "failed")], "node-0 is failed at 3600 s, when the run is over: limit_s is 3600"),
             ([(1, "node-0", "moved")], r"Invalid enum value 'moved' - at `\$.node_changes\[0\].change`"),
         ],
     )

@@ -36,7 +36,7 @@ def test_a_server_that_is_measured_does_not_disturb_itself():
 
 
 def test_pods_that_never_end_leave_the_time_open():
-    unfinished = repetition(pods=[pod("pi", 10.0, None)])
+    unfinished = repetition(pods=[pod("pi", 10.0, None), pod("pi", 10.0, 14.0)])
     assert request_latencies([unfinished], "web", "during") == [0.003, 0.004, 0.005]
 
 

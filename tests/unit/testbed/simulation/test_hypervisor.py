@@ -29,9 +29,10 @@ def test_by_default_nothing_happens_and_nothing_is_drawn():
     assert rng.bit_generator.state == before
 
 
-@pytest.mark.parametrize("duty", [0.2, 0.5, 0.8])
-def test_neighbours_take_their_share_for_their_part_of_the_time(duty):
-    cores, _ = history(hypervisor(steal=0.25, steal_duty=duty, steal_episode_s=5)[0])
+@pytest.mark.parametrize("episode_s", [0.02, 0.3, 5.0])
+@pytest.mark.parametrize("duty", [0.1, 0.5, 0.8])
+def test_neighbours_take_their_share_for_their_part_of_the_time(duty, episode_s):
+    cores, _ = history(hypervisor(steal=0.25, steal_duty=duty, steal_episode_s=episode_s)[0])
     assert set(np.unique(cores)) == {3.0, 4.0}
     assert (cores == 3.0).mean() == pytest.approx(duty, abs=0.04)
 

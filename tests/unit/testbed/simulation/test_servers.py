@@ -11,9 +11,9 @@ ENDLESS = float("inf")
 def serve(make_machine, make_pod):
     """Let a server run for a while beside pods that compute, and return the latencies of its requests, seconds."""
 
-    def run(others=0, seconds=20.0, rate=50.0, service_ms=0.2, millicpu=0, other_millicpu=0, **parameters):
+    def run(others=0, seconds=20.0, rate=50.0, service_ms=0.2, threads=4, millicpu=0, other_millicpu=0, **parameters):
         machine = make_machine(**SURE | parameters)
-        asked = {"duration_s": seconds, "rate_per_s": rate, "service_ms": service_ms}
+        asked = {"duration_s": seconds, "rate_per_s": rate, "service_ms": service_ms, "threads": threads}
         server = make_pod("web", work=ENDLESS, workload="web", parameters=asked, millicpu=millicpu)
         hogs = [make_pod(f"hog-{n}", work=1e6, millicpu=other_millicpu) for n in range(others)]
         machine.bind(server, *hogs)
@@ -67,6 +67,27 @@ def test_a_server_that_gets_less_cpu_than_it_needs_takes_longer_to_compute(serve
     alone, among_eight = (serve(others, **figures)[1][20:].mean() for others in (0, 7))
     assert alone == pytest.approx(0.01)
     assert among_eight == pytest.approx(0.02), "half a core of the whole one that it could use"
+
+
+def test_requests_wait_for_a_thread(serve):
+    figures = {"wake_ups_per_request": 0, "request_base_s": 0.0, "service_ms": 30, "rate": 20, "seconds": 10}
+    _, enough = serve(threads=1, **figures)
+    assert enough == pytest.approx(0.03), "each is over before the next one comes"
+    _, too_few = serve(threads=1, **figures | {"request_base_s": 0.03})
+    assert np.diff(too_few) == pytest.approx(0.01, abs=1e-5), "60 ms each, every 50 ms: the queue grows"
+    _, more = serve(threads=2, **figures | {"request_base_s": 0.03})
+    assert more == pytest.approx(0.06)
+
+
+def test_servers_do_not_disturb_each_others_figures(make_machine, make_pod):
+    machine = make_machine(nodes=3, cores=2, wake_ups_per_request=0, request_base_s=0.0, **SURE)
+    asked = {"duration_s": 10, "rate_per_s": 10, "service_ms": 100}
+    for node in range(3):
+        machine.bind(make_pod(f"web-{node}", work=ENDLESS, workload="web", parameters=asked), node=node)
+        machine.bind(*[make_pod(f"hog-{node}-{n}", work=1e6) for n in range(2 * node)], node=node)
+    machine.env.run(12)
+    means = [np.mean(series.latency_s[10:]) for series in machine.servers.series(["a", "b", "c"])]
+    assert means == pytest.approx([0.1, 0.15, 0.25], rel=0.05), "1 thread, alone, with 2 and with 4 others on 2 cores"
 
 
 def test_the_seed_decides(serve):

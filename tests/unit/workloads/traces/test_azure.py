@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.errors import InvalidTrace
-from workloads.traces.azure import Noise, NoiseSample, noise_of, read_noise
+from workloads.traces.azure import CORRELATION_S, Noise, NoiseSample, noise_of, read_noise, share_left
 
 HEADER = "value,runtime,starttime,VM_id\n"
 ROW = "7878.28,30.04,2023-06-23 16:37:49.000,0\n"
@@ -130,13 +130,26 @@ class TestNoise:
 
     def test_vms_that_ran_once_do_not_tell_the_two_apart(self):
         noise = noise_of(samples(*[[value] for value in (90, 100, 110)]))
-        assert noise == Noise(samples=3, vms=3, over_time=None, between_vms=pytest.approx(0.1))
+        assert noise == Noise(samples=3, vms=3, over_time=None, between_vms=pytest.approx(0.1), run_s=30.0)
         assert noise.settings == {"node_speed_variation": 0.1}
 
     def test_one_vm_tells_nothing_of_others(self):
         noise = noise_of(samples([99, 101] * 5))
         assert noise.between_vms is None
-        assert list(noise.settings) == ["speed_noise"]
+        assert list(noise.settings) == ["speed_noise", "speed_noise_s"]
+
+    def test_means_over_a_run_vary_less_than_the_speed_that_they_are_means_of(self):
+        """A first-order process with the time constant of the settings, averaged over the length of a run."""
+        step_s, run_s = 0.5, 30.0
+        rng = np.random.default_rng(0)
+        kept = np.exp(-step_s / CORRELATION_S)
+        values = np.empty(360_000)
+        values[0] = rng.normal()
+        noise = rng.normal(size=values.size) * np.sqrt(1 - kept**2)
+        for i in range(1, values.size):
+            values[i] = kept * values[i - 1] + noise[i]
+        means = values.reshape(-1, round(run_s / step_s)).mean(axis=1)
+        assert means.std() / values.std() == pytest.approx(share_left(run_s), rel=0.05)
 
     @pytest.mark.parametrize(
         ("runs", "message"),

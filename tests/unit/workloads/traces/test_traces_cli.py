@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from workloads.scenario import load_scenario
-from workloads.traces.azure import noise_of, read_noise
+from workloads.traces.azure import noise_of, read_noise, share_left
 from workloads.traces.cli import main
 
 ROWS = [
@@ -85,9 +85,9 @@ class TestAzure:
         assert main(["azure", str(path)]) == 0
         told = capsys.readouterr()
         noise = noise_of(read_noise(path))
-        assert (
-            told.out == f"--set node_speed_variation={noise.between_vms:.3g} --set speed_noise={noise.over_time:.3g}\n"
-        )
+        settings = {"node_speed_variation": noise.between_vms, "speed_noise": noise.over_time / share_left(30.0)}
+        expected = [f"--set {name}={value:.3g}" for name, value in settings.items()]
+        assert told.out == " ".join([*expected, "--set speed_noise_s=10\n"])
         assert f"{path}: 24 runs on 2 VMs" in told.err
 
     def test_what_is_not_known_is_not_set(self, tmp_path, capsys):

@@ -1,0 +1,230 @@
+"""A certificate authority for trying CARICO out, and the certificates its processes need; needs cryptography.
+
+Not a public-key infrastructure: the CA's key lies beside what it signs. Where there is one already (cert-manager, a
+company's CA), let it sign: what a certificate has to say is in `carico.rpc.identity`.
+
+A node's certificate is good for calling only and a server's names its hosts, so no node can pass for a server. Keys are
+elliptic (P-256) and readable by their owner only. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from carico.errors import InvalidInput
+from carico.rpc.identity import NODE, SERVER, node_name
+
+CA = "ca"
+_EARLIER = timedelta(minutes=5)
+"""Certificates are valid from a little before now: clocks of machines differ."""
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Makes certificates in a folder, which holds the CA's own as ``ca.crt`` and ``ca.key``.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where it does not exist.
+    now : datetime
+        With a time zone.
+    valid_days : int
+        How long certificates are valid.
+    overwrite : bool
+        Whether files that are there may be replaced.
+
+    Raises
+    ------
+    InvalidInput
+        If the validity is not in [1, 36500] days.
+    """
+
+    folder: Path
+    now: datetime
+    valid_days: int = 365
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.valid_days <= 36_500:
+            raise InvalidInput(f"a certificate is valid for 1 to 36500 days, got {self.valid_days}")
+
+    def make_ca(self) -> Path:
+        """Make the CA and return its certificate's file.
+
+        Raises
+        ------
+        InvalidInput
+            If there is one already and nothing may be overwritten.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _named("CARICO CA")
+        certificate = (
+            self._builder(name, name, key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        return self._write(CA, certificate, key)
+
+    def make_server(self, name: str, hosts: Sequence[str]) -> Path:
+        """Make a server's certificate, ``server-NAME.crt`` and ``.key``.
+
+        Parameters
+        ----------
+        name : str
+            The aggregation server must be ``aggregator``: only that may reconcile with its replicas.
+        hosts : sequence of str
+            Host names and addresses that clients call it by.
+
+        Raises
+        ------
+        InvalidInput
+            If a name makes no sense, there is no CA, or a file is there and nothing may be overwritten.
+        """
+        if not hosts:
+            raise InvalidInput(f"the server {name} needs a host that clients call it by: give --host")
+        names = [x509.UniformResourceIdentifier(SERVER + node_name(name)), *map(_host, hosts)]
+        # A replica also calls others.
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return self._issue(f"server-{name}", name, names, usages)
+
+    def make_node(self, name: str) -> Path:
+        """Make a node's certificate, ``node-NAME.crt`` and ``.key``; raises as `make_server` does."""
+        names = [x509.UniformResourceIdentifier(NODE + node_name(name))]
+        return self._issue(f"node-{name}", name, names, [ExtendedKeyUsageOID.CLIENT_AUTH])
+
+    def renew(self, certificate: Path) -> Path:
+        """Replace a certificate of this CA by one that is valid from now on and says the same, for the same key.
+
+        One file changes, so a process never sees a certificate and a key that do not fit.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such certificate, it is another CA's, or the CA's own.
+        """
+        ca, ca_key = self._ca()
+        old = _certificate(certificate)
+        try:
+            old.verify_directly_issued_by(ca)
+        except Exception as error:
+            raise InvalidInput(f"{certificate} was not issued by {self.folder / 'ca.crt'}: make a new one") from error
+        if old.subject == ca.subject:
+            raise InvalidInput("the CA's own certificate is not renewed: make a new CA and new certificates with it")
+        builder = self._builder(old.subject, ca.subject, old.public_key())
+        for extension in old.extensions:
+            builder = builder.add_extension(extension.value, extension.critical)
+        _replace(certificate, _pem(builder.sign(ca_key, hashes.SHA256())), 0o644)
+        return certificate
+
+    def _issue(
+        self, file: str, name: str, names: Sequence[x509.GeneralName], usages: Sequence[x509.ObjectIdentifier]
+    ) -> Path:
+        ca, ca_key = self._ca()
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            self._builder(_named(name), ca.subject, key.public_key())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .sign(ca_key, hashes.SHA256())
+        )
+        return self._write(file, certificate, key)
+
+    def _builder(self, subject: x509.Name, issuer: x509.Name, key: object) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key)  # type: ignore[arg-type]  # an EC key here, or the one of a certificate
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self.now - _EARLIER)
+            .not_valid_after(self.now + timedelta(days=self.valid_days))
+        )
+
+    def _ca(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+        certificate, key = self.folder / f"{CA}.crt", self.folder / f"{CA}.key"
+        if not (certificate.is_file() and key.is_file()):
+            raise InvalidInput(f"there is no CA in {self.folder}: make one with --ca first")
+        try:
+            loaded = serialization.load_pem_private_key(key.read_bytes(), password=None)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{key} is no PEM key without a password: {error}") from error
+        if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+            raise InvalidInput(f"{key} must be an elliptic-curve key, as --ca makes it")
+        return _certificate(certificate), loaded
+
+    def _write(self, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Path:
+        files = [self.folder / f"{name}.key", self.folder / f"{name}.crt"]
+        there = [str(file) for file in files if file.exists()]
+        if there and not self.overwrite:
+            raise InvalidInput(f"{' and '.join(there)} would be overwritten: give --force, or another --out")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        secret = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        _replace(files[0], secret, 0o600)
+        _replace(files[1], _pem(certificate), 0o644)
+        return files[1]
+
+
+def _named(name: str) -> x509.Name:
+    # A common name holds 64 characters; the whole name is among the alternative ones.
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(node_name(host.lower()))
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _certificate(file: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{file} must be a PEM certificate: {error}") from error
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _replace(file: Path, content: bytes, mode: int) -> None:
+    """Write a file with these rights from its first moment on; it appears whole or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        draft.replace(file)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,56 @@
+"""``carico certs``: a CA and certificates for trying CARICO out."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from carico.commands import Commands
+from carico.commands.arguments import whole_number
+from carico.errors import InvalidInput
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    certs = commands.add_parser(
+        "certs",
+        help="make a CA and certificates for trying CARICO out (needs the extra `scheduler`)",
+        description=(
+            "Makes one thing in a folder: a CA (ca.crt, ca.key), the certificate of a server (server-NAME.crt, .key) "
+            "or of a node (node-NAME.crt, .key). Keys are readable by their owner only; keep ca.key off the cluster."
+        ),
+    )
+    certs.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="where the CA is and files go")
+    what = certs.add_mutually_exclusive_group(required=True)
+    what.add_argument("--ca", action="store_true", help="make the CA")
+    what.add_argument(
+        "--server", metavar="NAME", help="a server's, with --host; the aggregation server's name must be `aggregator`"
+    )
+    what.add_argument("--node", metavar="NAME", help="a node's, which lets it speak for this node and no other")
+    what.add_argument(
+        "--renew", metavar="FILE", type=Path, help="replace a certificate by one that is valid from now on"
+    )
+    certs.add_argument(
+        "--host", metavar="HOST", action="append", default=[], help="a name or address of the server; repeatable"
+    )
+    certs.add_argument("--days", metavar="N", type=whole_number, default=365, help="validity (default: 365)")
+    certs.add_argument("--force", action="store_true", help="replace files that are there")
+    certs.set_defaults(run=_certs)
+
+
+def _certs(options: argparse.Namespace) -> None:
+    from carico.certs import Authority
+
+    if options.host and options.server is None:
+        raise InvalidInput("--host is for --server: a CA and nodes are not called")
+    authority = Authority(options.out, datetime.now(UTC), options.days, options.force)
+    if options.ca:
+        made = authority.make_ca()
+    elif options.server is not None:
+        made = authority.make_server(options.server, options.host)
+    elif options.node is not None:
+        made = authority.make_node(options.node)
+    else:
+        made = authority.renew(options.renew)
+    print(f"written: {made}")

@@ -1,0 +1,46 @@
+"""What a step of a node model found: the numbers that an agent reports, and those that explain them. No rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.subspace import Subspace
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a step found; arrays follow the nodes asked for, scalars for a model of one node."""
+
+    at_s: float
+    usage: FloatArray
+    """Smoothed usage y, shape (..., d)."""
+    capacity_signal: FloatArray
+    """k in workload units; `inf` while no workload is known."""
+    baseline: FloatArray
+    """Estimated k of the idle node, in today's workload units; NaN while unknown."""
+    pod_cost: FloatArray
+    """Estimated drop of k per pod, in today's workload units; NaN while unknown."""
+    pods: IntArray
+    """Running pods."""
+    pod_capacity: FloatArray
+    """How many more pods the node can take: what the scheduler acts on."""
+    exchange_due: BoolArray
+    """True where the own subspace has drifted from the one last exchanged (thesis §4.1)."""
+    subspace: Subspace
+    """The node's own model: what an exchange sends."""
+
+
+def first_of(report: Report) -> Report:
+    """The report of the only node, without the node axis."""
+    return Report(
+        at_s=report.at_s,
+        usage=report.usage[0],
+        capacity_signal=report.capacity_signal[0],
+        baseline=report.baseline[0],
+        pod_cost=report.pod_cost[0],
+        pods=report.pods[0],
+        pod_capacity=report.pod_capacity[0],
+        exchange_due=report.exchange_due[0],
+        subspace=Subspace(report.subspace.basis[0], report.subspace.singular_values[0]),
+    )

@@ -1,0 +1,179 @@
+"""Pods by the control groups that the kubelet makes for them: no socket, no right but to read /sys/fs/cgroup.
+
+A pod counts from when the kubelet makes its group, which is before it asks the runtime for the sandbox: nothing tells
+earlier. It counts until no container of it lives: the runtime removes a container's group when it exits, so a pod
+whose group has had two members, the sandbox and a container, has ended when it has but one. (Where the runtime keeps
+groups of its own in there, as CRI-O can, a pod ends when the kubelet tidies up, up to some seconds later.) Groups have
+no labels: DaemonSet, static and system pods are counted like any other, unless the caller names the UIDs to leave out.
+
+::
+
+    cgroupfs driver                            systemd driver
+    kubepods/pod<uid>                          kubepods.slice/kubepods-pod<uid>.slice                  guaranteed
+    kubepods/burstable/pod<uid>                .../kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice
+    kubepods/besteffort/pod<uid>               .../kubepods-besteffort.slice/kubepods-besteffort-pod<uid>.slice
+
+On cgroup v2 these stand below /sys/fs/cgroup, on v1 below every controller; a kubelet with a cgroup root of its own
+puts that in front. inotify says when to look; where there is none, it looks ten times a second.
+What is told is always the difference of two looks, so a folder that came and went in between is not told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from carico.clock import Clock, SystemClock
+from carico.errors import PodEventsError
+from carico.podevents.folder_watch import folder_watch
+from carico.podevents.reconcile import RunningPods
+from carico.podevents.reconnecting import Reconnecting
+from carico.podevents.source import OnChange
+
+# A UID is a UUID, of a static pod a hash of 32 digits; the systemd driver writes _ for -.
+POD = re.compile(r"(?:^|-)pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?$")
+"""Folders of pods; the group is the UID."""
+_CLASS = re.compile(r"(?:^|-)(?:besteffort|burstable)(?:\.slice)?$")
+_KUBEPODS = re.compile(r"(?:^|-)kubepods(?:\.slice)?$")
+_LEVELS = 3
+_LOOK_ANYWAY_S = 1.0
+"""Even without news: what is made through another mount of the hierarchy comes without an event."""
+
+
+class CgroupEvents:
+    """The pods of one tree of control groups.
+
+    Parameters
+    ----------
+    root : path
+        Where control groups are mounted, or any folder below it: the kubelet's is looked for there, three levels deep.
+    left_out : callable, optional
+        Returns the UIDs of pods that do not count; asked whenever there is news.
+    pattern : re.Pattern
+        What a pod's folder is called; its group is the UID.
+    clock : Clock, optional
+        Dates the changes; the machine's by default.
+    rng : numpy.random.Generator, optional
+        Spreads the waits between attempts after failures; seeded by the system by default.
+    """
+
+    def __init__(
+        self,
+        root: str | Path = "/sys/fs/cgroup",
+        left_out: Callable[[], Collection[str]] = tuple,
+        pattern: re.Pattern[str] = POD,
+        clock: Clock | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.root = Path(root)
+        self._left_out = left_out
+        self._pattern = pattern
+        self._clock = clock or SystemClock()
+        self._watch = folder_watch()
+        self._most: dict[Path, int] = {}
+        """The most members that a pod's group was seen with."""
+        self._sessions = Reconnecting(
+            f"control groups in {root}", self._session, rng or np.random.default_rng(), interrupt=self._watch.wake
+        )
+
+    @property
+    def failures(self) -> int:
+        """How often the groups could not be read."""
+        return self._sessions.failures
+
+    @property
+    def connected(self) -> bool:
+        """Whether the groups can be read; while they cannot, the count is the last one known."""
+        return self._sessions.connected
+
+    def start(self, on_change: OnChange) -> None:
+        """See `PodEventSource`."""
+        self._pods = RunningPods(on_change, self._clock)
+        self._sessions.start()
+
+    def count(self) -> int:
+        """See `PodEventSource`."""
+        pods = self._pods_in(_folders(find_kubepods(self.root)))
+        return len(self._running(pods, {pod: _members(pod) for pod in pods}))
+
+    def close(self) -> None:
+        """See `PodEventSource`."""
+        self._sessions.close()
+        self._watch.close()
+
+    def _session(self) -> Iterator[None]:
+        kubepods = find_kubepods(self.root)
+        while not self._sessions.closed:
+            # Every folder is watched before it is listed, so that what comes in between wakes.
+            self._watch.add([kubepods])
+            folders = _folders(kubepods)
+            self._watch.add(folders)
+            pods = self._pods_in(folders)
+            self._watch.add(pods.keys() - self._most.keys())
+            members = {pod: _members(pod) for pod in pods}
+            self._most = {pod: max(number, self._most.get(pod, 0)) for pod, number in members.items()}
+            self._pods.become(self._running(pods, members))
+            yield
+            self._watch.wait(_LOOK_ANYWAY_S)
+
+    def _pods_in(self, folders: list[Path]) -> dict[Path, str]:
+        """The UIDs of all pods that have a group."""
+        found = ((folder / name, self._pattern.search(name)) for folder in folders for name in _names(folder))
+        return {folder: match[1].replace("_", "-") for folder, match in found if match}
+
+    def _running(self, pods: dict[Path, str], members: dict[Path, int]) -> set[str]:
+        alive = {uid for pod, uid in pods.items() if members[pod] >= min(self._most.get(pod, 0), 2)}
+        return alive.difference(self._left_out())
+
+
+def find_kubepods(root: Path) -> Path:
+    """Return the kubelet's folder: the first of that name at the least depth.
+
+    Raises
+    ------
+    PodEventsError
+        If there is none.
+    """
+    folders = [root]
+    for _ in range(1 + _LEVELS):
+        for folder in folders:
+            if _KUBEPODS.search(folder.name):
+                return folder
+        folders = [folder / name for folder in folders for name in _names(folder)]
+    raise PodEventsError(
+        f"{root} holds no control group kubepods or kubepods.slice, {_LEVELS} levels deep: a node with a kubelet is "
+        f"needed, and its /sys/fs/cgroup (in a pod a hostPath); check the root folder"
+    )
+
+
+def _folders(kubepods: Path) -> list[Path]:
+    """The folders that pods' folders may be in."""
+    names = _names(kubepods)
+    if not names and not kubepods.is_dir():
+        raise PodEventsError(f"{kubepods} is gone: the kubelet makes it anew when it starts")
+    return [kubepods, *(kubepods / name for name in names if _CLASS.search(name))]
+
+
+def _members(pod: Path) -> int:
+    """How many groups a pod's group holds, of every pod at every piece of news: the number of links says it at once."""
+    try:
+        links = pod.stat().st_nlink
+    except OSError:
+        return 0  # gone since it was named
+    return links - 2 if links >= 2 else len(_names(pod))  # some file systems do not count
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []  # gone since it was named
+    except OSError as error:
+        raise PodEventsError(
+            f"{folder} cannot be listed ({error.strerror}): the agent must be allowed to read control groups"
+        ) from error

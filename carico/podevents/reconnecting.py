@@ -1,0 +1,119 @@
+"""A session with something that may go away: held in a thread, begun anew after every failure, with jittered waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from carico.errors import PodEventsError
+
+_LOG = logging.getLogger(__name__)
+
+Session = Callable[[], Iterator[None]]
+"""Yields once when all that is there has been told, and then after every piece of news."""
+
+
+class Reconnecting:
+    """Runs a session until it is closed.
+
+    Parameters
+    ----------
+    name : str
+        What the session is with, for the log.
+    session : callable
+        Raises PodEventsError when it fails; one that just ends is begun anew, and that is no failure.
+    rng : numpy.random.Generator
+        Spreads the waits, so that what failed for all at once is not asked by all at once.
+    first_wait_s, longest_wait_s : float
+        The bound of the wait after the first failure, which doubles with every further one in a row, up to the
+        longest, seconds.
+    interrupt : callable
+        Ends a session that waits for news; called once it shall not be begun anew.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        rng: np.random.Generator,
+        first_wait_s: float = 0.2,
+        longest_wait_s: float = 10.0,
+        interrupt: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.failures = 0
+        """How often a session failed or could not be begun, since the start."""
+        self.connected = False
+        """Whether news arrive; while they do not, the count is the last one known."""
+        self._name = name
+        self._session = session
+        self._rng = rng
+        self._first_wait_s, self._longest_wait_s = first_wait_s, longest_wait_s
+        self._interrupt = interrupt
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the end was asked for."""
+        return self._closed.is_set()
+
+    def start(self) -> None:
+        """Begin the first session here, so that its problems are the caller's, and go on with it in a thread.
+
+        Raises
+        ------
+        PodEventsError
+            If the session cannot be begun, or was begun before.
+        """
+        if self._thread is not None or self.closed:
+            raise PodEventsError(f"{self._name} was started before: make a new source for every start")
+        session = self._session()
+        next(session)
+        self.connected = True
+        self._thread = threading.Thread(target=self._run, args=(session,), name=self._name, daemon=True)
+        self._thread.start()
+
+    def close(self, patience_s: float = 5.0) -> None:
+        """Begin no further session and wait for the thread, `patience_s` seconds at most."""
+        if not self.closed:
+            self._closed.set()
+            self._interrupt()
+        if self._thread is not None:
+            self._thread.join(patience_s)
+
+    def _run(self, session: Iterator[None]) -> None:
+        failed_in_a_row = 0
+        while not self.closed:
+            problem = ""
+            try:
+                for _ in session:
+                    if failed_in_a_row:
+                        _LOG.info("%s: connected again", self._name)
+                    self.connected, failed_in_a_row = True, 0
+            except PodEventsError as error:
+                problem = str(error)
+            except Exception as error:
+                # Whatever it was: a thread that ends in silence would freeze the count for good. What is closed under
+                # its hands may fail in any way.
+                problem = repr(error)
+                if not self.closed:
+                    _LOG.exception("%s: unexpected", self._name)
+            if self.closed:
+                break
+            self.connected = False
+            wait_s = self._wait_s(failed_in_a_row)
+            failed_in_a_row += 1
+            if problem:
+                self.failures += 1
+                _LOG.warning("%s: %s; trying again in %.1f s", self._name, problem, wait_s)
+            self._closed.wait(wait_s)
+            session = self._session()
+        self.connected = False
+
+    def _wait_s(self, failed_in_a_row: int) -> float:
+        # The exponent is bounded, or years of failures would overflow.
+        bound_s = min(self._first_wait_s * 2.0 ** min(failed_in_a_row, 30), self._longest_wait_s)
+        return float(self._rng.uniform(0.5, 1.0)) * bound_s

@@ -1,0 +1,48 @@
+"""Who calls: read from the certificate that the caller has proven to own, and what it may do.
+
+A certificate names its owner in a URI among its alternative names: ``carico:node:NAME`` may exchange and report for
+the node NAME, ``carico:server:aggregator`` may reconcile views. Nothing else of the certificate counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from carico.errors import InvalidInput
+
+NODE = "carico:node:"
+SERVER = "carico:server:"
+AGGREGATOR = f"{SERVER}aggregator"
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NODE_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+class Call(Protocol):
+    """What is asked of gRPC's context of a call."""
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        """Return what the transport has verified of the caller."""
+        ...
+
+
+def owners(call: Call) -> frozenset[str]:
+    """Return the URIs of the caller's certificate."""
+    return frozenset(uri.decode(errors="replace") for uri in call.auth_context().get("peer_uri", ()))
+
+
+def node_name(name: str) -> str:
+    """Return `name` if it can be a node's: a DNS-1123 subdomain of at most 253 characters.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot.
+    """
+    if len(name) > 253 or not _NODE_NAME.fullmatch(name):
+        raise InvalidInput(
+            f"a node's name is a DNS-1123 subdomain of at most 253 characters (lower case, digits, '-' and '.'), "
+            f"got {name[:300]!r}"
+        )
+    return name

@@ -1,0 +1,197 @@
+"""What comes over the wire, checked and turned into values, and back: bytes in, nothing but sound values out.
+
+Whatever the bytes are, a reader returns a value that the mathematics can take or raises `InvalidInput`; it changes
+nothing. A subspace from outside must be one that telemetry in [0, 1] can have: one that is none would spoil the view
+of every node.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from carico.aggregator import ReplicaView
+from carico.arrays import finite
+from carico.errors import InvalidInput
+from carico.rpc import aggregation_pb2, capacity_pb2
+from carico.rpc.identity import node_name
+from carico.subspace import Subspace
+
+MAX_MESSAGE_BYTES = 64 * 1024
+"""Far more than the largest sound message, a subspace of 64 resources (33 KiB)."""
+MAX_RESOURCES = 64
+_MOST_PODS = 1_000_000
+_MOST_NODES = 1_000_000
+_LATEST_UNIX_S = 1e11
+"""The year 5138: what is later is no time in seconds."""
+_ORTHONORMAL = 1e-6
+"""How far products of the basis's columns may be from 0 and 1: single precision passes, anything careless does not."""
+_LARGEST_SINGULAR_VALUE = 1000.0
+"""√n for a million samples of one resource; no singular value of d × n numbers in [0, 1] exceeds √(d n)."""
+
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass(frozen=True)
+class CapacityReport:
+    """What a node says once a second: how many more pods it can take.
+
+    Parameters
+    ----------
+    node : str
+    pod_capacity : float
+        In pods, [0, 1e6].
+    pods : int
+        Pods that run there.
+    at_unix_s : float
+        When the report was made.
+    sequence : int
+        Grows with every report.
+    """
+
+    node: str
+    pod_capacity: float
+    pods: int
+    at_unix_s: float
+    sequence: int
+
+
+def read_exchange(data: bytes, resources: int) -> tuple[str, Subspace]:
+    """Read an ``ExchangeRequest``.
+
+    Raises
+    ------
+    InvalidInput
+        If the bytes are no such message, or the name or subspace of `resources` resources is not sound.
+    """
+    request = _parsed(aggregation_pb2.ExchangeRequest, data)
+    return node_name(request.node), read_subspace(request.subspace, resources)
+
+
+def write_exchange(node: str, subspace: Subspace) -> bytes:
+    """Return the bytes of an ``ExchangeRequest``."""
+    return aggregation_pb2.ExchangeRequest(node=node, subspace=_subspace_message(subspace)).SerializeToString()
+
+
+def read_reply(data: bytes, resources: int) -> Subspace:
+    """Read an ``ExchangeReply``; raises as `read_exchange` does."""
+    return read_subspace(_parsed(aggregation_pb2.ExchangeReply, data).subspace, resources)
+
+
+def write_reply(subspace: Subspace) -> bytes:
+    """Return the bytes of an ``ExchangeReply``."""
+    return aggregation_pb2.ExchangeReply(subspace=_subspace_message(subspace)).SerializeToString()
+
+
+def read_view(data: bytes, resources: int) -> ReplicaView:
+    """Read a ``View``; raises as `read_exchange` does."""
+    view = _parsed(aggregation_pb2.View, data)
+    replica = node_name(view.replica)
+    if not view.nodes:
+        return ReplicaView(replica, 0, None)
+    if view.nodes > _MOST_NODES:
+        raise InvalidInput(f"nodes must be at most {_MOST_NODES}, got {view.nodes}")
+    return ReplicaView(replica, view.nodes, read_subspace(view.subspace, resources))
+
+
+def write_view(view: ReplicaView) -> bytes:
+    """Return the bytes of a ``View``."""
+    if view.subspace is None:
+        return aggregation_pb2.View(replica=view.replica).SerializeToString()
+    message = _subspace_message(view.subspace)
+    return aggregation_pb2.View(replica=view.replica, nodes=view.nodes, subspace=message).SerializeToString()
+
+
+def read_report(data: bytes) -> CapacityReport:
+    """Read a ``CapacityReport``.
+
+    Raises
+    ------
+    InvalidInput
+        If the bytes are no such message, or the name or a number makes no sense.
+    """
+    report = _parsed(capacity_pb2.CapacityReport, data)
+    return CapacityReport(
+        node_name(report.node),
+        float(finite("pod_capacity", report.pod_capacity, low=0.0, high=_MOST_PODS)),
+        int(finite("pods", report.pods, low=0, high=_MOST_PODS)),
+        float(finite("at_unix_s", report.at_unix_s, low=0.0, high=_LATEST_UNIX_S)),
+        report.sequence,
+    )
+
+
+def write_report(report: CapacityReport) -> bytes:
+    """Return the bytes of a ``CapacityReport``.
+
+    Raises
+    ------
+    InvalidInput
+        If a number does not fit into the message.
+    """
+    try:
+        return capacity_pb2.CapacityReport(
+            node=report.node,
+            pod_capacity=report.pod_capacity,
+            pods=report.pods,
+            at_unix_s=report.at_unix_s,
+            sequence=report.sequence,
+        ).SerializeToString()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{report} cannot be sent: {error}") from error
+
+
+def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace:
+    """Return the subspace that a message holds.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not of `resources` resources, the shapes do not fit, the basis is not orthonormal, or the singular
+        values are not descending numbers from 0 on that telemetry can have.
+    """
+    numbers, values = list(message.basis), list(message.singular_values)
+    rank = len(values)
+    if message.resources != resources:
+        raise InvalidInput(
+            f"subspaces of {resources} resources are exchanged here, got one of {message.resources}: "
+            f"agents and aggregators must observe the same ones"
+        )
+    if not 1 <= rank <= resources or len(numbers) != resources * rank:
+        raise InvalidInput(
+            f"a subspace of {resources} resources has 1 to {resources} singular values, and {resources} numbers in "
+            f"its basis for each, got {rank} and {len(numbers)}"
+        )
+    largest = _LARGEST_SINGULAR_VALUE * math.sqrt(resources)
+    # Every comparison with NaN is false.
+    if not all(map(operator.ge, [largest, *values], [*values, 0.0])):
+        raise InvalidInput(f"singular values must descend within [0, {largest:g}], got {values}")
+    if not (min(numbers) >= -1 - _ORTHONORMAL and max(numbers) <= 1 + _ORTHONORMAL):
+        raise InvalidInput(f"the numbers of an orthonormal basis are in [-1, 1], got {numbers}")
+    basis = np.array(numbers).reshape(resources, rank)
+    error = basis.T @ basis
+    error.flat[:: rank + 1] -= 1.0
+    if not max(-error.min(), error.max()) <= _ORTHONORMAL:
+        raise InvalidInput(f"the columns of the basis must be orthonormal, got {basis.tolist()}")
+    return Subspace(basis, np.array(values))
+
+
+def _subspace_message(subspace: Subspace) -> aggregation_pb2.Subspace:
+    if subspace.basis.ndim != 2:
+        raise InvalidInput(f"one node's subspace is sent at a time, got a basis of shape {subspace.basis.shape}")
+    return aggregation_pb2.Subspace(
+        resources=subspace.basis.shape[0],
+        basis=subspace.basis.ravel().tolist(),
+        singular_values=subspace.singular_values.tolist(),
+    )
+
+
+def _parsed(kind: type[_M], data: bytes) -> _M:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise InvalidInput(f"{len(data)} bytes that are no {kind.__name__}: {error}") from error

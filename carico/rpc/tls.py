@@ -1,0 +1,160 @@
+"""Security of every gRPC connection: both sides show a certificate of the same CA, or the connection is on loopback.
+
+Certificates are replaced while a process runs: a server looks at its files on every new connection, a client before
+every call. Files that are half replaced, or spoilt, are not taken; what was loaded before stays in force.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import ssl
+from pathlib import Path
+
+import grpc
+
+from carico.config import TlsFiles
+from carico.errors import InvalidConfig
+
+_log = logging.getLogger(__name__)
+
+_Signature = tuple[tuple[int, int, int], ...]
+
+
+class PemFiles:
+    """The PEM files of a process, read again when they have changed.
+
+    Parameters
+    ----------
+    files : TlsFiles
+
+    Raises
+    ------
+    InvalidConfig
+        If a file cannot be read, is no PEM, or the key is not the certificate's; the message names it.
+    """
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        self._seen = self._signature()
+        self.certificate, self.key, self.ca = self._read()
+
+    def changed(self) -> bool:
+        """Whether there is something new, which has been read then; what cannot be used is logged and not taken."""
+        signature = self._signature()
+        if signature == self._seen or not signature:
+            return False
+        self._seen = signature
+        try:
+            content = self._read()
+        except InvalidConfig as error:
+            _log.warning("certificates not replaced, the old ones stay in force: %s", error)
+            return False
+        if self._signature() != signature:  # replaced while being read: next time
+            self._seen = ()
+            return False
+        self.certificate, self.key, self.ca = content
+        _log.info("certificates replaced", extra={"certificate": self._files.certificate})
+        return True
+
+    def _paths(self) -> list[Path]:
+        return [Path(self._files.certificate), Path(self._files.key), Path(self._files.ca)]
+
+    def _signature(self) -> _Signature:
+        """What differs once a file was replaced; empty while one is not there."""
+        try:
+            return tuple(
+                (status.st_ino, status.st_mtime_ns, status.st_size) for status in map(Path.stat, self._paths())
+            )
+        except OSError:
+            return ()
+
+    def _read(self) -> tuple[bytes, bytes, bytes]:
+        """Read the files; OpenSSL judges them, for gRPC would only refuse every connection."""
+        certificate, key, ca = self._paths()
+        for path in self._paths():
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise InvalidConfig(f"cannot read the TLS file {path}: {error.strerror}") from error
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            # An empty password, so that nobody is asked for one on the terminal.
+            context.load_cert_chain(certificate, key, password="")
+        except (ssl.SSLError, ValueError) as error:
+            raise InvalidConfig(
+                f"{certificate} and {key} must be a PEM certificate and its key without a password: {error}"
+            ) from error
+        try:
+            context.load_verify_locations(ca)
+        except ssl.SSLError as error:
+            raise InvalidConfig(f"{ca} must hold the certificate of a CA, as PEM: {error}") from error
+        return certificate.read_bytes(), key.read_bytes(), ca.read_bytes()
+
+
+class ChannelCredentials:
+    """A client's side: shows its certificate, and wants one of the same CA in the name of the host it calls."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._pem = PemFiles(files)
+        self._made = self._make()
+
+    def current(self) -> grpc.ChannelCredentials:
+        """Return credentials from the files as they are now: the same object as long as those have not changed."""
+        if self._pem.changed():
+            self._made = self._make()
+        return self._made
+
+    def _make(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(self._pem.ca, self._pem.key, self._pem.certificate)
+
+
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """Return credentials of a server that wants a certificate of the same CA from every client.
+
+    Raises
+    ------
+    InvalidConfig
+        If the files are no certificate, its key and a CA.
+    """
+    pem = PemFiles(files)
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], pem.ca)
+
+    def replaced() -> grpc.ServerCertificateConfiguration | None:
+        return configuration() if pem.changed() else None
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(),
+        replaced,  # type: ignore[arg-type]  # None means no change, which the types do not know
+        require_client_authentication=True,
+    )
+
+
+def require_loopback(host: str, allowed: bool) -> None:
+    """Let plain text pass where nobody else can listen, and only if that was asked for.
+
+    Raises
+    ------
+    InvalidConfig
+        If `host` is not a loopback address, or plain text was not asked for.
+    """
+    if not allowed:
+        raise InvalidConfig(
+            "without `tls` (certificate, key and ca) nothing is encrypted and anybody may call: give the files "
+            "(`carico certs` makes some), or set `insecure_loopback: true` to try it out on one machine"
+        )
+    if not is_loopback(host):
+        raise InvalidConfig(
+            f"`insecure_loopback` is for 127.0.0.1, ::1 or localhost, got {host}: give `tls` for others"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, a name or an address with or without brackets, is this machine to itself."""
+    name = host.removeprefix("[").removesuffix("]")
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

@@ -1,0 +1,138 @@
+"""Readings of a source on absolute deadlines, and the telemetry between them: the one loop that samples a node.
+
+A sample that is late delays none after it and is divided by its true interval; a deadline that has passed is left out,
+not caught up. Whatever goes wrong short of an error of the source is counted, and the next sample is a good one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from carico.arrays import finite
+from carico.clock import Clock
+from carico.errors import CounterWentBackwards
+from carico.telemetry.counters import Counters, Telemetry, telemetry_between
+from carico.telemetry.source import TelemetrySource
+
+_SHORTEST_PERIOD_S = 1e-3
+
+
+class Sampler:
+    """Samples one node.
+
+    Parameters
+    ----------
+    source : TelemetrySource
+        What is read; the sampler does not close it.
+    clock : Clock
+        Gives the deadlines.
+    period_s : float
+        Between two deadlines, seconds, at least 0.001.
+
+    Raises
+    ------
+    InvalidInput
+        If the period is too short or no number.
+
+    Examples
+    --------
+    >>> from carico.clock import SystemClock
+    >>> from carico.telemetry.procfs import ProcfsSource
+    >>> with ProcfsSource() as source:
+    ...     sample = next(Sampler(source, SystemClock()).samples())
+    >>> bool(0 <= sample.cpu_utilisation <= 1)
+    True
+    """
+
+    def __init__(self, source: TelemetrySource, clock: Clock, period_s: float = 0.1) -> None:
+        finite("period_s", period_s, low=_SHORTEST_PERIOD_S)
+        self._source = source
+        self._clock = clock
+        # Deadlines are multiples of the frequency: 3 / 10.0 is 0.3, 3 * 0.1 is not.
+        self._per_s = 1.0 / period_s
+        self._first_due = 0.0
+        self._latest: Counters | None = None
+        self.last_read: Counters
+        """What was read at the latest deadline, whether new or not; there is none before the first one."""
+        self.tick = 0
+        """Number of the latest deadline; the first reading is due at once and has 0."""
+        self.missed = 0
+        """Deadlines that were left out."""
+        self.unchanged = 0
+        """Readings that told nothing new."""
+        self.restarts = 0
+        """Readings with a counter below the one before: the machine, or the container, was restarted."""
+
+    @property
+    def due(self) -> float:
+        """The latest deadline, seconds of the clock."""
+        return self._first_due + self.tick / self._per_s
+
+    def start(self) -> Counters:
+        """Return a first reading, made at once; the deadlines begin here.
+
+        Raises
+        ------
+        TelemetryError
+            If the source cannot be read.
+        """
+        self._first_due, self.tick = self._clock.now(), 0
+        self._latest = self.last_read = self._source.read()
+        return self._latest
+
+    def next_reading(self) -> Counters | None:
+        """Wait for the next deadline and return what is read then; None if it tells nothing new.
+
+        The first call waits for nothing.
+
+        Raises
+        ------
+        TelemetryError
+            If the source cannot be read; the deadline has passed then.
+        """
+        if self._latest is None:
+            return self.start()
+        passed = int((self._clock.now() - self._first_due) * self._per_s)
+        tick = max(self.tick, passed) + 1
+        self.missed += tick - self.tick - 1
+        self.tick = tick
+        self._clock.sleep_until(self.due)
+        self.last_read = current = self._source.read()
+        # A source may have nothing newer. And after a late wake-up the next deadline may fall into the same jiffy,
+        # which says nothing of utilisation.
+        if current.cpu_total == self._latest.cpu_total:
+            self.unchanged += 1
+            return None
+        self._latest = current
+        return current
+
+    def next_sample(self) -> Telemetry | None:
+        """Wait for the next deadline and return what happened since the last sample; None if that cannot be told.
+
+        The first call makes a first reading, so that there is something to compare with.
+
+        Raises
+        ------
+        TelemetryError
+            If the source cannot be read; the deadline has passed then.
+        """
+        previous = self._latest or self.start()
+        current = self.next_reading()
+        if current is None:
+            return None
+        try:
+            return telemetry_between(previous, current)
+        except CounterWentBackwards:
+            self.restarts += 1
+            return None
+
+    def samples(self) -> Iterator[Telemetry]:
+        """Yield sample after sample, without end.
+
+        Raises
+        ------
+        TelemetryError
+            If the source cannot be read.
+        """
+        return (sample for _ in count() if (sample := self.next_sample()) is not None)

@@ -1,0 +1,51 @@
+"""What the tests of all sources share: a callback that remembers, and one can wait for it."""
+
+import queue
+
+import pytest
+
+from carico.podevents.reconnecting import Reconnecting
+
+PATIENCE_S = 10.0
+
+
+class Told:
+    """The changes a source has told, and their sum."""
+
+    def __init__(self):
+        self.changes = []
+        self.count = 0
+        self._news = queue.SimpleQueue()
+
+    def __call__(self, change, at):
+        self._news.put((change, at))
+
+    def wait_for(self, count):
+        """Take news in until the pods are so many, and return the changes it took."""
+        took = []
+        try:
+            while self.count != count:
+                took.append(self._news.get(timeout=PATIENCE_S))
+                self.count += took[-1][0]
+        except queue.Empty:
+            pytest.fail(f"{count} pods were to be told, it came to {self.count} in {PATIENCE_S} s")
+        self.changes += took
+        return took
+
+    def so_far(self):
+        """Take in what has been told, wait for nothing, and return the sum."""
+        while not self._news.empty():
+            self.changes.append(self._news.get())
+            self.count += self.changes[-1][0]
+        return self.count
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def quick_reconnects(monkeypatch):
+    """Connections are made again at once."""
+    monkeypatch.setattr(Reconnecting, "_wait_s", lambda self, failed_in_a_row: 0.01)

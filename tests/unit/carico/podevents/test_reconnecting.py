@@ -1,0 +1,77 @@
+"""A session in a thread: its failures are counted, waited after, and end nothing."""
+
+import queue
+import threading
+
+import numpy as np
+import pytest
+
+from carico.errors import PodEventsError
+from carico.podevents.reconnecting import Reconnecting
+
+PATIENCE_S = 10.0
+
+
+def make(session, **options):
+    return Reconnecting("the test", session, np.random.default_rng(1), **options)
+
+
+def test_problems_of_the_first_session_are_the_callers():
+    def session():
+        raise PodEventsError("nobody there")
+        yield
+
+    sessions = make(session)
+    with pytest.raises(PodEventsError, match="nobody there"):
+        sessions.start()
+    sessions.close()
+    assert sessions.failures == 0
+
+
+@pytest.mark.parametrize("problem", [PodEventsError("cut"), KeyError("a bug")])
+def test_after_a_failure_it_begins_anew_whatever_it_was(problem, quick_reconnects, caplog):
+    begun, end = queue.SimpleQueue(), threading.Event()
+
+    def session():
+        begun.put(True)
+        yield
+        if begun.qsize() < 3:
+            raise problem
+        end.wait(PATIENCE_S)
+
+    sessions = make(session, interrupt=end.set)
+    sessions.start()
+    for _ in range(100):
+        if begun.qsize() == 3:
+            break
+        threading.Event().wait(0.02)
+    sessions.close()
+    assert begun.qsize() == 3
+    assert sessions.failures == 2
+    assert "the test: " in caplog.text
+
+
+def test_a_session_that_just_ends_is_no_failure(quick_reconnects, caplog):
+    begun, end = queue.SimpleQueue(), threading.Event()
+
+    def session():
+        begun.put(True)
+        yield
+        if begun.qsize() > 1:
+            end.wait(PATIENCE_S)
+
+    sessions = make(session, interrupt=end.set)
+    sessions.start()
+    for _ in range(2):
+        begun.get(timeout=PATIENCE_S)
+    sessions.close()
+    assert sessions.failures == 0
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_waits_double_up_to_a_bound_and_differ():
+    sessions = make(lambda: iter(()), first_wait_s=0.2, longest_wait_s=10.0)
+    for in_a_row, bound_s in ((0, 0.2), (1, 0.4), (5, 6.4), (6, 10.0), (100_000, 10.0)):
+        waits = [sessions._wait_s(in_a_row) for _ in range(50)]
+        assert bound_s / 2 <= min(waits) < max(waits) <= bound_s
+        assert len(set(waits)) == 50

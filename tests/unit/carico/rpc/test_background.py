@@ -1,0 +1,97 @@
+"""Calls off the caller's path: never waiting, newest wins, patient with who does not answer."""
+
+import queue
+import threading
+
+import numpy as np
+import pytest
+
+from carico.errors import Unreachable
+from carico.rpc.background import BackgroundCalls, Backoff
+
+PATIENCE_S = 10.0
+
+
+class Destination:
+    """Answers what the test wants, when it wants, and tells the test what has arrived."""
+
+    def __init__(self):
+        self.arrived = []
+        self._called, self._answers = threading.Semaphore(0), queue.Queue()
+
+    def __call__(self, value):
+        self.arrived.append(value)
+        self._called.release()
+        answer = self._answers.get(timeout=PATIENCE_S)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def wait(self):
+        """Until it is called; whatever was called before has been answered then."""
+        assert self._called.acquire(timeout=PATIENCE_S)
+
+    def answer(self, answer):
+        self._answers.put(answer)
+
+
+@pytest.fixture
+def destination():
+    return Destination()
+
+
+@pytest.fixture
+def calls(destination):
+    calls = BackgroundCalls("test", destination, np.random.default_rng(1), Backoff(1e-6, 1e-6))
+    yield calls
+    destination.answer("the last")
+    calls.close()
+
+
+def test_the_newest_value_is_sent_next_and_what_it_replaced_never(calls, destination):
+    calls.submit(1)
+    destination.wait()
+    for value in (2, 3, 4):
+        calls.submit(value)
+    assert calls.latest() is None, "nobody has answered yet"
+    destination.answer("one")
+    destination.wait()
+    assert calls.latest() == "one"
+    assert destination.arrived == [1, 4]
+    assert (calls.succeeded, calls.replaced) == (1, 2)
+
+
+def test_a_failure_keeps_the_last_answer_and_the_next_value_is_tried(calls, destination, caplog):
+    for value, answer in enumerate(["one", Unreachable("nobody there"), RuntimeError("a bug"), "four"]):
+        calls.submit(value)
+        destination.wait()
+        assert calls.latest() == (None if value == 0 else "one"), "what failed has replaced nothing"
+        destination.answer(answer)
+    calls.submit(4)
+    destination.wait()
+    assert calls.latest() == "four"
+    assert destination.arrived == [0, 1, 2, 3, 4]
+    assert (calls.succeeded, calls.failed, calls.last_error) == (2, 2, "")
+    assert "nobody there" in caplog.text
+    assert "RuntimeError: a bug" in caplog.text
+
+
+def test_closing_interrupts_the_back_off(destination):
+    calls = BackgroundCalls("test", destination, np.random.default_rng(1), Backoff(1e4, 1e4))
+    calls.submit(1)
+    destination.wait()
+    destination.answer(Unreachable("nobody there"))
+    while not calls.failed:
+        pass
+    calls.submit(2)
+    calls.close()
+    assert destination.arrived == [1]
+    assert (calls.failed, calls.last_error) == (1, "nobody there")
+
+
+def test_the_back_off_doubles_up_to_its_bound_with_jitter():
+    rng = np.random.default_rng(1)
+    for failures, bound_s in [(1, 0.5), (2, 1.0), (3, 2.0), (7, 30.0), (1000, 30.0), (10**6, 30.0)]:
+        delays = [Backoff().delay_s(failures, rng) for _ in range(200)]
+        assert bound_s / 2 <= min(delays) < 0.6 * bound_s
+        assert 0.9 * bound_s < max(delays) <= bound_s

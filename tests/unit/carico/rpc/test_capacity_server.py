@@ -1,0 +1,107 @@
+"""What nodes report reaches the scheduler once, in order, and from nobody else."""
+
+import grpc
+import pytest
+
+from carico.errors import InvalidConfig, Refused, Unreachable
+from carico.rpc import capacity_pb2, capacity_pb2_grpc
+from carico.rpc.capacity_server import CapacityServer
+from carico.rpc.clients import ReportClient
+from carico.rpc.tls import ChannelCredentials
+
+DEADLINE_S = 10.0
+
+
+class Scheduler:
+    def __init__(self, tls):
+        self.reports, self.refused, self.error = [], [], None
+        self.server = CapacityServer(self.take, tls, "localhost", 0, refused=self.refused.append)
+        self.target = f"localhost:{self.server.port}"
+
+    def take(self, *report):
+        if self.error is not None:
+            raise self.error
+        self.reports.append(report)
+
+
+@pytest.fixture
+def scheduler(pki):
+    scheduler = Scheduler(pki.server("extender"))
+    yield scheduler
+    scheduler.server.close()
+
+
+@pytest.fixture
+def client(scheduler, pki):
+    with ReportClient(scheduler.target, ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S) as client:
+        yield client
+
+
+def test_a_report_is_passed_on(scheduler, client):
+    client.report(2.5, 3, 1.7e9, 1)
+    assert scheduler.reports == [("node-a", 2.5, 3, 1.7e9)]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "at_unix_s", "passed_on"),
+    [
+        pytest.param(6, 101.0, True, id="the next"),
+        pytest.param(4, 99.0, False, id="late"),
+        pytest.param(5, 100.0, False, id="twice"),
+        pytest.param(0, 101.0, True, id="after a restart of the agent"),
+        pytest.param(6, 50.0, True, id="after the clock was set back"),
+    ],
+)
+def test_what_is_late_is_ignored(scheduler, client, sequence, at_unix_s, passed_on):
+    client.report(1.0, 1, 100.0, 5)
+    client.report(2.0, 1, at_unix_s, sequence)
+    assert len(scheduler.reports) == 1 + passed_on
+    assert (scheduler.server.received, scheduler.server.late) == (1 + passed_on, 1 - passed_on)
+
+
+def test_a_node_reports_for_itself_only(scheduler, pki):
+    with (
+        ReportClient(scheduler.target, ChannelCredentials(pki.node("node-b")), "node-a", DEADLINE_S) as liar,
+        pytest.raises(Refused, match="URI carico:node:node-a is needed"),
+    ):
+        liar.report(1e6, 0, 1.0, 1)
+    assert (scheduler.reports, scheduler.refused) == ([], ["not_allowed"])
+
+
+def test_a_report_that_makes_no_sense_is_refused(scheduler, client):
+    with pytest.raises(Refused, match="INVALID_ARGUMENT: pod_capacity must be finite"):
+        client.report(-1.0, 0, 1.0, 1)
+    assert (scheduler.reports, scheduler.refused) == ([], ["invalid_input"])
+
+
+def test_reports_over_one_stream(scheduler, pki):
+    with grpc.secure_channel(scheduler.target, ChannelCredentials(pki.node("node-a")).current()) as channel:
+        reports = [capacity_pb2.CapacityReport(node="node-a", pod_capacity=n, sequence=n) for n in range(1, 4)]
+        capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter(reports), timeout=DEADLINE_S)
+    assert [report[1] for report in scheduler.reports] == [1.0, 2.0, 3.0]
+
+
+def test_an_empty_stream_reports_nothing(scheduler, pki):
+    with grpc.secure_channel(scheduler.target, ChannelCredentials(pki.node("node-a")).current()) as channel:
+        capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter([]), timeout=DEADLINE_S)
+    assert scheduler.reports == []
+
+
+def test_where_the_scheduler_fails_the_node_is_told_and_the_server_goes_on(scheduler, client, caplog):
+    scheduler.error = RuntimeError("no such node")
+    with pytest.raises(Unreachable, match="INTERNAL: the server failed"):
+        client.report(1.0, 1, 1.0, 1)
+    assert "no such node" in caplog.text
+    scheduler.error = None
+    client.report(1.0, 1, 1.0, 1)
+    assert len(scheduler.reports) == 1
+
+
+def test_plain_text_needs_to_be_asked_for():
+    with pytest.raises(InvalidConfig, match="nothing is encrypted"):
+        CapacityServer(lambda *_: None, None, "127.0.0.1", 0)
+    server = CapacityServer(lambda *_: None, None, "127.0.0.1", 0, insecure_loopback=True)
+    with ReportClient(f"127.0.0.1:{server.port}", None, "node-a", DEADLINE_S) as client:
+        client.report(1.0, 1, 1.0, 1)
+    server.close()
+    assert server.received == 1

@@ -1,0 +1,125 @@
+"""What a node calls: servers that are there, that are not, and that come back."""
+
+import socket
+
+import numpy as np
+import pytest
+
+from carico.aggregation_server import AggregationServer
+from carico.config import AggregatorConfig
+from carico.errors import InvalidConfig, InvalidInput, RpcError, Unreachable
+from carico.rpc.background import BackgroundCalls, Backoff
+from carico.rpc.clients import AggregationClient, ReportClient
+from carico.rpc.tls import ChannelCredentials
+from carico.subspace import Subspace
+from carico.testing import ManualClock
+
+OWN = Subspace.from_batch(np.full((2, 10), 0.5))
+DEADLINE_S = 10.0
+
+
+@pytest.fixture
+def serve(pki):
+    servers = []
+
+    def start(port=0):
+        config = AggregatorConfig(port=port, tls=pki.server("aggregator"))
+        servers.append(AggregationServer(config, ManualClock()))
+        servers[-1].start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def test_a_server_that_goes_and_comes_back(serve, pki):
+    server = serve()
+    port = server.port
+    with AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S) as client:
+        client.exchange(OWN)
+        server.close()
+        with pytest.raises(Unreachable, match=f"localhost:{port}.*UNAVAILABLE"):
+            client.exchange(OWN)
+        serve(port)
+        # The channel reconnects by itself, after a pause of its own.
+        for _ in range(100_000):
+            try:
+                client.exchange(OWN)
+                break
+            except Unreachable:
+                continue
+        else:
+            pytest.fail("never connected again")
+
+
+def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki):
+    server = serve()
+    port = server.port
+    client = AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
+    with client, BackgroundCalls("exchange", client.exchange, np.random.default_rng(1), Backoff(0.01, 0.01)) as calls:
+        while not calls.succeeded:
+            calls.submit(OWN)
+        server.close()
+        while not calls.failed:
+            calls.submit(OWN)
+        assert calls.latest() is not None, "the last view stays in use"
+        assert "UNAVAILABLE" in calls.last_error
+        serve(port)
+        before = calls.succeeded
+        while calls.succeeded == before:
+            calls.submit(OWN)
+
+
+def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        credentials = ChannelCredentials(pki.node("node-a"))
+        target = f"localhost:{mute.getsockname()[1]}"
+        with (
+            AggregationClient(target, credentials, "node-a", 0.2) as client,
+            pytest.raises(Unreachable, match="DEADLINE_EXCEEDED"),
+        ):
+            client.exchange(OWN)
+
+
+def test_a_server_whose_certificate_is_for_another_host(pki):
+    config = AggregatorConfig(port=0, tls=pki.server("elsewhere", "elsewhere.example"))
+    server = AggregationServer(config, ManualClock())
+    server.start()
+    credentials = ChannelCredentials(pki.node("node-a"))
+    with (
+        AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S) as client,
+        pytest.raises(RpcError),
+    ):
+        client.exchange(OWN)
+    server.close()
+
+
+def test_a_node_cannot_pass_for_a_server(pki):
+    """Its certificate is good for calling only."""
+    server = AggregationServer(AggregatorConfig(port=0, tls=pki.node("localhost")), ManualClock())
+    server.start()
+    credentials = ChannelCredentials(pki.node("node-a"))
+    with (
+        AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S) as client,
+        pytest.raises(Unreachable),
+    ):
+        client.exchange(OWN)
+    server.close()
+
+
+@pytest.mark.parametrize("kind", [AggregationClient, ReportClient])
+class TestArguments:
+    def test_plain_text_on_loopback_only(self, kind):
+        kind("localhost:1", None, "node-a").close()
+        with pytest.raises(InvalidConfig, match=r"is for 127\.0\.0\.1"):
+            kind("example.com:1", None, "node-a")
+
+    @pytest.mark.parametrize("deadline_s", [0.0, -1.0, float("inf"), float("nan")])
+    def test_deadline(self, kind, deadline_s):
+        with pytest.raises(InvalidConfig, match="deadline_s must be"):
+            kind("localhost:1", None, "node-a", deadline_s)
+
+    def test_node(self, kind):
+        with pytest.raises(InvalidInput, match="DNS-1123"):
+            kind("localhost:1", None, "Node A")

@@ -1,0 +1,400 @@
+"""The cgroup source on trees as kernels write them, and on a group of this very machine with a busy process in it."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from carico.errors import PressureDisabled, TelemetryFileMissing, TelemetryMalformed
+from carico.telemetry.cgroup import CgroupSource
+from carico.telemetry.counters import telemetry_between
+from carico.telemetry.sampler import Sampler
+from carico.testing import FakeProc, ManualClock
+
+MIB = 2**20
+NO_LIMIT = "9223372036854771712"
+NO_PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
+V2 = {
+    "cgroup.controllers": "cpuset cpu io memory pids\n",
+    "cpu.stat": "usage_usec 5000000\nuser_usec 4000000\nsystem_usec 1000000\nnr_periods 0\nnr_throttled 0\n"
+    "throttled_usec 0\nnr_bursts 0\nburst_usec 0\n",
+    "cpu.max": "200000 100000\n",
+    "cpuset.cpus.effective": "0-3\n",
+    "memory.current": f"{300 * MIB}\n",
+    "memory.max": f"{400 * MIB}\n",
+    "memory.stat": f"anon {200 * MIB}\nfile {100 * MIB}\nkernel 123\nfile_mapped 9\n",
+    "cpu.pressure": NO_PRESSURE.format(1000),
+    "memory.pressure": NO_PRESSURE.format(31),
+    "io.pressure": NO_PRESSURE.format(41),
+}
+V1 = {
+    "cpuacct/cpuacct.usage": "5000000000\n",
+    "cpu/cpu.cfs_quota_us": "200000\n",
+    "cpu/cpu.cfs_period_us": "100000\n",
+    "cpu/cpu.stat": "nr_periods 10\nnr_throttled 3\nthrottled_time 4000000\nnr_bursts 0\nburst_time 0\n",
+    "cpuset/cpuset.effective_cpus": "0-3\n",
+    "memory/memory.usage_in_bytes": f"{300 * MIB}\n",
+    "memory/memory.limit_in_bytes": f"{400 * MIB}\n",
+    "memory/memory.stat": f"cache 4096\nrss 8192\nhierarchical_memory_limit {NO_LIMIT}\n"
+    f"total_cache {100 * MIB}\ntotal_rss {200 * MIB}\n",
+}
+HYBRID = V1 | {
+    "unified/cgroup.controllers": "\n",
+    "unified/cpu.pressure": NO_PRESSURE.format(1000),
+    "unified/memory.pressure": NO_PRESSURE.format(31),
+    "unified/io.pressure": NO_PRESSURE.format(41),
+}
+TREES = {"v2": V2, "v1": V1, "hybrid": HYBRID}
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class Node:
+    """A container's /sys/fs/cgroup, and the /proc of a machine with 8 CPUs and 16 GiB."""
+
+    def __init__(self, folder, kind):
+        self.kind = kind
+        self.root = folder / "cgroup"
+        self.clock = ManualClock(100.0)
+        FakeProc(folder / "proc").write("stat", "cpu  1 2 3 4 5 6 7 8\n" + "".join(f"cpu{n} 1\n" for n in range(8)))
+        self.proc = folder / "proc"
+        for file, content in TREES[kind].items():
+            (self.root / file).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / file).write_text(content)
+
+    def write(self, **files):
+        """Change files, in place, by their names in v2; those of v1 are called alike."""
+        for name, content in files.items():
+            (self.root / NAMES[self.kind][name]).write_text(content)
+
+    def source(self, **options):
+        return CgroupSource(self.root, proc=self.proc, clock=self.clock, **options)
+
+    def used(self, seconds):
+        if self.kind == "v2":
+            self.write(usage=f"usage_usec {round(5e6 + 1e6 * seconds)}\nuser_usec 0\n")
+        else:
+            self.write(usage=f"{round(5e9 + 1e9 * seconds)}\n")
+
+    def waited(self, seconds):
+        self.write(pressure=NO_PRESSURE.format(round(1000 + 1e6 * seconds)))
+
+
+OLD = {
+    "usage": "cpuacct/cpuacct.usage",
+    "cpu_stat": "cpu/cpu.stat",
+    "cpus": "cpuset/cpuset.effective_cpus",
+    "limit": "memory/memory.limit_in_bytes",
+    "in_use": "memory/memory.usage_in_bytes",
+    "memory_stat": "memory/memory.stat",
+    "quota": "cpu/cpu.cfs_quota_us",
+    "pressure": "unified/cpu.pressure",
+}
+NAMES = {
+    "v2": {
+        "usage": "cpu.stat",
+        "cpus": "cpuset.cpus.effective",
+        "limit": "memory.max",
+        "in_use": "memory.current",
+        "memory_stat": "memory.stat",
+        "quota": "cpu.max",
+        "pressure": "cpu.pressure",
+    },
+    "v1": OLD,
+    "hybrid": OLD,
+}
+
+
+@pytest.fixture(params=list(TREES))
+def node(tmp_path, request):
+    return Node(tmp_path, request.param)
+
+
+def make(tmp_path, kind):
+    return Node(tmp_path, kind)
+
+
+def test_the_hierarchy_is_found_out_and_nothing_stays_open(node):
+    before = descriptors()
+    with node.source() as source:
+        source.read()
+        assert source.hierarchy == node.kind
+    source.close()
+    assert descriptors() == before
+    with pytest.raises(TelemetryFileMissing):
+        source.read()
+
+
+def test_the_quota_is_what_cpu_time_is_measured_by(node):
+    with node.source() as source:
+        before = source.read()
+        node.used(1.5)
+        node.clock.advance(1.0)
+        after = source.read()
+    assert telemetry_between(before, after).cpu_utilisation == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("cpus", "number"), [("0-3\n", 4), ("1\n", 1), ("0-1,3,5-7\n", 6), (None, 8)])
+def test_without_a_quota_the_cpus_are(node, cpus, number):
+    node.write(quota="max 100000\n" if node.kind == "v2" else "-1\n")
+    if cpus is None:
+        (node.root / NAMES[node.kind]["cpus"]).unlink()
+    else:
+        node.write(cpus=cpus)
+    with node.source() as source:
+        before = source.read()
+        node.used(0.5 * number)
+        node.clock.advance(1.0)
+        after = source.read()
+    assert telemetry_between(before, after).cpu_utilisation == pytest.approx(0.5)
+
+
+def test_a_quota_above_the_cpus_grants_no_more_than_these(node):
+    node.write(quota="900000 100000\n" if node.kind == "v2" else "900000\n")
+    with node.source() as source:
+        before = source.read()
+        node.used(2.0)
+        node.clock.advance(1.0)
+        assert telemetry_between(before, source.read()).cpu_utilisation == pytest.approx(0.5)
+
+
+def test_a_quota_that_is_changed_counts_from_then_on(node):
+    with node.source() as source:
+        first = source.read()
+        node.used(2.0)
+        node.clock.advance(1.0)
+        second = source.read()
+        node.write(quota="100000 100000\n" if node.kind == "v2" else "100000\n")
+        node.used(2.5)
+        node.clock.advance(1.0)
+        third = source.read()
+    assert telemetry_between(first, second).cpu_utilisation == pytest.approx(1.0)
+    assert telemetry_between(second, third).cpu_utilisation == pytest.approx(0.5)
+
+
+def test_memory_is_what_is_used_without_the_page_cache(node):
+    with node.source() as source:
+        before = source.read()
+        node.clock.advance(1.0)
+        assert telemetry_between(before, source.read()).memory_utilisation == pytest.approx(0.5)
+    assert before.memory_total == 400 * MIB
+
+
+def test_without_a_limit_memory_is_the_machines(node):
+    node.write(limit="max\n" if node.kind == "v2" else f"{NO_LIMIT}\n")
+    with node.source() as source:
+        assert source.read().memory_total == 16 * 2**30
+
+
+@pytest.mark.parametrize("kind", ["v2", "hybrid"])
+def test_pressure_is_the_groups_own(tmp_path, kind):
+    node = make(tmp_path, kind)
+    with node.source() as source:
+        before = source.read()
+        node.waited(0.25)
+        node.clock.advance(1.0)
+        after = source.read()
+    assert telemetry_between(before, after).cpu_pressure == pytest.approx(0.25)
+    assert (before.memory_pressure_us, before.io_pressure_us) == (31, 41)
+
+
+def test_without_pressure_files_throttling_stands_for_it(tmp_path):
+    node = make(tmp_path, "v1")
+    with node.source() as source:
+        before = source.read()
+        # Two of four CPUs were stopped for half a second each.
+        node.write(cpu_stat="nr_periods 20\nnr_throttled 13\nthrottled_time 1004000000\n")
+        node.clock.advance(1.0)
+        after = source.read()
+    assert telemetry_between(before, after).cpu_pressure == pytest.approx(0.25)
+    assert (after.memory_pressure_us, after.io_pressure_us) == (0, 0)
+
+
+def test_a_new_container_under_the_old_name_starts_anew(node):
+    with node.source() as source:
+        sampler = Sampler(source, node.clock)
+        node.clock.on_advance = lambda seconds: node.used(node.clock.now() + seconds - 100.0)
+        for _ in range(3):
+            assert sampler.next_sample().cpu_utilisation == pytest.approx(0.5)
+        node.clock.on_advance = lambda seconds: node.used(-4.0 + node.clock.now() + seconds - 100.0)
+        assert sampler.next_sample() is None
+        assert sampler.next_sample().cpu_utilisation == pytest.approx(0.5)
+        assert sampler.restarts == 1
+
+
+def test_a_group_below_the_root(tmp_path):
+    for kind in TREES:
+        node = make(tmp_path / kind, kind)
+        node.root.rename(tmp_path / kind / "whole")
+        for file in TREES[kind]:
+            folder, _, name = file.rpartition("/")
+            target = node.root / folder / "pods" / "a" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / kind / "whole" / file).rename(target)
+        with node.source(group="/pods/a") as source:
+            assert source.hierarchy == kind
+            assert source.read().memory_total == 400 * MIB
+
+
+def test_a_folder_without_cgroups(tmp_path, node):
+    before = descriptors()
+    with pytest.raises(TelemetryFileMissing, match=r"neither cgroup.controllers .*v2.* nor cpuacct .*mount"):
+        CgroupSource(tmp_path, proc=node.proc)
+    with pytest.raises(TelemetryFileMissing, match="/gone"):
+        node.source(group="gone")
+    assert descriptors() == before
+
+
+def test_a_procfs_that_is_none(tmp_path, node):
+    with pytest.raises(TelemetryFileMissing, match="procfs is needed"):
+        CgroupSource(node.root, proc=tmp_path)
+    FakeProc(node.proc).write("stat", "cpu 1 2 3\n")
+    with pytest.raises(TelemetryMalformed, match="every CPU"):
+        node.source()
+
+
+NEEDED = [
+    (kind, file)
+    for kind, tree in TREES.items()
+    for file in tree
+    if "controllers" not in file and "cpuset" not in file and "pressure" not in file
+]
+
+
+@pytest.mark.parametrize(("kind", "file"), NEEDED)
+def test_a_missing_file_is_named_and_nothing_stays_open(tmp_path, kind, file):
+    node = make(tmp_path, kind)
+    (node.root / file).unlink()
+    before = descriptors()
+    if file == "cpu.max":  # without the controller there is no quota
+        with node.source() as source:
+            source.read()
+    else:
+        with pytest.raises(TelemetryFileMissing, match=file):
+            node.source()
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"), [(kind, file) for kind in TREES for file in TREES[kind] if "contr" not in file]
+)
+def test_a_file_that_vanishes_later_is_an_error(tmp_path, kind, file):
+    node = make(tmp_path, kind)
+    with node.source() as source:
+        source.read()
+        (node.root / file).unlink()
+        if kind == "hybrid" and file == "cpu/cpu.stat":  # pressure is known without it
+            source.read()
+        else:
+            with pytest.raises(TelemetryFileMissing, match=rf"{file} was removed"):
+                source.read()
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"), [(kind, file) for kind in TREES for file in TREES[kind] if "contr" not in file]
+)
+def test_garbage_is_refused_with_what_was_seen(tmp_path, kind, file):
+    node = make(tmp_path, kind)
+    with node.source() as source:
+        for content in ["", "\n", "garbage\n", "-7\n", "1 2 3\n", "0-\n", "3-1\n", "\xff"]:
+            (node.root / file).write_text(content)
+            if kind == "hybrid" and file == "cpu/cpu.stat":
+                source.read()
+            else:
+                with pytest.raises(TelemetryMalformed, match=rf"{file} must hold .*, it holds '.*'"):
+                    source.read()
+
+
+@pytest.mark.parametrize(("kind", "content"), [("v2", "0 100000\n"), ("v2", "100 0\n"), ("v2", "max\n"), ("v1", "0\n")])
+def test_a_quota_of_nothing_is_refused(tmp_path, kind, content):
+    node = make(tmp_path, kind)
+    node.write(quota=content)
+    with node.source() as source, pytest.raises(TelemetryMalformed, match=r"cpu\.(max|cfs_quota_us) must hold"):
+        source.read()
+
+
+def test_pressure_that_is_switched_off_is_told_apart(tmp_path, monkeypatch):
+    node = make(tmp_path, "v2")
+    real = os.pread
+
+    def refused(descriptor, *rest):
+        if "cpu.pressure" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return real(descriptor, *rest)
+
+    with node.source() as source, monkeypatch.context() as patched:
+        patched.setattr(os, "pread", refused)
+        with pytest.raises(PressureDisabled, match=r"psi=1.*cgroup\.pressure"):
+            source.read()
+    (node.root / "cpu.pressure").unlink()
+    with pytest.raises(PressureDisabled, match="psi=1"):
+        node.source()
+
+
+class Group:
+    """A cgroup of this machine with a fifth of a CPU, in every hierarchy that is mounted."""
+
+    ROOT = Path("/sys/fs/cgroup")
+
+    def __init__(self):
+        self.name = f"carico-test-{uuid.uuid4().hex}"
+        if (self.ROOT / "cgroup.controllers").exists():
+            self.folders = [self.ROOT / self.name]
+        else:
+            trees = (self.ROOT / tree for tree in ("cpu", "cpuacct", "memory", "unified"))
+            self.folders = list(dict.fromkeys(tree.resolve() / self.name for tree in trees if tree.is_dir()))
+
+    def make(self):
+        for folder in self.folders:
+            folder.mkdir()
+        for folder in self.folders:
+            if (folder / "cpu.max").exists():
+                (folder / "cpu.max").write_text("20000 100000")
+            if (folder / "cpu.cfs_quota_us").exists():
+                (folder / "cpu.cfs_quota_us").write_text("20000")
+
+    def add(self, pid):
+        for folder in self.folders:
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    def remove(self):
+        for folder in self.folders:
+            if folder.is_dir():
+                folder.rmdir()
+
+
+@pytest.fixture
+def busy_group():
+    group, process = Group(), None
+    try:
+        group.make()
+        process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        group.add(process.pid)
+        yield group
+    except OSError as error:
+        pytest.skip(f"needs to create a cgroup below {group.ROOT}: {error}")
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+        group.remove()
+
+
+def test_on_this_machine_a_throttled_process_fills_its_group_and_waits(busy_group):
+    with CgroupSource(group=busy_group.name) as source:
+        first = reading = source.read()
+        while reading.at_s < first.at_s + 0.6:
+            time.sleep(0.05)  # PSI weighs CPUs between two readings: rare ones understate it
+            reading = source.read()
+        telemetry = telemetry_between(first, reading)
+    assert telemetry.cpu_utilisation > 0.6
+    assert 0 < telemetry.memory_utilisation < 0.5
+    # Four fifths of its time it is stopped: all of it is pressure where there are files that tell, else a part.
+    assert telemetry.cpu_pressure > (0.1 if source.hierarchy == "v1" else 0.5)
