@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (watch, aggregator, extender, journal, certs):
+    for command in (watch, extender, journal, aggregator, certs):
         command.add(commands)
     return parser
 

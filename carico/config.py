@@ -6,7 +6,6 @@ unknown key, a wrong type or a number out of range is an error that names file a
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -168,14 +167,6 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: StatusConfig = StatusConfig()
     logs: LogConfig = LogConfig()
 
-    def __post_init__(self) -> None:
-        """Refuse plain text where anybody but this machine could listen; msgspec tells what is raised here."""
-        if self.tls is None and not (self.insecure_loopback and is_loopback(self.host)):
-            raise ValueError(
-                "without `tls` (certificate, key and ca) nothing is encrypted and anybody may ask: give the files, or "
-                f"set `insecure_loopback: true` and a loopback `host` to try it out on one machine, got {self.host!r}"
-            )
-
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 
@@ -198,12 +189,3 @@ def read_config(path: Path, kind: type[Config]) -> Config:
         return msgspec.convert({} if document is None else document, kind)
     except msgspec.ValidationError as error:
         raise InvalidConfig(f"{path}: {error}") from error
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host, a name or an address with or without brackets, is this machine to itself."""
-    name = host.removeprefix("[").removesuffix("]")
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"

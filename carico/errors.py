@@ -9,19 +9,19 @@
     │   ├── InvalidConfig                  a configuration file that is not what it should be
     │   ├── InvalidRequest                 a request to the extender that makes no sense
     │   └── InvalidJournal                 a journal of decisions that cannot be read
+    ├── NotReady                           a process that has yet to learn what it decides on
+    ├── KubeError                          the Kubernetes API did not do what it was asked
+    │   ├── KubeUnreachable                no answer, or one that broke off; asking again may help
+    │   └── KubeRefused                    it answered that it will not
     ├── TelemetryError                     a source of telemetry cannot be read
     │   ├── TelemetryFileMissing           a file of /proc is not there, or vanished
     │   ├── TelemetryMalformed             a file is there and does not say what the kernel says
     │   ├── PressureDisabled               the kernel offers no pressure stall information
     │   └── CounterWentBackwards           a cumulative counter fell
     ├── PodEventsError                     a source of pod events cannot be read
-    ├── RpcError                           another process of CARICO did not do what it was asked
-    │   ├── Unreachable                    no answer within the deadline; asking again later may help
-    │   └── Refused                        it answered that it will not: who asks, or what is asked, is wrong
-    ├── KubeError                          the Kubernetes API did not do what it was asked
-    │   ├── KubeUnreachable                no answer, or one that broke off; asking again may help
-    │   └── KubeRefused                    it answered that it will not
-    └── NotReady                           a process that has yet to learn what it decides on
+    └── RpcError                           another process of CARICO did not do what it was asked
+        ├── Unreachable                    no answer within the deadline; asking again later may help
+        └── Refused                        it answered that it will not: who asks, or what is asked, is wrong
 
 A message gives the value seen, the value wanted and the remedy.
 """

@@ -6,13 +6,14 @@ every call. Files that are half replaced, or spoilt, are not taken; what was loa
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import ssl
 from pathlib import Path
 
 import grpc
 
-from carico.config import TlsFiles, is_loopback
+from carico.config import TlsFiles
 from carico.errors import InvalidConfig
 
 _log = logging.getLogger(__name__)
@@ -148,3 +149,12 @@ def require_loopback(host: str, allowed: bool) -> None:
         raise InvalidConfig(
             f"`insecure_loopback` is for 127.0.0.1, ::1 or localhost, got {host}: give `tls` for others"
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, a name or an address with or without brackets, is this machine to itself."""
+    name = host.removeprefix("[").removesuffix("]")
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

@@ -23,6 +23,7 @@ from carico.clock import Clock
 from carico.config import ExtenderConfig, JournalConfig
 from carico.errors import InvalidConfig, InvalidInput, KubeError
 from carico.https import ServerTls
+from carico.rpc.tls import require_loopback
 from carico.scheduling.extender import Extender
 from carico.scheduling.extender_metrics import ExtenderMetrics
 from carico.scheduling.extender_server import ExtenderServer
@@ -69,12 +70,11 @@ class KubeApi(Protocol):
 
 def serve_reports(config: ExtenderConfig, on_report: OnReport) -> ReportServer:
     """Return the gRPC server of the agents' reports."""
-    from carico.rpc.capacity_server import CapacityServer  # type: ignore[import-not-found,unused-ignore]
+    from carico.rpc.capacity_server import CapacityServer
 
-    server: ReportServer = CapacityServer(
+    return CapacityServer(
         on_report, config.tls, config.host, config.report_port, insecure_loopback=config.insecure_loopback
     )
-    return server
 
 
 def kube_api(config: ExtenderConfig) -> KubeApi | None:
@@ -140,6 +140,8 @@ class ExtenderProcess:
 
     def _start(self, closing: ExitStack) -> None:
         config = self._config
+        if config.tls is None:
+            require_loopback(config.host, config.insecure_loopback)
         tls = ServerTls(config.tls) if config.tls is not None else None
         journal = None if config.journal is None else closing.enter_context(self._journal(config.journal))
         self.extender = Extender(

@@ -3,6 +3,7 @@
 import http.client
 import json
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -16,8 +17,11 @@ from carico.cli import main
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
 from carico.errors import InvalidConfig, KubeRefused
+from carico.rpc.clients import ReportClient
+from carico.rpc.tls import ChannelCredentials
 from carico.scheduling.extender_process import ANNOTATION, ExtenderProcess
 
+from .certificates import Certificates
 from .conftest import request
 
 
@@ -195,15 +199,28 @@ def test_a_journal_needs_a_folder(started, tmp_path):
         started(journal={"file": str(tmp_path / "no" / "journal")})
 
 
+def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
+    certificates = Certificates(tmp_path / "ca")
+    config = configuration(tls=msgspec.to_builtins(certificates.server("extender")), report_port=0)
+    process = ExtenderProcess(config, SystemClock(), np.random.default_rng(1), None)
+    process.start()
+    agent = ReportClient(f"127.0.0.1:{process.report_port}", ChannelCredentials(certificates.node("a")), "a", 5.0)
+    mine = certificates.server("kube-scheduler")
+    context = ssl.create_default_context(cafile=mine.ca)
+    context.load_cert_chain(mine.certificate, mine.key)
+    scheduler = http.client.HTTPSConnection("127.0.0.1", process.port, timeout=5, context=context)
+    with closing(process), closing(scheduler), closing(agent):
+        agent.report(1.5, 0, 1e9, 1)
+        scheduler.request("POST", "/filter", request("u1", ["a", "b"]))
+        assert json.loads(scheduler.getresponse().read()) == {"NodeNames": ["a"]}
+
+
 class TestConfiguration:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("{}", "without `tls`"),
-            ("insecure_loopback: true\nhost: 0.0.0.0", "without `tls`"),
-            ("insecure_loopback: true\nhost: example.org", "got 'example.org'"),
-            ("insecure_loopback: true\nscheduler_name: 'a,b'", r"at `\$.scheduler_name`"),
-            ("insecure_loopback: true\nstale_after_s: 0", r"at `\$.stale_after_s`"),
+            ("scheduler_name: 'a,b'", r"at `\$.scheduler_name`"),
+            ("stale_after_s: 0", r"at `\$.stale_after_s`"),
         ],
     )
     def test_what_is_no_good_is_told(self, tmp_path, content, message):
@@ -211,31 +228,21 @@ class TestConfiguration:
         with pytest.raises(InvalidConfig, match=message):
             read_config(tmp_path / "extender.yaml", ExtenderConfig)
 
-    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-    def test_plain_text_is_for_loopback(self, host):
-        assert configuration(host=host).tls is None
-
-
-PROGRAM = """
-import sys, types
-fake = types.ModuleType("carico.rpc.capacity_server")
-class CapacityServer:
-    port = 1
-    def __init__(self, *arguments, **options): pass
-    def close(self): pass
-fake.CapacityServer = CapacityServer
-sys.modules.setdefault("carico.rpc", types.ModuleType("carico.rpc"))
-sys.modules["carico.rpc.capacity_server"] = fake
-from carico.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
+    @pytest.mark.parametrize(
+        "settings", [{"insecure_loopback": False}, {"host": "0.0.0.0"}, {"host": "example.org"}], ids=str
+    )
+    def test_plain_text_is_for_loopback_and_those_who_ask_for_it(self, started, settings):
+        with pytest.raises(InvalidConfig, match="loopback"):
+            started(**settings)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_serves_until_it_is_asked_to_end(tmp_path, number):
     file = tmp_path / "extender.yaml"
-    file.write_text("{insecure_loopback: true, port: 0, kubernetes: null, journal: null, logs: {format: json}}")
-    command = [sys.executable, "-c", PROGRAM, "extender", "--config", str(file)]
+    file.write_text(
+        "{insecure_loopback: true, port: 0, report_port: 0, kubernetes: null, journal: null, logs: {format: json}}"
+    )
+    command = [sys.executable, "-m", "carico", "extender", "--config", str(file)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         serving = json.loads(process.stderr.readline())
         assert call(serving["port"], "POST", "/filter", request("u1", ["a"]))[0] == 200

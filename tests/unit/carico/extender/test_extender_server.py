@@ -15,7 +15,7 @@ from carico.errors import InvalidConfig
 from carico.https import ServerTls
 from carico.scheduling.extender_server import ExtenderServer
 
-from .certificates import Authority
+from .certificates import Certificates
 from .conftest import request
 
 SCHEDULER = "carico:server:kube-scheduler"
@@ -177,24 +177,24 @@ class TestMisbehaviour:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("ca"))
+    return Certificates(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture(scope="module")
 def server_files(authority):
-    return authority.files("extender")
+    return authority.server("extender")
 
 
 class TestTls:
-    @pytest.mark.parametrize("names", [("kube", SCHEDULER), (SCHEDULER,)], ids=["uri", "common name"])
-    def test_who_has_the_name_may_ask(self, served, connect, authority, server_files, names):
-        server = served(server_files, [SCHEDULER])
-        context = client_context(authority.files(*names))
+    @pytest.mark.parametrize("name", [SCHEDULER, "kube-scheduler"], ids=["uri", "common name"])
+    def test_who_has_the_name_may_ask(self, served, connect, authority, server_files, name):
+        server = served(server_files, ["somebody", name])
+        context = client_context(authority.server("kube-scheduler"))
         assert post(connect(server, context), request("u1", ["a"]))[0] == 200
 
     def test_another_certificate_of_the_ca_may_not(self, served, connect, harness, authority, server_files):
         server = served(server_files, [SCHEDULER])
-        context = client_context(authority.files("node", "carico:node:node-1"))
+        context = client_context(authority.node("node-1"))
         assert post(connect(server, context), request("u1", ["a"]))[0] == 403
         assert len(harness.plugin.ledger) == 0
 
@@ -205,7 +205,7 @@ class TestTls:
 
     def test_a_certificate_of_another_ca_is_none(self, served, connect, server_files, tmp_path):
         server = served(server_files)
-        stranger = Authority(tmp_path / "other").files("stranger", SCHEDULER)
+        stranger = Certificates(tmp_path / "other").server("kube-scheduler")
         context = ssl.create_default_context(cafile=server_files.ca)
         context.load_cert_chain(stranger.certificate, stranger.key)
         with pytest.raises(OSError, match=r"."):
@@ -216,18 +216,18 @@ class TestTls:
         self, served, connect, authority, server_files, said
     ):
         server = served(server_files, handshake_timeout_s=0.2)
-        context = client_context(authority.files("kube", SCHEDULER))
+        context = client_context(authority.server("kube-scheduler"))
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
             silent.sendall(said)
             assert post(connect(server, context), request("u1", ["a"]))[0] == 200
             assert silent.recv(1000) == b""
 
     def test_new_files_are_taken_up_and_spoilt_ones_are_not(self, authority, caplog):
-        files = authority.files("renewed")
+        files = authority.server("renewed")
         tls = ServerTls(files)
         first = tls.current()
         assert tls.current() is first
-        authority.files("renewed")
+        authority.server("renewed")
         second = tls.current()
         assert second is not first
         Path(files.key).write_text("spoilt")
@@ -235,7 +235,7 @@ class TestTls:
         assert "not replaced" in caplog.text
 
     def test_files_that_are_no_good_are_refused_at_once(self, authority, tmp_path):
-        files = authority.files("broken")
+        files = authority.server("broken")
         (tmp_path / "empty").touch()
-        with pytest.raises(InvalidConfig, match="tls: a PEM certificate"):
+        with pytest.raises(InvalidConfig, match="must be a PEM certificate"):
             ServerTls(type(files)(files.certificate, str(tmp_path / "empty"), files.ca))

@@ -196,7 +196,7 @@ class TestCommands:
         assert max(map(len, out.splitlines())) <= 80
 
     def test_explain_shows_all_nodes_where_asked(self, file, capsys):
-        write(file, decision_on(30))
+        write(file, decision_on(30), max_nodes=30)
         assert main(["explain", "uid-1", "--all", "--journal", str(file)]) == 0
         out = capsys.readouterr().out
         assert "more" not in out
