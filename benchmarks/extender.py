@@ -68,8 +68,9 @@ def decisions_s(nodes: int, room: float) -> np.ndarray[tuple[int], np.dtype[np.f
             body = question(f"uid-{pod}", rng.permutation(names).tolist() if not pod else names)
             began = time.perf_counter()
             connection.request("POST", "/filter", body)
-            answer = json.loads(connection.getresponse().read())
+            content = connection.getresponse().read()
             took.append(time.perf_counter() - began)
+            answer = json.loads(content)
             if len(answer["NodeNames"]) != (room >= 1):
                 raise RuntimeError(
                     f"one node, or none where all are full, is the right answer, got {str(answer)[:200]}"
