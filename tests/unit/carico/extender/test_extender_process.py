@@ -174,6 +174,16 @@ def test_a_node_that_cannot_be_annotated_stops_nothing(started):
     assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_watch_that_broke_for_good_makes_it_unhealthy(started):
+    kube = FakeKube([{"no": "pod"}])
+    kube.told.set()
+    process = started(kube, kubernetes={})
+    while call(process.status_port, "GET", "/healthz")[0] == 200:
+        pass
+    assert call(process.status_port, "GET", "/healthz") == (503, "has ended, the log says why: watch on pods\n")
+
+
 def test_a_report_that_makes_no_sense_is_not_passed_on(started):
     process = started()
     started.reports.on_report("a", float("nan"), 0, 0.0)

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carico.cli import main
+from carico.commands.journal import JOURNAL
+from carico.config import JournalConfig
 from carico.errors import InvalidJournal
 from carico.scheduling.extender_api import PodId
 from carico.scheduling.journal import Journal, entry
@@ -234,3 +236,6 @@ class TestCommands:
             main(["replay", str(file)])
         assert ended.value.code == 1
         assert f"{file}:1: jobs/pod-1: node-6 was chosen, node-8 would be" in capsys.readouterr().out
+
+    def test_explain_looks_where_the_extender_writes(self):
+        assert JournalConfig().file == JOURNAL
