@@ -6,6 +6,7 @@ unknown key, a wrong type or a number out of range is an error that names file a
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -13,7 +14,10 @@ import msgspec
 import yaml
 from msgspec import Meta
 
+from carico.capacity import MAX_PODS
 from carico.errors import InvalidConfig
+from carico.podevents.source import PLATFORM_NAMESPACES
+from carico.variants import DEFAULT_VARIANT
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
@@ -164,6 +168,72 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     journal: JournalConfig | None = JournalConfig()
     wake_up: WakeUpConfig = WakeUpConfig()
     limits: HttpLimits = HttpLimits()
+    status: StatusConfig = StatusConfig()
+    logs: LogConfig = LogConfig()
+
+
+class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where an agent learns of its node's pods."""
+
+    source: Literal["containerd", "cgroup", "processes"] = "containerd"
+    """containerd's events; the kubelet's control groups, without a privileged socket; or, where there is no kubelet,
+    processes that stand for pods."""
+    containerd_socket: str = "/run/containerd/containerd.sock"
+    excluded_namespaces: tuple[str, ...] = PLATFORM_NAMESPACES
+    """Kubernetes namespaces whose pods do not count; control groups do not tell the namespace."""
+    cgroup_root: str = "/sys/fs/cgroup"
+    pattern: str | None = None
+    """Of the command lines of `processes`."""
+
+    def __post_init__(self) -> None:
+        """Refuse processes without a pattern, or one that is none; msgspec tells what is raised here."""
+        if self.source == "processes" and not self.pattern:
+            raise ValueError("processes stand for pods if their command line matches: give `pattern`")
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            raise ValueError(f"pattern must be a regular expression, got {self.pattern!r}: {error}") from None
+
+
+class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The agent of a node (``carico agent``).
+
+    Parameters
+    ----------
+    node : str, optional
+        The node's name; without one what the environment variable NODE_NAME says (the downward API), or the host name.
+    aggregator : str, optional
+        host:port of the aggregation server; without one the node learns by itself.
+    schedulers : tuple of str
+        host:port of every replica of the extender, for reports.
+    tls : TlsFiles, optional
+        Without it nothing is encrypted, which needs `insecure_loopback` and loopback addresses.
+    insecure_loopback : bool
+    telemetry : {"procfs", "cgroup"}
+        `cgroup` for a node that is itself a container.
+    proc, cgroup : str
+        Where procfs and control groups are mounted; in a container that is to see its host, the host's.
+    pod_events : PodEventsConfig
+    variant : str
+        CARICO's parameters, by name.
+    max_pods : int
+        The kubelet's limit.
+    checkpoint : str, optional
+        A file that keeps what was learned over a restart.
+    """
+
+    node: str | None = None
+    aggregator: Address | None = None
+    schedulers: tuple[Address, ...] = ()
+    tls: TlsFiles | None = None
+    insecure_loopback: bool = False
+    telemetry: Literal["procfs", "cgroup"] = "procfs"
+    proc: str = "/proc"
+    cgroup: str = "/sys/fs/cgroup"
+    pod_events: PodEventsConfig = PodEventsConfig()
+    variant: str = DEFAULT_VARIANT.name
+    max_pods: Annotated[int, Meta(ge=1, le=100_000)] = MAX_PODS
+    checkpoint: str | None = None
     status: StatusConfig = StatusConfig()
     logs: LogConfig = LogConfig()
 

@@ -19,6 +19,7 @@ for name in wanted:
 print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
 NEEDS_AN_EXTRA = (
+    "carico.agent_process",
     "carico.aggregation_server",
     "carico.certs",
     "carico.config",

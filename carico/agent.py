@@ -1,0 +1,205 @@
+"""The agent of a node: samples at 10 Hz, steps its model once a second, reports and exchanges. No rule of CARICO.
+
+It joins what the other modules do: telemetry and pod events go into `NodeModel`, reports to every replica of the
+scheduler, the own subspace to the aggregator. Everything slow (network, disk) is left in mailboxes whose threads send
+the newest only: the loop never waits for them, and goes on with the node's own model while nobody answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from carico.clock import Clock
+from carico.errors import InvalidInput
+from carico.node_model import NodeModel
+from carico.node_report import Report
+from carico.podevents.source import PodEventSource
+from carico.subspace import Subspace
+from carico.telemetry.counters import Telemetry, usage_vector
+from carico.telemetry.sampler import Sampler
+from carico.variants import DEFAULT_VARIANT, Variant
+
+_log = logging.getLogger(__name__)
+
+SILENT_AFTER_S = 5.0
+"""Without a sample for so long an agent is not healthy."""
+CHECKPOINT_EVERY_S = 10.0
+
+
+class CapacityNow(NamedTuple):
+    """What is reported."""
+
+    pod_capacity: float
+    pods: int
+    at_unix_s: float
+    sequence: int
+
+
+class Mailbox(Protocol):
+    """Takes values and sends the newest in its own time; `carico.rpc.background.BackgroundCalls` is one."""
+
+    succeeded: int
+    """How many were answered."""
+
+    def submit(self, value: object) -> None:
+        """Leave a value; returns at once."""
+        ...
+
+    def latest(self) -> object | None:
+        """Return the latest answer."""
+        ...
+
+
+class Agent:
+    """One node's agent.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Of the node's telemetry.
+    pods : PodEventSource
+    clock : Clock
+        The sampler's.
+    aggregator : Mailbox, optional
+        Is given own subspaces, and answers with the aggregator's view. Without one the node learns by itself.
+    reports : sequence of Mailbox
+        Are given a `CapacityNow` every second, one for every replica of the scheduler.
+    checkpoints : Mailbox, optional
+        Is given the model's state every ten seconds, and once at the end.
+    variant : Variant, optional
+    max_pods : int, optional
+        The kubelet's limit.
+    saved : mapping, optional
+        A state to continue from.
+    unix_time : callable, optional
+        The time of day, for reports.
+
+    Raises
+    ------
+    InvalidState
+        If `saved` is no state of such a model.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        pods: PodEventSource,
+        clock: Clock,
+        aggregator: Mailbox | None = None,
+        reports: Sequence[Mailbox] = (),
+        checkpoints: Mailbox | None = None,
+        variant: Variant = DEFAULT_VARIANT,
+        max_pods: int = 110,
+        saved: Mapping[str, ArrayLike] | None = None,
+        unix_time: Callable[[], float] = time.time,
+    ) -> None:
+        self.model = NodeModel(variant, max_pods=max_pods)
+        self.sampler = sampler
+        self._pods = pods
+        self._clock = clock
+        self._aggregator = aggregator
+        self._reports = reports
+        self._checkpoints = checkpoints
+        self._unix_time = unix_time
+        self._events: deque[tuple[int, float]] = deque()
+        self._answered = 0
+        self._ended = threading.Event()
+        self._sampled_at = -np.inf
+        self._saved_at = clock.now()
+        self.samples = self.steps = self.pod_events = self.miscounts = 0
+        """Samples taken in, steps made, pod events, and events that contradicted the count."""
+        self.report: Report | None = None
+        """The latest step's."""
+        self.telemetry: Telemetry | None = None
+        """The latest sample."""
+        if saved is not None:
+            self.model.restore(saved, now=clock.now())
+
+    def run(self) -> None:
+        """Work until `end` is called.
+
+        Raises
+        ------
+        TelemetryError
+            If the node's telemetry cannot be read any more.
+        PodEventsError
+            If nothing is known of its pods at the start.
+        """
+        self._pods.start(lambda change, at: self._events.append((change, at)))
+        # What runs already has been told by now, and replaces what a saved state remembers.
+        started = sum(self._events.popleft()[0] for _ in range(len(self._events)))
+        self.model.reconcile(max(started, 0), self._clock.now())
+        try:
+            while not self._ended.is_set():
+                telemetry = self.sampler.next_sample()
+                self._count_pods()
+                if telemetry is not None:
+                    self._take_in(telemetry)
+                if self.sampler.tick % self.model.variant.batch_size == 0:
+                    self._step()
+        finally:
+            self._pods.close()
+            if self._checkpoints is not None:
+                self._checkpoints.submit(self.model.save())
+
+    def end(self) -> None:
+        """Let `run` return at the next sample; may be called from anywhere, a signal handler too."""
+        self._ended.set()
+
+    def healthy(self) -> str:
+        """Return why the agent does not work; empty if it does."""
+        silent_s = self._clock.now() - self._sampled_at
+        return "" if silent_s <= SILENT_AFTER_S else f"no telemetry for {silent_s:.0f} s, wanted ten samples a second"
+
+    def ready(self) -> str:
+        """Return why nobody hears of this node; empty if a scheduler does."""
+        if any(mailbox.succeeded for mailbox in self._reports):
+            return ""
+        return "no scheduler has taken a report yet" if self._reports else "there is no scheduler to report to"
+
+    def _count_pods(self) -> None:
+        while self._events:
+            change, at = self._events.popleft()
+            self.pod_events += 1
+            try:
+                self.model.pod_event(change, at)
+            except InvalidInput:
+                # More have stopped than were known to run: a start was missed, and the listing knows.
+                self.miscounts += 1
+                counted = self._pods.count()
+                _log.warning("pod events contradict the count, listed anew", extra={"pods": counted})
+                self._events.clear()
+                self.model.reconcile(counted, at)
+
+    def _take_in(self, telemetry: Telemetry) -> None:
+        at = float(telemetry.at_s)
+        self.telemetry, self._sampled_at = telemetry, self._clock.now()
+        self.samples += 1
+        self.model.observe(usage_vector(telemetry, self.model.variant.cpu_metric), at)
+
+    def _step(self) -> None:
+        now = self._clock.now()
+        if self._aggregator is not None and self._aggregator.succeeded != self._answered:
+            self._answered = self._aggregator.succeeded
+            view = self._aggregator.latest()
+            if isinstance(view, Subspace):
+                self.model.adopt(view)
+                self.model.exchanged(now)
+        self.report = report = self.model.step(now)
+        self.steps += 1
+        if self._aggregator is not None and bool(report.exchange_due):
+            self._aggregator.submit(report.subspace)
+        capacity = CapacityNow(float(report.pod_capacity), int(report.pods), self._unix_time(), self.steps)
+        for mailbox in self._reports:
+            mailbox.submit(capacity)
+        if self._checkpoints is not None and now - self._saved_at >= CHECKPOINT_EVERY_S:
+            self._saved_at = now
+            self._checkpoints.submit(self.model.save())

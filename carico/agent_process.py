@@ -1,0 +1,215 @@
+"""The agent as a process: what a configuration names is opened, joined by `carico.agent.Agent`, and closed again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from carico.agent import Agent
+from carico.checkpoint import read_checkpoint, write_checkpoint
+from carico.clock import Clock, SystemClock
+from carico.config import AgentConfig
+from carico.errors import InvalidConfig, InvalidState
+from carico.podevents.source import PodEventSource
+from carico.processes import MatchingProcesses
+from carico.rpc.background import BackgroundCalls
+from carico.rpc.clients import AggregationClient, ReportClient
+from carico.rpc.identity import node_name
+from carico.rpc.tls import ChannelCredentials, require_loopback
+from carico.status import StatusServer
+from carico.telemetry.cgroup import CgroupSource
+from carico.telemetry.procfs import ProcfsSource
+from carico.telemetry.sampler import Sampler
+from carico.telemetry.source import TelemetrySource
+from carico.variants import variant_named
+
+_log = logging.getLogger(__name__)
+
+
+def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = None) -> None:
+    """Run an agent until `stop` is set.
+
+    Raises
+    ------
+    CaricoError
+        If the configuration cannot work, or telemetry or pods cannot be read.
+    """
+    clock = clock or SystemClock()
+    node = name_of(config, os.environ)
+    variant = variant_named(config.variant)
+    with ExitStack() as opened:
+        calls: dict[str, BackgroundCalls[Any, Any]] = {}
+
+        def background(name: str, call: Any) -> BackgroundCalls[Any, Any]:
+            made = BackgroundCalls[Any, Any](name, call, np.random.default_rng())
+            calls[name] = made
+            opened.callback(made.close)
+            return made
+
+        credentials = _credentials(config)
+        aggregator = None
+        if config.aggregator is not None:
+            exchanges = opened.enter_context(AggregationClient(config.aggregator, credentials, node))
+            aggregator = background("aggregator", exchanges.exchange)
+        reports = [
+            background(
+                f"scheduler {address}", _reporter(opened.enter_context(ReportClient(address, credentials, node)))
+            )
+            for address in config.schedulers
+        ]
+        checkpoints = None
+        if config.checkpoint is not None:
+            file = Path(config.checkpoint)
+            checkpoints = background("checkpoint", lambda state: write_checkpoint(file, variant.name, state))
+        source = opened.enter_context(_source(config, clock))
+        agent = Agent(
+            Sampler(source, clock),
+            _pod_events(config, clock),
+            clock,
+            aggregator,
+            reports,
+            checkpoints,
+            variant,
+            config.max_pods,
+            _saved(config, variant.name),
+        )
+        registry = CollectorRegistry()
+        registry.register(AgentMetrics(agent, calls))
+        where = config.status
+        try:
+            status = StatusServer(registry, agent.healthy, agent.ready, where.host, where.port)
+        except OSError as error:
+            raise InvalidConfig(f"no status can be served on {where.host}:{where.port}: {error}") from error
+        opened.enter_context(status)
+        ending = threading.Thread(target=_end, args=(stop, agent), name="end", daemon=True)
+        ending.start()
+        _log.info("running", extra={"node": node, "status_port": status.port})
+        try:
+            agent.run()
+        finally:
+            stop.set()
+    _log.info("stopped")
+
+
+def name_of(config: AgentConfig, environment: Mapping[str, str]) -> str:
+    """Return the node's name: as configured, as the downward API says, or the host's.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no name of a node.
+    """
+    return node_name(config.node or environment.get("NODE_NAME") or socket.gethostname().lower())
+
+
+class AgentMetrics:
+    """What /metrics shows of an agent, read when it is asked for.
+
+    Parameters
+    ----------
+    agent : Agent
+    calls : mapping
+        Its mailboxes, by destination.
+    """
+
+    def __init__(self, agent: Agent, calls: Mapping[str, BackgroundCalls[Any, Any]]) -> None:
+        self._agent = agent
+        self._calls = calls
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        agent, report, telemetry = self._agent, self._agent.report, self._agent.telemetry
+        counts = {
+            "samples": ("Telemetry samples taken in", agent.samples),
+            "missed_samples": ("Deadlines that passed without a sample", agent.sampler.missed),
+            "steps": ("Steps of the model", agent.steps),
+            "pod_events": ("Starts and stops of pods", agent.pod_events),
+            "miscounts": ("Pod events that contradicted the count", agent.miscounts),
+        }
+        for name, (text, value) in counts.items():
+            yield CounterMetricFamily(f"carico_agent_{name}", text, value=value)
+        if telemetry is not None:
+            shares = GaugeMetricFamily("carico_agent_usage_ratio", "The latest sample", labels=["of"])
+            for of in ("cpu_utilisation", "cpu_pressure", "memory_utilisation", "memory_pressure", "io_pressure"):
+                shares.add_metric([of], float(getattr(telemetry, of)))
+            yield shares
+        if report is not None:
+            gauges = {
+                "capacity_signal": "k, in average workloads",
+                "baseline": "Estimated k of the idle node",
+                "pod_cost": "Estimated drop of k per pod",
+                "pods": "Running pods",
+                "pod_capacity": "Pods that fit on top, as reported",
+            }
+            for name, text in gauges.items():
+                yield GaugeMetricFamily(f"carico_agent_{name}", text, value=float(getattr(report, name)))
+        results = CounterMetricFamily("carico_agent_calls", "Calls to other processes", labels=["to", "result"])
+        for to, call in self._calls.items():
+            for result in ("succeeded", "failed", "replaced"):
+                results.add_metric([to, result], getattr(call, result))
+        yield results
+
+
+def _credentials(config: AgentConfig) -> ChannelCredentials | None:
+    if config.tls is not None:
+        return ChannelCredentials(config.tls)
+    for address in [config.aggregator, *config.schedulers]:
+        if address is not None:
+            require_loopback(address.rpartition(":")[0], config.insecure_loopback)
+    return None
+
+
+def _reporter(client: ReportClient) -> Any:
+    return lambda now: client.report(now.pod_capacity, now.pods, now.at_unix_s, now.sequence)
+
+
+def _source(config: AgentConfig, clock: Clock) -> TelemetrySource:
+    if config.telemetry == "cgroup":
+        return CgroupSource(config.cgroup, proc=config.proc, clock=clock)
+    return ProcfsSource(config.proc, clock)
+
+
+def _pod_events(config: AgentConfig, clock: Clock) -> PodEventSource:
+    events = config.pod_events
+    if events.source == "processes":
+        assert events.pattern is not None
+        from carico.podevents.processes import ProcessEvents
+
+        return ProcessEvents(MatchingProcesses(re.compile(events.pattern), config.proc), clock)
+    if events.source == "cgroup":
+        from carico.podevents.cgroups import CgroupEvents
+
+        return CgroupEvents(events.cgroup_root, clock=clock)
+    from carico.podevents.containerd import ContainerdEvents
+
+    return ContainerdEvents(events.containerd_socket, excluded_namespaces=events.excluded_namespaces, clock=clock)
+
+
+def _saved(config: AgentConfig, variant: str) -> Mapping[str, ArrayLike] | None:
+    """What a checkpoint holds; a damaged one is set aside, since a node that starts anew works all the same."""
+    if config.checkpoint is None:
+        return None
+    try:
+        return read_checkpoint(Path(config.checkpoint), variant)
+    except FileNotFoundError:
+        return None
+    except InvalidState as error:
+        _log.warning("starting without the checkpoint: %s", error)
+        return None
+
+
+def _end(stop: threading.Event, agent: Agent) -> None:
+    stop.wait()
+    agent.end()

@@ -1,0 +1,72 @@
+"""What an agent has learned, in a file: a restart on a busy node keeps its estimates. Whole or not at all.
+
+The file is JSON: the arrays of `NodeModel.save` by name, null for what is not known, and the variant that learned them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from carico.arrays import FloatArray
+from carico.errors import InvalidState
+
+CHECKPOINT_VERSION = 1
+
+
+def write_checkpoint(path: Path, variant: str, state: Mapping[str, FloatArray]) -> None:
+    """Write a state beside the file and rename it.
+
+    Raises
+    ------
+    OSError
+        If that is not possible; what was there before is still there then.
+    """
+    arrays = {name: _without_gaps(array.tolist()) for name, array in state.items()}
+    content = json.dumps({"version": CHECKPOINT_VERSION, "variant": variant, "state": arrays}, allow_nan=False)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
+    """Return the arrays that `write_checkpoint` wrote, for `NodeModel.restore`, which checks them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none yet.
+    InvalidState
+        If the file cannot be read, is none of this version's, or another variant learned it.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidState(f"cannot read the checkpoint {path}: {error}; delete it") from error
+    if not isinstance(document, dict) or document.get("version") != CHECKPOINT_VERSION:
+        raise InvalidState(f"{path} is no checkpoint of version {CHECKPOINT_VERSION}; delete it")
+    if document.get("variant") != variant:
+        raise InvalidState(f"{path} was learned by variant {document.get('variant')!r}, not {variant!r}; delete it")
+    state = document.get("state")
+    if not isinstance(state, dict):
+        raise InvalidState(f"{path} holds no state; delete it")
+    return state
+
+
+def _without_gaps(values: Any) -> Any:
+    """The values with None for what is no finite number: JSON has no NaN."""
+    if isinstance(values, list):
+        return [_without_gaps(value) for value in values]
+    return values if math.isfinite(values) else None

@@ -1,0 +1,71 @@
+"""Processes that stand for pods, looked for again and again: for a machine without a container runtime.
+
+What lives shorter than the time between two looks may be missed; nothing tells of a start before it has begun.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from carico.clock import Clock, SystemClock
+from carico.errors import PodEventsError, TelemetryError
+from carico.podevents.source import OnChange
+from carico.processes import MatchingProcesses
+
+_log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.2
+
+
+class ProcessEvents:
+    """Starts and stops of the processes whose command line matches; see `carico.podevents.source.PodEventSource`.
+
+    Parameters
+    ----------
+    processes : MatchingProcesses
+    clock : Clock, optional
+        Dates the changes; the machine's by default.
+    """
+
+    def __init__(self, processes: MatchingProcesses, clock: Clock | None = None) -> None:
+        self._processes = processes
+        self._clock = clock or SystemClock()
+        self._told = 0
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failures = 0
+        """How often the processes could not be listed."""
+
+    def start(self, on_change: OnChange) -> None:
+        """Tell what runs, then look again and again in a thread; raises PodEventsError if there is no procfs."""
+        self._tell(self.count(), on_change)
+        self._thread = threading.Thread(target=self._look, args=(on_change,), name="processes", daemon=True)
+        self._thread.start()
+
+    def count(self) -> int:
+        """Return how many run now; raises PodEventsError if there is no procfs."""
+        try:
+            return self._processes.count()
+        except TelemetryError as error:
+            raise PodEventsError(str(error)) from error
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _look(self, on_change: OnChange) -> None:
+        while not self._closed.wait(LOOK_EVERY_S):
+            try:
+                self._tell(self.count(), on_change)
+            except PodEventsError as error:
+                self.failures += 1
+                if self.failures == 1:
+                    _log.warning("processes cannot be counted: %s", error)
+
+    def _tell(self, count: int, on_change: OnChange) -> None:
+        for _ in range(abs(count - self._told)):
+            on_change(1 if count > self._told else -1, self._clock.now())
+        self._told = count
