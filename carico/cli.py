@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from carico import __version__
-from carico.commands import watch
+from carico.commands import record, watch
 from carico.errors import CaricoError
 
 
@@ -27,6 +27,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
     except CaricoError as error:
         print(f"carico: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "carico":
+            raise
+        print(
+            f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[agent]'",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -45,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (watch,):
+    for command in (watch, record):
         command.add(commands)
     return parser
 

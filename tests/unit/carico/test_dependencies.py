@@ -18,7 +18,7 @@ for name in wanted:
     importlib.import_module(name)
 print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
-NEEDS_AN_EXTRA = ("carico.config", "carico.status")
+NEEDS_AN_EXTRA = ("carico.config", "carico.status", "carico.telemetry.recording", "carico.telemetry.metrics_server")
 """Modules, or packages, that only a process of an extra imports."""
 
 
@@ -33,6 +33,6 @@ def test_importing_the_algorithm_imports_nothing_but_numpy_and_the_standard_libr
     assert imported() == set()
 
 
-@pytest.mark.parametrize("modules", [("carico.cli",), ("carico.commands.watch",)])
+@pytest.mark.parametrize("modules", [("carico.cli",), ("carico.commands.record",), ("carico.commands.watch",)])
 def test_the_command_line_starts_without_any_extra(modules):
     assert imported(*modules) == set()
