@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from carico import __version__
-from carico.commands import agent, aggregator, certs, extender, journal, watch
+from carico.commands import agent, aggregator, certs, extender, journal, record, watch
 from carico.errors import CaricoError
 
 
@@ -29,7 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"carico: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
-        print(f"carico: {error}: this command needs pip install 'carico-testbed[scheduler]'", file=sys.stderr)
+        if error.name is None or error.name.partition(".")[0] == "carico":
+            raise
+        print(
+            f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[scheduler]'",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -48,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (watch, agent, extender, journal, aggregator, certs):
+    for command in (watch, record, agent, aggregator, extender, journal, certs):
         command.add(commands)
     return parser
 

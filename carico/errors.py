@@ -17,7 +17,9 @@
     │   ├── TelemetryFileMissing           a file of /proc is not there, or vanished
     │   ├── TelemetryMalformed             a file is there and does not say what the kernel says
     │   ├── PressureDisabled               the kernel offers no pressure stall information
-    │   └── CounterWentBackwards           a cumulative counter fell
+    │   ├── CounterWentBackwards           a cumulative counter fell
+    │   ├── InvalidRecording               a recording that cannot be read, or would be overwritten
+    │   └── RecordingEnded                 a recording has no further reading
     ├── PodEventsError                     a source of pod events cannot be read
     └── RpcError                           another process of CARICO did not do what it was asked
         ├── Unreachable                    no answer within the deadline; asking again later may help
@@ -95,6 +97,14 @@ class PressureDisabled(TelemetryError):
 
 class CounterWentBackwards(TelemetryError):
     """A cumulative counter fell between two samples."""
+
+
+class InvalidRecording(TelemetryError):
+    """A recording that cannot be read, is not what it should be, or would be overwritten."""
+
+
+class RecordingEnded(TelemetryError):
+    """A recording has no further reading."""
 
 
 class PodEventsError(CaricoError):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from contextlib import suppress
+from pathlib import Path
 
-from carico.clock import SystemClock
+from carico.clock import Clock, SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import pattern, seconds, whole_number
+from carico.errors import InvalidInput, RecordingEnded
 from carico.processes import MatchingProcesses
 from carico.telemetry.procfs import ProcfsSource
+from carico.telemetry.source import TelemetrySource
 from carico.watch import Watch, show
 
 
@@ -47,6 +51,9 @@ def add(commands: Commands) -> None:
         help="one JSON object a second, a line each; shares are in [0, 1], an unknown signal is null",
     )
     watch.add_argument("--proc", metavar="FOLDER", default="/proc", help="the root folder of procfs (default: /proc)")
+    watch.add_argument(
+        "--replay", metavar="FILE", type=Path, help="watch what `carico record` has recorded, at its own pace"
+    )
     watch.set_defaults(run=_watch)
 
 
@@ -54,9 +61,19 @@ def _watch(options: argparse.Namespace) -> None:
     clock = SystemClock()
     if options.pods_matching is None:
         title, count_pods = f"carico watch: pods fixed at {options.pods}", lambda: int(options.pods)
+    elif options.replay is not None:
+        raise InvalidInput("--pods-matching counts processes that run now, a recording has none: give it --pods N")
     else:
         title = f"carico watch: pods are the processes matching {options.pods_matching.pattern}"
         count_pods = MatchingProcesses(options.pods_matching, options.proc).count
-    with ProcfsSource(options.proc, clock) as source:
+    with _source(options, clock) as source, suppress(RecordingEnded):
         rows = Watch(source, clock, count_pods).rows(options.duration)
         show(rows, sys.stdout, title, as_json=options.json)
+
+
+def _source(options: argparse.Namespace, clock: Clock) -> TelemetrySource:
+    if options.replay is None:
+        return ProcfsSource(options.proc, clock)
+    from carico.telemetry.recording import ReplaySource
+
+    return ReplaySource(options.replay, clock)

@@ -54,8 +54,6 @@ class Telemetry:
     io_pressure: Number = 0.0
 
 
-_PRESSURES = ("cpu_pressure_us", "memory_pressure_us", "io_pressure_us")
-
 CPU_METRICS = ("utilisation-and-pressure", "utilisation")
 """How CPU usage may be read. The mean of utilisation and pressure grows with the number of pods beyond the point where
 all CPUs are busy (thesis §4.2.1); utilisation alone is the early prototype that packed too few."""
@@ -77,19 +75,13 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         raise CounterWentBackwards(
             f"readings must be of increasing time, got {previous.at_s} s then {current.at_s} s: drop the older one"
         )
-    for name in ("cpu_total", *_PRESSURES):
-        before, after = np.asarray(getattr(previous, name)), np.asarray(getattr(current, name))
-        if (after < before).any():
-            raise CounterWentBackwards(
-                f"{name} fell from {before[after < before].flat[0]:g} to {after[after < before].flat[0]:g}: "
-                f"the machine was restarted or another one was read; start again from a new reading"
-            )
-    total = np.asarray(current.cpu_total) - np.asarray(previous.cpu_total)
+    total = _growth(previous, current, "cpu_total")
     # The kernel's iowait may fall by a jiffy (proc(5)), so idle time alone is not checked; the ratio is clipped.
     idle = np.asarray(current.cpu_idle) - np.asarray(previous.cpu_idle)
+    elapsed_us = elapsed_s * 1e6
     cpu, memory, io = (
-        _share(np.asarray(getattr(current, name)) - np.asarray(getattr(previous, name)), elapsed_s * 1e6)
-        for name in _PRESSURES
+        np.minimum(_growth(previous, current, f"{what}_pressure_us") / elapsed_us, 1.0)
+        for what in ("cpu", "memory", "io")
     )
     available = np.asarray(current.memory_free) + np.asarray(current.memory_buffers) + np.asarray(current.memory_cached)
     return Telemetry(
@@ -119,6 +111,17 @@ def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
     else:
         raise InvalidInput(f"cpu must be one of {', '.join(CPU_METRICS)}, got {cpu!r}")
     return np.stack([usage, np.asarray(telemetry.memory_utilisation)], axis=-1)
+
+
+def _growth(previous: Counters, current: Counters, name: str) -> FloatArray:
+    """By how much a cumulative counter has grown."""
+    before, after = np.asarray(getattr(previous, name)), np.asarray(getattr(current, name))
+    if (after < before).any():
+        raise CounterWentBackwards(
+            f"{name} fell from {before[after < before].flat[0]:g} to {after[after < before].flat[0]:g}: "
+            f"the machine was restarted or another one was read; start again from a new reading"
+        )
+    return np.asarray(after - before)
 
 
 def _share(part: ArrayLike, whole: ArrayLike) -> FloatArray:

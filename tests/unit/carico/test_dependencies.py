@@ -30,6 +30,8 @@ NEEDS_AN_EXTRA = (
     "carico.scheduling.extender",
     "carico.scheduling.journal",
     "carico.status",
+    "carico.telemetry.metrics_server",
+    "carico.telemetry.recording",
 )
 """Modules, or packages, that only a process of an extra imports."""
 
@@ -45,6 +47,6 @@ def test_importing_the_algorithm_imports_nothing_but_numpy_and_the_standard_libr
     assert imported() == set()
 
 
-@pytest.mark.parametrize("modules", [("carico.cli",), ("carico.commands.watch",)])
+@pytest.mark.parametrize("modules", [("carico.cli",), ("carico.commands.record",), ("carico.commands.watch",)])
 def test_the_command_line_starts_without_any_extra(modules):
     assert imported(*modules) == set()

@@ -1,0 +1,190 @@
+"""Telemetry from the cluster's metrics server: means over many seconds, no pressure (thesis §4.2.1); needs msgspec.
+
+It is too slow for pods that live for ten seconds and knows no pressure; it is for nodes on which nothing can be
+installed, with the variant `utilisation-only`. The HTTP call is the caller's, here its answer is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from carico.arrays import finite
+from carico.clock import Clock, SystemClock
+from carico.errors import TelemetryMalformed
+from carico.telemetry.counters import Counters
+from carico.telemetry.source import TelemetrySource
+
+_QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{0,20})?)([numkMGTPE]|[KMGTPE]i|)")
+_DURATION = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s)?")
+_SCALES = (
+    {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3}
+    | {letter: 1e3 ** (2 + power) for power, letter in enumerate("MGTPE")}
+    | {f"{letter}i": 1024.0 ** (1 + power) for power, letter in enumerate("KMGTPE")}
+)
+Text = Annotated[str, Meta(max_length=253)]
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """Of it, the name alone."""
+
+    name: Text
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Mean CPUs over the window, and bytes of memory at its end, as Kubernetes quantities."""
+
+    cpu: Text
+    memory: Text
+
+
+class NodeMetrics(msgspec.Struct, frozen=True):
+    """What `metrics.k8s.io/v1beta1` says of a node; other fields are skipped."""
+
+    metadata: Metadata
+    timestamp: Text
+    """The end of the window."""
+    window: Text
+    """As in 15.032s or 1m0s."""
+    usage: Usage
+
+
+class MetricsServerSource(TelemetrySource):
+    """Turns a node's metrics into counters: CPU times the window, added up.
+
+    A reading is dated by when it was first seen: the server's time and the clock's have nothing to do with each other.
+    Memory in use is the kubelet's working set; pressure is 0, for it is not known.
+
+    Parameters
+    ----------
+    fetch : callable
+        Returns the NodeMetrics of the node as parsed JSON; what it raises is the caller's.
+    node : str
+        Whose they must be.
+    allocatable_cpus : float
+        CPUs for pods: what utilisation is measured by.
+    allocatable_bytes : float
+        Memory for pods.
+    clock : Clock, optional
+        Dates the readings; the machine's monotonic clock by default.
+    period_s : float
+        Between two calls, seconds; in between the latest reading is given again.
+
+    Raises
+    ------
+    InvalidInput
+        If CPUs, bytes or period are not above 0.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[], Mapping[str, object]],
+        node: str,
+        allocatable_cpus: float,
+        allocatable_bytes: float,
+        clock: Clock | None = None,
+        period_s: float = 15.0,
+    ) -> None:
+        self._fetch = fetch
+        self._node = node
+        self._cpus = float(finite("allocatable_cpus", allocatable_cpus, low=1e-3, high=1e6))
+        self._bytes = float(finite("allocatable_bytes", allocatable_bytes, low=1.0, high=1e18))
+        self._clock = clock or SystemClock()
+        self.period_s = float(finite("period_s", period_s, low=1e-3, high=86_400))
+        self._asked_s = -float("inf")
+        self._timestamp = ""
+        self._granted_s = self._used_s = 0.0
+        self._latest: Counters | None = None
+
+    def read(self) -> Counters:
+        """Return the latest reading.
+
+        Raises
+        ------
+        TelemetryMalformed
+            If the answer is no NodeMetrics, or another node's.
+        """
+        now = self._clock.now()
+        if self._latest is not None and now < self._asked_s + self.period_s:
+            return self._latest
+        # Also where that fails: a server in trouble is not asked ten times a second.
+        self._asked_s = now
+        answer = self._fetch()
+        try:
+            metrics = msgspec.convert(answer, NodeMetrics)
+        except msgspec.ValidationError as error:
+            raise TelemetryMalformed(
+                f"the metrics server's answer for {self._node} is no NodeMetrics: {error}"
+            ) from error
+        if metrics.metadata.name != self._node:
+            raise TelemetryMalformed(f"metrics of the node {self._node} were asked for, got {metrics.metadata.name!r}")
+        if self._latest is None or metrics.timestamp != self._timestamp:
+            self._latest = self._reading(metrics, now)
+        return self._latest
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to give back."""
+
+    def _reading(self, metrics: NodeMetrics, now: float) -> Counters:
+        window_s = parse_window(metrics.window)
+        cpus, used_bytes = parse_quantity(metrics.usage.cpu), parse_quantity(metrics.usage.memory)
+        self._timestamp = metrics.timestamp
+        self._granted_s += self._cpus * window_s
+        self._used_s += cpus * window_s
+        return Counters(
+            at_s=now,
+            cpu_total=self._granted_s,
+            cpu_idle=self._granted_s - self._used_s,
+            cpu_pressure_us=0.0,
+            memory_total=self._bytes,
+            memory_free=max(self._bytes - used_bytes, 0.0),
+            memory_buffers=0.0,
+            memory_cached=0.0,
+        )
+
+
+def parse_quantity(text: str) -> float:
+    """Return a Kubernetes quantity that is not negative, in CPUs or bytes.
+
+    Raises
+    ------
+    TelemetryMalformed
+        If it is none.
+
+    Examples
+    --------
+    >>> parse_quantity("250m"), parse_quantity("1234Ki")
+    (0.25, 1263616.0)
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise TelemetryMalformed(
+            f"a quantity as in 123456789n or 1234Ki is needed, with none of the suffixes or one of "
+            f"{', '.join(filter(None, _SCALES))}, got {text!r}"
+        )
+    return float(match[1]) * _SCALES[match[2]]
+
+
+def parse_window(text: str) -> float:
+    """Return the seconds of a duration in Go's notation, above 0 and at most a day.
+
+    Raises
+    ------
+    TelemetryMalformed
+        If it is none.
+
+    Examples
+    --------
+    >>> parse_window("15.032s"), parse_window("1m0s")
+    (15.032, 60.0)
+    """
+    match = _DURATION.fullmatch(text)
+    hours, minutes, seconds = (float(part or 0) for part in match.groups()) if match is not None else (0.0, 0.0, 0.0)
+    total = 3600 * hours + 60 * minutes + seconds
+    if not 0 < total <= 86_400:
+        raise TelemetryMalformed(f"a window above 0 s and up to 24h as in 15.032s or 1m0s is needed, got {text!r}")
+    return total
