@@ -14,6 +14,7 @@ import yaml
 from msgspec import Meta
 
 from carico.errors import InvalidConfig
+from carico.podevents.source import PLATFORM_NAMESPACES
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
@@ -42,6 +43,17 @@ class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a node learns which pods run on it, see `carico.podevents`."""
+
+    source: Literal["containerd", "cgroups", "kubernetes"] = "containerd"
+    excluded_namespaces: tuple[str, ...] = PLATFORM_NAMESPACES
+    """Kubernetes namespaces whose pods do not count; control groups know of none."""
+    containerd_socket: str = "/run/containerd/containerd.sock"
+    containerd_namespace: str = "k8s.io"
+    cgroup_root: str = "/sys/fs/cgroup"
 
 
 Config = TypeVar("Config", bound=msgspec.Struct)
