@@ -194,7 +194,7 @@ def _pod_events(config: AgentConfig, clock: Clock) -> PodEventSource:
         return CgroupEvents(events.cgroup_root, clock=clock)
     from carico.podevents.containerd import ContainerdEvents
 
-    return ContainerdEvents(events.containerd_socket, excluded_namespaces=events.excluded_namespaces, clock=clock)
+    return ContainerdEvents(events.containerd_socket, events.containerd_namespace, events.excluded_namespaces, clock)
 
 
 def _saved(config: AgentConfig, variant: str) -> Mapping[str, ArrayLike] | None:

@@ -179,6 +179,8 @@ class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """containerd's events; the kubelet's control groups, without a privileged socket; or, where there is no kubelet,
     processes that stand for pods."""
     containerd_socket: str = "/run/containerd/containerd.sock"
+    containerd_namespace: str = "k8s.io"
+    """Containerd's own, not Kubernetes's."""
     excluded_namespaces: tuple[str, ...] = PLATFORM_NAMESPACES
     """Kubernetes namespaces whose pods do not count; control groups do not tell the namespace."""
     cgroup_root: str = "/sys/fs/cgroup"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from carico.config import Address, LogConfig, StatusConfig, TlsFiles, read_config
+from carico.config import Address, LogConfig, PodEventsConfig, StatusConfig, TlsFiles, read_config
 from carico.errors import InvalidConfig
 
 
@@ -18,6 +18,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     server: Address = "localhost:1"
     status: StatusConfig = StatusConfig()
     logs: LogConfig = LogConfig()
+    pods: PodEventsConfig = PodEventsConfig()
     tls: TlsFiles | None = None
 
 
@@ -49,6 +50,7 @@ def test_what_is_written_replaces_a_default(read):
         ("rats: 1", "agent.yaml: Object contains unknown field `rats`"),
         ("status: {port: 70000}", r"Expected `int` <= 65535 - at `\$.status.port`"),
         ("logs: {format: xml}", r"Invalid enum value 'xml' - at `\$.logs.format`"),
+        ("pods: {source: docker}", r"Invalid enum value 'docker' - at `\$.pods.source`"),
         ("tls: {certificate: a}", r"missing required field `key` - at `\$.tls`"),
         ("server: somewhere", r"matching regex .* - at `\$.server`"),
         ("server: 'a:b:1'", r"matching regex .* - at `\$.server`"),

@@ -30,7 +30,7 @@ class FakeContainerd:
         self.path = path
         self.containers = {}
         self.tasks = {}
-        self.before_listing = lambda: None
+        self.before_listing = self.after_listing = lambda: None
         self.late_subscription = 0
         self.serve()
 
@@ -106,6 +106,7 @@ class FakeContainerd:
     def _list(self, request, context):
         self.before_listing()
         found = [pb.Container(id=name, labels=labels) for name, labels in self.containers.items()]
+        self.after_listing()
         return pb.ListContainersResponse(containers=found)
 
     def _list_tasks(self, request, context):
@@ -239,6 +240,22 @@ def test_what_happens_between_subscription_and_listing_is_counted_once(container
     containerd.create("last", "pod-3", sandbox=True)
     told.wait_for(2)
     assert [change for change, _ in told.changes] == [1, 1]
+
+
+def test_what_happens_after_the_listing_was_made_is_not_lost(containerd, source, told):
+    containerd.create("ending", "pod-0", sandbox=True)
+    containerd.run("ending")
+
+    def meanwhile():
+        containerd.after_listing = lambda: None
+        containerd.create("new", "pod-1", sandbox=True)
+        containerd.create("newer", "pod-2", sandbox=True)
+        containerd.delete("ending")
+
+    containerd.after_listing = meanwhile
+    source.start(told)
+    told.wait_for(2)
+    assert source.count() == 0  # created, not started: what a listing cannot tell from ended
 
 
 def test_the_listing_waits_until_the_subscription_stands(containerd, source, told):
