@@ -15,6 +15,8 @@ from contextlib import closing
 import msgspec
 import pytest
 
+pytestmark = pytest.mark.machine
+
 DEADLINE_S = 20.0
 
 

@@ -10,6 +10,8 @@ import uuid
 
 import pytest
 
+pytestmark = pytest.mark.machine
+
 IDLE_S, LOAD_S, AFTER_S = 4, 6, 5
 
 
