@@ -109,11 +109,12 @@ class CgroupEvents:
         kubepods = find_kubepods(self.root)
         while not self._sessions.closed:
             # Every folder is watched before it is listed, so that what comes in between wakes.
-            self._watch.add([kubepods])
+            if self._watch.add([kubepods]):
+                raise _gone(kubepods)
             folders = _folders(kubepods)
             self._watch.add(folders)
             pods = self._pods_in(folders)
-            self._watch.add(pods.keys() - self._most.keys())
+            self._watch.add(pods)
             members = {pod: _members(pod) for pod in pods}
             self._most = {pod: max(number, self._most.get(pod, 0)) for pod, number in members.items()}
             self._pods.become(self._running(pods, members))
@@ -154,8 +155,12 @@ def _folders(kubepods: Path) -> list[Path]:
     """The folders that pods' folders may be in."""
     names = _names(kubepods)
     if not names and not kubepods.is_dir():
-        raise PodEventsError(f"{kubepods} is gone: the kubelet makes it anew when it starts")
+        raise _gone(kubepods)
     return [kubepods, *(kubepods / name for name in names if _CLASS.search(name))]
+
+
+def _gone(kubepods: Path) -> PodEventsError:
+    return PodEventsError(f"{kubepods} is gone: the kubelet makes it anew when it starts")
 
 
 def _members(pod: Path) -> int:

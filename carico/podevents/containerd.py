@@ -42,7 +42,7 @@ _ANSWER_S = 10.0
 _CHANNEL = (
     ("grpc.max_receive_message_length", 16 * 2**20),  # as containerd's own clients; a listing holds every spec
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # despite its name how long one attempt may take: nodes are busy
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 _REMEDIES: dict[type[Exception], str] = {

@@ -25,8 +25,8 @@ _BYTES_READ = 65536
 class FolderWatch(Protocol):
     """Says when it is worth looking."""
 
-    def add(self, folders: Iterable[Path]) -> None:
-        """Watch these folders, too; one that is watched already stays so, one that is gone is left out."""
+    def add(self, folders: Iterable[Path]) -> list[Path]:
+        """Watch these folders, too, and return those known to be gone; one that is watched already stays so."""
         ...
 
     def wait(self, at_most_s: float) -> None:
@@ -68,15 +68,17 @@ class InotifyWatch:
         for descriptor in (self._descriptor, self._wake):
             self._poll.register(descriptor, select.POLLIN)
 
-    def add(self, folders: Iterable[Path]) -> None:
+    def add(self, folders: Iterable[Path]) -> list[Path]:
         """See `FolderWatch`. A folder that cannot be watched is seen by whoever looks anyway now and then."""
+        gone = []
         for folder in folders:
             try:
                 _checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _MASK))
             except FileNotFoundError:
-                continue
+                gone.append(folder)
             except OSError as error:
                 _LOG.warning("no inotify for %s: %s; see fs.inotify.max_user_watches", folder, error.strerror)
+        return gone
 
     def wait(self, at_most_s: float) -> None:
         """See `FolderWatch`."""
@@ -102,8 +104,9 @@ class PollingWatch:
     def __init__(self) -> None:
         self._woken = threading.Event()
 
-    def add(self, folders: Iterable[Path]) -> None:
+    def add(self, folders: Iterable[Path]) -> list[Path]:
         """Do nothing: whoever waits looks anyway."""
+        return []
 
     def wait(self, at_most_s: float) -> None:
         """See `FolderWatch`."""

@@ -57,8 +57,6 @@ class FakeContainerd:
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {name: method})])
 
     def stop(self):
-        for subscriber in self._subscribers:
-            subscriber.put(None)
         self._server.stop(grace=None).wait()
 
     def publish(self, topic, message):
@@ -88,6 +86,7 @@ class FakeContainerd:
 
     def _subscribe(self, request, context):
         news = queue.SimpleQueue()
+        context.add_callback(lambda: news.put(None))
         self._subscribers.append(news)
         return iter(news.get, None)
 
@@ -277,6 +276,7 @@ def test_after_a_restart_of_containerd_the_count_is_right(containerd, source, to
     told.wait_for(1)
     containerd.create("later", "pod-9", sandbox=True)
     told.wait_for(2)
+    assert source.failures >= 1
     assert source.connected
 
 
