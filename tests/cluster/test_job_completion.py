@@ -36,13 +36,13 @@ WRONG = 1.8
 
 NOT_COMPARABLE = {
     ("thesis-literal", 100): "about 50 % above it at 100 pods",
-    ("thesis-literal", 250): "about 45 % above it at 250 pods",
+    ("thesis-literal", 250): "about 35 % above it at 250 pods",
     ("thesis-literal", 500): "about 35 % above it at 500 pods",
     ("thesis-literal", 750): "about 25 % above it at 750 pods",
     (
         "thesis-literal",
         1000,
-    ): "about 25 % above it at 1000 pods: a baseline in one unit beside a signal in another makes pods look expensive",
+    ): "about 30 % above it at 1000 pods: a baseline in one unit beside a signal in another makes pods look expensive",
     ("thesis-rebased", 100): "about 14 % above it at 100 pods: so small a job is mostly ramp, and a node that knows "
     "nothing offers two pods a second at first",
     ("thesis-rebased", 250): "about 16 % above it at 250 pods, for the same reason as at 100",

@@ -186,6 +186,23 @@ class TestRefused:
         for gap, back_off in zip(gaps, [1, 2, 4, 8, 10, 10, 10, 10], strict=False):
             assert back_off <= gap <= back_off + 1 + 0.01, gaps
 
+    def test_a_pod_that_was_refused_goes_before_those_that_came_after_its_refusal(self, scheduler):
+        """PrioritySort goes by the time stamp of creation or refusal: waiting does not send a pod to the back."""
+        run = scheduler(scheduling_attempts_per_s=1)
+        run.create("old")
+        run.env.run(3)
+        assert run.tried == [(1.0, "old")]
+        run.create(*(f"new-{i}" for i in range(4)))
+        run.create("urgent", priority=1)
+        run.plugin.room = 10
+        run.event()
+        run.env.run(20)
+        # One of the new ones was under way already when the event came.
+        assert [name for _, name in run.tried[1:]] in (
+            ["urgent", "old", "new-0", "new-1", "new-2", "new-3"],
+            ["new-0", "urgent", "old", "new-1", "new-2", "new-3"],
+        )
+
     def test_back_off_is_the_parameters(self, scheduler):
         run = scheduler(backoff_initial_s=3.0, backoff_max_s=5.0)
         run.env.process(run.events_every(0.01))
