@@ -5,8 +5,10 @@ Healthy: the process can go on. Ready: it does what others need it for. Nothing 
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
@@ -63,6 +65,7 @@ class StatusServer:
             def log_message(self, *_: object) -> None:
                 """Probes come every few seconds: they are no news."""
 
+        self._host = host
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="status", daemon=True)
@@ -75,7 +78,12 @@ class StatusServer:
 
     def close(self) -> None:
         """Serve no more."""
-        self._server.shutdown()
+        stopping = threading.Thread(target=self._server.shutdown, name="status-stop")
+        stopping.start()
+        # The server looks up twice a second, or when somebody connects.
+        with suppress(OSError):
+            socket.create_connection((self._host, self.port), timeout=1.0).close()
+        stopping.join()
         self._server.server_close()
         self._thread.join()
 
