@@ -239,7 +239,8 @@ def _run(options: argparse.Namespace) -> int:
         raise
     finally:
         line.clear()
-    print("\n".join([*distributions(repetitions), *latency_table(repetitions)]))
+    tables = [distributions(repetitions), latency_table(repetitions)]
+    print("\n\n".join("\n".join(table) for table in tables if table))
     _save(options.json, record)
     failures = [failure for one in repetitions for failure in _failures(one)]
     for failure in failures:
