@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import multiprocessing
+import random
 import sys
 import tempfile
 import threading
@@ -147,7 +148,7 @@ def _serve(parent: Connection, names: list[str], room: float) -> None:
         process = ExtenderProcess(
             config,
             SystemClock(),
-            np.random.default_rng(SEED),
+            random.Random(SEED),
             None,
             lambda _, on_report: _Agents(names, room, on_report),
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import random
 import re
 import socket
 import threading
@@ -12,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -25,8 +26,9 @@ from carico.errors import InvalidConfig, InvalidState
 from carico.podevents.source import PodEventSource
 from carico.processes import MatchingProcesses
 from carico.rpc.background import BackgroundCalls
-from carico.rpc.clients import AggregationClient, ReportClient
+from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
+from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ChannelCredentials, require_loopback
 from carico.status import StatusServer
 from carico.telemetry.cgroup import CgroupSource
@@ -51,28 +53,29 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
     variant = variant_named(config.variant)
     with ExitStack() as opened:
         calls: dict[str, BackgroundCalls[Any, Any]] = {}
+        loop = opened.enter_context(LoopThread("background"))
 
-        def background(name: str, call: Any) -> BackgroundCalls[Any, Any]:
-            made = BackgroundCalls[Any, Any](name, call, np.random.default_rng())
-            calls[name] = made
-            opened.callback(made.close)
-            return made
+        def background(name: str, call: Any, client: Client | None = None) -> BackgroundCalls[Any, Any]:
+            if client is not None:
+                opened.callback(lambda: loop.run(client.close()))
+            calls[name] = opened.enter_context(BackgroundCalls(loop, name, call, random.Random()))
+            return calls[name]
 
         credentials = _credentials(config)
         aggregator = None
         if config.aggregator is not None:
-            exchanges = opened.enter_context(AggregationClient(config.aggregator, credentials, node))
-            aggregator = background("aggregator", exchanges.exchange)
-        reports = [
-            background(
-                f"scheduler {address}", _reporter(opened.enter_context(ReportClient(address, credentials, node)))
-            )
-            for address in config.schedulers
-        ]
+            exchanges = AggregationClient(config.aggregator, credentials, node)
+            aggregator = background("aggregator", exchanges.exchange, exchanges)
+        reports = []
+        for address in config.schedulers:
+            client = ReportClient(address, credentials, node)
+            reports.append(background(f"scheduler {address}", _reporter(client), client))
         checkpoints = None
         if config.checkpoint is not None:
             file = Path(config.checkpoint)
-            checkpoints = background("checkpoint", lambda state: write_checkpoint(file, variant.name, state))
+            checkpoints = background(
+                "checkpoint", lambda state: asyncio.to_thread(write_checkpoint, file, variant.name, state)
+            )
         source = opened.enter_context(_source(config, clock))
         agent = Agent(
             Sampler(source, clock),
