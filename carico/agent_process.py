@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import random
-import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -23,18 +22,14 @@ from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.clock import Clock, SystemClock
 from carico.config import AgentConfig
 from carico.errors import InvalidConfig, InvalidState
-from carico.podevents.source import PodEventSource
-from carico.processes import MatchingProcesses
+from carico.node_sources import NodeSources
 from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
 from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ChannelCredentials, require_loopback
 from carico.status import StatusServer
-from carico.telemetry.cgroup import CgroupSource
-from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler
-from carico.telemetry.source import TelemetrySource
 from carico.variants import variant_named
 
 _log = logging.getLogger(__name__)
@@ -76,10 +71,11 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
             checkpoints = background(
                 "checkpoint", lambda state: asyncio.to_thread(write_checkpoint, file, variant.name, state)
             )
-        source = opened.enter_context(_source(config, clock))
+        sources = NodeSources(config, node, clock)
+        variant = sources.variant(variant)
         agent = Agent(
-            Sampler(source, clock),
-            _pod_events(config, clock),
+            Sampler(opened.enter_context(sources.telemetry()), clock),
+            sources.pod_events(),
             clock,
             aggregator,
             reports,
@@ -176,28 +172,6 @@ def _credentials(config: AgentConfig) -> ChannelCredentials | None:
 
 def _reporter(client: ReportClient) -> Any:
     return lambda now: client.report(now.pod_capacity, now.pods, now.at_unix_s, now.sequence)
-
-
-def _source(config: AgentConfig, clock: Clock) -> TelemetrySource:
-    if config.telemetry == "cgroup":
-        return CgroupSource(config.cgroup, proc=config.proc, clock=clock)
-    return ProcfsSource(config.proc, clock)
-
-
-def _pod_events(config: AgentConfig, clock: Clock) -> PodEventSource:
-    events = config.pod_events
-    if events.source == "processes":
-        assert events.pattern is not None
-        from carico.podevents.processes import ProcessEvents
-
-        return ProcessEvents(MatchingProcesses(re.compile(events.pattern), config.proc), clock)
-    if events.source == "cgroup":
-        from carico.podevents.cgroups import CgroupEvents
-
-        return CgroupEvents(events.cgroup_root, clock=clock)
-    from carico.podevents.containerd import ContainerdEvents
-
-    return ContainerdEvents(events.containerd_socket, events.containerd_namespace, events.excluded_namespaces, clock)
 
 
 def _saved(config: AgentConfig, variant: str) -> Mapping[str, ArrayLike] | None:

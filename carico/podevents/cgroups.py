@@ -4,7 +4,8 @@ A pod counts from when the kubelet makes its group, which is before it asks the 
 earlier. It counts until no container of it lives: the runtime removes a container's group when it exits, so a pod
 whose group has had two members, the sandbox and a container, has ended when it has but one. (Where the runtime keeps
 groups of its own in there, as CRI-O can, a pod ends when the kubelet tidies up, up to some seconds later.) Groups have
-no labels: DaemonSet, static and system pods are counted like any other, unless the caller names the UIDs to leave out.
+no labels: DaemonSet, static and system pods are counted like any other, unless the caller names the UIDs to leave out,
+for instance those that `pod_logs` finds.
 
 ::
 
