@@ -207,6 +207,7 @@ class ExtenderProcess:
     def _tick(self) -> None:
         while not self._stop.wait(_TICK_S):
             self.extender.release_overdue()
+            self.extender.forget_silent()
 
     def _follow(self, kube: KubeApi) -> None:
         from carico.kube.reflector import Reflector
