@@ -12,8 +12,8 @@ reserves on the best and names that one node, and kube-scheduler has nothing lef
   reserves anew.
 - *Restart*: the watch begins with a listing; pods that are bound and still Pending are reserved from it, and until it
   came nothing is decided. Reservations of pods that were not bound yet are lost; kube-scheduler asks for them again.
-- *A node that does not report* for `stale_after_s` is refused; its reservations stay. After ten minutes it is forgotten,
-  for nodes that left do not say so.
+- *A node that does not report* for `stale_after_s` is refused; its reservations stay. After ten minutes it is
+  forgotten, for nodes that left do not say so.
 - *Replicas*: agents report to all of them and each watches pods, only the leader among kube-schedulers asks its own.
   When another takes over, it knows all but what was decided and not bound yet.
 - *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only where no
