@@ -52,5 +52,5 @@ def test_pods_that_were_refused_before_nodes_learned_do_not_wait_for_others_to_e
 @pytest.mark.parametrize("scenario", ["pi-2000", "sklearn", "pi-and-sklearn"])
 def test_it_does_no_harm_where_pods_end_all_the_time(difference, scenario):
     """Every pod that ends is an event, so that there is little left to wake."""
-    delta, verdict = difference(scenario, REPETITIONS)
-    assert verdict != "slower" or delta < HARM
+    delta, _ = difference(scenario, REPETITIONS)
+    assert delta < HARM
