@@ -14,12 +14,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from carico.clock import Clock
 from carico.errors import InvalidInput
@@ -81,15 +80,13 @@ class Agent:
     variant : Variant, optional
     max_pods : int, optional
         The kubelet's limit.
-    saved : mapping, optional
-        A state to continue from.
     unix_time : callable, optional
         The time of day, for reports.
 
-    Raises
-    ------
-    InvalidState
-        If `saved` is no state of such a model.
+    Attributes
+    ----------
+    model : NodeModel
+        What is known of the node; may be restored before `run`.
     """
 
     def __init__(
@@ -102,7 +99,6 @@ class Agent:
         checkpoints: Mailbox | None = None,
         variant: Variant = DEFAULT_VARIANT,
         max_pods: int = 110,
-        saved: Mapping[str, ArrayLike] | None = None,
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         self.model = NodeModel(variant, max_pods=max_pods)
@@ -126,8 +122,6 @@ class Agent:
         """The latest step's."""
         self.telemetry: Telemetry | None = None
         """The latest sample taken in."""
-        if saved is not None:
-            self.model.restore(saved, now=clock.now())
 
     def run(self) -> None:
         """Work until `end` is called.

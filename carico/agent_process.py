@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -82,8 +81,8 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
             checkpoints,
             variant,
             config.max_pods,
-            _saved(config, variant.name),
         )
+        _continue(agent, config, variant.name, clock.now())
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls))
         where = config.status
@@ -174,17 +173,16 @@ def _reporter(client: ReportClient) -> Any:
     return lambda now: client.report(now.pod_capacity, now.pods, now.at_unix_s, now.sequence)
 
 
-def _saved(config: AgentConfig, variant: str) -> Mapping[str, ArrayLike] | None:
-    """What a checkpoint holds; a damaged one is set aside, since a node that starts anew works all the same."""
+def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> None:
+    """Take up what a checkpoint holds; without a damaged one, or another version's, a node that starts anew works."""
     if config.checkpoint is None:
-        return None
+        return
     try:
-        return read_checkpoint(Path(config.checkpoint), variant)
+        agent.model.restore(read_checkpoint(Path(config.checkpoint), variant), now)
     except FileNotFoundError:
-        return None
+        return
     except InvalidState as error:
         _log.warning("starting without the checkpoint: %s", error)
-        return None
 
 
 def _end(stop: threading.Event, agent: Agent) -> None:

@@ -24,8 +24,8 @@ def numbers(name: str, values: ArrayLike) -> FloatArray:
     """
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be numbers, got {values!r}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{name} must be numbers, got {values!r:.200}") from error
 
 
 def finite(name: str, values: ArrayLike, low: float = -np.inf, high: float = np.inf) -> FloatArray:

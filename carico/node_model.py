@@ -330,8 +330,9 @@ class NodeModel:
         InvalidState
             If an array is missing, has another shape or holds what no model learns; nothing is changed then.
         """
-        arrays = checked_state(state, {name: array.shape for name, array in self._arrays().items()})
-        if not (np.asarray(state.get("rebase", np.nan)) == float(self.variant.rebase)).all():
+        shapes = {name: array.shape for name, array in self._arrays().items()}
+        arrays = checked_state(state, shapes | {"rebase": (self._nodes,)})
+        if not (arrays["rebase"] == float(self.variant.rebase)).all():
             raise InvalidState(
                 f"the state was not learned by a model with rebase={self.variant.rebase}, as {self.variant.name} has "
                 f"it: its baseline and cost are in another unit; delete it"
@@ -351,7 +352,7 @@ class NodeModel:
         """The model's state by name, for saving; all but the estimator's."""
         assert self._ema.value is not None
         assert self._ema.deviating is not None
-        own = {name: getattr(self, f"_{name}") for name in BOUNDS if name not in ("smoothed", "deviating")}
+        own = {name: getattr(self, f"_{name}") for name in BOUNDS if name not in ("smoothed", "deviating", "rebase")}
         return {"smoothed": self._ema.value, "deviating": self._ema.deviating} | own
 
     def _per_node(self, name: str, values: AnyArray) -> AnyArray:

@@ -5,7 +5,6 @@ Pure; where the arrays are kept (a file, a volume) is the caller's business.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,7 +13,8 @@ from numpy.typing import ArrayLike
 from carico.arrays import FloatArray, numbers
 from carico.errors import InvalidInput, InvalidState
 
-_ANY = sys.float_info.max
+_ANY = 1e15
+"""Of what has no bound of its own; far above what comes up, and its powers are no infinity yet."""
 BOUNDS: dict[str, tuple[float, float, bool]] = {
     "pods": (0.0, 2.0**53, False),
     "smoothed": (0.0, 1.0, True),
@@ -32,6 +32,7 @@ BOUNDS: dict[str, tuple[float, float, bool]] = {
     "has_global": (0.0, 1.0, False),
     "exchanged": (0.0, _ANY, True),
     "idle_usage": (0.0, 1.0 + 1e-9, True),
+    "rebase": (0.0, 1.0, False),
 }
 """Lowest and highest value that makes sense, and whether NaN stands for what is not known yet."""
 TIMES = ("last_sample_at", "last_event_at", "exchanged_at")

@@ -73,9 +73,11 @@ def node():
 def run(node):
     """Run an agent for so many seconds of the manual clock."""
 
-    def start(seconds, **options):
+    def start(seconds, saved=None, **options):
         options = {"reports": [Mailbox()]} | options
         agent = Agent(Sampler(node, node.clock), node, node.clock, unix_time=lambda: 1e9 + node.clock.now(), **options)
+        if saved is not None:
+            agent.model.restore(saved, node.clock.now())
         node.script[node.clock.now() + seconds] = agent.end
         agent.run()
         return agent, options

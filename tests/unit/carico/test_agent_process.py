@@ -1,5 +1,6 @@
 """The agent as a process joins it, in this one: real connections, a real clock, a node made of files."""
 
+import json
 import threading
 import time
 import urllib.request
@@ -68,6 +69,22 @@ def test_it_reports_from_the_first_second_and_leaves_a_checkpoint(node, servers,
     assert (name, pods) == ("node-a", 2)
     assert 0 <= pod_capacity <= 110
     assert at_unix_s == pytest.approx(time.time(), abs=PATIENCE_S)
+    assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param({}, id="of another version"),
+        pytest.param({"smoothed": [[10**400, 0]]}, id="with a number that is none"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_told_and_not_taken(node, tmp_path, caplog, state):
+    file, stop = tmp_path / "state.json", threading.Event()
+    file.write_text(json.dumps({"version": 1, "variant": "thesis-rebased", "state": state}))
+    stop.set()
+    run_agent(AgentConfig(**node, checkpoint=str(file)), stop)
+    assert "starting without the checkpoint" in caplog.text
     assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
 
 
