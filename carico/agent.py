@@ -33,7 +33,7 @@ from carico.variants import DEFAULT_VARIANT, Variant
 _log = logging.getLogger(__name__)
 
 SILENT_AFTER_S = 5.0
-"""Without a sample for so long an agent is not healthy."""
+"""Without a look at the telemetry for so long an agent is not healthy."""
 CHECKPOINT_EVERY_S = 10.0
 
 
@@ -184,9 +184,9 @@ class Agent:
 
     def _read(self) -> None:
         reading = self.sampler.next_reading()
-        if reading is not None:
+        self._read_at = self._clock.now()
+        if reading is not None:  # the metrics server has news every fifteen seconds only
             self._readings.append(reading)
-            self._read_at = self._clock.now()
 
     def _take_in(self) -> None:
         for previous, current in pairwise(self._readings):

@@ -173,6 +173,12 @@ class TestStatus:
         node.clock.sleep_until(node.clock.now() + 60)
         assert agent.healthy() == "no telemetry for 60 s, wanted ten samples a second"
 
+    def test_is_healthy_while_there_is_nothing_new(self, run, node):
+        read, old = node.read, Counters(0.0, 400.0, 300.0, 0.0, 1e9, 8e8, 0.0, 0.0)
+        node.read = lambda: read() and old  # as the metrics server's for 15 s
+        agent, _ = run(10)
+        assert (agent.healthy(), agent.samples) == ("", 0)
+
     def test_is_not_ready_before(self, run):
         agent, _ = run(3, reports=[Mailbox(works=False)])
         assert agent.ready() == "no scheduler has taken a report yet"
