@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -173,8 +174,12 @@ class Journal:
 
     def _append(self, line: bytes) -> None:
         if self._out is None:
-            self._out = self._file.open("ab", buffering=0)
-            self._size = self._out.tell()
+            self._out = self._file.open("a+b", buffering=0)
+            self._size = self._out.seek(0, os.SEEK_END)
+            if self._size:
+                self._out.seek(-1, os.SEEK_END)
+                if self._out.read(1) != b"\n":  # a crash cut the last line short; the next one must not be lost, too
+                    self._size += self._out.write(b"\n")
         if self._size and self._size + len(line) > self._max_bytes:
             self._rotate()
         written = self._out.write(line)

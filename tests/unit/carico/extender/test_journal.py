@@ -14,7 +14,7 @@ from carico.commands.journal import JOURNAL
 from carico.config import JournalConfig
 from carico.errors import InvalidJournal
 from carico.scheduling.extender_api import PodId
-from carico.scheduling.journal import Journal, entry
+from carico.scheduling.journal import Entry, Journal, entry
 from carico.scheduling.journal_reader import BadLine, decide_again, explain, read_entries
 from carico.scheduling.plugin import CaricoPlugin
 
@@ -96,6 +96,12 @@ class TestWriting:
         write(file, decision_on(5))
         write(file, decision_on(5))
         assert len(file.read_bytes().splitlines()) == 2
+
+    def test_a_line_that_a_crash_cut_short_spoils_no_other(self, file):
+        write(file, decision_on(5))
+        file.write_bytes(file.read_bytes()[:-10])
+        write(file, decision_on(5))
+        assert [type(item) for _, item in read_entries(file)] == [BadLine, Entry]
 
     def test_a_disk_that_takes_nothing_is_counted_and_told_once(self, file, caplog):
         file.mkdir()  # as good as a full disk: opening it fails
