@@ -182,7 +182,7 @@ def _serve(parent: Connection, names: list[str], room: float) -> None:
             SystemClock(),
             random.Random(SEED),
             None,
-            lambda _, on_report: _Agents(names, room, on_report),
+            lambda _, on_report, *__: _Agents(names, room, on_report),
         )
         sys.setswitchinterval(0.0005)  # as the command does
         process.start()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
+from carico.clock import Clock, SystemClock
 from carico.config import TlsFiles
 from carico.rpc.identity import NODE
 from carico.rpc.messages import read_report
 from carico.rpc.server import Caller, OnRefused, RpcServer
+
+_UNDER_WAY_S = 5.0
+"""No report comes later, for agents give one up after a second."""
 
 
 class CapacityServer:
@@ -25,6 +30,8 @@ class CapacityServer:
     insecure_loopback : bool, optional
     refused : callable, optional
         Is told why a report was refused: ``invalid_input`` or ``not_allowed``.
+    clock : Clock, optional
+        Tells how long ago a node's last report came in; the machine's by default.
 
     Attributes
     ----------
@@ -46,10 +53,13 @@ class CapacityServer:
         *,
         insecure_loopback: bool = False,
         refused: OnRefused = lambda why: None,
+        clock: Clock | None = None,
     ) -> None:
         self.received = self.late = 0
         self._on_report = on_report
-        self._last: dict[str, tuple[int, float]] = {}
+        self._clock = clock or SystemClock()
+        self._last: OrderedDict[str, tuple[int, float, float]] = OrderedDict()
+        """Sequence, time by the node's clock and by ours of what was passed on, the latest last."""
         self._server = RpcServer(
             "carico.v1.Capacity",
             unary={"Report": self._report},
@@ -73,12 +83,17 @@ class CapacityServer:
     def _report(self, data: bytes, caller: Caller) -> bytes:
         report = read_report(data)
         caller.must_be(NODE + report.node)
-        sequence, at_unix_s = self._last.get(report.node, (-1, -1.0))
-        # An agent that was restarted counts from the start, a clock that was set back shows less: not both at once.
+        now = self._clock.now()
+        while self._last and next(iter(self._last.values()))[2] < now - _UNDER_WAY_S:
+            self._last.popitem(last=False)
+        sequence, at_unix_s, _ = self._last.get(report.node, (-1, -1.0, 0.0))
+        # An agent that was restarted counts from the start, a clock that was set back shows less; a machine that was
+        # restarted may do both, but not at once.
         if report.sequence <= sequence and report.at_unix_s <= at_unix_s:
             self.late += 1
             return b""
         self._on_report(report.node, report.pod_capacity, report.pods, report.at_unix_s)
-        self._last[report.node] = (report.sequence, report.at_unix_s)
+        self._last[report.node] = (report.sequence, report.at_unix_s, now)
+        self._last.move_to_end(report.node)
         self.received += 1
         return b""

@@ -54,6 +54,8 @@ class ReportServer(Protocol):
 
 OnReport = Callable[[str, float, int, float], None]
 """Is told a node, its Pod-Capacity, its running pods and the agent's time; must not block."""
+OnRefused = Callable[[str], None]
+"""Is told why a report was refused."""
 
 
 class KubeApi(Protocol):
@@ -68,12 +70,18 @@ class KubeApi(Protocol):
         ...
 
 
-def serve_reports(config: ExtenderConfig, on_report: OnReport) -> ReportServer:
+def serve_reports(config: ExtenderConfig, on_report: OnReport, refused: OnRefused, clock: Clock) -> ReportServer:
     """Return the gRPC server of the agents' reports."""
     from carico.rpc.capacity_server import CapacityServer
 
     return CapacityServer(
-        on_report, config.tls, config.host, config.report_port, insecure_loopback=config.insecure_loopback
+        on_report,
+        config.tls,
+        config.host,
+        config.report_port,
+        insecure_loopback=config.insecure_loopback,
+        refused=refused,
+        clock=clock,
     )
 
 
@@ -107,7 +115,7 @@ class ExtenderProcess:
         clock: Clock,
         rng: random.Random,
         kube: KubeApi | None,
-        reports: Callable[[ExtenderConfig, OnReport], ReportServer] = serve_reports,
+        reports: Callable[[ExtenderConfig, OnReport, OnRefused, Clock], ReportServer] = serve_reports,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -160,7 +168,8 @@ class ExtenderProcess:
             partial(StatusServer, self._registry, self._why_not_healthy, lambda: self.extender.why_not_ready),
         )
         self.status_port = closing.enter_context(status).port
-        reports = self._reports(config, self._on_report)
+        refused = self._metrics.reports.labels("refused").inc
+        reports = self._reports(config, self._on_report, lambda why: refused(), self._clock)
         closing.callback(reports.close)
         server = _listening(
             config.host,

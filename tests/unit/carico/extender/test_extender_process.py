@@ -16,7 +16,7 @@ import pytest
 from carico.cli import main
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
-from carico.errors import InvalidConfig, KubeRefused
+from carico.errors import InvalidConfig, KubeRefused, Refused
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
 from carico.scheduling.extender_process import ANNOTATION, ExtenderProcess
@@ -106,7 +106,7 @@ def started():
             assert kube.told.wait(5)
         return process
 
-    def make_reports(config, on_report):
+    def make_reports(config, on_report, *_):
         start.reports = FakeReports(config, on_report)
         return start.reports
 
@@ -224,6 +224,9 @@ def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
         agent.report(1.5, 0, 1e9, 1)
         scheduler.request("POST", "/filter", request("u1", ["a", "b"]))
         assert json.loads(scheduler.getresponse().read()) == {"NodeNames": ["a"]}
+        with pytest.raises(Refused, match="pod_capacity must be finite"):
+            agent.report(-1.0, 0, 1e9, 2)
+        assert 'carico_extender_reports_total{result="refused"} 1.0' in call(process.status_port, "GET", "/metrics")[1]
 
 
 class TestConfiguration:

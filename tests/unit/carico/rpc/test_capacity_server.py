@@ -8,7 +8,7 @@ from carico.rpc import capacity_pb2, capacity_pb2_grpc
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
-from carico.testing import Blocking
+from carico.testing import Blocking, ManualClock
 
 DEADLINE_S = 10.0
 
@@ -16,7 +16,8 @@ DEADLINE_S = 10.0
 class Scheduler:
     def __init__(self, tls):
         self.reports, self.refused, self.error = [], [], None
-        self.server = CapacityServer(self.take, tls, "localhost", 0, refused=self.refused.append)
+        self.clock = ManualClock()
+        self.server = CapacityServer(self.take, tls, "localhost", 0, refused=self.refused.append, clock=self.clock)
         self.target = f"localhost:{self.server.port}"
 
     def take(self, *report):
@@ -60,6 +61,15 @@ def test_what_is_late_is_ignored(scheduler, client, sequence, at_unix_s, passed_
     client.report(2.0, 1, at_unix_s, sequence)
     assert len(scheduler.reports) == 1 + passed_on
     assert (scheduler.server.received, scheduler.server.late) == (1 + passed_on, 1 - passed_on)
+
+
+def test_a_machine_that_starts_anew_with_a_wrong_clock_is_heard(scheduler, client):
+    client.report(1.0, 1, 4e9, 500)
+    scheduler.clock.sleep_until(4.0)
+    client.report(2.0, 1, 100.0, 1)
+    scheduler.clock.sleep_until(6.0)
+    client.report(3.0, 1, 102.0, 3)
+    assert [report[1] for report in scheduler.reports] == [1.0, 3.0]
 
 
 def test_a_node_reports_for_itself_only(scheduler, pki):
