@@ -8,7 +8,7 @@ that falls silent is waited for for ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import kubernetes.client
 import kubernetes.config
@@ -19,6 +19,54 @@ from kubernetes.client.exceptions import ApiException
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
 
 _PAGE = 500
+_T = TypeVar("_T")
+
+
+class _Version(msgspec.Struct):
+    version: str = msgspec.field(name="resourceVersion")
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _Version
+
+
+class _PodMetadata(_Version):
+    uid: str
+
+
+class _PodSpec(msgspec.Struct):
+    node: str | None = msgspec.field(name="nodeName", default=None)
+
+
+class _PodStatus(msgspec.Struct):
+    phase: str | None = None
+
+
+class _Pod(msgspec.Struct):
+    """What whoever follows pods relies on."""
+
+    metadata: _PodMetadata
+    spec: _PodSpec | None = None
+    status: _PodStatus | None = None
+
+
+class _PageMetadata(_Version):
+    following: str | None = msgspec.field(name="continue", default=None)
+
+
+class _Page(msgspec.Struct):
+    metadata: _PageMetadata
+    items: list[dict[str, Any]] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: dict[str, Any]
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    code: int = 500
 
 
 class KubeClient:
@@ -163,11 +211,14 @@ class PodSelection:
         pods: list[dict[str, Any]] = []
         following = None
         while True:
-            page = self._client.get(self._call, field_selector=self._fields, limit=_PAGE, _continue=following)
-            pods += page.get("items") or ()
-            following = page["metadata"].get("continue")
+            answer = self._client.get(self._call, field_selector=self._fields, limit=_PAGE, _continue=following)
+            page = _read(_Page, answer)
+            for pod in page.items or ():
+                _read(_Pod, pod)
+                pods.append(pod)
+            following = page.metadata.following
             if not following:
-                return pods, page["metadata"]["resourceVersion"]
+                return pods, page.metadata.version
 
     def watch(self, version: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield ADDED, MODIFIED, DELETED or BOOKMARK, and the pod.
@@ -195,13 +246,12 @@ class PodSelection:
         )
         try:
             for line in _lines(response):
-                event = _decoded(line)
-                if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise KubeRefused(f"the watch on pods has ended: {status.get('message')}", status.get("code", 500))
-                yield event["type"], event["object"]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise KubeUnreachable(f"the watch on pods sent something that is no event: {error!r}") from error
+                event = _read(_Event, _decoded(line))
+                if event.type == "ERROR":
+                    status = _read(_Status, event.object)
+                    raise KubeRefused(f"the watch on pods has ended: {status.message}", status.code)
+                _read(_Bookmark if event.type == "BOOKMARK" else _Pod, event.object)
+                yield event.type, event.object
         finally:
             response.close()
 
@@ -226,3 +276,10 @@ def _decoded(content: bytes) -> Any:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise KubeUnreachable(f"the Kubernetes API sent what is no JSON: {error}") from error
+
+
+def _read(kind: type[_T], answer: Any) -> _T:
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise KubeUnreachable(f"the Kubernetes API sent what is none of its objects: {error}") from error

@@ -50,8 +50,28 @@ def test_a_stream_that_breaks_off_says_so(client, server):
         next(events)
 
 
+NO_PODS = [{"metadata": {"name": "a", "resourceVersion": "1"}}, pod("a") | {"spec": 3}, pod("a") | {"metadata": None}]
+
+
+@pytest.mark.parametrize("no_pod", NO_PODS)
+def test_what_is_no_pod_is_an_error(client, server, no_pod):
+    server.pods, server.watches = [no_pod], [[("ADDED", no_pod)]]
+    with pytest.raises(KubeUnreachable, match="none of its objects"):
+        client.pods("x=y").list()
+    with pytest.raises(KubeUnreachable, match="none of its objects"):
+        list(client.pods("x=y").watch("5"))
+
+
 @pytest.mark.parametrize(
-    "line", [b"nonsense\n", b"[]\n", b"{}\n", b'{"type": "ERROR", "object": 3}\n', b'{"type": "AD']
+    "line",
+    [
+        b"nonsense\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"type": "ERROR", "object": 3}\n',
+        b'{"type": "BOOKMARK", "object": {}}\n',
+        b'{"type": "AD',
+    ],
 )
 def test_what_is_no_event_is_an_error(client, server, line):
     server.watches = [[line]]
