@@ -237,8 +237,12 @@ class ExtenderProcess:
 
     def _annotate(self, kube: KubeApi) -> None:
         while not self._stop.is_set():
+            rooms: dict[str, float] = {}
             with suppress(queue.Empty):
-                node, available = self._to_wake.get(timeout=_TICK_S)
+                rooms.update([self._to_wake.get(timeout=_TICK_S)])
+                while True:  # what has gathered while the API server was slow
+                    rooms.update([self._to_wake.get_nowait()])
+            for node, available in rooms.items():
                 try:
                     kube.annotate_node(node, {ANNOTATION: f"{available:.2f}"})
                     self._metrics.wake_ups.labels("done").inc()

@@ -48,6 +48,8 @@ class FakeKube:
         self.selected = self.fails = None
         self.annotated = []
         self.was_annotated = threading.Event()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         self.told = threading.Event()
         self._over = threading.Event()
 
@@ -67,6 +69,7 @@ class FakeKube:
     def annotate_node(self, node, annotations):
         self.annotated.append((node, annotations))
         self.was_annotated.set()
+        assert self.goes_on.wait(5)
         if self.fails:
             raise self.fails
 
@@ -171,6 +174,21 @@ def test_a_node_that_cannot_be_annotated_stops_nothing(started):
         while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
             started.reports.on_report(f"n{at}", 1.5, 0, 0.0)
     assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
+
+
+def test_an_api_server_that_was_slow_is_told_the_latest_of_a_node_only(started):
+    kube = FakeKube()
+    kube.goes_on.clear()
+    process = started(kube, kubernetes={}, wake_up={"node_interval_s": 1e-9, "interval_s": 1e-9})
+    for room in (1.0, 2.0, 3.0):
+        started.reports.on_report("a", 0.5, 0, 0.0)
+        assert chosen(process, "u1", ["a"]) == []
+        started.reports.on_report("a", room, 0, 0.0)
+        assert kube.was_annotated.wait(5)
+    kube.was_annotated.clear()
+    kube.goes_on.set()
+    assert kube.was_annotated.wait(5)
+    assert kube.annotated == [("a", {ANNOTATION: "1.00"}), ("a", {ANNOTATION: "3.00"})]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
