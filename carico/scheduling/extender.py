@@ -36,7 +36,7 @@ from carico.scheduling.plugin import CaricoPlugin, Decision
 from carico.scheduling.wake_up import WakeUp
 
 FORGOTTEN_AFTER_S = 600.0
-"""A node that has not reported for so long has left."""
+"""A node that has not reported for so long has left; so has a refused pod that was not asked for again."""
 
 
 class DecisionLog(Protocol):
@@ -85,8 +85,8 @@ class Extender:
         self._lock = threading.Lock()
         self._due: dict[str, float] = {}
         """When reservations that are not confirmed end, by UID; the earliest first."""
-        self._waiting: set[str] = set()
-        """UIDs of pods that were refused last time."""
+        self._waiting: dict[str, float] = {}
+        """When pods were refused that were last time, by UID; the earliest first."""
         self._why_not = "pods have not been listed yet"
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
@@ -148,13 +148,13 @@ class Extender:
         with self._lock:
             if not pending:
                 self._release(uid, "running")
-                self._waiting.discard(uid)
+                self._waiting.pop(uid, None)
             elif node:
                 if self._plugin.ledger.node_of(uid) != node:
                     self._release(uid, "elsewhere")
                     self._plugin.reserve(uid, node)
                 self._due.pop(uid, None)
-                self._waiting.discard(uid)
+                self._waiting.pop(uid, None)
                 self._observe(node, self._clock.now())
             self._count()
 
@@ -162,7 +162,7 @@ class Extender:
         """Take in that a pod is gone."""
         with self._lock:
             self._release(uid, "deleted")
-            self._waiting.discard(uid)
+            self._waiting.pop(uid, None)
             self._count()
 
     def pods_listed(self, listed: bool) -> None:
@@ -176,12 +176,20 @@ class Extender:
             self._count()
 
     def forget_silent(self) -> None:
-        """Forget nodes that have not reported for ten minutes; one that comes back is a new one."""
+        """Forget nodes that have not reported for ten minutes, and refused pods that were not asked for again as long.
+
+        A node that comes back is a new one. kube-scheduler tries a pod again after five minutes at the latest; one that
+        it asked for when the watch had told of its end already is not told of any more.
+        """
         with self._lock:
-            for node in self._plugin.silent(self._clock.now(), FORGOTTEN_AFTER_S):
+            now = self._clock.now()
+            while self._waiting and next(iter(self._waiting.values())) < now - FORGOTTEN_AFTER_S:
+                del self._waiting[next(iter(self._waiting))]
+            for node in self._plugin.silent(now, FORGOTTEN_AFTER_S):
                 self._plugin.forget(node)
                 self._wake_up.forget(node)
             self._metrics.nodes.set(len(self._plugin))
+            self._count()
 
     @property
     def why_not_ready(self) -> str:
@@ -192,12 +200,12 @@ class Extender:
         now = self._clock.now()
         self._release_overdue(now)
         self._release(uid, "asked again")
+        self._waiting.pop(uid, None)
         decision = self._plugin.filter(nodes, now)
         best = decision.best
         if best is None:
-            self._waiting.add(uid)
+            self._waiting[uid] = now
         else:
-            self._waiting.discard(uid)
             self._plugin.reserve(uid, best)
             self._due[uid] = now + self._timeout_s
             self._observe(best, now)

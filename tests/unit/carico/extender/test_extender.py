@@ -195,6 +195,18 @@ class TestWakeUp:
         harness.report(a=2)
         assert harness.woken == []
 
+    def test_nor_do_those_that_are_asked_for_after_they_are_gone(self, harness):
+        harness.report(a=0.5)
+        harness.extender.pod_deleted("u1")
+        harness.choice("u1", ["a"])
+        for _ in range(2):
+            harness.clock.advance(301)
+            harness.report(a=0.5)
+            harness.extender.forget_silent()
+        assert harness.metric("carico_extender_waiting_pods") == 0
+        harness.report(a=2)
+        assert harness.woken == []
+
 
 class TestHostileInput:
     @pytest.mark.parametrize(
