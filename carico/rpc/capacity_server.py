@@ -9,7 +9,7 @@ from carico.clock import Clock, SystemClock
 from carico.config import TlsFiles
 from carico.rpc.identity import NODE
 from carico.rpc.messages import read_report
-from carico.rpc.server import Caller, OnRefused, RpcServer
+from carico.rpc.server import CONNECTION_AGE_S, Caller, OnRefused, RpcServer
 
 _UNDER_WAY_S = 5.0
 """No report comes later, for agents give one up after a second."""
@@ -32,6 +32,8 @@ class CapacityServer:
         Is told why a report was refused: ``invalid_input`` or ``not_allowed``.
     clock : Clock, optional
         Tells how long ago a node's last report came in; the machine's by default.
+    connection_age_s : float, optional
+        See `RpcServer`.
 
     Attributes
     ----------
@@ -54,6 +56,7 @@ class CapacityServer:
         insecure_loopback: bool = False,
         refused: OnRefused = lambda why: None,
         clock: Clock | None = None,
+        connection_age_s: float = CONNECTION_AGE_S,
     ) -> None:
         self.received = self.late = 0
         self._on_report = on_report
@@ -69,6 +72,7 @@ class CapacityServer:
             host=host,
             port=port,
             refused=refused,
+            connection_age_s=connection_age_s,
         )
 
     @property

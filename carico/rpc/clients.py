@@ -100,7 +100,7 @@ class Client:
     async def ask(self, method: str, request: bytes) -> bytes:
         """Send a message over the client's stream, which is opened if there is none; otherwise as `call`."""
         channel = await self._current_channel()
-        if self._stream is None:
+        if self._stream is None or self._stream.done():  # a server ends them now and then
             open_stream: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method, None, None)
             self._stream = open_stream()
         stream = self._stream

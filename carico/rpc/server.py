@@ -29,9 +29,14 @@ _OPTIONS = (
     ("grpc.max_metadata_size", 8 * 1024),
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a sharer
     ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing
+    ("grpc.max_connection_age_grace_ms", 100),  # calls are answered at once
     ("grpc.keepalive_time_ms", 60_000),  # who has vanished
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # clients look every 10 s whether we are there
 )
+
+CONNECTION_AGE_S = 3600.0
+"""A connection lasts for so long, give or take a tenth: certificates are looked at when one is made, and streams would
+keep one for ever."""
 
 _Call: TypeAlias = "aio.ServicerContext[bytes, bytes]"
 
@@ -80,6 +85,8 @@ class RpcServer:
     host, port
         Where to listen; port 0 lets the system choose.
     refused : callable, optional
+    connection_age_s : float, optional
+        After so long a connection is ended, so that the other side makes a new one.
 
     Attributes
     ----------
@@ -105,7 +112,9 @@ class RpcServer:
         host: str,
         port: int,
         refused: OnRefused = lambda why: None,
+        connection_age_s: float = CONNECTION_AGE_S,
     ) -> None:
+        self._connection_age_s = connection_age_s
         self._secure = tls is not None
         self._refused = refused
         if tls is None:
@@ -145,7 +154,8 @@ class RpcServer:
         host: str,
         port: int,
     ) -> tuple[aio.Server, int]:
-        server = aio.server(options=_OPTIONS)
+        age = ("grpc.max_connection_age_ms", round(1e3 * self._connection_age_s))
+        server = aio.server(options=(*_OPTIONS, age))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         name = host.strip("[]")
         address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"

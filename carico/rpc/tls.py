@@ -1,7 +1,8 @@
 """Security of every gRPC connection: both sides show a certificate of the same CA, or the connection is on loopback.
 
-Certificates are replaced while a process runs: a server looks at its files on every new connection, a client before
-every call. Files that are half replaced, or spoilt, are not taken; what was loaded before stays in force.
+Certificates are replaced while a process runs: a server looks at its files on every new connection, and lets none last
+longer than an hour or so; a client looks before every call. Files that are half replaced, or spoilt, are not taken;
+what was loaded before stays in force.
 """
 
 from __future__ import annotations

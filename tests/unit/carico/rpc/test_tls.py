@@ -106,6 +106,28 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
     assert reported == ["node-a"] * 3
 
 
+def test_who_is_connected_is_looked_at_again(copy, pki, other_pki):
+    server = CapacityServer(lambda *_: None, copy(pki.server("extender")), "localhost", 0, connection_age_s=0.05)
+    theirs = ChannelCredentials(pki.node("node-a"))
+    with Blocking(ReportClient(f"localhost:{server.port}", theirs, "node-a", DEADLINE_S)) as client:
+
+        def heard():
+            try:
+                client.report(1.0, 1, 1.0, 1)
+            except Unreachable:
+                return False
+            return True
+
+        assert heard()
+        while heard():
+            pass  # until the first connection is ended
+        assert any(heard() for _ in range(1000)), "who may makes another one"
+        copy(other_pki.server("extender"))
+        while any(heard() for _ in range(10)):
+            pass
+    server.close()
+
+
 def test_a_password_is_never_asked_for(copy, pki):
     from cryptography.hazmat.primitives import serialization as form
 
