@@ -94,6 +94,7 @@ class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 8 << 20
     connections: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    """At a time; of more, who has said nothing for longest is cut."""
     handshake_timeout_s: Seconds = 5.0
     request_timeout_s: Seconds = 10.0
     """For every read of a header or a body that has begun."""

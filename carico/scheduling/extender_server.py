@@ -1,8 +1,9 @@
 """The extender over HTTP/1.1: kube-scheduler posts to /filter, over mutual TLS or, to try it out, on loopback.
 
 The standard library's threading server: a thread per connection, kept alive; nobody waits for another's handshake,
-header or body, and the number of connections is limited. What is no valid request is answered with 400 and a text, and
-changes nothing.
+header or body. The number of connections is limited: where all places are taken, a new one gets that of who has said
+nothing for longest, so that nobody is kept out by connections that are held open. What is no valid request is answered
+with 400 and a text, and changes nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import socket
 import ssl
 import threading
+from collections import OrderedDict
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -24,6 +26,9 @@ from carico.scheduling.extender_api import read_args, write_result
 from carico.scheduling.extender_metrics import ExtenderMetrics
 
 _log = logging.getLogger(__name__)
+
+_PLACE_WITHIN_S = 0.1
+"""For the thread of a connection that was cut to end."""
 
 
 class ExtenderServer:
@@ -94,23 +99,42 @@ class _Server(ThreadingHTTPServer):
         self._tls = tls
         self._handshake_s = limits.handshake_timeout_s
         self._places = threading.BoundedSemaphore(limits.connections)
-        self._open: set[socket.socket] = set()
+        self._open: OrderedDict[socket.socket, None] = OrderedDict()
+        """Who has said nothing for longest first."""
+        self._lock = threading.Lock()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, handler)
 
     def cut(self) -> None:
         """End all connections."""
-        for connection in list(self._open):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        while self._cut_one():
+            pass
+
+    def spoke(self, connection: socket.socket) -> None:
+        """Note that a connection is new, or something came over it."""
+        with self._lock:
+            self._open[connection] = None
+            self._open.move_to_end(connection)
+
+    def _cut_one(self) -> bool:
+        with self._lock:
+            if not self._open:
+                return False
+            connection, _ = self._open.popitem(last=False)
+        with suppress(OSError):
+            # Not TLS's own, which would pull it from under the thread that reads.
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        return True
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread, if there is a place left."""
+        """Give a connection a thread, and a place."""
         if not self._places.acquire(blocking=False):
-            _log.warning("a connection was refused: there are too many", extra={"client": client_address[0]})
-            self.shutdown_request(request)
-            return
+            self._cut_one()
+            if not self._places.acquire(timeout=_PLACE_WITHIN_S):
+                _log.warning("a connection was refused: there are too many", extra={"client": client_address[0]})
+                self.shutdown_request(request)
+                return
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # the system has no thread left
@@ -123,14 +147,16 @@ class _Server(ThreadingHTTPServer):
             request.settimeout(self._handshake_s)
             if self._tls is not None:
                 request = self._tls.current().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            self.spoke(request)
+            if isinstance(request, ssl.SSLSocket):
                 request.do_handshake()  # within the time-out as a whole
-            self._open.add(request)
             super().process_request_thread(request, client_address)
         except OSError as error:
             _log.info("a connection failed: %s", error, extra={"client": client_address[0]})
             self.shutdown_request(request)
         finally:
-            self._open.discard(request)
+            with self._lock:
+                self._open.pop(request, None)
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -143,6 +169,7 @@ def _handler(
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        server: _Server
         wbufsize = -1  # one packet an answer
         disable_nagle_algorithm = True
 
@@ -156,6 +183,7 @@ def _handler(
             except TimeoutError:
                 self.close_connection = True
                 return
+            self.server.spoke(self.connection)
             self.connection.settimeout(limits.request_timeout_s)
             super().handle_one_request()
 

@@ -149,14 +149,19 @@ class TestMisbehaviour:
             assert post(connect(server), request("u1", ["a"]))[0] == 200
             assert silent.recv(1000) == b""
 
-    def test_there_are_so_many_connections_and_no_more(self, served):
+    def test_there_are_so_many_connections_and_who_has_been_silent_for_longest_makes_room(self, served, connect):
         server = served(connections=2)
-        with ExitStack() as stack:
-            kept = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(2)]
-            third = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
-            assert third.recv(10) == b""
-            kept[0].sendall(b"nonsense\r\n\r\n")
-            assert kept[0].recv(10)
+        asking = connect(server)
+        assert post(asking, request("u1", ["a"]))[0] == 200
+        with socket.create_connection(("127.0.0.1", server.port), 5) as silent:
+            while len(server._server._open) < 2:
+                assert post(asking, request("u1", ["a"]))[0] == 200
+            assert post(asking, request("u1", ["a"]))[0] == 200
+            with socket.create_connection(("127.0.0.1", server.port), 5) as another:
+                assert silent.recv(10) == b""
+                another.sendall(b"nonsense\r\n\r\n")
+                assert another.recv(10)
+        assert post(asking, request("u1", ["a"]))[0] == 200
 
     def test_a_question_that_is_cut_changes_nothing(self, served, harness):
         server = served(request_timeout_s=0.1)
@@ -222,6 +227,18 @@ class TestTls:
             silent.sendall(said)
             assert post(connect(server, context), request("u1", ["a"]))[0] == 200
             assert silent.recv(1000) == b""
+
+    @pytest.mark.parametrize("shakes_hands", [False, True])
+    def test_nor_do_many_that_hold_all_places(self, served, connect, authority, server_files, shakes_hands):
+        server = served(server_files, [SCHEDULER], connections=4)
+        node = client_context(authority.node("node-1"))
+        with ExitStack() as held:
+            for _ in range(8):
+                client = held.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+                if shakes_hands:
+                    held.enter_context(node.wrap_socket(client, server_hostname="127.0.0.1"))
+            mine = client_context(authority.server("kube-scheduler"))
+            assert post(connect(server, mine), request("u1", ["a"]))[0] == 200
 
     def test_new_files_are_taken_up_and_spoilt_ones_are_not(self, authority, caplog):
         files = authority.server("renewed")
