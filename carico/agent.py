@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from carico.clock import Clock
-from carico.errors import InvalidInput
+from carico.errors import InvalidInput, PodEventsError
 from carico.node_model import NodeModel
 from carico.node_report import Report
 from carico.podevents.source import PodEventSource
@@ -177,7 +177,11 @@ class Agent:
             except InvalidInput:
                 # More have stopped than were known to run: a start was missed, and the listing knows.
                 self.miscounts += 1
-                counted = self._pods.count()
+                try:
+                    counted = self._pods.count()
+                except PodEventsError as error:
+                    _log.warning("pod events contradict the count, which stays as it is: %s", error)
+                    continue
                 _log.warning("pod events contradict the count, listed anew", extra={"pods": counted})
                 self._events.clear()
                 self.model.reconcile(counted, at)

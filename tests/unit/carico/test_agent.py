@@ -132,6 +132,15 @@ def test_an_event_that_contradicts_the_count_leads_to_a_listing(run, node):
     assert options["reports"][0].given[-1].pods == 4
 
 
+def test_it_goes_on_where_pods_cannot_be_listed_at_that_moment(run, node):
+    def fail():
+        raise PodEventsError("the API server does not answer")
+
+    node.count, node.script = fail, {3.0: lambda: node.told(-1, node.clock.now())}
+    agent, options = run(6)
+    assert (agent.miscounts, options["reports"][0].given[-1].pods) == (1, 0)
+
+
 class TestAggregator:
     VIEW = Subspace.from_batch([[0.9, 0.8], [0.3, 0.3]])
 
