@@ -13,7 +13,7 @@ pytestmark = pytest.mark.machine
 def cluster(tmp_path, pki):
     cluster = Cluster(tmp_path, pki)
     cluster.start("aggregator")
-    cluster.start("extender")
+    cluster.start("extender").told("status_port")  # serves
     cluster.start_agent(checkpoint="state.json")
     yield cluster
     cluster.close()
