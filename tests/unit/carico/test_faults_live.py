@@ -245,8 +245,8 @@ def test_a_server_hangs_and_goes_on(world, hangs):
 def test_pods_go_to_live_nodes_only(world):
     dead, alive = FLEETS
     world.fleets[dead].end(signal.SIGKILL)
-    # The extender believes a report for some seconds, and a new one has none to believe.
-    time.sleep(STALE_AFTER_S)
+    # The extender believes a report for some seconds (and one more, for what was on its way); a new one has none.
+    time.sleep(STALE_AFTER_S + 1)
     silent = world.wait_for_asked(50)
     assert {one.node.rpartition("-")[0] for one in silent} == {f"node-{alive}"}
     world.kill("extender")
