@@ -60,6 +60,7 @@ def measure(folder: Path, seconds: float) -> dict[str, float]:
 
     # The kubelet's tree, as it is while no pod runs.
     (folder / "cgroup" / "kubepods" / "besteffort").mkdir(parents=True)
+    (folder / "pods").mkdir()
     ports = [free_port() for _ in range(3)]
     configurations = {
         "aggregator": AggregatorConfig(port=ports[0], tls=tls("server-aggregator")),
@@ -75,7 +76,7 @@ def measure(folder: Path, seconds: float) -> dict[str, float]:
             aggregator=f"localhost:{ports[0]}",
             schedulers=(f"localhost:{ports[2]}",),
             tls=tls("node-node-a"),
-            pod_events=PodEventsConfig(source="cgroup", cgroup_root=str(folder / "cgroup")),
+            pod_events=PodEventsConfig(cgroup_root=str(folder / "cgroup"), pod_logs=str(folder / "pods")),
             checkpoint=str(folder / "state.json"),
         ),
     }

@@ -1,19 +1,23 @@
 """How fast the extender decides: filter calls over one kept connection, as kube-scheduler makes them, one at a time.
 
 The server is a process of its own with all that a decision meets in production: journal, metrics, reservations that
-end, and every node reporting once a second (without gRPC). The client is this one; plain HTTP on loopback.
+end, and every node reporting once a second (without gRPC, whose own limit is measured apart). The client is this one;
+plain HTTP on loopback.
 """
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import itertools
 import json
 import multiprocessing
+import random
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,8 +26,11 @@ import msgspec
 import numpy as np
 
 from benchmarks.common import parse, parser, report
+from benchmarks.nodes import SECONDS as ROUND_S
+from benchmarks.nodes import Files, Node, asking, certificates, running
 from carico.clock import SystemClock
-from carico.config import ExtenderConfig
+from carico.config import ExtenderConfig, TlsFiles
+from carico.rpc.messages import CapacityReport, write_report
 from carico.scheduling.extender_process import ExtenderProcess, OnReport
 
 SECONDS = 5.0
@@ -53,7 +60,33 @@ def measure() -> dict[str, float]:
         "decision_p50_ms_5000": 1e3 * np.percentile(large, 50),
         "decision_p99_ms_5000": 1e3 * np.percentile(large, 99),
         "refusals_per_s_5000": len(full) / full.sum(),
+        "reports_per_s_256": reports_per_s(),
     }
+
+
+def reports_per_s() -> float:
+    """Return how many reports of nodes are taken in a second over streams and mutual TLS, if nothing else is asked."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = certificates(Path(folder), "extender")
+        tls = files.pop("extender")
+        config = {"port": 0, "report_port": 0, "tls": tls, "kubernetes": None, "journal": None}
+        with running(Path(folder), "extender", config) as serving:
+            return asyncio.run(_reporting(f"localhost:{serving['report_port']}", files))
+
+
+async def _reporting(target: str, files: Files) -> float:
+    numbers = itertools.count(1)
+
+    def said_by(name: str) -> Callable[[], bytes]:
+        return lambda: write_report(CapacityReport(name, 2.0, 1, 1e9, next(numbers)))
+
+    nodes = [Node(target, TlsFiles(**paths), said_by(name)) for name, paths in files.items()]
+    streams = [node.over_stream("/carico.v1.Capacity/ReportStream") for node in nodes]
+    await asyncio.gather(*(ask() for ask in streams))  # connects, which is not what is asked for
+    taken = await asking(streams)
+    for node in nodes:
+        await node.channel.close()
+    return len(taken) / ROUND_S
 
 
 def decisions_s(nodes: int, room: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -147,7 +180,7 @@ def _serve(parent: Connection, names: list[str], room: float) -> None:
         process = ExtenderProcess(
             config,
             SystemClock(),
-            np.random.default_rng(SEED),
+            random.Random(SEED),
             None,
             lambda _, on_report: _Agents(names, room, on_report),
         )

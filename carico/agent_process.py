@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-import re
+import random
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -22,17 +22,14 @@ from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.clock import Clock, SystemClock
 from carico.config import AgentConfig
 from carico.errors import InvalidConfig, InvalidState
-from carico.podevents.source import PodEventSource
-from carico.processes import MatchingProcesses
+from carico.node_sources import NodeSources
 from carico.rpc.background import BackgroundCalls
-from carico.rpc.clients import AggregationClient, ReportClient
+from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
+from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ChannelCredentials, require_loopback
 from carico.status import StatusServer
-from carico.telemetry.cgroup import CgroupSource
-from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler
-from carico.telemetry.source import TelemetrySource
 from carico.variants import variant_named
 
 _log = logging.getLogger(__name__)
@@ -51,32 +48,34 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
     variant = variant_named(config.variant)
     with ExitStack() as opened:
         calls: dict[str, BackgroundCalls[Any, Any]] = {}
+        loop = opened.enter_context(LoopThread("background"))
 
-        def background(name: str, call: Any) -> BackgroundCalls[Any, Any]:
-            made = BackgroundCalls[Any, Any](name, call, np.random.default_rng())
-            calls[name] = made
-            opened.callback(made.close)
-            return made
+        def background(name: str, call: Any, client: Client | None = None) -> BackgroundCalls[Any, Any]:
+            if client is not None:
+                opened.callback(lambda: loop.run(client.close()))
+            calls[name] = opened.enter_context(BackgroundCalls(loop, name, call, random.Random()))
+            return calls[name]
 
         credentials = _credentials(config)
         aggregator = None
         if config.aggregator is not None:
-            exchanges = opened.enter_context(AggregationClient(config.aggregator, credentials, node))
-            aggregator = background("aggregator", exchanges.exchange)
-        reports = [
-            background(
-                f"scheduler {address}", _reporter(opened.enter_context(ReportClient(address, credentials, node)))
-            )
-            for address in config.schedulers
-        ]
+            exchanges = AggregationClient(config.aggregator, credentials, node)
+            aggregator = background("aggregator", exchanges.exchange, exchanges)
+        reports = []
+        for address in config.schedulers:
+            client = ReportClient(address, credentials, node)
+            reports.append(background(f"scheduler {address}", _reporter(client), client))
         checkpoints = None
         if config.checkpoint is not None:
             file = Path(config.checkpoint)
-            checkpoints = background("checkpoint", lambda state: write_checkpoint(file, variant.name, state))
-        source = opened.enter_context(_source(config, clock))
+            checkpoints = background(
+                "checkpoint", lambda state: asyncio.to_thread(write_checkpoint, file, variant.name, state)
+            )
+        sources = NodeSources(config, node, clock)
+        variant = sources.variant(variant)
         agent = Agent(
-            Sampler(source, clock),
-            _pod_events(config, clock),
+            Sampler(opened.enter_context(sources.telemetry()), clock),
+            sources.pod_events(),
             clock,
             aggregator,
             reports,
@@ -173,28 +172,6 @@ def _credentials(config: AgentConfig) -> ChannelCredentials | None:
 
 def _reporter(client: ReportClient) -> Any:
     return lambda now: client.report(now.pod_capacity, now.pods, now.at_unix_s, now.sequence)
-
-
-def _source(config: AgentConfig, clock: Clock) -> TelemetrySource:
-    if config.telemetry == "cgroup":
-        return CgroupSource(config.cgroup, proc=config.proc, clock=clock)
-    return ProcfsSource(config.proc, clock)
-
-
-def _pod_events(config: AgentConfig, clock: Clock) -> PodEventSource:
-    events = config.pod_events
-    if events.source == "processes":
-        assert events.pattern is not None
-        from carico.podevents.processes import ProcessEvents
-
-        return ProcessEvents(MatchingProcesses(re.compile(events.pattern), config.proc), clock)
-    if events.source == "cgroup":
-        from carico.podevents.cgroups import CgroupEvents
-
-        return CgroupEvents(events.cgroup_root, clock=clock)
-    from carico.podevents.containerd import ContainerdEvents
-
-    return ContainerdEvents(events.containerd_socket, events.containerd_namespace, events.excluded_namespaces, clock)
 
 
 def _saved(config: AgentConfig, variant: str) -> Mapping[str, ArrayLike] | None:

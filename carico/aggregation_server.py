@@ -7,9 +7,11 @@ view is the one that a single server of all nodes would have.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections import OrderedDict
+from concurrent.futures import Future
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -63,7 +65,8 @@ class AggregationServer:
         self._arrived = threading.Event()
         self._closing = threading.Event()
         self._server: RpcServer | None = None
-        self._threads: list[threading.Thread] = []
+        self._merging: threading.Thread | None = None
+        self._reconciling: list[Future[None]] = []
         self._declare_metrics()
 
     @property
@@ -87,7 +90,7 @@ class AggregationServer:
         return pooled([self._own_view(), *views], self._config.rank)
 
     def start(self) -> None:
-        """Serve, merge and reconcile, in threads of their own.
+        """Serve and reconcile in one thread, merge in another.
 
         Raises
         ------
@@ -100,25 +103,24 @@ class AggregationServer:
             "carico.v1.Aggregation",
             unary={"Exchange": self._exchange, "Reconcile": self._reconcile},
             streams={"ExchangeStream": self._exchange},
-            client_streams={},
             tls=config.tls,
             insecure_loopback=config.insecure_loopback,
             host=config.host,
             port=config.port,
             refused=lambda why: self._refused.labels(why).inc(),
         )
-        self._threads = [threading.Thread(target=self._merge_forever, name="merge", daemon=True)]
-        self._threads += [
-            threading.Thread(target=self._reconcile_forever, args=peer, name="reconcile", daemon=True)
-            for peer in zip(peers, self._rng.spawn(len(peers)), strict=True)
+        self._merging = threading.Thread(target=self._merge_forever, name="merge", daemon=True)
+        self._merging.start()
+        self._reconciling = [
+            self._server.loop.start(self._reconcile_forever(peer, rng))
+            for peer, rng in zip(peers, self._rng.spawn(len(peers)), strict=True)
         ]
-        for thread in self._threads:
-            thread.start()
 
     def healthy(self) -> str:
         """Return why the server cannot go on; empty if it can."""
-        dead = [thread.name for thread in self._threads if not thread.is_alive()]
-        return f"ended: {', '.join(dead)}" if dead else ""
+        if self._merging is not None and not self._merging.is_alive():
+            return "the merge thread has ended"
+        return "reconciling has ended" if any(peer.done() for peer in self._reconciling) else ""
 
     def ready(self) -> str:
         """Return why calls are not answered; empty if they are."""
@@ -130,9 +132,10 @@ class AggregationServer:
         self._arrived.set()
         if self._server is not None:
             self._server.close()
-        for thread in self._threads:
-            thread.join()
-        self._threads = []
+        self._reconciling = []
+        if self._merging is not None:
+            self._merging.join()
+            self._merging = None
 
     def _exchange(self, data: bytes, caller: Caller) -> bytes:
         node, subspace = read_exchange(data, self._config.resources)
@@ -196,13 +199,14 @@ class AggregationServer:
         credentials = None if config.tls is None else ChannelCredentials(config.tls)
         return [ReplicaClient(peer, credentials, deadline_s=config.reconcile_every_s) for peer in config.peers]
 
-    def _reconcile_forever(self, peer: ReplicaClient, rng: np.random.Generator) -> None:
+    async def _reconcile_forever(self, peer: ReplicaClient, rng: np.random.Generator) -> None:
         reachable = True
-        with peer:
-            # Replicas that start together shall not all call at the same time.
-            while not self._closing.wait(self._config.reconcile_every_s * rng.uniform(0.5, 1.5)):
+        async with peer:
+            while True:
+                # Replicas that start together shall not all call at the same time.
+                await asyncio.sleep(self._config.reconcile_every_s * rng.uniform(0.5, 1.5))
                 try:
-                    self._take_over(peer.reconcile(self._own_view(), self._config.resources))
+                    self._take_over(await peer.reconcile(self._own_view(), self._config.resources))
                     reachable = True
                 except CaricoError as error:
                     self._unreconciled.inc()

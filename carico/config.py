@@ -175,15 +175,18 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where an agent learns of its node's pods."""
 
-    source: Literal["containerd", "cgroup", "processes"] = "containerd"
-    """containerd's events; the kubelet's control groups, without a privileged socket; or, where there is no kubelet,
+    source: Literal["cgroup", "containerd", "kubernetes", "processes"] = "cgroup"
+    """The kubelet's control groups, which tell first and need no privilege; containerd's events, over a socket that is
+    as good as root; the API server, which knows best which pods count and tells last; or, where there is no kubelet,
     processes that stand for pods."""
     containerd_socket: str = "/run/containerd/containerd.sock"
     containerd_namespace: str = "k8s.io"
     """Containerd's own, not Kubernetes's."""
     excluded_namespaces: tuple[str, ...] = PLATFORM_NAMESPACES
-    """Kubernetes namespaces whose pods do not count; control groups do not tell the namespace."""
+    """Kubernetes namespaces whose pods do not count."""
     cgroup_root: str = "/sys/fs/cgroup"
+    pod_logs: str | None = "/var/log/pods"
+    """Where `cgroup` finds the namespaces of pods; null counts all pods."""
     pattern: str | None = None
     """Of the command lines of `processes`."""
 
@@ -211,11 +214,16 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls : TlsFiles, optional
         Without it nothing is encrypted, which needs `insecure_loopback` and loopback addresses.
     insecure_loopback : bool
-    telemetry : {"procfs", "cgroup"}
-        `cgroup` for a node that is itself a container.
+    telemetry : {"procfs", "cgroup", "metrics-server"}
+        `cgroup` for a node that is itself a container; `metrics-server` for one on which nothing can be installed: the
+        agent may run anywhere then, learns slowly, and needs the variant `utilisation-only`.
     proc, cgroup : str
         Where procfs and control groups are mounted; in a container that is to see its host, the host's.
+    metrics_period_s : float
+        How often the metrics server is asked; it has news every 15 s by default.
     pod_events : PodEventsConfig
+    kubernetes : KubernetesConfig
+        For `metrics-server` and the pod events of `kubernetes`; these need the extra `scheduler`.
     variant : str
         CARICO's parameters, by name.
     max_pods : int
@@ -229,10 +237,12 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schedulers: tuple[Address, ...] = ()
     tls: TlsFiles | None = None
     insecure_loopback: bool = False
-    telemetry: Literal["procfs", "cgroup"] = "procfs"
+    telemetry: Literal["procfs", "cgroup", "metrics-server"] = "procfs"
     proc: str = "/proc"
     cgroup: str = "/sys/fs/cgroup"
+    metrics_period_s: Seconds = 15.0
     pod_events: PodEventsConfig = PodEventsConfig()
+    kubernetes: KubernetesConfig = KubernetesConfig()
     variant: str = DEFAULT_VARIANT.name
     max_pods: Annotated[int, Meta(ge=1, le=100_000)] = MAX_PODS
     checkpoint: str | None = None

@@ -1,4 +1,4 @@
-"""Test kit: a clock that is moved by hand and a procfs made of ordinary files.
+"""Test kit: a clock that is moved by hand, a procfs made of ordinary files, clients that block.
 
 For tests of CARICO and of what is built on it; nothing in the package imports it. Together they run the code that
 reads the machine in no time: ``clock.on_advance`` lets the fake machine's counters follow the fake time.
@@ -10,8 +10,10 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Self
 
 from carico.errors import InvalidInput
+from carico.rpc.loop import LoopThread
 
 _JIFFIES_PER_S = 100
 
@@ -150,3 +152,28 @@ class FakeProc:
     def end_process(self, pid: int) -> None:
         """Take a process away."""
         shutil.rmtree(self.root / str(pid))
+
+
+class Blocking:
+    """A client of `carico.rpc.clients` whose methods return when they are done, for tests without an event loop.
+
+    Parameters
+    ----------
+    client
+        Whatever has coroutines as methods, `close` among them.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._loop = LoopThread("test")
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+        return lambda *arguments: self._loop.run(method(*arguments))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.run(self._client.close())
+        self._loop.close()

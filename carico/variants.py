@@ -55,6 +55,12 @@ class Variant:
     exchange_age_s: float = 5.0
     """A node deems its subspace outdated, and exchanges it, once its own average workload has changed by more than
     `exchange_drift`, relative to its length, or after `exchange_age_s`: peers may have news (§4.1)."""
+    wake_up: bool = False
+    """Refused pods are tried again when a node has got room (`carico.scheduling.wake_up`; no part of the thesis). For
+    the simulated cluster: the extender of a real one always does so."""
+    backoff_max_s: float | None = None
+    """podMaxBackoffSeconds of CARICO's own kube-scheduler; by default that of the cluster. For the simulated cluster:
+    a real one has it from `carico/manifests/kube-scheduler.yaml`."""
 
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
@@ -73,6 +79,10 @@ class Variant:
         for name in ("hold_off_s", "blind_after_s", "exchange_drift", "exchange_age_s"):
             if not getattr(self, name) >= 0:
                 raise InvalidInput(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.backoff_max_s is not None and not 0 < self.backoff_max_s < math.inf:
+            raise InvalidInput(
+                f"backoff_max_s must be finite and positive, or None for the cluster's, got {self.backoff_max_s}"
+            )
 
 
 THESIS_REBASED = Variant(
@@ -92,7 +102,17 @@ UTILISATION_ONLY = replace(
     cpu_metric="utilisation",
 )
 
-VARIANTS: dict[str, Variant] = {variant.name: variant for variant in (THESIS_REBASED, THESIS_LITERAL, UTILISATION_ONLY)}
+THESIS_REBASED_WAKE_UP = replace(
+    THESIS_REBASED,
+    name="thesis-rebased-wake-up",
+    description="thesis-rebased as its processes run: room that appears wakes refused pods, which back off for 1 s",
+    wake_up=True,
+    backoff_max_s=1.0,
+)
+
+VARIANTS: dict[str, Variant] = {
+    variant.name: variant for variant in (THESIS_REBASED, THESIS_LITERAL, UTILISATION_ONLY, THESIS_REBASED_WAKE_UP)
+}
 DEFAULT_VARIANT = THESIS_REBASED
 
 

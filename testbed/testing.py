@@ -78,7 +78,7 @@ class FakeProvider:
         if len(self.calls) == self._interrupt_after:
             raise KeyboardInterrupt
         self.calls.append(f"{scenario.name} {scheduler.text} {seed}")
-        rng = random.Random(f"{scheduler.text} {seed}")  # noqa: S311 - nothing secret
+        rng = random.Random(f"{scheduler.text} {seed}")
         pods = [pod for job in scenario.jobs for pod in self._pods(job, speed, rng)]
         measured = [job.name for job in scenario.jobs if not job.disturbance]
         ends = {name: [pod.finished_s for pod in pods if pod.job == name] for name in measured}

@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
 
 
 def _extender(options: argparse.Namespace) -> None:
-    import numpy as np
+    import random
 
     from carico.config import ExtenderConfig, read_config
     from carico.logs import set_up_logs
@@ -39,7 +39,7 @@ def _extender(options: argparse.Namespace) -> None:
     config = read_config(options.config, ExtenderConfig)
     set_up_logs(config.logs.format, config.logs.level)
     sys.setswitchinterval(0.0005)  # a decision must not wait 5 ms for the thread that writes the journal
-    process = ExtenderProcess(config, SystemClock(), np.random.default_rng(), kube_api(config))
+    process = ExtenderProcess(config, SystemClock(), random.Random(), kube_api(config))
     with stop_signal() as stop:
         process.start()
         try:

@@ -93,6 +93,16 @@ class KubeClient:
         body = {"metadata": {"annotations": annotations}}
         self.get(self._core.patch_node, node, body, _content_type="application/merge-patch+json")
 
+    def node(self, node: str) -> dict[str, Any]:
+        """Return a node.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, or refuses.
+        """
+        return self.get(self._core.read_node, node)
+
     def node_metrics(self, node: str) -> dict[str, Any]:
         """Return a node's NodeMetrics of the resource-metrics API.
 

@@ -7,11 +7,10 @@ listed again, and those that are gone by then are told as deleted: nothing is mi
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
-
-import numpy as np
 
 from carico.clock import Clock
 from carico.errors import KubeError, KubeRefused
@@ -49,7 +48,7 @@ class Reflector:
     listed : callable
         Called after every complete listing.
     clock : Clock
-    rng : numpy.random.Generator
+    rng : random.Random
         Spreads the waits after failures, so that replicas do not come back all at once.
     """
 
@@ -60,7 +59,7 @@ class Reflector:
         deleted: Callable[[str], None],
         listed: Callable[[], None],
         clock: Clock,
-        rng: np.random.Generator,
+        rng: random.Random,
     ) -> None:
         self._pods = pods
         self._changed = changed
@@ -109,7 +108,7 @@ class Reflector:
     def wait_s(self) -> float:
         """Return how long to wait after so many failures, seconds."""
         longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(self._failures - 1, 16))
-        return float(longest * self._rng.uniform(0.5, 1.0))
+        return longest * self._rng.uniform(0.5, 1.0)
 
     def _list(self) -> None:
         pods, version = self._pods.list()

@@ -4,7 +4,8 @@ A pod counts from when the kubelet makes its group, which is before it asks the 
 earlier. It counts until no container of it lives: the runtime removes a container's group when it exits, so a pod
 whose group has had two members, the sandbox and a container, has ended when it has but one. (Where the runtime keeps
 groups of its own in there, as CRI-O can, a pod ends when the kubelet tidies up, up to some seconds later.) Groups have
-no labels: DaemonSet, static and system pods are counted like any other, unless the caller names the UIDs to leave out.
+no labels: DaemonSet, static and system pods are counted like any other, unless the caller names the UIDs to leave out,
+for instance those that `pod_logs` finds.
 
 ::
 
@@ -21,11 +22,10 @@ What is told is always the difference of two looks, so a folder that came and we
 from __future__ import annotations
 
 import os
+import random
 import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-
-import numpy as np
 
 from carico.clock import Clock, SystemClock
 from carico.errors import PodEventsError
@@ -57,7 +57,7 @@ class CgroupEvents:
         What a pod's folder is called; its group is the UID.
     clock : Clock, optional
         Dates the changes; the machine's by default.
-    rng : numpy.random.Generator, optional
+    rng : random.Random, optional
         Spreads the waits between attempts after failures; seeded by the system by default.
     """
 
@@ -67,7 +67,7 @@ class CgroupEvents:
         left_out: Callable[[], Collection[str]] = tuple,
         pattern: re.Pattern[str] = POD,
         clock: Clock | None = None,
-        rng: np.random.Generator | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.root = Path(root)
         self._left_out = left_out
@@ -77,7 +77,7 @@ class CgroupEvents:
         self._most: dict[Path, int] = {}
         """The most members that a pod's group was seen with."""
         self._sessions = Reconnecting(
-            f"control groups in {root}", self._session, rng or np.random.default_rng(), interrupt=self._watch.wake
+            f"control groups in {root}", self._session, rng or random.Random(), interrupt=self._watch.wake
         )
 
     @property

@@ -15,6 +15,7 @@ could miss what happens in between.
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 from collections.abc import Collection, Iterable, Iterator
@@ -22,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
-import numpy as np
 
 from carico.clock import Clock, SystemClock
 from carico.errors import PodEventsError
@@ -72,7 +72,7 @@ class ContainerdEvents:
         Kubernetes namespaces whose pods do not count.
     clock : Clock, optional
         Dates the changes; the machine's by default.
-    rng : numpy.random.Generator, optional
+    rng : random.Random, optional
         Spreads the waits between attempts to connect again; seeded by the system by default.
     """
 
@@ -82,7 +82,7 @@ class ContainerdEvents:
         namespace: str = "k8s.io",
         excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
         clock: Clock | None = None,
-        rng: np.random.Generator | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.socket = socket
         self._namespace = namespace
@@ -91,7 +91,7 @@ class ContainerdEvents:
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=_CHANNEL)
         # A stream that waits for events ends when its channel is closed.
         self._sessions = Reconnecting(
-            f"containerd at {socket}", self._session, rng or np.random.default_rng(), interrupt=self._channel.close
+            f"containerd at {socket}", self._session, rng or random.Random(), interrupt=self._channel.close
         )
 
     @property

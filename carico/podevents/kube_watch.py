@@ -10,10 +10,9 @@ The API itself is reached through `PodApi`, so that nothing here needs a client.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
-
-import numpy as np
 
 from carico.clock import Clock, SystemClock
 from carico.errors import CaricoError, PodEventsError
@@ -55,7 +54,7 @@ class KubeWatch:
         Namespaces whose pods do not count.
     clock : Clock, optional
         Dates the changes; the machine's by default.
-    rng : numpy.random.Generator, optional
+    rng : random.Random, optional
         Spreads the waits between attempts to connect again; seeded by the system by default.
     """
 
@@ -65,13 +64,13 @@ class KubeWatch:
         node: str,
         excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
         clock: Clock | None = None,
-        rng: np.random.Generator | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._api = api
         self._node = node
         self._excluded = frozenset(excluded_namespaces)
         self._clock = clock or SystemClock()
-        self._sessions = Reconnecting(f"pods of {node}", self._session, rng or np.random.default_rng())
+        self._sessions = Reconnecting(f"pods of {node}", self._session, rng or random.Random())
 
     @property
     def failures(self) -> int:

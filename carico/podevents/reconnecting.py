@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Iterator
-
-import numpy as np
 
 from carico.errors import PodEventsError
 
@@ -25,7 +24,7 @@ class Reconnecting:
         What the session is with, for the log.
     session : callable
         Raises PodEventsError when it fails; one that just ends is begun anew, and that is no failure.
-    rng : numpy.random.Generator
+    rng : random.Random
         Spreads the waits, so that what failed for all at once is not asked by all at once.
     first_wait_s, longest_wait_s : float
         The bound of the wait after the first failure, which doubles with every further one in a row, up to the
@@ -38,7 +37,7 @@ class Reconnecting:
         self,
         name: str,
         session: Session,
-        rng: np.random.Generator,
+        rng: random.Random,
         first_wait_s: float = 0.2,
         longest_wait_s: float = 10.0,
         interrupt: Callable[[], object] = lambda: None,
@@ -116,4 +115,4 @@ class Reconnecting:
     def _wait_s(self, failed_in_a_row: int) -> float:
         # The exponent is bounded, or years of failures would overflow.
         bound_s = min(self._first_wait_s * 2.0 ** min(failed_in_a_row, 30), self._longest_wait_s)
-        return float(self._rng.uniform(0.5, 1.0)) * bound_s
+        return self._rng.uniform(0.5, 1.0) * bound_s

@@ -1,20 +1,21 @@
 """Calls made off the caller's path: a loop that must not wait leaves a value and takes the latest answer.
 
-One thread and one mailbox a destination. The mailbox holds one value, the newest: what was not sent in time is no news.
+One mailbox a destination. It holds one value, the newest: what was not sent in time is no news. All mailboxes of a
+process share a thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import threading
-from collections.abc import Callable
+import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-import numpy as np
-
 from carico.errors import CaricoError
+from carico.rpc.loop import LoopThread
 
 _log = logging.getLogger(__name__)
 
@@ -35,23 +36,26 @@ class Backoff:
     first_s: float = 0.5
     longest_s: float = 30.0
 
-    def delay_s(self, failures: int, rng: np.random.Generator) -> float:
+    def delay_s(self, failures: int, rng: random.Random) -> float:
         """Return the delay after so many failures in a row, in [1/2, 1] of what doubling gives."""
         doubled: float = self.first_s * 2.0 ** min(failures - 1, 60)
-        return min(doubled, self.longest_s) * float(rng.uniform(0.5, 1.0))
+        return min(doubled, self.longest_s) * rng.uniform(0.5, 1.0)
 
 
 class BackgroundCalls(Generic[Sent, Received]):
-    """Makes calls to one destination in a thread of its own, until it is closed.
+    """Makes calls to one destination until it is closed.
 
     Parameters
     ----------
+    loop : LoopThread
+        Where they are made.
     name : str
         For logs.
     call : callable
-        Takes what was submitted and returns the answer. What it raises counts as a failure and delays the next call.
-    rng : numpy.random.Generator
-        Of the jitter; used by the thread alone.
+        Takes what was submitted and returns the answer, as a coroutine. What it raises counts as a failure and delays
+        the next call.
+    rng : random.Random
+        Of the jitter; used by the loop's thread alone. The standard library's: numpy's would cost an agent 3 MiB.
     backoff : Backoff, optional
 
     Attributes
@@ -64,55 +68,64 @@ class BackgroundCalls(Generic[Sent, Received]):
 
     def __init__(
         self,
+        loop: LoopThread,
         name: str,
-        call: Callable[[Sent], Received],
-        rng: np.random.Generator,
+        call: Callable[[Sent], Awaitable[Received]],
+        rng: random.Random,
         backoff: Backoff = Backoff(),  # frozen
     ) -> None:
         self.succeeded = self.failed = self.replaced = 0
         self.last_error = ""
+        self._loop = loop
         self._name = name
         self._call = call
         self._rng = rng
         self._backoff = backoff
-        self._changed = threading.Condition()
         self._mailbox: list[Sent] = []
         self._latest: Received | None = None
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._changed = asyncio.Event()
+        """Something is in the mailbox, or it is being closed."""
+        self._closing = asyncio.Event()
+        self._work_done = loop.start(self._work())
 
     def submit(self, value: Sent) -> None:
         """Leave a value to be sent; returns at once. One that still waits is replaced."""
-        with self._changed:
-            self.replaced += len(self._mailbox)
-            self._mailbox[:] = [value]
-            self._changed.notify_all()
+        self._loop.call_soon(self._put, value)
 
     def latest(self) -> Received | None:
         """Return the latest answer; None before the first."""
         return self._latest
 
     def close(self) -> None:
-        """Send nothing more; a call under way is waited for."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._thread.join()
+        """Send what waits, unless the destination is being left alone, and nothing more; returns when that is done."""
+        self._loop.call_soon(self._close)
+        self._work_done.result()
 
-    def _work(self) -> None:
+    def _put(self, value: Sent) -> None:
+        self.replaced += len(self._mailbox)
+        self._mailbox[:] = [value]
+        self._changed.set()
+
+    def _close(self) -> None:
+        self._closing.set()
+        self._changed.set()
+
+    async def _work(self) -> None:
         failures = 0
-        while (value := self._next(failures)) is not None:
+        while True:
+            await self._changed.wait()
+            if not self._mailbox:
+                return
+            value = self._mailbox.pop()
+            if not self._closing.is_set():
+                self._changed.clear()
             try:
-                self._latest = self._call(value[0])
+                self._latest = await self._call(value)
             except Exception as error:
                 failures += 1
-                self.failed += 1
-                self.last_error = f"{error}"
-                if not isinstance(error, CaricoError):
-                    _log.exception("%s: a call failed", self._name)
-                elif failures == 1:
-                    _log.warning("%s: %s", self._name, error)
+                self._note(error, failures)
+                if await self._closed_within(self._backoff.delay_s(failures, self._rng)):
+                    return
             else:
                 if failures:
                     _log.info("%s: answers again after %d failures", self._name, failures)
@@ -120,15 +133,20 @@ class BackgroundCalls(Generic[Sent, Received]):
                 self.succeeded += 1
                 self.last_error = ""
 
-    def _next(self, failures: int) -> list[Sent] | None:
-        """Wait as long as the back-off asks, then for a value; None when closed."""
-        with self._changed:
-            if failures:
-                self._changed.wait_for(lambda: self._closed, self._backoff.delay_s(failures, self._rng))
-            self._changed.wait_for(lambda: self._closed or self._mailbox)
-            taken = self._mailbox[:]
-            self._mailbox.clear()
-            return None if self._closed else taken
+    def _note(self, error: Exception, failures: int) -> None:
+        self.failed += 1
+        self.last_error = f"{error}"
+        if not isinstance(error, CaricoError):
+            _log.error("%s: a call failed", self._name, exc_info=error)
+        elif failures == 1:
+            _log.warning("%s: %s", self._name, error)
+
+    async def _closed_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._closing.wait()
+        except TimeoutError:
+            return False
 
     def __enter__(self) -> Self:
         return self

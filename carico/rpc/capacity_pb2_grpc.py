@@ -39,7 +39,7 @@ class CapacityStub(object):
                 request_serializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.SerializeToString,
                 response_deserializer=carico_dot_rpc_dot_capacity__pb2.ReportReply.FromString,
                 _registered_method=True)
-        self.ReportStream = channel.stream_unary(
+        self.ReportStream = channel.stream_stream(
                 '/carico.v1.Capacity/ReportStream',
                 request_serializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.SerializeToString,
                 response_deserializer=carico_dot_rpc_dot_capacity__pb2.ReportReply.FromString,
@@ -56,7 +56,7 @@ class CapacityServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReportStream(self, request_iterator, context):
-        """The same, many reports over one stream, answered when the caller has ended it.
+        """The same, an answer for every report, over one stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,7 +70,7 @@ def add_CapacityServicer_to_server(servicer, server):
                     request_deserializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.FromString,
                     response_serializer=carico_dot_rpc_dot_capacity__pb2.ReportReply.SerializeToString,
             ),
-            'ReportStream': grpc.stream_unary_rpc_method_handler(
+            'ReportStream': grpc.stream_stream_rpc_method_handler(
                     servicer.ReportStream,
                     request_deserializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.FromString,
                     response_serializer=carico_dot_rpc_dot_capacity__pb2.ReportReply.SerializeToString,
@@ -124,7 +124,7 @@ class Capacity(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_unary(
+        return grpc.experimental.stream_stream(
             request_iterator,
             target,
             '/carico.v1.Capacity/ReportStream',

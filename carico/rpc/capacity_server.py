@@ -53,8 +53,7 @@ class CapacityServer:
         self._server = RpcServer(
             "carico.v1.Capacity",
             unary={"Report": self._report},
-            streams={},
-            client_streams={"ReportStream": self._report},
+            streams={"ReportStream": self._report},
             tls=tls,
             insecure_loopback=insecure_loopback,
             host=host,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 import grpc
 from grpc import aio
@@ -19,6 +18,7 @@ from grpc import aio
 from carico.config import TlsFiles
 from carico.errors import InvalidConfig, InvalidInput
 from carico.rpc.identity import owners
+from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES
 from carico.rpc.tls import require_loopback, server_credentials
 
@@ -34,7 +34,6 @@ _OPTIONS = (
 )
 
 _Call: TypeAlias = "aio.ServicerContext[bytes, bytes]"
-_T = TypeVar("_T")
 
 
 class NotAllowed(Exception):
@@ -74,14 +73,20 @@ class RpcServer:
     ----------
     service : str
         Its full name, ``carico.v1.Aggregation``.
-    unary, streams, client_streams : mapping of str to callable
-        By method: how a message is answered; of a stream, every one of its messages; of a client stream the answer
-        to the last message is the answer.
+    unary, streams : mapping of str to callable
+        By method: how a message is answered; of a stream, every one of its messages.
     tls : TlsFiles or None
         None is plain text, for a loopback address and only with `insecure_loopback`.
     host, port
         Where to listen; port 0 lets the system choose.
     refused : callable, optional
+
+    Attributes
+    ----------
+    port : int
+        The port that is listened on.
+    loop : LoopThread
+        Where everything is answered.
 
     Raises
     ------
@@ -94,7 +99,6 @@ class RpcServer:
         service: str,
         unary: Mapping[str, Answer],
         streams: Mapping[str, Answer],
-        client_streams: Mapping[str, Answer],
         *,
         tls: TlsFiles | None,
         insecure_loopback: bool,
@@ -107,29 +111,31 @@ class RpcServer:
         if tls is None:
             require_loopback(host, insecure_loopback)
         credentials = None if tls is None else server_credentials(tls)
-        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = (
-            {name: grpc.unary_unary_rpc_method_handler(self._unary(answer)) for name, answer in unary.items()}
-            | {name: grpc.stream_stream_rpc_method_handler(self._stream(answer)) for name, answer in streams.items()}
-            | {
-                name: grpc.stream_unary_rpc_method_handler(self._client_stream(answer))
-                for name, answer in client_streams.items()
-            }
-        )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="rpc", daemon=True)
-        self._thread.start()
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            name: grpc.unary_unary_rpc_method_handler(self._unary(answer)) for name, answer in unary.items()
+        } | {name: grpc.stream_stream_rpc_method_handler(self._stream(answer)) for name, answer in streams.items()}
+        self._open: set[asyncio.Task[None]] = set()
+        """Streams; they last until somebody ends them."""
+        self._stopping = False
+        self.loop = LoopThread("rpc")
         try:
-            self._server, self.port = self._run(self._listen(service, handlers, credentials, host, port))
+            self._server, self.port = self.loop.run(self._listen(service, handlers, credentials, host, port))
         except BaseException:
-            self._end_loop()
+            self.loop.close()
             raise
 
     def close(self, grace_s: float = 1.0) -> None:
-        """Accept nothing more, let calls end within `grace_s` seconds, and return when all have."""
-        if self._loop.is_closed():
-            return
-        self._run(self._server.stop(grace_s))
-        self._end_loop()
+        """Accept nothing more, end the streams, let calls end within `grace_s` seconds, and return when all have."""
+        if not self.loop.closed:
+            self.loop.run(self._stop(grace_s))
+            self.loop.close()
+
+    async def _stop(self, grace_s: float) -> None:
+        stopped = asyncio.ensure_future(self._server.stop(grace_s))
+        self._stopping = True
+        for stream in self._open:
+            stream.cancel()
+        await stopped
 
     async def _listen(
         self,
@@ -154,14 +160,6 @@ class RpcServer:
         await server.start()
         return server, bound
 
-    def _run(self, what: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result()
-
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
     def _unary(self, answer: Answer) -> Callable[[bytes, _Call], Awaitable[bytes]]:
         async def handle(data: bytes, call: _Call) -> bytes:
             return await self._answered(answer, data, call, Caller(call, self._secure))
@@ -169,19 +167,22 @@ class RpcServer:
         return handle
 
     def _stream(self, answer: Answer) -> Callable[[Any, _Call], Awaitable[None]]:
-        async def handle(requests: Any, call: _Call) -> None:
+        async def carry(requests: Any, call: _Call) -> None:
             caller = Caller(call, self._secure)
             async for data in requests:
                 await call.write(await self._answered(answer, data, call, caller))
 
-        return handle
-
-    def _client_stream(self, answer: Answer) -> Callable[[Any, _Call], Awaitable[bytes]]:
-        async def handle(requests: Any, call: _Call) -> bytes:
-            caller, last = Caller(call, self._secure), b""
-            async for data in requests:
-                last = await self._answered(answer, data, call, caller)
-            return last
+        async def handle(requests: Any, call: _Call) -> None:
+            stream = asyncio.ensure_future(carry(requests, call))
+            self._open.add(stream)
+            try:
+                await stream
+            except asyncio.CancelledError:
+                if not self._stopping:  # the caller is gone
+                    raise
+                await call.abort(grpc.StatusCode.UNAVAILABLE, "the server is being stopped")
+            finally:
+                self._open.discard(stream)
 
         return handle
 

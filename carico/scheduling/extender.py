@@ -12,7 +12,8 @@ reserves on the best and names that one node, and kube-scheduler has nothing lef
   reserves anew.
 - *Restart*: the watch begins with a listing; pods that are bound and still Pending are reserved from it, and until it
   came nothing is decided. Reservations of pods that were not bound yet are lost; kube-scheduler asks for them again.
-- *A node that does not report* for `stale_after_s` is refused; its reservations stay.
+- *A node that does not report* for `stale_after_s` is refused; its reservations stay. After ten minutes it is
+  forgotten, for nodes that left do not say so.
 - *Replicas*: agents report to all of them and each watches pods, only the leader among kube-schedulers asks its own.
   When another takes over, it knows all but what was decided and not bound yet.
 - *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only where no
@@ -33,6 +34,9 @@ from carico.scheduling.extender_api import ExtenderArgs, ExtenderFilterResult, P
 from carico.scheduling.extender_metrics import ExtenderMetrics
 from carico.scheduling.plugin import CaricoPlugin, Decision
 from carico.scheduling.wake_up import WakeUp
+
+FORGOTTEN_AFTER_S = 600.0
+"""A node that has not reported for so long has left."""
 
 
 class DecisionLog(Protocol):
@@ -170,6 +174,14 @@ class Extender:
         with self._lock:
             self._release_overdue(self._clock.now())
             self._count()
+
+    def forget_silent(self) -> None:
+        """Forget nodes that have not reported for ten minutes; one that comes back is a new one."""
+        with self._lock:
+            for node in self._plugin.silent(self._clock.now(), FORGOTTEN_AFTER_S):
+                self._plugin.forget(node)
+                self._wake_up.forget(node)
+            self._metrics.nodes.set(len(self._plugin))
 
     @property
     def why_not_ready(self) -> str:

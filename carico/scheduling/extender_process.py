@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from prometheus_client import CollectorRegistry
 
 from carico.clock import Clock
@@ -93,7 +93,7 @@ class ExtenderProcess:
     ----------
     config : ExtenderConfig
     clock : Clock
-    rng : numpy.random.Generator
+    rng : random.Random
         Spreads waits after failures.
     kube : KubeApi or None
         None decides without a watch on pods.
@@ -105,7 +105,7 @@ class ExtenderProcess:
         self,
         config: ExtenderConfig,
         clock: Clock,
-        rng: np.random.Generator,
+        rng: random.Random,
         kube: KubeApi | None,
         reports: Callable[[ExtenderConfig, OnReport], ReportServer] = serve_reports,
     ) -> None:
@@ -207,6 +207,7 @@ class ExtenderProcess:
     def _tick(self) -> None:
         while not self._stop.wait(_TICK_S):
             self.extender.release_overdue()
+            self.extender.forget_silent()
 
     def _follow(self, kube: KubeApi) -> None:
         from carico.kube.reflector import Reflector

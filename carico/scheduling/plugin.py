@@ -230,6 +230,11 @@ class CaricoPlugin:
             self._reports[:, row] = np.nan
             self._free.append(row)
 
+    def silent(self, now: float, since_s: float) -> list[str]:
+        """Return the nodes that have not reported for more than `since_s` seconds."""
+        quiet = now - self._reports[1] > since_s
+        return [node for node, row in self._row.items() if quiet[row]] if quiet.any() else []
+
     def __len__(self) -> int:
         """Number of nodes that reported."""
         return len(self._row)

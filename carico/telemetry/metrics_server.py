@@ -36,10 +36,22 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Mean CPUs over the window, and bytes of memory at its end, as Kubernetes quantities."""
+    """CPUs, a mean over the window where they are used, and bytes of memory, as Kubernetes quantities."""
 
     cpu: Text
     memory: Text
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """Of it, what pods may have."""
+
+    allocatable: Usage
+
+
+class Node(msgspec.Struct, frozen=True):
+    """What `v1` says of a node; other fields are skipped."""
+
+    status: NodeStatus
 
 
 class NodeMetrics(msgspec.Struct, frozen=True):
@@ -73,6 +85,8 @@ class MetricsServerSource(TelemetrySource):
         Dates the readings; the machine's monotonic clock by default.
     period_s : float
         Between two calls, seconds; in between the latest reading is given again.
+    on_close : callable, optional
+        Called when it is closed.
 
     Raises
     ------
@@ -88,8 +102,10 @@ class MetricsServerSource(TelemetrySource):
         allocatable_bytes: float,
         clock: Clock | None = None,
         period_s: float = 15.0,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._fetch = fetch
+        self._on_close = on_close
         self._node = node
         self._cpus = float(finite("allocatable_cpus", allocatable_cpus, low=1e-3, high=1e6))
         self._bytes = float(finite("allocatable_bytes", allocatable_bytes, low=1.0, high=1e18))
@@ -127,7 +143,8 @@ class MetricsServerSource(TelemetrySource):
         return self._latest
 
     def close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Read no more."""
+        self._on_close()
 
     def _reading(self, metrics: NodeMetrics, now: float) -> Counters:
         window_s = parse_window(metrics.window)
@@ -145,6 +162,21 @@ class MetricsServerSource(TelemetrySource):
             memory_buffers=0.0,
             memory_cached=0.0,
         )
+
+
+def allocatable(node: Mapping[str, object]) -> tuple[float, float]:
+    """Return the CPUs and the bytes of memory that a node, as parsed JSON, has for pods.
+
+    Raises
+    ------
+    TelemetryMalformed
+        If it does not say so.
+    """
+    try:
+        offered = msgspec.convert(node, Node).status.allocatable
+    except msgspec.ValidationError as error:
+        raise TelemetryMalformed(f"the answer is no node that says what it has for pods: {error}") from error
+    return parse_quantity(offered.cpu), parse_quantity(offered.memory)
 
 
 def parse_quantity(text: str) -> float:

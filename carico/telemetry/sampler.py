@@ -119,8 +119,10 @@ class Sampler:
         """
         previous = self._latest or self.start()
         current = self.next_reading()
-        if current is None:
-            return None
+        return None if current is None else self.between(previous, current)
+
+    def between(self, previous: Counters, current: Counters) -> Telemetry | None:
+        """Return what happened between two readings; None, counted, if the machine was restarted meanwhile."""
         try:
             return telemetry_between(previous, current)
         except CounterWentBackwards:

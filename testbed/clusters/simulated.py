@@ -65,6 +65,7 @@ class SimulatedProvider:
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check that this can be run and return all parameters; see `ClusterProvider.check`."""
         parameters = parameters_from(settings)
+        _profile(scheduler, parameters)
         _check_fit(scenario, scheduler, parameters)
         _check_telemetry(scheduler.variant, parameters)
         return dict(msgspec.to_builtins(parameters))
@@ -118,6 +119,7 @@ class SimulatedCluster:
         self._seed = seed
         self._parameters = parameters
         self._telemetry = telemetry
+        self._wake_ups = 0
         shape = scenario.cluster
         streams = np.random.SeedSequence(seed).spawn(5)
         rngs = [np.random.default_rng(stream) for stream in streams]
@@ -143,8 +145,9 @@ class SimulatedCluster:
         self._agents: AgentFleet | None = None
         max_pods = [node.max_pods for node in each_node]
         if scheduler.variant is not None:
-            carico = CaricoScheduler(self._names, shape, parameters)
-            framework = SchedulingFramework(env, self._api, parameters, carico)
+            wake = self._annotate if scheduler.variant.wake_up else None
+            carico = CaricoScheduler(self._names, shape, parameters, wake, lambda: env.now)
+            framework = SchedulingFramework(env, self._api, _profile(scheduler, parameters), carico)
             self._agents = AgentFleet(
                 self._names, scheduler.variant, parameters, agents_rng, first, self._delayed(carico.report), max_pods
             )
@@ -176,6 +179,16 @@ class SimulatedCluster:
         end = env.timeout(scenario.limit_s - env.now)
         env.run(until=env.any_of([self._jobs.all_over, end]))
         return self._repetition()
+
+    @property
+    def scheduling_attempts(self) -> int:
+        """How often pods have been tried, in all."""
+        return sum(pod.attempts for pod in self._api.pods)
+
+    @property
+    def wake_ups(self) -> int:
+        """How often refused pods have been woken because a node had got room."""
+        return self._wake_ups
 
     def _clock(self, on_progress: OnProgress | None) -> Process:
         """Advance the nodes tick by tick; sample at 10 Hz and record at 1 Hz."""
@@ -222,6 +235,12 @@ class SimulatedCluster:
             arrives.callbacks.append(lambda _event: report(node, pod_capacity) if self._kubelets.up[node] else None)
 
         return send
+
+    def _annotate(self, node: int) -> None:
+        """Change a node so that refused pods are tried again; the call takes what a binding takes."""
+        self._wake_ups += 1
+        written = self._env.timeout(self._parameters.bind_latency_s)
+        written.callbacks.append(lambda _event: self._api.change_node(node))
 
     def _agent(self, node: int, runs: bool) -> None:
         if self._agents is not None:
@@ -283,6 +302,17 @@ class SimulatedCluster:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
+
+
+def _profile(scheduler: SchedulerSpec, parameters: SimulationParameters) -> SimulationParameters:
+    """Return what the kube-scheduler that a variant of CARICO brings is configured with."""
+    longest = None if scheduler.variant is None else scheduler.variant.backoff_max_s
+    if longest is None:
+        return parameters
+    try:
+        return msgspec.structs.replace(parameters, backoff_max_s=longest)
+    except ValueError as error:
+        raise UsageError(f"{scheduler.text}: {error}: change either") from error
 
 
 def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: SimulationParameters) -> None:

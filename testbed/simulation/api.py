@@ -1,6 +1,7 @@
 """The API server of the simulated cluster: pod objects, rate-limited clients and watches with latency.
 
-It keeps what the control plane knows, which lags behind what the nodes do. No HTTP, no other kinds of objects.
+It keeps what the control plane knows, which lags behind what the nodes do. No HTTP, and of other objects nothing but
+that a node has changed.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import simpy
 
 from workloads.scenario import JobSpec
 
 Process = Generator[simpy.Event, Any, Any]
+Changed = TypeVar("Changed")
 
 
 @dataclass(eq=False)
@@ -72,7 +74,7 @@ class ApiServer:
     ----------
     env : simpy.Environment
     watch_latency_s : float
-        Until subscribers hear of a new or bound pod. What kubelets show of theirs is late enough by itself.
+        Until subscribers hear of a new or bound pod, or a node. What kubelets show of theirs is late enough by itself.
     """
 
     def __init__(self, env: simpy.Environment, watch_latency_s: float = 0.0) -> None:
@@ -83,6 +85,7 @@ class ApiServer:
         self._bound: list[Callable[[Pod], None]] = []
         self._running: list[Callable[[Pod], None]] = []
         self._finished: list[Callable[[Pod], None]] = []
+        self._node_changed: list[Callable[[int], None]] = []
 
     def watch(
         self,
@@ -90,8 +93,9 @@ class ApiServer:
         bound: Callable[[Pod], None] | None = None,
         running: Callable[[Pod], None] | None = None,
         finished: Callable[[Pod], None] | None = None,
+        node_changed: Callable[[int], None] | None = None,
     ) -> None:
-        """Subscribe to what happens to pods; the callbacks run when the watch delivers it."""
+        """Subscribe to what happens to pods and nodes; the callbacks run when the watch delivers it."""
         for callbacks, callback in (
             (self._created, created),
             (self._bound, bound),
@@ -100,6 +104,8 @@ class ApiServer:
         ):
             if callback is not None:
                 callbacks.append(callback)
+        if node_changed is not None:
+            self._node_changed.append(node_changed)
 
     def create(self, pod: Pod) -> None:
         """Store a new, Pending pod."""
@@ -123,14 +129,18 @@ class ApiServer:
         pod.over = True
         self._tell(self._finished, pod)
 
-    def _tell_later(self, callbacks: list[Callable[[Pod], None]], pod: Pod) -> None:
+    def change_node(self, node: int) -> None:
+        """Store a new annotation of a node; what it says is nobody's business here."""
+        self._tell_later(self._node_changed, node)
+
+    def _tell_later(self, callbacks: list[Callable[[Changed], None]], what: Changed) -> None:
         if self._watch_latency_s:
             heard = self.env.timeout(self._watch_latency_s)
-            heard.callbacks.append(lambda _event: self._tell(callbacks, pod))
+            heard.callbacks.append(lambda _event: self._tell(callbacks, what))
         else:
-            self._tell(callbacks, pod)
+            self._tell(callbacks, what)
 
     @staticmethod
-    def _tell(callbacks: list[Callable[[Pod], None]], pod: Pod) -> None:
+    def _tell(callbacks: list[Callable[[Changed], None]], what: Changed) -> None:
         for callback in callbacks:
-            callback(pod)
+            callback(what)

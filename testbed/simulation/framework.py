@@ -74,7 +74,12 @@ class SchedulingFramework:
         """When the pods that wait for another attempt were refused."""
         self._events = 0
         self._work = env.event()
-        api.watch(created=self._enqueue, running=self._pod_running, finished=self._pod_finished)
+        api.watch(
+            created=self._enqueue,
+            running=self._pod_running,
+            finished=self._pod_finished,
+            node_changed=lambda _node: self._cluster_event(),
+        )
         env.process(self._schedule())
         env.process(self._flush_backoff())
         env.process(self._flush_leftover())

@@ -17,7 +17,7 @@ from carico.rpc.clients import AggregationClient, ReplicaClient
 from carico.rpc.messages import write_exchange
 from carico.rpc.tls import ChannelCredentials
 from carico.subspace import Subspace
-from carico.testing import ManualClock
+from carico.testing import Blocking, ManualClock
 
 DEADLINE_S = 10.0
 
@@ -50,7 +50,9 @@ def node(pki):
 
         def connect(server, name, shown_as=None):
             credentials = ChannelCredentials(pki.node(shown_as or name))
-            return stack.enter_context(AggregationClient(f"localhost:{server.port}", credentials, name, DEADLINE_S))
+            return stack.enter_context(
+                Blocking(AggregationClient(f"localhost:{server.port}", credentials, name, DEADLINE_S))
+            )
 
         yield connect
 
@@ -181,7 +183,7 @@ class TestWhoMayCall:
         server = serve()
         files = pki.node("node-a") if who == "node" else pki.server("extender")
         with (
-            ReplicaClient(f"localhost:{server.port}", ChannelCredentials(files), DEADLINE_S) as client,
+            Blocking(ReplicaClient(f"localhost:{server.port}", ChannelCredentials(files), DEADLINE_S)) as client,
             pytest.raises(Refused, match="URI carico:server:aggregator is needed"),
         ):
             client.reconcile(ReplicaView("other", 1, BUSY), 2)
@@ -189,13 +191,15 @@ class TestWhoMayCall:
     def test_a_certificate_of_another_ca_is_none(self, serve, other_pki, pki):
         server = serve()
         stranger = msgspec.structs.replace(other_pki.node("node-a"), ca=pki.node("node-a").ca)
-        client = AggregationClient(f"localhost:{server.port}", ChannelCredentials(stranger), "node-a", DEADLINE_S)
+        client = Blocking(
+            AggregationClient(f"localhost:{server.port}", ChannelCredentials(stranger), "node-a", DEADLINE_S)
+        )
         with client, pytest.raises(Unreachable, match="UNAVAILABLE"):
             client.exchange(BUSY)
 
     def test_plain_text_gets_no_answer(self, serve):
         server = serve()
-        client = AggregationClient(f"localhost:{server.port}", None, "node-a", DEADLINE_S)
+        client = Blocking(AggregationClient(f"localhost:{server.port}", None, "node-a", DEADLINE_S))
         with client, pytest.raises(Unreachable, match="UNAVAILABLE"):
             client.exchange(BUSY)
 
@@ -205,7 +209,7 @@ class TestWhoMayCall:
     )
     def test_plain_text_on_loopback_if_asked_for(self, serve, host, target):
         server = serve(tls=None, insecure_loopback=True, host=host)
-        with AggregationClient(f"{target}:{server.port}", None, "node-a", DEADLINE_S) as client:
+        with Blocking(AggregationClient(f"{target}:{server.port}", None, "node-a", DEADLINE_S)) as client:
             client.exchange(BUSY)
 
     @pytest.mark.parametrize(
@@ -256,7 +260,7 @@ class TestReplicas:
         server = serve(clock, reconcile_every_s=1.0)
         at_server = (node(server, "node-a"), BUSY)
         files = ChannelCredentials(pki.server("aggregator"))
-        with ReplicaClient(f"localhost:{server.port}", files, DEADLINE_S) as other:
+        with Blocking(ReplicaClient(f"localhost:{server.port}", files, DEADLINE_S)) as other:
             answer = other.reconcile(ReplicaView("other", 1, IDLE), 2)
         assert answer.nodes == 0
         exchange_until(is_about(HALF, rtol=1e-9), at_server)

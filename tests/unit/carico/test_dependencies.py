@@ -25,6 +25,7 @@ NEEDS_AN_EXTRA = (
     "carico.config",
     "carico.https",
     "carico.kube",
+    "carico.node_sources",
     "carico.podevents.containerd",
     "carico.rpc",
     "carico.scheduling.extender",
@@ -50,3 +51,8 @@ def test_importing_the_algorithm_imports_nothing_but_numpy_and_the_standard_libr
 @pytest.mark.parametrize("modules", [("carico.cli",), ("carico.commands.record",), ("carico.commands.watch",)])
 def test_the_command_line_starts_without_any_extra(modules):
     assert imported(*modules) == set()
+
+
+def test_an_agent_imports_neither_the_schedulers_libraries_nor_the_testbeds():
+    others = {"kubernetes", "cryptography", "pytest", "pandas", "scipy", "simpy", "sklearn", "psutil"}
+    assert not imported("carico.agent_process") & others

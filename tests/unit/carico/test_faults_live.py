@@ -148,6 +148,11 @@ class World:
         name, now = self.cluster.calls(server, "succeeded"), self.agents()
         return {node: now[node][name] - before[node][name] for node in NODES}
 
+    def wait_until_answered(self, server):
+        """Return when a server has answered every agent anew."""
+        before = self.agents()
+        wait_for(lambda: min(self.answered_since(before, server).values()) > 0, self.agents, BACK_WITHIN_S)
+
     def missed_by_waiting_since(self, before):
         """How many samples more an agent has left out than this machine is to blame for, since `agents` returned
         `before`: the most of all agents, less twice the most of the few that have nobody to wait for."""
@@ -238,8 +243,7 @@ def test_a_server_hangs_and_goes_on(world, hangs):
     finally:
         process.send_signal(signal.SIGCONT)
     went_on = time.monotonic()
-    meanwhile = world.agents()
-    wait_for(lambda: min(world.answered_since(meanwhile, hangs).values()) > 0, world.agents, BACK_WITHIN_S)
+    world.wait_until_answered(hangs)
     world.wait_for_asked(50)
 
     assert world.missed_by_waiting_since(before) < LOST_BY_ONE_WAIT
@@ -268,6 +272,8 @@ def test_pods_go_to_live_nodes_only(world):
 
 
 def test_five_restarts_leave_no_thread_and_no_file_behind(world):
+    for server in ("aggregator", "extender"):
+        world.wait_until_answered(server)  # all connections are made
     before = world.threads_and_files()
     for server in ("extender", "aggregator", "extender", "aggregator", "extender"):
         world.kill(server)

@@ -1,7 +1,6 @@
 """Recordings: whole lines however they end, replayed at their own pace, and refused where they make no sense."""
 
 import json
-import resource
 import signal
 import subprocess
 import sys
@@ -192,6 +191,7 @@ PROGRAM = (
     "from carico.testing import FakeProc, ManualClock; clock = ManualClock(); record.SystemClock = lambda: clock;"
     "clock.on_advance = FakeProc(sys.argv[-1]).elapse; sys.exit(cli.main())"
 )
+SMALL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000));"
 
 
 def test_the_command_records_and_watch_replays(machine, clock, file, monkeypatch, capsys):
@@ -238,8 +238,7 @@ def test_without_msgspec_the_remedy_is_told(tmp_path, monkeypatch, capsys):
 def test_a_full_disk_leaves_whole_lines(machine, file):
     # The limit of a file's size stands for the disk: it, too, takes a part of the line first.
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "record", "--out", file, "--proc", machine.root],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)),
+        [sys.executable, "-c", SMALL_DISK + PROGRAM, "record", "--out", file, "--proc", machine.root],
         stderr=subprocess.PIPE,
         text=True,
         timeout=60,

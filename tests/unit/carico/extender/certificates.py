@@ -14,9 +14,9 @@ class Certificates:
         self._authority = Authority(folder, datetime.now(UTC), valid_days=1, overwrite=True)
         self._authority.make_ca()
 
-    def server(self, name):
-        """Make the certificate of a server on 127.0.0.1; its URI is ``carico:server:NAME``."""
-        return self._files(self._authority.make_server(name, ["127.0.0.1"]))
+    def server(self, name, host="127.0.0.1"):
+        """Make the certificate of a server on `host`; its URI is ``carico:server:NAME``."""
+        return self._files(self._authority.make_server(name, [host]))
 
     def node(self, name):
         """Make the certificate of a node; its URI is ``carico:node:NAME``."""

@@ -56,6 +56,17 @@ class TestFilter:
         harness.clock.advance(12)
         assert harness.ask("u1", ["a"])["FailedAndUnresolvableNodes"] == {"a": "last report 12 s ago"}
 
+    def test_a_node_that_left_is_forgotten_and_what_is_on_its_way_there_is_not(self, harness):
+        harness.report(a=5, b=5)
+        harness.choice("u1", ["a"])
+        harness.clock.advance(400)
+        harness.report(b=5)
+        harness.clock.advance(300)
+        harness.extender.forget_silent()
+        assert harness.metric("carico_extender_nodes") == 1
+        assert harness.reserved("a") == 1
+        assert harness.ask("u2", ["a"])["FailedAndUnresolvableNodes"] == {"a": "no capacity reported yet"}
+
     def test_nodes_that_come_as_objects_go_back_as_they_came(self, harness):
         harness.report(a=1, b=2)
         items = [{"metadata": {"name": name, "labels": {"x": "y"}}, "status": {"big": 1.50}} for name in "ab"]

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import random
 import signal
 import ssl
 import subprocess
@@ -10,7 +11,6 @@ import threading
 from contextlib import closing
 
 import msgspec
-import numpy as np
 import pytest
 
 from carico.cli import main
@@ -20,6 +20,7 @@ from carico.errors import InvalidConfig, KubeRefused
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
 from carico.scheduling.extender_process import ANNOTATION, ExtenderProcess
+from carico.testing import Blocking
 
 from .certificates import Certificates
 from .conftest import request
@@ -98,9 +99,7 @@ def started():
     running = []
 
     def start(kube=None, **settings):
-        process = ExtenderProcess(
-            configuration(**settings), SystemClock(), np.random.default_rng(1), kube, make_reports
-        )
+        process = ExtenderProcess(configuration(**settings), SystemClock(), random.Random(1), kube, make_reports)
         running.append((process, kube))
         process.start()
         if kube is not None:
@@ -212,14 +211,16 @@ def test_a_journal_needs_a_folder(started, tmp_path):
 def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
     certificates = Certificates(tmp_path / "ca")
     config = configuration(tls=msgspec.to_builtins(certificates.server("extender")), report_port=0)
-    process = ExtenderProcess(config, SystemClock(), np.random.default_rng(1), None)
+    process = ExtenderProcess(config, SystemClock(), random.Random(1), None)
     process.start()
-    agent = ReportClient(f"127.0.0.1:{process.report_port}", ChannelCredentials(certificates.node("a")), "a", 5.0)
+    agent = Blocking(
+        ReportClient(f"127.0.0.1:{process.report_port}", ChannelCredentials(certificates.node("a")), "a", 5.0)
+    )
     mine = certificates.server("kube-scheduler")
     context = ssl.create_default_context(cafile=mine.ca)
     context.load_cert_chain(mine.certificate, mine.key)
     scheduler = http.client.HTTPSConnection("127.0.0.1", process.port, timeout=5, context=context)
-    with closing(process), closing(scheduler), closing(agent):
+    with closing(process), closing(scheduler), agent:
         agent.report(1.5, 0, 1e9, 1)
         scheduler.request("POST", "/filter", request("u1", ["a", "b"]))
         assert json.loads(scheduler.getresponse().read()) == {"NodeNames": ["a"]}

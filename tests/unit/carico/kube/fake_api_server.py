@@ -24,6 +24,7 @@ class FakeApiServer:
 
     def __init__(self):
         self.pods = []
+        self.metrics = {"timestamp": "t0", "window": "15s", "usage": {"cpu": "1", "memory": "2Gi"}}
         self.version = "100"
         self.watches = []
         self.asked = []
@@ -68,7 +69,9 @@ class FakeApiServer:
         if self.statuses:
             self._json(handler, self.statuses.pop(0), {"kind": "Status", "message": "as the test wants it"})
         elif url.path.startswith("/apis/metrics.k8s.io"):
-            self._json(handler, 200, {"usage": {"cpu": "12n"}, "metadata": {"name": url.path.rpartition("/")[2]}})
+            self._json(handler, 200, self.metrics | {"metadata": {"name": url.path.rpartition("/")[2]}})
+        elif url.path.startswith("/api/v1/nodes/"):
+            self._json(handler, 200, {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}})
         elif query.get("watch", "").lower() == "true":
             self._watch(handler)
         else:

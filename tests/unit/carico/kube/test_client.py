@@ -87,8 +87,10 @@ def test_annotates_a_node(client, server):
     ]
 
 
-def test_fetches_the_metrics_of_a_node(client):
-    assert client.node_metrics("node-1") == {"usage": {"cpu": "12n"}, "metadata": {"name": "node-1"}}
+def test_fetches_a_node_and_its_metrics(client, server):
+    assert client.node("node-1")["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi"}
+    assert client.node_metrics("node-1") == server.metrics | {"metadata": {"name": "node-1"}}
+    assert [path for path, _ in server.asked] == ["/api/v1/nodes/node-1", "/apis/metrics.k8s.io/v1beta1/nodes/node-1"]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])

@@ -1,8 +1,8 @@
 """Pods are followed through whatever the API server and the network do."""
 
+import random
 import threading
 
-import numpy as np
 import pytest
 
 from carico.clock import SystemClock
@@ -27,7 +27,7 @@ class Followed:
             lambda uid: self.told.append(("gone", uid)),
             lambda: self.told.append("listed"),
             clock or SystemClock(),
-            np.random.default_rng(1),
+            random.Random(1),
         )
 
     def _changed(self, found):

@@ -5,13 +5,13 @@ That the messages are containerd's is shown by test_containerd_live.
 
 import os
 import queue
+import random
 import socket
 import tempfile
 from concurrent import futures
 from pathlib import Path
 
 import grpc
-import numpy as np
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
@@ -124,7 +124,7 @@ def containerd():
 
 @pytest.fixture
 def source(containerd):
-    source = ContainerdEvents(containerd.path, clock=ManualClock(7.0), rng=np.random.default_rng(0))
+    source = ContainerdEvents(containerd.path, clock=ManualClock(7.0), rng=random.Random(0))
     yield source
     source.close()
 

@@ -1,9 +1,9 @@
 """A session in a thread: its failures are counted, waited after, and end nothing."""
 
 import queue
+import random
 import threading
 
-import numpy as np
 import pytest
 
 from carico.errors import PodEventsError
@@ -13,7 +13,7 @@ PATIENCE_S = 10.0
 
 
 def make(session, **options):
-    return Reconnecting("the test", session, np.random.default_rng(1), **options)
+    return Reconnecting("the test", session, random.Random(1), **options)
 
 
 def test_problems_of_the_first_session_are_the_callers():

@@ -1,13 +1,15 @@
 """Calls off the caller's path: never waiting, newest wins, patient with who does not answer."""
 
+import asyncio
 import queue
+import random
 import threading
 
-import numpy as np
 import pytest
 
 from carico.errors import Unreachable
 from carico.rpc.background import BackgroundCalls, Backoff
+from carico.rpc.loop import LoopThread
 
 PATIENCE_S = 10.0
 
@@ -19,10 +21,10 @@ class Destination:
         self.arrived = []
         self._called, self._answers = threading.Semaphore(0), queue.Queue()
 
-    def __call__(self, value):
+    async def __call__(self, value):
         self.arrived.append(value)
         self._called.release()
-        answer = self._answers.get(timeout=PATIENCE_S)
+        answer = await asyncio.to_thread(self._answers.get, timeout=PATIENCE_S)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -36,13 +38,19 @@ class Destination:
 
 
 @pytest.fixture
+def loop():
+    with LoopThread("test") as loop:
+        yield loop
+
+
+@pytest.fixture
 def destination():
     return Destination()
 
 
 @pytest.fixture
-def calls(destination):
-    calls = BackgroundCalls("test", destination, np.random.default_rng(1), Backoff(1e-6, 1e-6))
+def calls(loop, destination):
+    calls = BackgroundCalls(loop, "test", destination, random.Random(1), Backoff(1e-6, 1e-6))
     yield calls
     destination.answer("the last")
     calls.close()
@@ -76,8 +84,8 @@ def test_a_failure_keeps_the_last_answer_and_the_next_value_is_tried(calls, dest
     assert "RuntimeError: a bug" in caplog.text
 
 
-def test_closing_interrupts_the_back_off(destination):
-    calls = BackgroundCalls("test", destination, np.random.default_rng(1), Backoff(1e4, 1e4))
+def test_closing_interrupts_the_back_off(loop, destination):
+    calls = BackgroundCalls(loop, "test", destination, random.Random(1), Backoff(1e4, 1e4))
     calls.submit(1)
     destination.wait()
     destination.answer(Unreachable("nobody there"))
@@ -89,8 +97,20 @@ def test_closing_interrupts_the_back_off(destination):
     assert (calls.failed, calls.last_error) == (1, "nobody there")
 
 
+def test_closing_sends_what_waits(loop, destination):
+    """A last checkpoint is worth nothing unless it is written."""
+    calls = BackgroundCalls(loop, "test", destination, random.Random(1))
+    for answer in ("one", "the last"):
+        destination.answer(answer)
+    calls.submit(1)
+    calls.submit(2)
+    calls.close()
+    assert destination.arrived[-1] == 2
+    assert calls.latest() == {1: "one", 2: "the last"}[len(destination.arrived)]
+
+
 def test_the_back_off_doubles_up_to_its_bound_with_jitter():
-    rng = np.random.default_rng(1)
+    rng = random.Random(1)
     for failures, bound_s in [(1, 0.5), (2, 1.0), (3, 2.0), (7, 30.0), (1000, 30.0), (10**6, 30.0)]:
         delays = [Backoff().delay_s(failures, rng) for _ in range(200)]
         assert bound_s / 2 <= min(delays) < 0.6 * bound_s

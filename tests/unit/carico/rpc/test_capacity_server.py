@@ -8,6 +8,7 @@ from carico.rpc import capacity_pb2, capacity_pb2_grpc
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
+from carico.testing import Blocking
 
 DEADLINE_S = 10.0
 
@@ -33,7 +34,9 @@ def scheduler(pki):
 
 @pytest.fixture
 def client(scheduler, pki):
-    with ReportClient(scheduler.target, ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S) as client:
+    with Blocking(
+        ReportClient(scheduler.target, ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
+    ) as client:
         yield client
 
 
@@ -61,7 +64,7 @@ def test_what_is_late_is_ignored(scheduler, client, sequence, at_unix_s, passed_
 
 def test_a_node_reports_for_itself_only(scheduler, pki):
     with (
-        ReportClient(scheduler.target, ChannelCredentials(pki.node("node-b")), "node-a", DEADLINE_S) as liar,
+        Blocking(ReportClient(scheduler.target, ChannelCredentials(pki.node("node-b")), "node-a", DEADLINE_S)) as liar,
         pytest.raises(Refused, match="URI carico:node:node-a is needed"),
     ):
         liar.report(1e6, 0, 1.0, 1)
@@ -74,16 +77,17 @@ def test_a_report_that_makes_no_sense_is_refused(scheduler, client):
     assert (scheduler.reports, scheduler.refused) == ([], ["invalid_input"])
 
 
-def test_reports_over_one_stream(scheduler, pki):
+def test_reports_by_calls(scheduler, pki):
     with grpc.secure_channel(scheduler.target, ChannelCredentials(pki.node("node-a")).current()) as channel:
-        reports = [capacity_pb2.CapacityReport(node="node-a", pod_capacity=n, sequence=n) for n in range(1, 4)]
-        capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter(reports), timeout=DEADLINE_S)
+        for n in (1, 2, 3):
+            report = capacity_pb2.CapacityReport(node="node-a", pod_capacity=n, sequence=n)
+            capacity_pb2_grpc.CapacityStub(channel).Report(report, timeout=DEADLINE_S)
     assert [report[1] for report in scheduler.reports] == [1.0, 2.0, 3.0]
 
 
 def test_an_empty_stream_reports_nothing(scheduler, pki):
     with grpc.secure_channel(scheduler.target, ChannelCredentials(pki.node("node-a")).current()) as channel:
-        capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter([]), timeout=DEADLINE_S)
+        assert list(capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter([]), timeout=DEADLINE_S)) == []
     assert scheduler.reports == []
 
 
@@ -101,7 +105,7 @@ def test_plain_text_needs_to_be_asked_for():
     with pytest.raises(InvalidConfig, match="nothing is encrypted"):
         CapacityServer(lambda *_: None, None, "127.0.0.1", 0)
     server = CapacityServer(lambda *_: None, None, "127.0.0.1", 0, insecure_loopback=True)
-    with ReportClient(f"127.0.0.1:{server.port}", None, "node-a", DEADLINE_S) as client:
+    with Blocking(ReportClient(f"127.0.0.1:{server.port}", None, "node-a", DEADLINE_S)) as client:
         client.report(1.0, 1, 1.0, 1)
     server.close()
     assert server.received == 1

@@ -1,6 +1,8 @@
 """What a node calls: servers that are there, that are not, and that come back."""
 
+import random
 import socket
+import time
 
 import numpy as np
 import pytest
@@ -10,12 +12,21 @@ from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, RpcError, Unreachable
 from carico.rpc.background import BackgroundCalls, Backoff
 from carico.rpc.clients import AggregationClient, ReportClient
+from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ChannelCredentials
 from carico.subspace import Subspace
-from carico.testing import ManualClock
+from carico.testing import Blocking, ManualClock
 
 OWN = Subspace.from_batch(np.full((2, 10), 0.5))
 DEADLINE_S = 10.0
+
+
+def wait_until(condition):
+    """Give the other threads their turns until it holds."""
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 @pytest.fixture
@@ -36,7 +47,9 @@ def serve(pki):
 def test_a_server_that_goes_and_comes_back(serve, pki):
     server = serve()
     port = server.port
-    with AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S) as client:
+    with Blocking(
+        AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
+    ) as client:
         client.exchange(OWN)
         server.close()
         with pytest.raises(Unreachable, match=f"localhost:{port}.*UNAVAILABLE"):
@@ -57,19 +70,21 @@ def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki):
     server = serve()
     port = server.port
     client = AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
-    with client, BackgroundCalls("exchange", client.exchange, np.random.default_rng(1), Backoff(0.01, 0.01)) as calls:
-        while not calls.succeeded:
-            calls.submit(OWN)
+    with (
+        LoopThread("test") as loop,
+        BackgroundCalls(loop, "exchange", client.exchange, random.Random(1), Backoff(0.01, 0.01)) as calls,
+    ):
+        calls.submit(OWN)
+        wait_until(lambda: calls.succeeded)
         server.close()
-        while not calls.failed:
-            calls.submit(OWN)
+        calls.submit(OWN)
+        wait_until(lambda: calls.failed)
         assert calls.latest() is not None, "the last view stays in use"
         # UNAVAILABLE, or CANCELLED if the call was under way.
         assert f"localhost:{port}" in calls.last_error
         serve(port)
         before = calls.succeeded
-        while calls.succeeded == before:
-            calls.submit(OWN)
+        wait_until(lambda: calls.submit(OWN) or calls.succeeded > before)
 
 
 def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
@@ -77,7 +92,7 @@ def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
         credentials = ChannelCredentials(pki.node("node-a"))
         target = f"localhost:{mute.getsockname()[1]}"
         with (
-            AggregationClient(target, credentials, "node-a", 0.2) as client,
+            Blocking(AggregationClient(target, credentials, "node-a", 0.2)) as client,
             pytest.raises(Unreachable, match="DEADLINE_EXCEEDED"),
         ):
             client.exchange(OWN)
@@ -89,7 +104,7 @@ def test_a_server_whose_certificate_is_for_another_host(pki):
     server.start()
     credentials = ChannelCredentials(pki.node("node-a"))
     with (
-        AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S) as client,
+        Blocking(AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S)) as client,
         pytest.raises(RpcError),
     ):
         client.exchange(OWN)
@@ -102,7 +117,7 @@ def test_a_node_cannot_pass_for_a_server(pki):
     server.start()
     credentials = ChannelCredentials(pki.node("node-a"))
     with (
-        AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S) as client,
+        Blocking(AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S)) as client,
         pytest.raises(Unreachable),
     ):
         client.exchange(OWN)
@@ -112,7 +127,7 @@ def test_a_node_cannot_pass_for_a_server(pki):
 @pytest.mark.parametrize("kind", [AggregationClient, ReportClient])
 class TestArguments:
     def test_plain_text_on_loopback_only(self, kind):
-        kind("localhost:1", None, "node-a").close()
+        kind("localhost:1", None, "node-a")
         with pytest.raises(InvalidConfig, match=r"is for 127\.0\.0\.1"):
             kind("example.com:1", None, "node-a")
 

@@ -12,6 +12,7 @@ from carico.errors import InvalidConfig, Unreachable
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials, PemFiles, is_loopback
+from carico.testing import Blocking
 
 DEADLINE_S = 10.0
 
@@ -91,7 +92,7 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
     server = CapacityServer(lambda *report: reported.append(report[0]), copy(pki.server("extender")), "localhost", 0)
     target = f"localhost:{server.port}"
     mine = ChannelCredentials(copy(pki.node("node-a"), "client"))
-    with ReportClient(target, mine, "node-a", DEADLINE_S) as client:
+    with Blocking(ReportClient(target, mine, "node-a", DEADLINE_S)) as client:
         client.report(1.0, 1, 1.0, 1)
         copy(other_pki.server("extender"))
         # Who is connected stays so; who comes anew meets the new certificate.

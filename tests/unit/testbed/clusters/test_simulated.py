@@ -596,3 +596,44 @@ def test_any_run_is_one_that_a_real_cluster_could_have_had(jobs, scheduler, node
         *published, nodes=nodes, cores=2, memory="1Gi", limit_s=limit_s, node_changes=_before(limit_s, changes)
     )
     check(of, run(of, scheduler, seed, node_grace_s=4.0, eviction_s=6.0))
+
+
+class TestWakeUp:
+    """Room that a node learns of is no event of the cluster."""
+
+    of = scenario(job(pods=9, workload="task", parameters={"cores": 1, "cpu_seconds": 60}))
+
+    def test_without_it_refused_pods_wait_for_the_first_that_ends(self):
+        one = cluster(self.of, "carico")
+        first = min(pod.finished_s for pod in one.run().pods)
+        assert [pod.scheduled_s > first for pod in one._api.pods] == [False] * 4 + [True] * 5
+        assert one.wake_ups == 0
+
+    def test_with_it_they_follow_as_soon_as_there_is_room(self):
+        one = cluster(self.of, "carico:wake_up=true")
+        repetition = one.run()
+        assert sum(pod.scheduled_s < 10 for pod in repetition.pods) > 4
+        assert one.wake_ups > 0
+        assert one.scheduling_attempts >= len(repetition.pods) + 5
+        check(self.of, repetition)
+
+    def test_the_call_and_the_watch_take_their_time(self):
+        one = cluster(self.of, "carico:wake_up=true", warm_up_s=2.0, bind_latency_s=0.5, watch_latency_s=1.0)
+        heard = []
+        one._api.watch(node_changed=lambda node: heard.append((one._env.now, node)))
+        one._annotate(1)
+        one._env.run(0)
+        assert heard == [(-0.5, 1)]
+
+    def test_a_back_off_shorter_than_the_first_is_refused(self):
+        with pytest.raises(UsageError, match=r"carico:backoff_max_s=0\.5: backoff_initial_s must not exceed"):
+            SimulatedProvider().check(SMALL, parse_spec("carico:backoff_max_s=0.5"), {})
+
+    def test_the_back_off_is_that_of_the_variants_own_scheduler(self):
+        crowd = scenario(job(pods=120, parameters={"digits": 1500}), nodes=1)
+        attempts = {}
+        for scheduler in ("carico", "carico:backoff_max_s=1"):
+            one = cluster(crowd, scheduler)
+            assert one.run().settings["backoff_max_s"] == 10, "what the cluster's has"
+            attempts[scheduler] = one.scheduling_attempts
+        assert attempts["carico:backoff_max_s=1"] > 1.5 * attempts["carico"]

@@ -94,3 +94,66 @@ def test_a_kubelets_limit_of_pods_holds_whatever_is_reported():
     assert one.select(pod()) is None
     one.pod_finished(pods[0])
     assert one.select(pod()) == 0
+
+
+class TestWakeUp:
+    """Reports are no event of the cluster: who was refused would not hear of them."""
+
+    def make(self, *capacities):
+        self.now, self.woken = 0.0, []
+        names = [f"node-{index}" for index in range(len(capacities))]
+        shape = ClusterShape(nodes=len(capacities), cores=4, memory="8Gi")
+        one = CaricoScheduler(names, shape, SimulationParameters(), self.woken.append, lambda: self.now)
+        for node, capacity in enumerate(capacities):
+            one.report(node, capacity)
+        return one
+
+    def test_a_node_that_gets_room_wakes_whoever_was_refused(self):
+        one = self.make(0.5, 0.5)
+        place(one, "a")
+        one.report(1, 0.9)
+        assert self.woken == []
+        one.report(1, 1.2)
+        assert self.woken == [1]
+        one.report(1, 3.0)
+        assert self.woken == [1], "it had room already"
+
+    def test_nobody_waits_nobody_is_woken(self):
+        one = self.make(0.5)
+        one.report(0, 2.0)
+        assert self.woken == []
+
+    def test_who_got_a_node_or_was_deleted_waits_no_more(self):
+        one = self.make(0.5)
+        first, second = place(one, "a"), place(one, "b")
+        one.report(0, 2.0)
+        assert self.woken == [0]
+        assert one.select(first) == 0
+        second.deleted = True
+        one.report(0, 0.5)
+        self.now = 60
+        one.report(0, 2.0)
+        assert self.woken == [0]
+
+    def test_the_end_of_a_reservation_makes_room_too(self):
+        one = self.make(1.0)
+        first = place(one, "a")
+        place(one, "b")
+        one.pod_running(first)
+        assert self.woken == [0]
+
+    def test_the_rate_is_limited_by_the_clock_that_was_passed_in(self):
+        one = self.make(0.5)
+        place(one, "a")
+        for self.now in range(10):
+            one.report(0, 2.0)
+            one.report(0, 0.5)
+        assert self.woken == [0, 0], "at 0 and at 5 s"
+
+    def test_a_node_that_left_is_new_when_it_is_back(self):
+        one = self.make(0.5)
+        place(one, "a")
+        one.node_ready(0, False)
+        one.node_ready(0, True)
+        one.report(0, 2.0)
+        assert self.woken == [], "to be ready again is an event by itself"

@@ -113,3 +113,12 @@ class TestWatches:
         assert (pod.node, pod.scheduled_s) == (0, 1), "the API itself knows at once"
         env.run(2)
         assert heard == [(0, "running"), (0.5, "created"), (1, "finished"), (1.5, "bound")]
+
+    def test_of_a_changed_node_they_hear_after_the_latency(self):
+        env, heard = simpy.Environment(), []
+        api = ApiServer(env, watch_latency_s=0.5)
+        for who in "ab":
+            api.watch(node_changed=lambda node, who=who: heard.append((env.now, who, node)))
+        api.change_node(3)
+        env.run(2)
+        assert heard == [(0.5, "a", 3), (0.5, "b", 3)]

@@ -166,6 +166,14 @@ class TestRefused:
         run.env.run(6)
         assert [at for at, _ in run.tried] == [0.001, 5.501]
 
+    def test_a_node_that_changed_is_an_event(self, scheduler):
+        run = scheduler()
+        run.create("a")
+        run.env.run(5.5)
+        run.api.change_node(0)
+        run.env.run(6)
+        assert [at for at, _ in run.tried] == [0.001, 5.501]
+
     def test_an_event_during_the_back_off_leads_to_an_attempt_when_that_is_over(self, scheduler):
         run = scheduler()
         run.create("a")

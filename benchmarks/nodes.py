@@ -1,0 +1,108 @@
+"""Nodes that call a real server over mutual TLS, each over a connection of its own, as fast as they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+import grpc
+from grpc import aio
+
+from carico.certs import Authority
+from carico.config import TlsFiles
+from carico.rpc.tls import ChannelCredentials
+
+NODES = 256
+SECONDS = 3.0
+
+Ask = Callable[[], Awaitable[object]]
+Files = dict[str, dict[str, str]]
+"""Certificate, key and CA, by whose they are."""
+
+
+class Node:
+    """One node: its connection and what it says.
+
+    Parameters
+    ----------
+    target : str
+        host:port.
+    files : TlsFiles
+    request : callable
+        Returns what it says next.
+    """
+
+    def __init__(self, target: str, files: TlsFiles, request: Callable[[], bytes]) -> None:
+        self.channel = aio.secure_channel(target, ChannelCredentials(files).current())
+        self._request = request
+
+    def by_calls(self, method: str) -> Ask:
+        """Return what asks with a call."""
+        call: aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method, None, None)
+
+        async def ask() -> object:
+            return await call(self._request())
+
+        return ask
+
+    def over_stream(self, method: str) -> Ask:
+        """Open a stream and return what asks over it."""
+        open_stream: aio.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(method, None, None)
+        stream = open_stream()
+
+        async def ask() -> object:
+            await stream.write(self._request())
+            return await stream.read()
+
+        return ask
+
+
+def certificates(folder: Path, server: str) -> Files:
+    """Make a CA and return the files of the server and of every node, by name."""
+    authority = Authority(folder, datetime.now(UTC), valid_days=1)
+    authority.make_ca()
+    made = {server: authority.make_server(server, ["localhost"])}
+    made |= {name: authority.make_node(name) for name in (f"node-{number}" for number in range(NODES))}
+    return {
+        name: {"certificate": str(file), "key": str(file.with_suffix(".key")), "ca": str(folder / "ca.crt")}
+        for name, file in made.items()
+    }
+
+
+@contextmanager
+def running(folder: Path, command: str, config: dict[str, object]) -> Iterator[dict[str, object]]:
+    """Run a process of CARICO's and yield what its first line of log says, its ports among it."""
+    configuration = folder / f"{command}.yaml"
+    configuration.write_text(json.dumps(config | {"logs": {"format": "json"}}))
+    program = [sys.executable, "-m", "carico", command, "--config", str(configuration)]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            yield json.loads(server.stderr.readline())
+        finally:
+            server.terminate()
+
+
+async def asking(asks: list[Ask]) -> list[float]:
+    """Ask with all at the same time, again and again; return how long each answer took, seconds."""
+    taken: list[float] = []
+    end = perf_counter() + SECONDS
+
+    async def again(ask: Ask) -> None:
+        began = perf_counter()
+        while began < end:
+            if await ask() is aio.EOF:
+                raise grpc.RpcError("the server has ended the stream")
+            now = perf_counter()
+            taken.append(now - began)
+            began = now
+
+    await asyncio.gather(*map(again, asks))
+    return taken

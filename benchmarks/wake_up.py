@@ -1,0 +1,95 @@
+"""What waking refused pods gives, and what a shorter back-off does: CARICO with either, with both and with neither.
+
+Fills a table of `docs/design.md`. Each twice: with the events at which the emulated kube-scheduler tries refused pods
+again, a pod's end, and with those of the real one from Kubernetes 1.32 on, whatever happens to any pod.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from unittest.mock import patch
+
+import numpy as np
+import simpy
+
+from benchmarks.common import parse, parser, report
+from testbed.clusters import simulated
+from testbed.clusters.simulated import SimulatedCluster
+from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_times
+from testbed.results.compare import compare
+from testbed.schedulers.spec import parse_spec
+from testbed.simulation.api import ApiServer, Pod
+from testbed.simulation.framework import SchedulingFramework, SchedulingPlugin
+from testbed.simulation.parameters import SimulationParameters, parameters_from
+from workloads.scenario import load_scenario
+
+SCENARIOS = ("pi-2000", "sklearn", "pi-and-sklearn", "long-pods")
+SCHEDULERS = {
+    "neither": "carico",
+    "wake_up": "carico:wake_up=true",
+    "backoff_1s": "carico:backoff_max_s=1",
+    "both": "carico:variant=thesis-rebased-wake-up",
+}
+EVENTS = ("end", "any")
+
+
+class AnyPodEvent(SchedulingFramework):
+    """Moves refused pods whenever a pod is bound or seen Running, too: queueing hints of pods an extender refused."""
+
+    def __init__(
+        self, env: simpy.Environment, api: ApiServer, parameters: SimulationParameters, plugin: SchedulingPlugin
+    ) -> None:
+        super().__init__(env, api, parameters, plugin)
+        api.watch(bound=self._changed, running=self._changed)
+
+    def _changed(self, pod: Pod) -> None:
+        self._cluster_event()
+
+
+def main() -> None:
+    """Measure and print the table."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--repetitions", type=int, default=5, metavar="N", help="seeds, from 1 on (default: 5)")
+    options = parse(arguments)
+    figures: dict[str, float] = {}
+    print("| scenario | refused pods are tried again at | | PCT, s | JCT, s | | attempts | wake-ups |")
+    print("|---|---|---|---|---|---|---|---|")
+    for scenario in SCENARIOS:
+        for events in EVENTS:
+            with patch.object(simulated, "SchedulingFramework", AnyPodEvent) if events == "any" else nullcontext():
+                _rows(figures, scenario, events, range(1, options.repetitions + 1))
+    report("wake_up", figures, options.json)
+
+
+def _rows(figures: dict[str, float], scenario: str, events: str, seeds: range) -> None:
+    reference: dict[int, float] = {}
+    for name, scheduler in SCHEDULERS.items():
+        jct: dict[int, float] = {}
+        pct: list[float] = []
+        attempts, wake_ups = [], []
+        for seed in seeds:
+            cluster = SimulatedCluster(load_scenario(scenario), parse_spec(scheduler), seed, parameters_from({}))
+            run = cluster.run()
+            jct[seed] = max(mean_job_completion_s([run], job) for job in run.job_completion_time_s)
+            pct += [time for job in run.job_completion_time_s for time in pod_completion_times(run.pods, job)]
+            attempts.append(cluster.scheduling_attempts)
+            wake_ups.append(cluster.wake_ups)
+        found = {
+            "pct_s": float(np.mean(pct)),
+            "jct_s": float(np.mean(list(jct.values()))),
+            "attempts": float(np.mean(attempts)),
+            "wake_ups": float(np.mean(wake_ups)),
+        }
+        figures |= {f"{scenario}:{events}:{name}:{figure}": round(value, 3) for figure, value in found.items()}
+        reference = reference or jct
+        delta, verdict = compare(reference, jct)
+        change = "" if jct is reference else f"{delta:+.0%} {verdict}"
+        print(
+            f"| {scenario} | {events} | {name} | {found['pct_s']:.1f} | {found['jct_s']:.0f} | {change} "
+            f"| {found['attempts']:.0f} | {found['wake_ups']:.0f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

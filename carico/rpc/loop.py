@@ -1,0 +1,68 @@
+"""A thread with an event loop: everything that waits for somebody else waits there, at the cost of one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+_T = TypeVar("_T")
+
+
+class LoopThread:
+    """Runs coroutines until it is closed.
+
+    Parameters
+    ----------
+    name : str
+        The thread's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be run any more."""
+        return self._loop.is_closed()
+
+    def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
+        """Have a function called in the loop's thread; may be called from any thread and returns at once."""
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def start(self, what: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Begin to run a coroutine and return its future; may be called from any thread."""
+        return asyncio.run_coroutine_threadsafe(what, self._loop)
+
+    def run(self, what: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine to its end and return what it does; not from the loop's own thread."""
+        return self.start(what).result()
+
+    def close(self) -> None:
+        """Cancel what still runs and return when it has ended; closing twice is fine."""
+        if self.closed:
+            return
+        self.run(_cancel_others())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,50 @@
+"""Platform pods by the folders of their logs."""
+
+import shutil
+
+import pytest
+
+from carico.errors import PodEventsError
+from carico.podevents.cgroups import CgroupEvents
+from carico.podevents.pod_logs import platform_pods
+from carico.testing import ManualClock
+
+UIDS = [f"0f3cd{number:03d}-9d1c-4a53-8f0e-5a4fbb9a3e1{number}" for number in range(3)]
+STATIC = "f1b2c3d4e5f60718293a4b5c6d7e8f90"
+
+
+def test_a_folder_names_namespace_and_uid(tmp_path):
+    for name in (f"kube-system_kube-proxy-x_{UIDS[0]}", f"kube-system_etcd_{STATIC}", f"jobs_pi-1_{UIDS[1]}"):
+        tmp_path.joinpath(name).mkdir()
+    tmp_path.joinpath("something else").mkdir()
+    assert platform_pods(tmp_path) == {UIDS[0], STATIC}
+    assert platform_pods(tmp_path, ["jobs"]) == {UIDS[1]}
+    assert platform_pods(tmp_path, []) == frozenset()
+
+
+def test_without_the_folder_the_remedy_is_told(tmp_path):
+    with pytest.raises(PodEventsError, match=r"cannot be listed .*hostPath.*pod_logs: null"):
+        platform_pods(tmp_path / "nowhere")
+
+
+def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
+    groups, logs = tmp_path / "cgroup" / "kubepods", tmp_path / "pods"
+    for folder in (groups, logs):
+        folder.mkdir(parents=True)
+
+    def start(namespace, uid):
+        groups.joinpath(f"pod{uid}").mkdir()
+        logs.joinpath(f"{namespace}_a-pod_{uid}").mkdir()  # a moment later, as the kubelet does
+        groups.joinpath(f"pod{uid}", "sandbox").mkdir()
+
+    start("kube-system", STATIC)
+    source = CgroupEvents(groups.parent, lambda: platform_pods(logs), clock=ManualClock())
+    source.start(told)
+    assert told.so_far() == 0
+    start("kube-system", UIDS[0])
+    start("jobs", UIDS[1])
+    told.wait_for(1)
+    assert source.count() == 1
+    shutil.rmtree(groups / f"pod{UIDS[1]}")
+    told.wait_for(0)
+    source.close()
