@@ -94,6 +94,14 @@ def test_it_reports_every_second_to_every_scheduler(run):
     assert 98 <= agent.samples <= 101
 
 
+def test_a_busy_node_that_misses_the_very_deadline_of_a_step_makes_it_at_the_next(run, node):
+    node.script = {second - 0.1: lambda: node.clock.advance(0.15) for second in range(1, 10)}
+    agent, options = run(10)
+    assert agent.sampler.missed == 9
+    assert np.diff([report.at_unix_s for report in options["reports"][0].given]) == pytest.approx(1.0, abs=0.11)
+    assert len(options["reports"][0].given) >= 9
+
+
 def test_pods_that_come_and_go_are_counted_and_learned_from(run, node):
     def load(pods):
         while node.running != pods:
