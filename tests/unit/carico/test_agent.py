@@ -8,11 +8,12 @@ from carico.errors import PodEventsError, TelemetryFileMissing
 from carico.subspace import Subspace
 from carico.telemetry.counters import Counters
 from carico.telemetry.sampler import Sampler
+from carico.telemetry.source import TelemetrySource
 from carico.testing import ManualClock
 from carico.variants import DEFAULT_VARIANT
 
 
-class Node:
+class Node(TelemetrySource):
     """A node whose load is set, as counters; a source of telemetry and of pod events."""
 
     period_s = 0.1
