@@ -4,8 +4,8 @@ It joins what the other modules do: telemetry and pod events go into `NodeModel`
 scheduler, the own subspace to the aggregator. Everything slow (network, disk) is left in mailboxes whose threads send
 the newest only: the loop never waits for them, and goes on with the node's own model while nobody answers.
 
-Ten times a second counters are read, and no more: nothing asks what they mean before the next step, and ten samples at
-a stretch cost a third of ten after a sleep each, with the processor's caches gone cold.
+Ten times a second files are read, and no more: nothing asks what they say before the next step, and to look at ten
+readings at a stretch costs a fraction of looking after a sleep each, with the processor's caches gone cold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -110,8 +109,10 @@ class Agent:
         self._checkpoints = checkpoints
         self._unix_time = unix_time
         self._events: deque[tuple[int, float]] = deque()
-        self._readings: list[Counters] = []
-        """Since the last step, and the last one before it."""
+        self._captures: list[Callable[[], Counters]] = []
+        """What was read since the last step."""
+        self._last: list[Counters] = []
+        """The last reading before."""
         self._answered = 0
         self._ended = threading.Event()
         self._read_at = -np.inf
@@ -121,7 +122,7 @@ class Agent:
         self.report: Report | None = None
         """The latest step's."""
         self.telemetry: Telemetry | None = None
-        """The latest sample taken in."""
+        """The samples of the last step that had any, as arrays."""
 
     def run(self) -> None:
         """Work until `end` is called.
@@ -187,19 +188,19 @@ class Agent:
                 self.model.reconcile(counted, at)
 
     def _read(self) -> None:
-        reading = self.sampler.next_reading()
+        self._captures.append(self.sampler.next_capture())
         self._read_at = self._clock.now()
-        if reading is not None:  # the metrics server has news every fifteen seconds only
-            self._readings.append(reading)
 
     def _take_in(self) -> None:
-        for previous, current in pairwise(self._readings):
-            telemetry = self.sampler.between(previous, current)
-            if telemetry is not None:
-                self.telemetry = telemetry
-                self.samples += 1
-                self.model.observe(usage_vector(telemetry, self.model.variant.cpu_metric), float(telemetry.at_s))
-        del self._readings[:-1]
+        taken = [reading for capture in self._captures if (reading := self.sampler.taken(capture)) is not None]
+        self._captures.clear()
+        readings = self._last + taken
+        self._last = readings[-1:]
+        telemetry = self.sampler.series(readings) if len(readings) > 1 else None
+        if telemetry is not None:
+            self.telemetry = telemetry
+            self.samples += len(readings) - 1
+            self.model.observe_series(usage_vector(telemetry, self.model.variant.cpu_metric), telemetry.at_s)
 
     def _step(self) -> None:
         now = self._clock.now()

@@ -128,7 +128,7 @@ class NodeModel:
         InvalidInput
             If a received value is not finite or outside [0, 1]; nothing is changed then.
         """
-        arrived = self._per_node("received", np.asarray(received, dtype=bool))
+        arrived: BoolArray = self._per_node("received", np.asarray(received, dtype=bool))
         x = numbers("sample", sample)
         expected = (len(self.resources),) if self._scalar else (self._nodes, len(self.resources))
         if x.shape != expected:
@@ -136,9 +136,39 @@ class NodeModel:
         x = np.where(arrived[:, None], np.atleast_2d(x), 0.0)
         x = finite("sample", x, low=0.0, high=1.0)
         finite("at", at)
+        self._take_in(x, at, arrived)
+
+    def observe_series(self, samples: ArrayLike, at: ArrayLike) -> None:
+        """Take in samples of the only node one after the other, as `observe` does, for less.
+
+        Parameters
+        ----------
+        samples : array_like, shape (n, d)
+            [0, 1]-normalised usage.
+        at : array_like, shape (n,)
+            When each was measured, seconds.
+
+        Raises
+        ------
+        InvalidInput
+            If this is a model of many nodes, or a value is not finite or outside [0, 1]; nothing is changed then.
+        """
+        if not self._scalar:
+            raise InvalidInput("a series is of one node, this model is of many: take samples in with `observe`")
+        x, times = finite("samples", samples, low=0.0, high=1.0), finite("at", at)
+        if x.shape != (times.size, len(self.resources)) or times.ndim != 1:
+            raise InvalidInput(
+                f"samples must have shape (n, {len(self.resources)}) and their times (n,), "
+                f"got {x.shape} and {times.shape}"
+            )
+        arrived = np.ones(1, dtype=bool)
+        for sample, time in zip(x[:, None], times.tolist(), strict=True):
+            self._take_in(sample, time, arrived)
+
+    def _take_in(self, x: FloatArray, at: float, arrived: BoolArray) -> None:
         fresh = arrived & (at > self._last_sample_at)
         self.late_samples += arrived & ~fresh
-        smoothed = self._ema.update(x, fresh[:, None])
+        smoothed = self._ema.advance(x, fresh[:, None])
         self._last_sample_at = np.where(fresh, at, self._last_sample_at)
         # A full batch makes room by dropping its oldest sample.
         nodes = np.flatnonzero(fresh)

@@ -76,6 +76,12 @@ class DynamicEma:
         if self.value is None or self.deviating is None:
             self.value, self.deviating = np.where(arrived, x, np.nan), np.zeros(x.shape, dtype=np.int64)
             return self.value.copy()
+        return self.advance(x, arrived).copy()
+
+    def advance(self, x: FloatArray, arrived: BoolArray) -> FloatArray:
+        """Take a sample in that was checked already, of the shape of the last one; see `update`."""
+        assert self.value is not None
+        assert self.deviating is not None
         # A first value is taken over as it is: it deviates from nothing.
         value = np.where(np.isnan(self.value), x, self.value)
         gap = x - value
@@ -86,4 +92,4 @@ class DynamicEma:
         alpha = np.where(np.abs(deviating) > self.patience, self.alpha_fast, self.alpha_slow)
         self.value = np.where(arrived, value + alpha * gap, self.value)
         self.deviating = np.where(arrived, deviating, self.deviating)
-        return self.value.copy()
+        return self.value

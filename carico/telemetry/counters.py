@@ -6,7 +6,9 @@ changed after it was taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,6 +40,9 @@ class Counters:
     """`some total` of memory pressure since boot, microseconds; 0 where the source does not know it."""
     io_pressure_us: Number = 0.0
     """The same of input and output."""
+
+
+_values = attrgetter(*(field.name for field in fields(Counters)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +97,11 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         memory_pressure=memory,
         io_pressure=io,
     )
+
+
+def stacked(readings: Sequence[Counters]) -> Counters:
+    """Return n readings of one node as one value, whose fields are arrays of shape (n,)."""
+    return Counters(*np.array([_values(reading) for reading in readings], dtype=np.float64).T)
 
 
 def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:

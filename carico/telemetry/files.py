@@ -120,7 +120,11 @@ class PressureFile(KeptOpen):
 
     def some_total_us(self) -> int:
         """Return the microseconds, so far, in which some task waited."""
-        line, ended, _ = self.read().partition(b"\n")
+        return self.some_total_us_in(self.read())
+
+    def some_total_us_in(self, content: bytes) -> int:
+        """Return the same of what was read before."""
+        line, ended, _ = content.partition(b"\n")
         if not line.startswith(b"some "):
             raise self.malformed('a first line "some ... total=N"', line)
         return self.labelled(line + ended, b" total=")

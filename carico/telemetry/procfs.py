@@ -8,7 +8,9 @@ offers the CPU's alone, those two are 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from carico.clock import Clock, SystemClock
@@ -74,23 +76,33 @@ class ProcfsSource(TelemetrySource):
         PressureDisabled
             If the kernel refuses to tell the pressure.
         """
-        cpu_total, cpu_idle = _cpu_times(self._stat)
-        total, free, buffers, cached = _memory(self._meminfo)
-        memory_pressure_us = self._memory_pressure.some_total_us() if self._memory_pressure else 0
-        io_pressure_us = self._io_pressure.some_total_us() if self._io_pressure else 0
-        pressure_us = self._pressure.some_total_us()
+        return self.capture()()
+
+    def capture(self) -> Callable[[], Counters]:
+        """See `TelemetrySource`."""
+        stat, meminfo = self._stat.read(), self._meminfo.read()
+        memory_pressure = self._memory_pressure.read() if self._memory_pressure else b""
+        io_pressure = self._io_pressure.read() if self._io_pressure else b""
+        pressure = self._pressure.read()
         # Dated by the pressure, whose change is divided by the time between two readings.
+        return partial(self._counters, self._clock.now(), stat, meminfo, pressure, memory_pressure, io_pressure)
+
+    def _counters(
+        self, at_s: float, stat: bytes, meminfo: bytes, pressure: bytes, memory_pressure: bytes, io_pressure: bytes
+    ) -> Counters:
+        cpu_total, cpu_idle = _cpu_times(self._stat, stat)
+        total, free, buffers, cached = _memory(self._meminfo, meminfo)
         return Counters(
-            at_s=self._clock.now(),
+            at_s=at_s,
             cpu_total=cpu_total,
             cpu_idle=cpu_idle,
-            cpu_pressure_us=pressure_us,
+            cpu_pressure_us=self._pressure.some_total_us_in(pressure),
             memory_total=total,
             memory_free=free,
             memory_buffers=buffers,
             memory_cached=cached,
-            memory_pressure_us=memory_pressure_us,
-            io_pressure_us=io_pressure_us,
+            memory_pressure_us=self._memory_pressure.some_total_us_in(memory_pressure) if self._memory_pressure else 0,
+            io_pressure_us=self._io_pressure.some_total_us_in(io_pressure) if self._io_pressure else 0,
         )
 
     def close(self) -> None:
@@ -98,9 +110,9 @@ class ProcfsSource(TelemetrySource):
         self._files.close()
 
 
-def _cpu_times(file: KeptOpen) -> tuple[int, int]:
+def _cpu_times(file: KeptOpen, content: bytes) -> tuple[int, int]:
     """Jiffies in all modes and the idle part of them."""
-    line, ended, _ = file.read().partition(b"\n")
+    line, ended, _ = content.partition(b"\n")
     label, *fields = line.split()[: 1 + _CPU_MODES] or [b""]
     if not ended or label != b"cpu" or len(fields) < _CPU_MODES or not all(map(bytes.isdigit, fields)):
         raise file.malformed(f'a first line "cpu" with at least {_CPU_MODES} numbers', line)
@@ -108,9 +120,9 @@ def _cpu_times(file: KeptOpen) -> tuple[int, int]:
     return sum(modes), modes[3] + modes[4]
 
 
-def _memory(file: KeptOpen) -> tuple[int, int, int, int]:
+def _memory(file: KeptOpen, content: bytes) -> tuple[int, int, int, int]:
     """Bytes in all, free, in buffers and in the page cache."""
-    content = b"\n" + file.read()
+    content = b"\n" + content
     total = file.labelled(content, b"\nMemTotal:", b" kB")
     if total == 0:
         raise file.malformed("a MemTotal above 0 kB", content.strip())

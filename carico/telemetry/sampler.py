@@ -6,13 +6,13 @@ not caught up. Whatever goes wrong short of an error of the source is counted, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 from carico.arrays import finite
 from carico.clock import Clock
 from carico.errors import CounterWentBackwards
-from carico.telemetry.counters import Counters, Telemetry, telemetry_between
+from carico.telemetry.counters import Counters, Telemetry, stacked, telemetry_between
 from carico.telemetry.source import TelemetrySource
 
 _SHORTEST_PERIOD_S = 1e-3
@@ -51,7 +51,7 @@ class Sampler:
         self._clock = clock
         # Deadlines are multiples of the frequency: 3 / 10.0 is 0.3, 3 * 0.1 is not.
         self._per_s = 1.0 / period_s
-        self._first_due = 0.0
+        self._first_due, self._begun = 0.0, False
         self._latest: Counters | None = None
         self.last_read: Counters
         """What was read at the latest deadline, whether new or not; there is none before the first one."""
@@ -77,9 +77,40 @@ class Sampler:
         TelemetryError
             If the source cannot be read.
         """
-        self._first_due, self.tick = self._clock.now(), 0
+        self._begun = False
+        self._wait()
         self._latest = self.last_read = self._source.read()
         return self._latest
+
+    def next_capture(self) -> Callable[[], Counters]:
+        """Wait for the next deadline and read; what is returned gives the reading, to `taken`.
+
+        The first call waits for nothing.
+
+        Raises
+        ------
+        TelemetryError
+            If the source cannot be read; the deadline has passed then.
+        """
+        self._wait()
+        return self._source.capture()
+
+    def taken(self, capture: Callable[[], Counters]) -> Counters | None:
+        """Return the reading that a capture gives; None if it tells nothing new.
+
+        Raises
+        ------
+        TelemetryError
+            If something else was read than should be.
+        """
+        self.last_read = current = capture()
+        # A source may have nothing newer. And after a late wake-up the next deadline may fall into the same jiffy,
+        # which says nothing of utilisation.
+        if self._latest is not None and current.cpu_total == self._latest.cpu_total:
+            self.unchanged += 1
+            return None
+        self._latest = current
+        return current
 
     def next_reading(self) -> Counters | None:
         """Wait for the next deadline and return what is read then; None if it tells nothing new.
@@ -91,21 +122,8 @@ class Sampler:
         TelemetryError
             If the source cannot be read; the deadline has passed then.
         """
-        if self._latest is None:
-            return self.start()
-        passed = int((self._clock.now() - self._first_due) * self._per_s)
-        tick = max(self.tick, passed) + 1
-        self.missed += tick - self.tick - 1
-        self.tick = tick
-        self._clock.sleep_until(self.due)
-        self.last_read = current = self._source.read()
-        # A source may have nothing newer. And after a late wake-up the next deadline may fall into the same jiffy,
-        # which says nothing of utilisation.
-        if current.cpu_total == self._latest.cpu_total:
-            self.unchanged += 1
-            return None
-        self._latest = current
-        return current
+        self._wait()
+        return self.taken(self._source.read)
 
     def next_sample(self) -> Telemetry | None:
         """Wait for the next deadline and return what happened since the last sample; None if that cannot be told.
@@ -115,19 +133,37 @@ class Sampler:
         Raises
         ------
         TelemetryError
-            If the source cannot be read; the deadline has passed then.
+            If the source cannot be read.
         """
         previous = self._latest or self.start()
         current = self.next_reading()
-        return None if current is None else self.between(previous, current)
+        return None if current is None else self._between(previous, current)
 
-    def between(self, previous: Counters, current: Counters) -> Telemetry | None:
-        """Return what happened between two readings; None, counted, if the machine was restarted meanwhile."""
+    def series(self, readings: Sequence[Counters]) -> Telemetry | None:
+        """Return what happened between each of n readings and the next, as arrays of shape (n - 1,).
+
+        None if the machine was restarted meanwhile.
+        """
+        before, after = stacked(readings[:-1]), stacked(readings[1:])
+        return self._between(before, after)
+
+    def _between(self, previous: Counters, current: Counters) -> Telemetry | None:
         try:
             return telemetry_between(previous, current)
         except CounterWentBackwards:
             self.restarts += 1
             return None
+
+    def _wait(self) -> None:
+        """Until the next deadline; the first one is now."""
+        if not self._begun:
+            self._first_due, self.tick, self._begun = self._clock.now(), 0, True
+            return
+        passed = int((self._clock.now() - self._first_due) * self._per_s)
+        tick = max(self.tick, passed) + 1
+        self.missed += tick - self.tick - 1
+        self.tick = tick
+        self._clock.sleep_until(self.due)
 
     def samples(self) -> Iterator[Telemetry]:
         """Yield sample after sample, without end.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -23,6 +24,17 @@ class TelemetrySource(Protocol):
             If there is none.
         """
         ...
+
+    def capture(self) -> Callable[[], Counters]:
+        """Read now, and return what gives the reading; what it takes to make sense of it may be left until then.
+
+        Raises
+        ------
+        TelemetryError
+            If it cannot be read; what is returned raises it, too, where something else was read than it should be.
+        """
+        reading = self.read()
+        return lambda: reading
 
     def close(self) -> None:
         """Give back what it holds; closing twice is fine."""

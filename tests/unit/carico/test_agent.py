@@ -8,11 +8,12 @@ from carico.errors import PodEventsError, TelemetryFileMissing
 from carico.subspace import Subspace
 from carico.telemetry.counters import Counters
 from carico.telemetry.sampler import Sampler
+from carico.telemetry.source import TelemetrySource
 from carico.testing import ManualClock
 from carico.variants import DEFAULT_VARIANT
 
 
-class Node:
+class Node(TelemetrySource):
     """A node whose load is set, as counters; a source of telemetry and of pod events."""
 
     period_s = 0.1
@@ -94,6 +95,14 @@ def test_it_reports_every_second_to_every_scheduler(run):
     assert np.diff([report.at_unix_s for report in first.given]) == pytest.approx(1.0)
     assert first.given[-1].pod_capacity == pytest.approx(2.0, abs=0.1), "a node that knows nothing"
     assert 98 <= agent.samples <= 101
+
+
+def test_a_busy_node_that_misses_the_very_deadline_of_a_step_makes_it_at_the_next(run, node):
+    node.script = {second - 0.1: lambda: node.clock.advance(0.15) for second in range(1, 10)}
+    agent, options = run(10)
+    assert agent.sampler.missed == 9
+    assert np.diff([report.at_unix_s for report in options["reports"][0].given]) == pytest.approx(1.0, abs=0.11)
+    assert len(options["reports"][0].given) >= 9
 
 
 def test_pods_that_come_and_go_are_counted_and_learned_from(run, node):

@@ -547,6 +547,40 @@ class TestSamples:
         assert model.step(at=1.0).pod_capacity == 0
 
 
+class TestSeries:
+    """Samples taken in at a stretch, as an agent does."""
+
+    @given(
+        samples=st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=0, max_size=25),
+        gaps=st.lists(st.sampled_from([-0.05, 0.0, 0.1, 0.35]), min_size=25, max_size=25),
+    )
+    def test_is_the_same_as_one_by_one(self, samples, gaps):
+        times = np.cumsum(gaps)[: len(samples)]
+        one_by_one, series = NodeModel(), NodeModel()
+        for sample, at in zip(samples, times, strict=True):
+            one_by_one.observe(sample, at=at)
+        series.observe_series(np.reshape(samples, (-1, 2)), times)
+        assert values_of(series.step(at=10.0)) == values_of(one_by_one.step(at=10.0))
+        assert series.late_samples == one_by_one.late_samples
+
+    @pytest.mark.parametrize(
+        ("model", "samples", "at", "message"),
+        [
+            (NodeModel(), [[0.5, 1.5]], [1.0], "samples must be finite and in"),
+            (NodeModel(), [[0.5, 0.5]], [float("nan")], "at must be finite"),
+            (NodeModel(), [[0.5, 0.5]], [1.0, 2.0], r"shape \(n, 2\) and their times \(n,\)"),
+            (NodeModel(), [0.5, 0.5], 1.0, r"shape \(n, 2\)"),
+            (NodeModel(nodes=1), [[0.5, 0.5]], [1.0], "of one node"),
+        ],
+    )
+    def test_what_makes_no_sense_changes_nothing(self, model, samples, at, message):
+        before = model.save()
+        with pytest.raises(InvalidInput, match=message):
+            model.observe_series(samples, at)
+        after = model.save()
+        assert all(before[name].tobytes() == after[name].tobytes() for name in before)
+
+
 class TestManyNodes:
     @EVERY_FILTER
     def test_a_node_among_many_is_that_node_alone(self, variant):

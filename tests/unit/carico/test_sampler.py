@@ -5,7 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from carico.errors import InvalidInput, TelemetryFileMissing
+from carico.errors import InvalidInput, TelemetryFileMissing, TelemetryMalformed
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler
 from carico.testing import FakeProc, ManualClock
@@ -126,3 +126,38 @@ def test_an_error_is_the_callers_and_does_not_end_the_sampler(sampler, machine, 
     clock.on_advance = lambda seconds: None
     with pytest.raises(TelemetryFileMissing):
         sampler.next_sample()
+
+
+class TestCaptures:
+    """What an agent does: read at every deadline, look at what was read later."""
+
+    def test_make_the_same_series_as_samples_one_by_one(self, sampler, machine):
+        machine.cpu_utilisation = 0.5
+        captures = [sampler.next_capture() for _ in range(6)]
+        machine.cpu_utilisation = 0.0  # no longer what was read
+        readings = [sampler.taken(capture) for capture in captures]
+        series = sampler.series(readings)
+        assert series.at_s == pytest.approx([1000.1, 1000.2, 1000.3, 1000.4, 1000.5])
+        assert series.cpu_utilisation == pytest.approx([0.5] * 5)
+
+    def test_that_tell_nothing_new_are_none(self, sampler):
+        capture = sampler.next_capture()
+        assert sampler.taken(capture) is not None
+        assert sampler.taken(capture) is None
+        assert counted(sampler) == (0, 1, 0)
+
+    def test_across_a_restart_are_no_series(self, sampler, machine, clock):
+        captures = [sampler.next_capture() for _ in range(3)]
+        restarted = FakeProc(machine.root)
+        clock.on_advance = restarted.elapse
+        captures += [sampler.next_capture() for _ in range(2)]
+        assert sampler.series([sampler.taken(capture) for capture in captures]) is None
+        assert counted(sampler) == (0, 0, 1)
+
+    def test_that_hold_something_else_say_so_when_they_are_looked_at(self, sampler, machine, clock):
+        sampler.next_capture()
+        clock.on_advance = lambda seconds: None
+        machine.write("stat", "garbage\n")
+        capture = sampler.next_capture()
+        with pytest.raises(TelemetryMalformed, match="garbage"):
+            sampler.taken(capture)

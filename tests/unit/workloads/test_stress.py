@@ -185,7 +185,7 @@ def test_a_worker_that_is_killed_ends_all_with_a_message(until):
 
 
 def test_a_worker_that_is_stopped_is_not_dead(until):
-    with running("--cpu=1", "--timeout=0.5") as process:
+    with running("--cpu=1", "--timeout=1.5") as process:
         until(lambda: workers_of(process))
         os.kill(int(workers_of(process)[0]), signal.SIGSTOP)
         _, errors = process.communicate(timeout=10)

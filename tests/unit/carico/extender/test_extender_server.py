@@ -143,7 +143,7 @@ class TestHttp:
 class TestMisbehaviour:
     @pytest.mark.parametrize("said", [b"", b"POST /fil", b"POST /filter HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf"])
     def test_a_client_that_falls_silent_is_cut_and_blocks_nobody(self, served, connect, said):
-        server = served(request_timeout_s=0.1, idle_timeout_s=0.1)
+        server = served(request_timeout_s=0.5, idle_timeout_s=0.5)
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
             silent.sendall(said)
             assert post(connect(server), request("u1", ["a"]))[0] == 200
@@ -164,7 +164,7 @@ class TestMisbehaviour:
         assert post(asking, request("u1", ["a"]))[0] == 200
 
     def test_a_question_that_is_cut_changes_nothing(self, served, harness):
-        server = served(request_timeout_s=0.1)
+        server = served(request_timeout_s=0.5)
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
             body = request("u1", ["a"])
             client.sendall(b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-5])
@@ -221,7 +221,7 @@ class TestTls:
     def test_a_client_without_a_handshake_blocks_nobody_and_is_cut(
         self, served, connect, authority, server_files, said
     ):
-        server = served(server_files, handshake_timeout_s=0.2)
+        server = served(server_files, handshake_timeout_s=0.5)
         context = client_context(authority.server("kube-scheduler"))
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
             silent.sendall(said)

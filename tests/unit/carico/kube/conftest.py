@@ -17,6 +17,6 @@ def server():
 
 @pytest.fixture
 def client(server):
-    client = KubeClient(kubernetes.client.Configuration(host=server.url), connect_s=2, silence_s=0.3)
+    client = KubeClient(kubernetes.client.Configuration(host=server.url), connect_s=2, silence_s=1.0)
     yield client
     client.close()
