@@ -20,7 +20,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from carico.clock import Clock
-from carico.errors import InvalidInput, PodEventsError
 from carico.node_model import NodeModel
 from carico.node_report import Report
 from carico.podevents.source import PodEventSource
@@ -109,6 +108,8 @@ class Agent:
         self._checkpoints = checkpoints
         self._unix_time = unix_time
         self._events: deque[tuple[int, float]] = deque()
+        self._running = 0
+        """Pods, as the source's changes add up."""
         self._captures: list[Callable[[], Counters]] = []
         """What was read since the last step."""
         self._last: list[Counters] = []
@@ -136,8 +137,8 @@ class Agent:
         """
         self._pods.start(lambda change, at: self._events.append((change, at)))
         # What runs already has been told by now, and replaces what a saved state remembers.
-        started = sum(self._events.popleft()[0] for _ in range(len(self._events)))
-        self.model.reconcile(max(started, 0), self._clock.now())
+        self._running = sum(self._events.popleft()[0] for _ in range(len(self._events)))
+        self.model.reconcile(max(self._running, 0), self._clock.now())
         stepped = -1
         try:
             while not self._ended.is_set():
@@ -173,19 +174,12 @@ class Agent:
         while self._events:
             change, at = self._events.popleft()
             self.pod_events += 1
-            try:
-                self.model.pod_event(change, at)
-            except InvalidInput:
-                # More have stopped than were known to run: a start was missed, and the listing knows.
+            self._running += change
+            if change < 0 and self._running < 0:
+                # A start was missed. The source adds up again with its next listing: asking for one here would block.
                 self.miscounts += 1
-                try:
-                    counted = self._pods.count()
-                except PodEventsError as error:
-                    _log.warning("pod events contradict the count, which stays as it is: %s", error)
-                    continue
-                _log.warning("pod events contradict the count, listed anew", extra={"pods": counted})
-                self._events.clear()
-                self.model.reconcile(counted, at)
+                _log.warning("pod events contradict the count", extra={"pods": self._running})
+            self.model.reconcile(max(self._running, 0), at)
 
     def _read(self) -> None:
         self._captures.append(self.sampler.next_capture())

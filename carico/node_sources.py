@@ -73,11 +73,11 @@ class NodeSources:
             return CgroupSource(config.cgroup, proc=config.proc, clock=self._clock)
         if config.telemetry == "metrics-server":
             from carico.telemetry.metrics_poll import MetricsPoll
-            from carico.telemetry.metrics_server import MetricsServerSource, allocatable
+            from carico.telemetry.metrics_server import MetricsServerSource, allocatable, checked
 
             kube = self._kube()
             cpus, memory = allocatable(kube.node(self._node))
-            poll = MetricsPoll(lambda: kube.node_metrics(self._node), config.metrics_period_s)
+            poll = MetricsPoll(lambda: checked(kube.node_metrics(self._node), self._node), config.metrics_period_s)
             return MetricsServerSource(
                 poll.latest, self._node, cpus, memory, self._clock, _LOOK_EVERY_S, on_close=poll.close
             )

@@ -12,7 +12,12 @@ from contextlib import contextmanager
 def stop_signal() -> Iterator[threading.Event]:
     """Yield an event that SIGTERM or SIGINT sets; to be used in the main thread."""
     stop = threading.Event()
-    previous = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def ask(*_: object) -> None:
+        # In a thread: the handler may interrupt the main thread within `stop.wait`, which holds the event's lock then.
+        threading.Thread(target=stop.set, name="stop").start()
+
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:

@@ -4,8 +4,8 @@ A pod counts from when the kubelet makes its group, which is before it asks the 
 earlier. It counts until no container of it lives: the runtime removes a container's group when it exits, so a pod
 whose group has had two members, the sandbox and a container, has ended when it has but one. (Where the runtime keeps
 groups of its own in there, as CRI-O can, a pod ends when the kubelet tidies up, up to some seconds later.) Groups have
-no labels: DaemonSet, static and system pods are counted like any other, unless the caller names the UIDs to leave out,
-for instance those that `pod_logs` finds.
+no labels: pods of DaemonSets and of the system are counted like any other, unless the caller names the UIDs to leave
+out, for instance those that `pod_logs` finds; static pods are known by their UID and do not count.
 
 ::
 
@@ -32,7 +32,7 @@ from carico.errors import PodEventsError
 from carico.podevents.folder_watch import folder_watch
 from carico.podevents.reconcile import RunningPods
 from carico.podevents.reconnecting import Reconnecting
-from carico.podevents.source import OnChange
+from carico.podevents.source import OnChange, is_static
 
 # A UID is a UUID, of a static pod a hash of 32 digits; the systemd driver writes _ for -.
 POD = re.compile(r"(?:^|-)pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?$")
@@ -122,9 +122,10 @@ class CgroupEvents:
             self._watch.wait(_LOOK_ANYWAY_S)
 
     def _pods_in(self, folders: list[Path]) -> dict[Path, str]:
-        """The UIDs of all pods that have a group."""
+        """The UIDs of all pods that have a group, but for static ones."""
         found = ((folder / name, self._pattern.search(name)) for folder in folders for name in _names(folder))
-        return {folder: match[1].replace("_", "-") for folder, match in found if match}
+        uids = {folder: match[1].replace("_", "-") for folder, match in found if match}
+        return {folder: uid for folder, uid in uids.items() if not is_static(uid)}
 
     def _running(self, pods: dict[Path, str], members: dict[Path, int]) -> set[str]:
         alive = {uid for pod, uid in pods.items() if members[pod] >= min(self._most.get(pod, 0), 2)}

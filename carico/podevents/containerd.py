@@ -6,7 +6,8 @@ its sandbox still there, or when a sandbox without any container ends. So a pod 
 has; between two init containers, or while a crashed one waits for its restart, it runs nothing and does not count.
 
 Containers are told apart by the labels that the kubelet and containerd's CRI give them; one without the UID of a pod
-belongs to none. Pods of platform namespaces do not count; DaemonSet pods elsewhere do, since no label tells.
+belongs to none. Static pods and those of platform namespaces do not count; DaemonSet pods elsewhere do, since no label
+tells.
 
 Whoever may use the socket is as good as root on the node. Everything here reads, but for one event: a mark that is
 published to learn that the subscription stands, since containerd does not confirm it and a listing made earlier
@@ -29,7 +30,7 @@ from carico.errors import PodEventsError
 from carico.podevents import containerd_pb2 as pb
 from carico.podevents.reconcile import RunningPods
 from carico.podevents.reconnecting import Reconnecting
-from carico.podevents.source import PLATFORM_NAMESPACES, OnChange
+from carico.podevents.source import PLATFORM_NAMESPACES, OnChange, is_static
 
 _POD_UID = "io.kubernetes.pod.uid"
 _POD_NAMESPACE = "io.kubernetes.pod.namespace"
@@ -224,9 +225,10 @@ class ContainerdEvents:
 
     def _of_a_pod(self, container: pb.Container, alive: bool) -> _Container | None:
         labels = container.labels
-        if not labels.get(_POD_UID) or labels.get(_POD_NAMESPACE) in self._excluded:
+        uid = labels.get(_POD_UID)
+        if not uid or is_static(uid) or labels.get(_POD_NAMESPACE) in self._excluded:
             return None
-        return _Container(pod=labels[_POD_UID], sandbox=labels.get(_KIND) == "sandbox", alive=alive)
+        return _Container(pod=uid, sandbox=labels.get(_KIND) == "sandbox", alive=alive)
 
     def _call(self, path: str, request: Any, answer: Any) -> Any:
         return self._channel.unary_unary(

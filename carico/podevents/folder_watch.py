@@ -64,6 +64,7 @@ class InotifyWatch:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = _checked(self._libc.inotify_init1(_FLAGS))
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._warned = False
         self._poll = select.poll()
         for descriptor in (self._descriptor, self._wake):
             self._poll.register(descriptor, select.POLLIN)
@@ -77,7 +78,9 @@ class InotifyWatch:
             except FileNotFoundError:
                 gone.append(folder)
             except OSError as error:
-                _LOG.warning("no inotify for %s: %s; see fs.inotify.max_user_watches", folder, error.strerror)
+                if not self._warned:
+                    _LOG.warning("no inotify for %s: %s; see fs.inotify.max_user_watches", folder, error.strerror)
+                self._warned = True
         return gone
 
     def wait(self, at_most_s: float) -> None:

@@ -17,6 +17,11 @@ PLATFORM_NAMESPACES = ("kube-system", "kube-flannel", "carico", "local-path-stor
 """Kubernetes namespaces whose pods do not count, unless told otherwise."""
 
 
+def is_static(uid: str) -> bool:
+    """Whether a pod is the kubelet's own, from a file: its UID is a hash, others' are UUIDs."""
+    return "-" not in uid
+
+
 class PodEventSource(Protocol):
     """Tells when a pod starts or stops on this node.
 

@@ -47,7 +47,9 @@ class MetricsPoll:
             try:
                 self._latest = self._ask()
                 answers = True
-            except CaricoError as error:
+            except Exception as error:  # a thread that ends would freeze what the node is known to use
                 if answers:
-                    _log.warning("the metrics server does not answer: %s", error)
+                    _log.warning(
+                        "no news from the metrics server: %s", error, exc_info=not isinstance(error, CaricoError)
+                    )
                 answers = False

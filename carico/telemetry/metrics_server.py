@@ -129,15 +129,7 @@ class MetricsServerSource(TelemetrySource):
             return self._latest
         # Also where that fails: a server in trouble is not asked ten times a second.
         self._asked_s = now
-        answer = self._fetch()
-        try:
-            metrics = msgspec.convert(answer, NodeMetrics)
-        except msgspec.ValidationError as error:
-            raise TelemetryMalformed(
-                f"the metrics server's answer for {self._node} is no NodeMetrics: {error}"
-            ) from error
-        if metrics.metadata.name != self._node:
-            raise TelemetryMalformed(f"metrics of the node {self._node} were asked for, got {metrics.metadata.name!r}")
+        metrics = _metrics(self._fetch(), self._node)
         if self._latest is None or metrics.timestamp != self._timestamp:
             self._latest = self._reading(metrics, now)
         return self._latest
@@ -162,6 +154,31 @@ class MetricsServerSource(TelemetrySource):
             memory_buffers=0.0,
             memory_cached=0.0,
         )
+
+
+def checked(answer: Mapping[str, object], node: str) -> Mapping[str, object]:
+    """Return the answer if it is the NodeMetrics of that node.
+
+    Raises
+    ------
+    TelemetryMalformed
+        If it is none, or another node's.
+    """
+    metrics = _metrics(answer, node)
+    parse_window(metrics.window)
+    for quantity in (metrics.usage.cpu, metrics.usage.memory):
+        parse_quantity(quantity)
+    return answer
+
+
+def _metrics(answer: Mapping[str, object], node: str) -> NodeMetrics:
+    try:
+        metrics = msgspec.convert(answer, NodeMetrics)
+    except msgspec.ValidationError as error:
+        raise TelemetryMalformed(f"the metrics server's answer for {node} is no NodeMetrics: {error}") from error
+    if metrics.metadata.name != node:
+        raise TelemetryMalformed(f"metrics of the node {node} were asked for, got {metrics.metadata.name!r}")
+    return metrics
 
 
 def allocatable(node: Mapping[str, object]) -> tuple[float, float]:

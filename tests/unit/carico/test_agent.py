@@ -127,27 +127,21 @@ def test_pods_that_ran_before_are_no_news(run, node):
     assert agent.pod_events == 0
 
 
-def test_an_event_that_contradicts_the_count_leads_to_a_listing(run, node):
+def test_events_that_contradict_the_count_come_right_with_what_the_source_tells_next(run, node):
     node.running = 1
 
     def miss():
-        node.running = 4  # three starts were missed
-        for _ in range(3):
-            node.told(-1, node.clock.now())
+        for change in (-1, -1, -1):  # two starts were missed
+            node.told(change, node.clock.now())
 
-    node.script = {3.0: miss}
-    agent, options = run(6)
-    assert agent.miscounts == 1
-    assert options["reports"][0].given[-1].pods == 4
+    def list_anew():
+        for change in (+1, +1, +1):
+            node.told(change, node.clock.now())
 
-
-def test_it_goes_on_where_pods_cannot_be_listed_at_that_moment(run, node):
-    def fail():
-        raise PodEventsError("the API server does not answer")
-
-    node.count, node.script = fail, {3.0: lambda: node.told(-1, node.clock.now())}
-    agent, options = run(6)
-    assert (agent.miscounts, options["reports"][0].given[-1].pods) == (1, 0)
+    node.script = {3.05: miss, 5.05: list_anew}
+    agent, options = run(8)
+    assert agent.miscounts == 2
+    assert [report.pods for report in options["reports"][0].given] == [1, 1, 1, 1, 0, 0, 1, 1, 1]
 
 
 class TestAggregator:

@@ -199,6 +199,14 @@ def test_the_namespaces_left_out_are_the_callers(containerd, told):
     source.close()
 
 
+def test_static_pods_are_the_kubelets_own(containerd):
+    source = ContainerdEvents(containerd.path)
+    containerd.create("etcd", "f1b2c3d4e5f60718293a4b5c6d7e8f90", sandbox=True)
+    containerd.run("etcd")
+    assert source.count() == 0
+    source.close()
+
+
 def test_a_probe_that_exits_is_no_container_that_exits(containerd, source, told):
     source.start(told)
     containerd.create("sandbox", "pod-1", sandbox=True)
