@@ -22,6 +22,7 @@ from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.clock import Clock, SystemClock
 from carico.config import AgentConfig
 from carico.errors import InvalidConfig, InvalidState
+from carico.files import require_writable
 from carico.node_sources import NodeSources
 from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
@@ -68,6 +69,7 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
         checkpoints = None
         if config.checkpoint is not None:
             file = Path(config.checkpoint)
+            require_writable(file, "checkpoint")
             checkpoints = background(
                 "checkpoint", lambda state: asyncio.to_thread(write_checkpoint, file, variant.name, state)
             )
@@ -175,15 +177,18 @@ def _reporter(client: ReportClient) -> Any:
 
 
 def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> None:
-    """Take up what a checkpoint holds; without a damaged one, or another version's, a node that starts anew works."""
+    """Take up what a checkpoint holds; one that is damaged, or another version's, is moved aside: anew works, too."""
     if config.checkpoint is None:
         return
+    file = Path(config.checkpoint)
     try:
-        agent.model.restore(read_checkpoint(Path(config.checkpoint), variant), now)
+        agent.model.restore(read_checkpoint(file, variant), now)
     except FileNotFoundError:
         return
     except InvalidState as error:
-        _log.warning("starting without the checkpoint: %s", error)
+        aside = file.with_name(f"{file.name}.unusable")
+        file.replace(aside)
+        _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)
 
 
 def _end(stop: threading.Event, agent: Agent) -> None:

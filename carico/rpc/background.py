@@ -136,7 +136,7 @@ class BackgroundCalls(Generic[Sent, Received]):
     def _note(self, error: Exception, failures: int) -> None:
         self.failed += 1
         self.last_error = f"{error}"
-        if not isinstance(error, CaricoError):
+        if not isinstance(error, (CaricoError, OSError)):  # a bug; a full disk is none
             _log.error("%s: a call failed", self._name, exc_info=error)
         elif failures == 1:
             _log.warning("%s: %s", self._name, error)

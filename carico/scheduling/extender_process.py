@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 from carico.clock import Clock
 from carico.config import ExtenderConfig, JournalConfig
 from carico.errors import InvalidConfig, InvalidInput, KubeError
+from carico.files import require_writable
 from carico.https import ServerTls
 from carico.rpc.tls import require_loopback
 from carico.scheduling.extender import Extender
@@ -194,8 +195,7 @@ class ExtenderProcess:
 
     def _journal(self, config: JournalConfig) -> Journal:
         file = Path(config.file)
-        if not file.parent.is_dir():
-            raise InvalidConfig(f"journal.file needs a folder that exists, {file.parent} does not")
+        require_writable(file, "journal.file")
         lost = self._metrics.journal_lost.inc
         return Journal(file, time.time, lost, config.max_bytes, config.keep, config.max_nodes)
 

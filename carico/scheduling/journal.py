@@ -169,7 +169,7 @@ class Journal:
                 self._append(encode(entry(pod, decision, at, self._max_nodes)) + b"\n")
             except OSError as error:
                 self._give_up_file()
-                self._failed(str(error))
+                self._failed(f"{self._file}: {error.strerror or error}")
         self._give_up_file()
 
     def _append(self, line: bytes) -> None:
@@ -178,15 +178,14 @@ class Journal:
             self._size = self._out.seek(0, os.SEEK_END)
             if self._size:
                 self._out.seek(-1, os.SEEK_END)
-                if self._out.read(1) != b"\n":  # a crash cut the last line short; the next one must not be lost, too
+                if self._out.read(1) != b"\n":  # a crash or a full disk cut it short; the next must not be lost, too
                     self._size += self._out.write(b"\n")
         if self._size and self._size + len(line) > self._max_bytes:
             self._rotate()
         written = self._out.write(line)
         self._size += len(line)
-        if written != len(line):  # the rest of the line is lost; the next one must not be, too
-            self._out.write(b"\n")
-            raise OSError(f"{self._file}: only {written} of {len(line)} bytes could be written")
+        if written != len(line):
+            raise OSError(f"only {written} of {len(line)} bytes could be written")
 
     def _rotate(self) -> None:
         self._give_up_file()

@@ -88,6 +88,21 @@ def test_a_state_that_does_not_fit_is_told_and_not_taken(node, tmp_path, caplog,
     assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
 
 
+def test_a_file_that_is_no_checkpoint_is_kept(node, tmp_path, caplog):
+    file, stop = tmp_path / "state.json", threading.Event()
+    file.write_text("port: 50051\n")
+    stop.set()
+    run_agent(AgentConfig(**node, checkpoint=str(file)), stop)
+    assert "state.json.unusable now: " in caplog.text
+    assert tmp_path.joinpath("state.json.unusable").read_text() == "port: 50051\n"
+    assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
+
+
+def test_a_checkpoint_needs_a_folder(node, tmp_path):
+    with pytest.raises(InvalidConfig, match=r"checkpoint needs a folder that exists"):
+        run_agent(AgentConfig(**node, checkpoint=str(tmp_path / "no" / "state.json")), threading.Event())
+
+
 def test_status_and_metrics_are_served(node, servers, reported, caplog):
     caplog.set_level("INFO", "carico")
     stop = threading.Event()

@@ -84,6 +84,19 @@ def test_a_failure_keeps_the_last_answer_and_the_next_value_is_tried(calls, dest
     assert "RuntimeError: a bug" in caplog.text
 
 
+def test_a_full_disk_is_told_in_a_line_a_bug_with_its_place(calls, destination, caplog):
+    for answer in (OSError(28, "No space left on device"), RuntimeError("a bug")):
+        calls.submit(0)
+        destination.wait()
+        destination.answer(answer)
+    calls.submit(0)
+    destination.wait()
+    told, bug = caplog.records
+    assert (told.getMessage(), told.exc_info) == ("test: [Errno 28] No space left on device", None)
+    assert bug.exc_info is not None
+    destination.answer("done")
+
+
 def test_closing_interrupts_the_back_off(loop, destination):
     calls = BackgroundCalls(loop, "test", destination, random.Random(1), Backoff(1e4, 1e4))
     calls.submit(1)
