@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.name is None or error.name.partition(".")[0] == "carico":
             raise
         print(
-            f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[scheduler]'",
+            f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[scheduler]', "
+            "or in a clone pip install '.[scheduler]'",
             file=sys.stderr,
         )
         return 1

@@ -22,7 +22,8 @@ from carico.variants import DEFAULT_VARIANT
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-Address = Annotated[str, Meta(pattern=r"^(\[[0-9a-fA-F:.]+\]|[^\[\]:/\s]+):[0-9]{1,5}$")]
+ADDRESS = r"^(\[[0-9a-fA-F:.]+\]|[^\[\]:/\s]+):[0-9]{1,5}$"
+Address = Annotated[str, Meta(pattern=ADDRESS)]
 """host:port, of an IPv6 address [host]:port."""
 
 
@@ -271,4 +272,5 @@ def read_config(path: Path, kind: type[Config]) -> Config:
     try:
         return msgspec.convert({} if document is None else document, kind)
     except msgspec.ValidationError as error:
-        raise InvalidConfig(f"{path}: {error}") from error
+        what = str(error).replace(f"matching regex {ADDRESS!r}", "host:port")
+        raise InvalidConfig(f"{path}: {what}; all fields: python -m pydoc carico.config.{kind.__name__}") from error

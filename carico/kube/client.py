@@ -110,7 +110,8 @@ class KubeClient:
         except Exception as error:  # whatever a file can hold: YAML's, the package's own, TypeError
             where = "this pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
             raise InvalidConfig(
-                f"the Kubernetes API cannot be reached by {where}: {error}; outside a cluster name a kubeconfig"
+                f"the Kubernetes API cannot be reached by {where}: {str(error).rstrip('.')}; outside a cluster name a "
+                f"kubeconfig (`kubernetes: {{kubeconfig: FILE}}`); an extender can do without (`kubernetes: null`)"
             ) from error
         return cls(configuration)
 

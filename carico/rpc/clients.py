@@ -46,6 +46,8 @@ _REFUSALS = frozenset(
         grpc.StatusCode.FAILED_PRECONDITION,
     }
 )
+_NO_HANDSHAKE = ("Tls handshake failed", "verification check failed", ": Socket closed")
+"""What gRPC says of a connection that TLS ended; a server that refuses a certificate, or TLS, just closes."""
 _Stream: TypeAlias = "aio.StreamStreamCall[bytes, bytes]"
 
 
@@ -132,7 +134,12 @@ class Client:
             self._stream = None
 
     def _failure(self, method: str, code: grpc.StatusCode, details: str | None) -> RpcError:
-        return (Refused if code in _REFUSALS else Unreachable)(f"{self._target}{method}: {code.name}: {details}")
+        why = f"{self._target}{method}: {code.name}: {details}"
+        if details and any(words in details for words in _NO_HANDSHAKE):
+            why += (
+                "; if that stays, check `tls` on both sides: one CA, valid dates, the host in the server's certificate"
+            )
+        return (Refused if code in _REFUSALS else Unreachable)(why)
 
     async def _current_channel(self) -> aio.Channel:
         credentials = None if self._credentials is None else self._credentials.current()

@@ -166,7 +166,8 @@ class RpcServer:
                 else server.add_secure_port(address, credentials)
             )
         except RuntimeError as error:
-            raise InvalidConfig(f"nothing can be served on {address}: {error}; is the port taken?") from error
+            why = str(error).partition(";")[0]  # then it advises to debug gRPC
+            raise InvalidConfig(f"nothing can be served on {address}: {why}; is the port taken?") from error
         await server.start()
         return server, bound
 

@@ -98,7 +98,7 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
         # Who is connected stays so; who comes anew meets the new certificate.
         client.report(1.0, 1, 2.0, 2)
         client.close()
-        with pytest.raises(Unreachable):
+        with pytest.raises(Unreachable, match="check `tls` on both sides: one CA"):
             client.report(1.0, 1, 3.0, 3)
         copy(other_pki.node("node-a"), "client")
         client.report(1.0, 1, 4.0, 4)
