@@ -7,21 +7,24 @@ again as soon as they are answered, so what is measured is the server (or this p
 from __future__ import annotations
 
 import asyncio
+import resource
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from benchmarks.common import parse, parser, report
-from benchmarks.nodes import SECONDS, Files, Node, asking, certificates, running
+from benchmarks.nodes import SECONDS, Files, Node, asking, certificates, connected, keeping_pace, running
 from carico.config import TlsFiles
 from carico.rpc.messages import write_exchange
 from carico.subspace import Subspace
 
 SEED = 1001
 ROUNDS = 3
+HOLD_S = 20.0
 EXCHANGES_PER_NODE_S = 0.45
 """What an agent needs: measured in the simulated cluster under the thesis's jobs."""
 SERVICE = "/carico.v1.Aggregation"
@@ -29,9 +32,13 @@ SERVICE = "/carico.v1.Aggregation"
 
 def main() -> int:
     """Measure, print the table and write the figures."""
-    options = parse(parser(__doc__))
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--hold", type=int, default=0, metavar="N", help="measure N nodes that exchange as often as agents do, instead"
+    )
+    options = parse(arguments)
     try:
-        figures = measure()
+        figures = hold(options.hold) if options.hold else measure()
     except KeyboardInterrupt:
         return 130
     for name, figure in figures.items():
@@ -55,15 +62,50 @@ def measure() -> dict[str, float]:
     }
 
 
-async def _measured(target: str, files: Files) -> tuple[float, float, list[float]]:
-    """Exchanges per second by 16 calls and by 256 streams, and the latencies of the best round of those, seconds."""
+def hold(number: int) -> dict[str, float]:
+    """Return what so many connections and their exchanges take; this process takes as much."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with tempfile.TemporaryDirectory() as folder:
+        files = certificates(Path(folder), "aggregator", number)
+        with running(Path(folder), "aggregator", {"port": 0, "tls": files.pop("aggregator")}) as serving:
+            server = psutil.Process(int(str(serving["pid"])))
+            taken, used_s = asyncio.run(_held(f"localhost:{serving['port']}", files, server))
+            return {
+                "held_nodes": number,
+                "held_exchanges_per_s": len(taken) / HOLD_S,
+                "held_exchange_p50_ms": 1e3 * float(np.percentile(taken, 50)),
+                "held_exchange_p99_ms": 1e3 * float(np.percentile(taken, 99)),
+                "held_server_cores": used_s / HOLD_S,
+                "held_server_rss_mib": server.memory_info().rss / 2**20,
+            }
+
+
+async def _held(target: str, files: Files, server: psutil.Process) -> tuple[list[float], float]:
+    nodes = _nodes(target, files)
+    streams = [node.over_stream(f"{SERVICE}/ExchangeStream") for node in nodes]
+    await connected(streams)
+    before = server.cpu_times()
+    taken = await keeping_pace(streams, 1 / EXCHANGES_PER_NODE_S, HOLD_S)
+    after = server.cpu_times()
+    for node in nodes:
+        await node.channel.close()
+    return taken, after.user + after.system - before.user - before.system
+
+
+def _nodes(target: str, files: Files) -> list[Node]:
     rng = np.random.default_rng(SEED)
-    nodes = [
+    return [
         Node(target, TlsFiles(**paths), partial(bytes, write_exchange(name, Subspace.from_batch(rng.random((2, 10))))))
         for name, paths in files.items()
     ]
+
+
+async def _measured(target: str, files: Files) -> tuple[float, float, list[float]]:
+    """Exchanges per second by 16 calls and by 256 streams, and the latencies of the best round of those, seconds."""
+    nodes = _nodes(target, files)
     calls = [node.by_calls(f"{SERVICE}/Exchange") for node in nodes]
-    await asyncio.gather(*(call() for call in calls))  # connects, which is not what is asked for
+    await connected(calls)
     streams = [node.over_stream(f"{SERVICE}/ExchangeStream") for node in nodes]
     unary, best, latencies = 0.0, 0.0, [0.0]
     for _ in range(ROUNDS):

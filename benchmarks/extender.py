@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.common import parse, parser, report
 from benchmarks.nodes import SECONDS as ROUND_S
-from benchmarks.nodes import Files, Node, asking, certificates, running
+from benchmarks.nodes import Files, Node, asking, certificates, connected, running
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, TlsFiles
 from carico.rpc.messages import CapacityReport, write_report
@@ -82,7 +82,7 @@ async def _reporting(target: str, files: Files) -> float:
 
     nodes = [Node(target, TlsFiles(**paths), said_by(name)) for name, paths in files.items()]
     streams = [node.over_stream("/carico.v1.Capacity/ReportStream") for node in nodes]
-    await asyncio.gather(*(ask() for ask in streams))  # connects, which is not what is asked for
+    await connected(streams)
     taken = await asking(streams)
     for node in nodes:
         await node.channel.close()

@@ -20,6 +20,8 @@ from carico.config import TlsFiles
 from carico.rpc.tls import ChannelCredentials
 
 NODES = 256
+_AT_ONCE = 50
+"""Connections that are made at the same time."""
 SECONDS = 3.0
 
 Ask = Callable[[], Awaitable[object]]
@@ -64,12 +66,12 @@ class Node:
         return ask
 
 
-def certificates(folder: Path, server: str) -> Files:
+def certificates(folder: Path, server: str, nodes: int = NODES) -> Files:
     """Make a CA and return the files of the server and of every node, by name."""
     authority = Authority(folder, datetime.now(UTC), valid_days=1)
     authority.make_ca()
     made = {server: authority.make_server(server, ["localhost"])}
-    made |= {name: authority.make_node(name) for name in (f"node-{number}" for number in range(NODES))}
+    made |= {name: authority.make_node(name) for name in (f"node-{number}" for number in range(nodes))}
     return {
         name: {"certificate": str(file), "key": str(file.with_suffix(".key")), "ca": str(folder / "ca.crt")}
         for name, file in made.items()
@@ -78,16 +80,40 @@ def certificates(folder: Path, server: str) -> Files:
 
 @contextmanager
 def running(folder: Path, command: str, config: dict[str, object]) -> Iterator[dict[str, object]]:
-    """Run a process of CARICO's and yield what its first line of log says, its ports among it."""
+    """Run a process of CARICO's and yield what its first line of log says, its ports among it, and its `pid`."""
     configuration = folder / f"{command}.yaml"
     configuration.write_text(json.dumps(config | {"logs": {"format": "json"}}))
     program = [sys.executable, "-m", "carico", command, "--config", str(configuration)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            yield json.loads(server.stderr.readline())
+            yield json.loads(server.stderr.readline()) | {"pid": server.pid}
         finally:
             server.terminate()
+
+
+async def keeping_pace(asks: list[Ask], every_s: float, seconds: float) -> list[float]:
+    """Ask with all, each once in `every_s` as far as answers come in time; return how long each took, seconds."""
+    taken: list[float] = []
+    began = perf_counter()
+
+    async def again(number: int, ask: Ask) -> None:
+        due = began + every_s * number / len(asks)
+        while due < began + seconds:
+            await asyncio.sleep(due - perf_counter())
+            sent = perf_counter()
+            await ask()
+            taken.append(perf_counter() - sent)
+            due = max(due + every_s, perf_counter())
+
+    await asyncio.gather(*(again(number, ask) for number, ask in enumerate(asks)))
+    return taken
+
+
+async def connected(asks: list[Ask]) -> None:
+    """Ask with all once, a few at a time: handshakes are not what is measured."""
+    for first in range(0, len(asks), _AT_ONCE):
+        await asyncio.gather(*(ask() for ask in asks[first : first + _AT_ONCE]))
 
 
 async def asking(asks: list[Ask]) -> list[float]:

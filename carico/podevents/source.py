@@ -7,6 +7,7 @@ where it is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,11 +16,12 @@ OnChange = Callable[[int, float], None]
 
 PLATFORM_NAMESPACES = ("kube-system", "kube-flannel", "carico", "local-path-storage")
 """Kubernetes namespaces whose pods do not count, unless told otherwise."""
+_HASH = re.compile(r"[0-9a-f]{32}")
 
 
 def is_static(uid: str) -> bool:
-    """Whether a pod is the kubelet's own, from a file: its UID is a hash, others' are UUIDs."""
-    return "-" not in uid
+    """Whether a pod is the kubelet's own, from a file: its UID is a hash of 32 digits, others' are UUIDs."""
+    return _HASH.fullmatch(uid) is not None
 
 
 class PodEventSource(Protocol):
