@@ -55,11 +55,14 @@ class Node:
         return ask
 
     def over_stream(self, method: str) -> Ask:
-        """Open a stream and return what asks over it."""
+        """Return what asks over a stream, which is opened when it asks first."""
         open_stream: aio.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(method, None, None)
-        stream = open_stream()
+        opened: list[aio.StreamStreamCall[bytes, bytes]] = []
 
         async def ask() -> object:
+            if not opened:
+                opened.append(open_stream())
+            stream = opened[0]
             await stream.write(self._request())
             return await stream.read()
 
