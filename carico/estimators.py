@@ -64,6 +64,8 @@ class KalmanSettings:
             )
 
 
+_LARGEST = 1e50
+"""No node learns more, and what is computed from it does not overflow."""
 _ORDINARY = (1e-100, 1e100)
 """Signals outside count as zero or as infinite: their squares, which the variances are, are not ordinary floats."""
 
@@ -177,7 +179,8 @@ class CostEstimator(ABC):
             raise InvalidState("the saved estimator's arrays differ in shape: the state is damaged; delete it")
         unknown = np.isnan(arrays["baseline"])
         for name, array in arrays.items():
-            if np.isinf(array).any() or (np.isnan(array) != unknown).any() or (arrays["baseline"] <= 0).any():
+            sound = (np.abs(array) <= _LARGEST) | np.isnan(array)
+            if not sound.all() or (np.isnan(array) != unknown).any() or (arrays["baseline"] <= 0).any():
                 raise InvalidState(f"the saved {name} holds what no filter learns: the state is damaged; delete it")
         self._state = arrays
 

@@ -1,0 +1,191 @@
+"""Whatever a file or a server says: what makes sense is taken, anything else is an error of CARICO's own.
+
+The boundaries that have tests of this kind beside their others are not repeated: messages over gRPC, requests to the
+extender, configuration files, recordings, journals and checkpoints.
+"""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from carico.errors import InvalidState, KubeError, TelemetryError
+from carico.kube.client import PodSelection
+from carico.node_model import NodeModel
+from carico.podevents.pod_logs import platform_pods
+from carico.telemetry.cgroup import CgroupSource
+from carico.telemetry.metrics_server import allocatable, checked
+from carico.telemetry.procfs import ProcfsSource
+from carico.testing import FakeProc, ManualClock
+
+PROC_FILES = ("stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io")
+NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.floats(), st.sampled_from([0, 1, -1, 1e308, 2**63]))
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+PER_EXAMPLE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def damaged(data, content):
+    """The content with something cut out, put in or replaced."""
+    first = data.draw(st.integers(0, len(content)))
+    last = data.draw(st.integers(first, min(first + 40, len(content))))
+    return content[:first] + data.draw(st.binary(max_size=40)) + content[last:]
+
+
+def paths(document):
+    """The places of everything within a JSON document."""
+    entries = {}
+    if isinstance(document, dict):
+        entries = document
+    elif isinstance(document, list):
+        entries = dict(enumerate(document))
+    for key, value in entries.items():
+        yield (key,)
+        yield from ((key, *rest) for rest in paths(value))
+
+
+def replaced(document, path, value):
+    """A copy of the document with another value in one place."""
+    if not path:
+        return value
+    changed = copy.copy(document)
+    changed[path[0]] = replaced(document[path[0]], path[1:], value)
+    return changed
+
+
+def with_something_else(data, document):
+    return replaced(document, data.draw(st.sampled_from(sorted(paths(document), key=str))), data.draw(JSON))
+
+
+@PER_EXAMPLE
+@given(data=st.data())
+def test_procfs(tmp_path, data):
+    machine = FakeProc(tmp_path)
+    name = data.draw(st.sampled_from(PROC_FILES))
+    content = damaged(data, (tmp_path / name).read_bytes())
+    with ProcfsSource(machine.root, ManualClock()) as source:
+        with (tmp_path / name).open("r+b") as file:  # the same file, as the kernel's are
+            file.truncate()
+            file.write(content)
+        try:
+            counters = source.read()
+        except TelemetryError:
+            return
+    values = [value for field, value in vars(counters).items() if field != "at_s"]
+    assert all(isinstance(value, int) and value >= 0 for value in values)
+
+
+@PER_EXAMPLE
+@given(data=st.data())
+def test_control_groups(tmp_path, data):
+    FakeProc(tmp_path / "proc")
+    group = tmp_path / "cgroup"
+    group.mkdir(exist_ok=True)
+    files = {
+        "cgroup.controllers": b"cpu memory\n",
+        "cpu.stat": b"usage_usec 1000\nuser_usec 1\n",
+        "cpu.max": b"50000 100000\n",
+        "cpu.pressure": b"some avg10=0.00 avg60=0.00 avg300=0.00 total=10\n",
+        "memory.current": b"1000000\n",
+        "memory.max": b"2000000\n",
+        "memory.stat": b"anon 1\nfile 5000\n",
+        "cpuset.cpus.effective": b"0-3\n",
+    }
+    name = data.draw(st.sampled_from(sorted(files)))
+    for file, content in files.items():
+        group.joinpath(file).write_bytes(damaged(data, content) if file == name else content)
+    try:
+        with CgroupSource(group, proc=tmp_path / "proc", clock=ManualClock()) as source:
+            counters = source.read()
+    except TelemetryError:
+        return
+    assert all(np.isfinite(float(value)) and value >= 0 for value in vars(counters).values())
+
+
+@given(data=st.data())
+def test_the_metrics_server(data):
+    metrics = {
+        "metadata": {"name": "node-1"},
+        "timestamp": "2026-11-20T10:15:30Z",
+        "window": "15.032s",
+        "usage": {"cpu": "123456789n", "memory": "1234Ki"},
+    }
+    answer = with_something_else(data, metrics)
+    try:
+        assert checked(answer, "node-1") is answer
+    except TelemetryError:
+        assert answer != metrics
+
+
+@given(data=st.data())
+def test_what_a_node_has_for_pods(data):
+    node = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}
+    try:
+        offered = allocatable(with_something_else(data, node))
+    except TelemetryError:
+        return
+    assert all(np.isfinite(amount) and amount >= 0 for amount in offered)
+
+
+@given(data=st.data())
+def test_a_list_of_pods(data):
+    listed = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"uid": "u", "resourceVersion": "5"}}]}
+
+    class Client:
+        def get(self, call, **options):
+            return with_something_else(data, listed)
+
+    try:
+        pods, version = PodSelection(Client(), None, "").list()
+    except KubeError:
+        return
+    assert isinstance(version, str)
+    assert all(isinstance(pod["metadata"]["uid"], str) for pod in pods)
+
+
+@PER_EXAMPLE
+@given(
+    names=st.lists(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=60))
+)
+def test_folders_of_logs(tmp_path_factory, names):
+    folder = tmp_path_factory.mktemp("pods")
+    for name in names:
+        if name not in (".", "..") and len(name.encode()) <= 255:
+            folder.joinpath(name).mkdir(exist_ok=True)
+    assert all(isinstance(uid, str) for uid in platform_pods(folder))
+
+
+def learned():
+    model = NodeModel()
+    for second in range(3):
+        model.observe_series(np.full((10, 2), 0.3), second + np.arange(1, 11) / 10)
+        model.step(second + 1.0)
+    return json.loads(json.dumps({name: np.asarray(array).tolist() for name, array in model.save().items()}))
+
+
+STATE = learned()
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_a_state_that_is_taken_can_be_gone_on_with(data):
+    name = data.draw(st.sampled_from(sorted(STATE)))
+    state = STATE | {name: with_something_else(data, STATE[name])}
+    model = NodeModel()
+    before = {name: array.tobytes() for name, array in model.save().items()}
+    try:
+        model.restore(state, now=100.0)
+    except InvalidState:
+        assert {name: array.tobytes() for name, array in model.save().items()} == before
+        return
+    for second in (100, 101):
+        model.observe_series(np.full((10, 2), 0.6), second + np.arange(1, 11) / 10)
+        report = model.step(second + 1.0)
+    assert 0 <= float(report.pod_capacity) <= 110
+    assert float(report.capacity_signal) == pytest.approx(float(report.capacity_signal), nan_ok=False)
