@@ -488,6 +488,7 @@ class TestState:
             pytest.param({"cost": [1.0, 2.0]}, id="shape"),
             pytest.param({"cost": np.nan}, id="nan"),
             pytest.param({"cost_variance": np.inf}, id="inf"),
+            pytest.param({"baseline": 1e308}, id="overflow"),
             pytest.param({"baseline": -1.0}, id="negative-baseline"),
             pytest.param({"baseline": "five"}, id="word"),
         ],
