@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
@@ -68,7 +69,9 @@ class StatusServer:
         self._host = host
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="status", daemon=True)
+        # It looks this often whether it is to end, and is woken when it is.
+        serve = partial(self._server.serve_forever, poll_interval=5.0)
+        self._thread = threading.Thread(target=serve, name="status", daemon=True)
         self._thread.start()
 
     @property
@@ -80,10 +83,11 @@ class StatusServer:
         """Serve no more."""
         stopping = threading.Thread(target=self._server.shutdown, name="status-stop")
         stopping.start()
-        # The server looks up twice a second, or when somebody connects.
-        with suppress(OSError):
-            socket.create_connection((self._host, self.port), timeout=1.0).close()
-        stopping.join()
+        # The server looks up now and then, or when somebody connects.
+        while stopping.is_alive():
+            with suppress(OSError):
+                socket.create_connection((self._host, self.port), timeout=1.0).close()
+            stopping.join(0.05)
         self._server.server_close()
         self._thread.join()
 

@@ -40,7 +40,7 @@ POD = re.compile(r"(?:^|-)pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12
 _CLASS = re.compile(r"(?:^|-)(?:besteffort|burstable)(?:\.slice)?$")
 _KUBEPODS = re.compile(r"(?:^|-)kubepods(?:\.slice)?$")
 _LEVELS = 3
-_LOOK_ANYWAY_S = 1.0
+_LOOK_ANYWAY_S = 5.0
 """Even without news: what is made through another mount of the hierarchy comes without an event."""
 
 
