@@ -22,6 +22,7 @@ from testbed import arguments
 from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
 from testbed.errors import UNPREPARED, ResultsError, TestbedError, Unprepared, UsageError
 from testbed.experiment import Plan, run_plan
+from testbed.images import command as images
 from testbed.measurement.completion_times import why_incomplete
 from testbed.preflight import listed, missing_prerequisites, unusable_places
 from testbed.progress import ProgressLine, describe
@@ -135,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
         "--json", metavar="FILE", type=Path, help="where to write it (default: result.json in the run's folder)"
     )
     recover.set_defaults(run=_recover)
+    images.add(commands)
     return parser
 
 

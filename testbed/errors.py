@@ -7,6 +7,7 @@
     │   ├── InvalidSetting        an unknown setting, or a value it does not take
     │   └── InvalidSpec           no scheduler is described so
     ├── ResultsError              a results file cannot be written or read
+    ├── BuildFailed               a program or an image of a real cluster could not be made
     └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
         └── MissingExtra          the packages of the extra `testbed` are not installed
 """
@@ -37,6 +38,10 @@ class InvalidSpec(UsageError):
 
 class ResultsError(TestbedError):
     """A results file cannot be written or read."""
+
+
+class BuildFailed(TestbedError):
+    """A program or an image of a real cluster could not be made."""
 
 
 class Unprepared(TestbedError):

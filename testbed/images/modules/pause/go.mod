@@ -1,0 +1,3 @@
+module carico.dev/images/pause
+
+go 1.24.0

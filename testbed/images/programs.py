@@ -1,0 +1,183 @@
+"""Builds the programs of a cluster from Go modules, which pin all versions, and keeps them by what they were made from.
+
+What is kept lies in a folder whose name is a digest of the module's files, the version of Go and the flags: another
+version is another folder, nothing is ever out of date. A folder appears when all of its programs are there, or not at
+all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import BuildFailed
+
+MODULES = Path(__file__).parent / "modules"
+OnProgress = Callable[[str], None]
+"""Is told how far a long step is, in a short text."""
+
+_FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-v")
+_LAST_LINES = 20
+
+
+@dataclass(frozen=True)
+class ProgramSet:
+    """Programs of one Go module.
+
+    Parameters
+    ----------
+    name : str
+        Its folder among the modules.
+    packages : mapping of str to str
+        What is built, by the program's name.
+    version_of : str, optional
+        The required module whose version the programs shall say they are; as Kubernetes's do, by linker flags.
+    """
+
+    name: str
+    packages: Mapping[str, str]
+    version_of: str | None = None
+
+
+_KUBERNETES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubeadm",
+    "kubectl",
+    "kubelet",
+)
+PROGRAM_SETS = (
+    ProgramSet(
+        "kubernetes", {name: f"k8s.io/kubernetes/cmd/{name}" for name in _KUBERNETES}, version_of="k8s.io/kubernetes"
+    ),
+    ProgramSet("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
+    ProgramSet("coredns", {"coredns": "."}),
+    ProgramSet("pause", {"pause": "."}),
+    ProgramSet("kind", {"kind": "sigs.k8s.io/kind"}),
+    ProgramSet("kwok", {name: f"sigs.k8s.io/kwok/cmd/{name}" for name in ("kwok", "kwokctl")}),
+)
+
+
+class Programs:
+    """Builds sets of programs, or finds them.
+
+    Parameters
+    ----------
+    kept : Path
+        Where they are kept.
+    modules : Path, optional
+        Where the Go modules are; the package's own by default.
+    go : str, optional
+        The Go command.
+    """
+
+    def __init__(self, kept: Path, modules: Path = MODULES, go: str = "go") -> None:
+        self._kept = kept
+        self._modules = modules
+        self._go = go
+
+    def build(self, programs: ProgramSet, on_progress: OnProgress = lambda text: None) -> Path:
+        """Return the folder that holds the programs, built now if they were not before.
+
+        Raises
+        ------
+        BuildFailed
+            If Go fails; the message has its last lines.
+        """
+        folder = self.place(programs)
+        if folder.is_dir():
+            return folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{programs.name}-") as made:
+            # A copy, for an installed package may be read-only, and Go wants to lock its files.
+            module = Path(made) / "module"
+            shutil.copytree(self._modules / programs.name, module)
+            out = Path(made) / "programs"
+            out.mkdir()
+            packages = sorted(set(programs.packages.values()))
+            on_progress(f"{programs.name}: looking up packages")
+            wanted = len(self._run(module, "list", "-mod=readonly", "-deps", *packages).split())
+            for program, package in programs.packages.items():
+                self._compile(programs, module, out / program, package, wanted, on_progress)
+            try:
+                out.rename(folder)
+            except OSError:  # somebody else was faster
+                if not folder.is_dir():
+                    raise
+        return folder
+
+    def place(self, programs: ProgramSet) -> Path:
+        """Return where the programs are kept, or would be.
+
+        Raises
+        ------
+        BuildFailed
+            If there is no Go.
+        """
+        digest = hashlib.sha256()
+        for file in sorted((self._modules / programs.name).iterdir()):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        built_with = [self._run(self._modules, "version"), *self._flags(programs), *map(str, programs.packages.items())]
+        digest.update("\0".join(built_with).encode())
+        return self._kept / f"{programs.name}-{digest.hexdigest()[:16]}"
+
+    def version(self, programs: ProgramSet) -> str:
+        """Return the version of the module that the programs are of, as in v1.34.4."""
+        requirements = (self._modules / programs.name / "go.mod").read_text(encoding="utf-8")
+        match = re.search(
+            rf"^(?:require|\t)\s*{re.escape(str(programs.version_of))} (v\S+)", requirements, re.MULTILINE
+        )
+        if match is None:
+            raise BuildFailed(f"{self._modules / programs.name}/go.mod requires no version of {programs.version_of}")
+        return match[1]
+
+    def _flags(self, programs: ProgramSet) -> list[str]:
+        linker = ["-s", "-w"]
+        if programs.version_of is not None:
+            version = self.version(programs)
+            major, minor = version.removeprefix("v").split(".")[:2]
+            said = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+            linker += [f"-X k8s.io/component-base/version.{name}={value}" for name, value in said.items()]
+        return [*_FLAGS, f"-ldflags={' '.join(linker)}"]
+
+    def _compile(
+        self, programs: ProgramSet, module: Path, out: Path, package: str, wanted: int, on_progress: OnProgress
+    ) -> None:
+        command = [self._go, "build", *self._flags(programs), "-o", str(out), package]
+        last: deque[str] = deque(maxlen=_LAST_LINES)
+        compiled = 0
+        with subprocess.Popen(command, cwd=module, env=self._environment(), stderr=subprocess.PIPE, text=True) as go:
+            assert go.stderr is not None
+            for line in go.stderr:  # with -v a line for every package that is compiled, not found in Go's own cache
+                last.append(line)
+                compiled += 1
+                on_progress(f"{programs.name}: {out.name}, {compiled} packages compiled, of {wanted} at most")
+        if go.returncode:
+            raise BuildFailed(f"{' '.join(command)} ended with {go.returncode}:\n{''.join(last).rstrip()}")
+
+    def _run(self, folder: Path, *arguments: str) -> str:
+        try:
+            done = subprocess.run(
+                [self._go, *arguments], cwd=folder, env=self._environment(), capture_output=True, text=True, check=True
+            )
+        except FileNotFoundError as error:
+            raise BuildFailed(
+                f"Go is needed to build the programs of a cluster, and there is no command {self._go}: install it "
+                f"(1.24 or newer), or use a published node image"
+            ) from error
+        except subprocess.CalledProcessError as error:
+            raise BuildFailed(f"go {' '.join(arguments)} failed:\n{error.stderr.strip()}") from error
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}

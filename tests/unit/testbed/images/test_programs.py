@@ -1,0 +1,101 @@
+"""Programs from Go modules: built once, kept by what they are made from, whole or not at all. Go is a script here."""
+
+import re
+import stat
+
+import pytest
+
+from testbed.errors import BuildFailed
+from testbed.images.programs import MODULES, PROGRAM_SETS, Programs, ProgramSet
+
+GO = """#!/bin/sh
+echo "$PWD: $*" >> {log}
+case $1 in
+version) echo "{version}" ;;
+list) printf 'a\\nb\\nc\\n' ;;
+build)
+    echo example.org/a >&2; echo example.org/b >&2
+    {fails}
+    while [ "$1" != -o ]; do shift; done
+    echo "$CGO_ENABLED $3" > "$2" ;;
+esac
+"""
+TOOLS = ProgramSet("tools", {"one": "example.org/one", "two": "example.org/two"})
+
+
+@pytest.fixture
+def modules(tmp_path):
+    folder = tmp_path / "modules" / "tools"
+    folder.mkdir(parents=True)
+    folder.joinpath("go.mod").write_text("module tools\n\nrequire (\n\texample.org/one v1.34.4\n)\n")
+    return folder
+
+
+@pytest.fixture
+def make(tmp_path, modules):
+    """Return builders of the same place with some Go; what it was asked is in `go.log`."""
+
+    def programs(version="go version go1.26", fails=""):
+        go = tmp_path / "go"
+        go.write_text(GO.format(log=tmp_path / "go.log", version=version, fails=fails))
+        go.chmod(stat.S_IRWXU)
+        return Programs(tmp_path / "kept", modules.parent, str(go))
+
+    return programs
+
+
+def test_what_was_built_once_is_found(make, tmp_path):
+    told = []
+    folder = make().build(TOOLS, told.append)
+    assert {file.name: file.read_text() for file in folder.iterdir()} == {
+        "one": "0 example.org/one\n",
+        "two": "0 example.org/two\n",
+    }
+    assert told[0] == "tools: looking up packages"
+    assert told[-1] == "tools: two, 2 packages compiled, of 3 at most"
+    told.clear()
+    assert make().build(TOOLS, told.append) == folder
+    assert told == []
+    assert [entry.name for entry in folder.parent.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("change", ["module", "go", "version_of"])
+def test_another_version_is_another_folder(make, modules, change):
+    before = make().place(TOOLS)
+    tools, version = TOOLS, "go version go1.26"
+    if change == "module":
+        modules.joinpath("main.go").write_text("package main")
+    elif change == "go":
+        version = "go version go1.27"
+    else:
+        tools = ProgramSet("tools", TOOLS.packages, version_of="example.org/one")
+    assert make(version).place(tools) != before
+
+
+def test_programs_say_the_version_of_their_module(make, tmp_path):
+    make().build(ProgramSet("tools", {"one": "example.org/one"}, version_of="example.org/one"))
+    built = tmp_path.joinpath("go.log").read_text()
+    assert "-X k8s.io/component-base/version.gitVersion=v1.34.4" in built
+    assert "gitMajor=1 -X k8s.io/component-base/version.gitMinor=34" in built
+
+
+def test_a_build_that_fails_leaves_nothing_and_shows_its_last_lines(make, tmp_path):
+    with pytest.raises(BuildFailed, match=re.compile(r"go build .* ended with 3:\nexample.org/a\nexample.org/b", re.S)):
+        make(fails="exit 3").build(TOOLS)
+    assert list(tmp_path.joinpath("kept").iterdir()) == []
+
+
+def test_without_go_the_remedy_is_told(tmp_path, modules):
+    with pytest.raises(BuildFailed, match=r"no command nowhere/go: install it \(1\.24 or newer\)"):
+        Programs(tmp_path, modules.parent, "nowhere/go").build(TOOLS)
+
+
+@pytest.mark.parametrize("programs", PROGRAM_SETS, ids=lambda programs: programs.name)
+def test_every_set_has_its_module_with_all_versions_pinned(programs):
+    module = MODULES / programs.name
+    text = module.joinpath("go.mod").read_text()
+    assert text.startswith(f"module carico.dev/images/{programs.name}\n")
+    assert "go 1.24.0" in text
+    assert module.joinpath("go.sum").is_file() or "require" not in text
+    if programs.version_of is not None:
+        assert Programs(module.parent).version(programs) == "v1.34.4"
