@@ -27,12 +27,11 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from carico.clock import Clock, SystemClock
+from carico.clock import Clock
 from carico.errors import PodEventsError
 from carico.podevents.folder_watch import folder_watch
-from carico.podevents.reconcile import RunningPods
-from carico.podevents.reconnecting import Reconnecting
-from carico.podevents.source import OnChange, is_static
+from carico.podevents.reconnecting import SessionSource
+from carico.podevents.source import is_static
 
 # A UID is a UUID, of a static pod a hash of 32 digits; the systemd driver writes _ for -.
 POD = re.compile(r"(?:^|-)pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?$")
@@ -44,7 +43,7 @@ _LOOK_ANYWAY_S = 5.0
 """Even without news: what is made through another mount of the hierarchy comes without an event."""
 
 
-class CgroupEvents:
+class CgroupEvents(SessionSource):
     """The pods of one tree of control groups.
 
     Parameters
@@ -72,28 +71,10 @@ class CgroupEvents:
         self.root = Path(root)
         self._left_out = left_out
         self._pattern = pattern
-        self._clock = clock or SystemClock()
         self._watch = folder_watch()
         self._most: dict[Path, int] = {}
         """The most members that a pod's group was seen with."""
-        self._sessions = Reconnecting(
-            f"control groups in {root}", self._session, rng or random.Random(), interrupt=self._watch.wake
-        )
-
-    @property
-    def failures(self) -> int:
-        """How often the groups could not be read."""
-        return self._sessions.failures
-
-    @property
-    def connected(self) -> bool:
-        """Whether the groups can be read; while they cannot, the count is the last one known."""
-        return self._sessions.connected
-
-    def start(self, on_change: OnChange) -> None:
-        """See `PodEventSource`."""
-        self._pods = RunningPods(on_change, self._clock)
-        self._sessions.start()
+        super().__init__(f"control groups in {root}", clock, rng, interrupt=self._watch.wake)
 
     def count(self) -> int:
         """See `PodEventSource`."""
@@ -102,7 +83,7 @@ class CgroupEvents:
 
     def close(self) -> None:
         """See `PodEventSource`."""
-        self._sessions.close()
+        super().close()
         self._watch.close()
 
     def _session(self) -> Iterator[None]:

@@ -25,12 +25,11 @@ from typing import Any
 
 import grpc
 
-from carico.clock import Clock, SystemClock
+from carico.clock import Clock
 from carico.errors import PodEventsError
 from carico.podevents import containerd_pb2 as pb
-from carico.podevents.reconcile import RunningPods
-from carico.podevents.reconnecting import Reconnecting
-from carico.podevents.source import PLATFORM_NAMESPACES, OnChange, is_static
+from carico.podevents.reconnecting import SessionSource
+from carico.podevents.source import PLATFORM_NAMESPACES, is_static
 
 _POD_UID = "io.kubernetes.pod.uid"
 _POD_NAMESPACE = "io.kubernetes.pod.namespace"
@@ -60,7 +59,7 @@ class _Container:
     alive: bool
 
 
-class ContainerdEvents:
+class ContainerdEvents(SessionSource):
     """The pods of one containerd.
 
     Parameters
@@ -88,27 +87,9 @@ class ContainerdEvents:
         self.socket = socket
         self._namespace = namespace
         self._excluded = frozenset(excluded_namespaces)
-        self._clock = clock or SystemClock()
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=_CHANNEL)
         # A stream that waits for events ends when its channel is closed.
-        self._sessions = Reconnecting(
-            f"containerd at {socket}", self._session, rng or random.Random(), interrupt=self._channel.close
-        )
-
-    @property
-    def failures(self) -> int:
-        """How often the connection was lost or could not be made again."""
-        return self._sessions.failures
-
-    @property
-    def connected(self) -> bool:
-        """Whether events arrive; while they do not, the count is the last one known."""
-        return self._sessions.connected
-
-    def start(self, on_change: OnChange) -> None:
-        """See `PodEventSource`."""
-        self._pods = RunningPods(on_change, self._clock)
-        self._sessions.start()
+        super().__init__(f"containerd at {socket}", clock, rng, interrupt=self._channel.close)
 
     def count(self) -> int:
         """See `PodEventSource`."""
@@ -119,10 +100,6 @@ class ContainerdEvents:
             return len(_running(self._listed().values()))
         except grpc.RpcError as error:
             raise self._failed(error) from error
-
-    def close(self) -> None:
-        """See `PodEventSource`."""
-        self._sessions.close()
 
     def _session(self) -> Iterator[None]:
         self._reach()

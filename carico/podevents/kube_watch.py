@@ -14,11 +14,10 @@ import random
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
-from carico.clock import Clock, SystemClock
+from carico.clock import Clock
 from carico.errors import CaricoError, PodEventsError
-from carico.podevents.reconcile import RunningPods
-from carico.podevents.reconnecting import Reconnecting
-from carico.podevents.source import PLATFORM_NAMESPACES, OnChange
+from carico.podevents.reconnecting import SessionSource
+from carico.podevents.source import PLATFORM_NAMESPACES
 
 _MIRROR = "kubernetes.io/config.mirror"
 _OVER = ("Succeeded", "Failed")
@@ -42,7 +41,7 @@ class PodApi(Protocol):
         ...
 
 
-class KubeWatch:
+class KubeWatch(SessionSource):
     """The pods of one node.
 
     Parameters
@@ -69,23 +68,7 @@ class KubeWatch:
         self._api = api
         self._node = node
         self._excluded = frozenset(excluded_namespaces)
-        self._clock = clock or SystemClock()
-        self._sessions = Reconnecting(f"pods of {node}", self._session, rng or random.Random())
-
-    @property
-    def failures(self) -> int:
-        """How often the watch ended or could not be begun."""
-        return self._sessions.failures
-
-    @property
-    def connected(self) -> bool:
-        """Whether the watch stands; while it does not, the count is the last one known."""
-        return self._sessions.connected
-
-    def start(self, on_change: OnChange) -> None:
-        """See `PodEventSource`."""
-        self._pods = RunningPods(on_change, self._clock)
-        self._sessions.start()
+        super().__init__(f"pods of {node}", clock, rng)
 
     def count(self) -> int:
         """See `PodEventSource`."""

@@ -1,13 +1,20 @@
-"""A session with something that may go away: held in a thread, begun anew after every failure, with jittered waits."""
+"""A session with something that may go away: held in a thread, begun anew after every failure, with jittered waits.
+
+`SessionSource` is what sources of pod events that hold one share.
+"""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
+from carico.clock import Clock, SystemClock
 from carico.errors import PodEventsError
+from carico.podevents.reconcile import RunningPods
+from carico.podevents.source import OnChange
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,3 +123,52 @@ class Reconnecting:
         # The exponent is bounded, or years of failures would overflow.
         bound_s = min(self._first_wait_s * 2.0 ** min(failed_in_a_row, 30), self._longest_wait_s)
         return self._rng.uniform(0.5, 1.0) * bound_s
+
+
+class SessionSource(ABC):
+    """A source of pod events that learns of them in a session, see `PodEventSource`.
+
+    Parameters
+    ----------
+    name : str
+        What the session is with, for the log.
+    clock : Clock, optional
+        Dates the changes; the machine's by default.
+    rng : random.Random, optional
+        Spreads the waits between attempts after failures; seeded by the system by default.
+    interrupt : callable, optional
+        See `Reconnecting`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock | None,
+        rng: random.Random | None,
+        interrupt: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._sessions = Reconnecting(name, self._session, rng or random.Random(), interrupt=interrupt)
+
+    @property
+    def failures(self) -> int:
+        """How often the session was lost or could not be begun."""
+        return self._sessions.failures
+
+    @property
+    def connected(self) -> bool:
+        """Whether news arrive; while they do not, the count is the last one known."""
+        return self._sessions.connected
+
+    def start(self, on_change: OnChange) -> None:
+        """See `PodEventSource`."""
+        self._pods = RunningPods(on_change, self._clock)
+        self._sessions.start()
+
+    def close(self) -> None:
+        """See `PodEventSource`."""
+        self._sessions.close()
+
+    @abstractmethod
+    def _session(self) -> Iterator[None]:
+        """Tell `_pods` what there is, yield, and yield again after every piece of news."""

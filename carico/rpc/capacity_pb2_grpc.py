@@ -34,11 +34,6 @@ class CapacityStub(object):
         Args:
             channel: A grpc.Channel.
         """
-        self.Report = channel.unary_unary(
-                '/carico.v1.Capacity/Report',
-                request_serializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.SerializeToString,
-                response_deserializer=carico_dot_rpc_dot_capacity__pb2.ReportReply.FromString,
-                _registered_method=True)
         self.ReportStream = channel.stream_stream(
                 '/carico.v1.Capacity/ReportStream',
                 request_serializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.SerializeToString,
@@ -49,14 +44,8 @@ class CapacityStub(object):
 class CapacityServicer(object):
     """Missing associated documentation comment in .proto file."""
 
-    def Report(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def ReportStream(self, request_iterator, context):
-        """The same, an answer for every report, over one stream.
+        """An answer for every report, over one stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -65,11 +54,6 @@ class CapacityServicer(object):
 
 def add_CapacityServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Report': grpc.unary_unary_rpc_method_handler(
-                    servicer.Report,
-                    request_deserializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.FromString,
-                    response_serializer=carico_dot_rpc_dot_capacity__pb2.ReportReply.SerializeToString,
-            ),
             'ReportStream': grpc.stream_stream_rpc_method_handler(
                     servicer.ReportStream,
                     request_deserializer=carico_dot_rpc_dot_capacity__pb2.CapacityReport.FromString,
@@ -85,33 +69,6 @@ def add_CapacityServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Capacity(object):
     """Missing associated documentation comment in .proto file."""
-
-    @staticmethod
-    def Report(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/carico.v1.Capacity/Report',
-            carico_dot_rpc_dot_capacity__pb2.CapacityReport.SerializeToString,
-            carico_dot_rpc_dot_capacity__pb2.ReportReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
 
     @staticmethod
     def ReportStream(request_iterator,

@@ -65,7 +65,7 @@ class CapacityServer:
         """Sequence, time by the node's clock and by ours of what was passed on, the latest last."""
         self._server = RpcServer(
             "carico.v1.Capacity",
-            unary={"Report": self._report},
+            unary={},
             streams={"ReportStream": self._report},
             tls=tls,
             insecure_loopback=insecure_loopback,

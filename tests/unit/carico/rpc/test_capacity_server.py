@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from carico.errors import InvalidConfig, Refused, Unreachable
-from carico.rpc import capacity_pb2, capacity_pb2_grpc
+from carico.rpc import capacity_pb2_grpc
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
@@ -85,14 +85,6 @@ def test_a_report_that_makes_no_sense_is_refused(scheduler, client):
     with pytest.raises(Refused, match="INVALID_ARGUMENT: pod_capacity must be finite"):
         client.report(-1.0, 0, 1.0, 1)
     assert (scheduler.reports, scheduler.refused) == ([], ["invalid_input"])
-
-
-def test_reports_by_calls(scheduler, pki):
-    with grpc.secure_channel(scheduler.target, ChannelCredentials(pki.node("node-a")).current()) as channel:
-        for n in (1, 2, 3):
-            report = capacity_pb2.CapacityReport(node="node-a", pod_capacity=n, sequence=n)
-            capacity_pb2_grpc.CapacityStub(channel).Report(report, timeout=DEADLINE_S)
-    assert [report[1] for report in scheduler.reports] == [1.0, 2.0, 3.0]
 
 
 def test_an_empty_stream_reports_nothing(scheduler, pki):
