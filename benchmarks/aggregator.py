@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from benchmarks.common import parse, parser, report
+from benchmarks.common import parse, parser, shown
 from benchmarks.nodes import SECONDS, Files, Node, asking, certificates, connected, keeping_pace, running
 from carico.config import TlsFiles
 from carico.rpc.messages import write_exchange
@@ -37,14 +37,9 @@ def main() -> int:
         "--hold", type=int, default=0, metavar="N", help="measure N nodes that exchange as often as agents do, instead"
     )
     options = parse(arguments)
-    try:
-        figures = hold(options.hold) if options.hold else measure()
-    except KeyboardInterrupt:
-        return 130
-    for name, figure in figures.items():
-        print(f"{name:<26}  {figure:10.2f}")
-    report("aggregator", figures, options.json)
-    return 0
+    if not 0 <= options.hold <= 1_000_000:
+        arguments.error(f"--hold must be in [0, 1000000], got {options.hold}")
+    return shown("aggregator", lambda: hold(options.hold) if options.hold else measure(), options.json)
 
 
 def measure() -> dict[str, float]:
@@ -67,7 +62,7 @@ def hold(number: int) -> dict[str, float]:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as folder:
-        files = certificates(Path(folder), "aggregator", number)
+        files = certificates(Path(folder), "aggregator", nodes=number)
         with running(Path(folder), "aggregator", {"port": 0, "tls": files.pop("aggregator")}) as serving:
             server = psutil.Process(int(str(serving["pid"])))
             taken, used_s = asyncio.run(_held(f"localhost:{serving['port']}", files, server))

@@ -12,7 +12,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +69,15 @@ def report(name: str, figures: Mapping[str, float], file: Path | None) -> None:
         content = {"name": name, "machine": machine(), "figures": dict(figures)}
         write_whole(file, (json.dumps(content, indent=2) + "\n").encode())
         print(f"written: {file}")
+
+
+def shown(name: str, measure: Callable[[], Mapping[str, float]], file: Path | None) -> int:
+    """Measure, print the figures, write them as `report` does, and return the exit code."""
+    try:
+        figures = measure()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    for figure, value in figures.items():
+        print(f"{figure:<28}  {value:10.3f}")
+    report(name, figures, file)
+    return 0

@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks.common import parse, parser, report
+from benchmarks.common import parse, parser, shown
 from benchmarks.nodes import SECONDS as ROUND_S
 from benchmarks.nodes import Files, Node, asking, certificates, connected, running
 from carico.clock import SystemClock
@@ -40,15 +40,7 @@ SEED = 7
 
 def main() -> int:
     """Measure, print the table and write the figures."""
-    options = parse(parser(__doc__))
-    try:
-        figures = measure()
-    except KeyboardInterrupt:
-        return 130
-    for name, figure in figures.items():
-        print(f"{name:<28}  {figure:10.3f}")
-    report("extender", figures, options.json)
-    return 0
+    return shown("extender", measure, parse(parser(__doc__)).json)
 
 
 def measure() -> dict[str, float]:

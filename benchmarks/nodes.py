@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,11 +69,11 @@ class Node:
         return ask
 
 
-def certificates(folder: Path, server: str, nodes: int = NODES) -> Files:
-    """Make a CA and return the files of the server and of every node, by name."""
+def certificates(folder: Path, *servers: str, nodes: int = NODES) -> Files:
+    """Make a CA and return the files of the servers and of every node, node-0 and so on, by name."""
     authority = Authority(folder, datetime.now(UTC), valid_days=1)
     authority.make_ca()
-    made = {server: authority.make_server(server, ["localhost"])}
+    made = {server: authority.make_server(server, ["localhost"]) for server in servers}
     made |= {name: authority.make_node(name) for name in (f"node-{number}" for number in range(nodes))}
     return {
         name: {"certificate": str(file), "key": str(file.with_suffix(".key")), "ca": str(folder / "ca.crt")}
@@ -82,15 +82,18 @@ def certificates(folder: Path, server: str, nodes: int = NODES) -> Files:
 
 
 @contextmanager
-def running(folder: Path, command: str, config: dict[str, object]) -> Iterator[dict[str, object]]:
+def running(folder: Path, command: str, config: Mapping[str, object]) -> Iterator[dict[str, object]]:
     """Run a process of CARICO's and yield what its first line of log says, its ports among it, and its `pid`."""
     configuration = folder / f"{command}.yaml"
-    configuration.write_text(json.dumps(config | {"logs": {"format": "json"}}))
+    configuration.write_text(json.dumps({**config, "logs": {"format": "json"}}))
     program = [sys.executable, "-m", "carico", command, "--config", str(configuration)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            yield json.loads(server.stderr.readline()) | {"pid": server.pid}
+            said = server.stderr.readline()
+            if not said.startswith("{"):
+                raise RuntimeError(f"{' '.join(program)} did not start: {said.strip() or 'it said nothing'}")
+            yield json.loads(said) | {"pid": server.pid}
         finally:
             server.terminate()
 

@@ -14,7 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from benchmarks.common import parse, parser, report
+from benchmarks.common import parse, parser, shown
 from carico.node_model import RESOURCES, NodeModel
 from carico.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider
@@ -38,15 +38,7 @@ ALL_AT_ONCE = {
 
 def main() -> int:
     """Measure, print the table and write the figures."""
-    options = parse(parser(__doc__))
-    try:
-        figures = measure()
-    except KeyboardInterrupt:
-        return 130
-    for name, figure in figures.items():
-        print(f"{name:<26}  {figure:8.2f}")
-    report("simulation", figures, options.json)
-    return 0
+    return shown("simulation", measure, parse(parser(__doc__)).json)
 
 
 def measure() -> dict[str, float]:

@@ -97,7 +97,12 @@ class Programs:
         folder = self.place(programs)
         if folder.is_dir():
             return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BuildFailed(
+                f"nothing can be kept in {folder.parent} ({error.strerror}): name a folder that can be made, or written"
+            ) from error
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{programs.name}-") as made:
             # A copy, for an installed package may be read-only, and Go wants to lock its files.
             module = Path(made) / "module"
@@ -173,7 +178,7 @@ class Programs:
         except FileNotFoundError as error:
             raise BuildFailed(
                 f"Go is needed to build the programs of a cluster, and there is no command {self._go}: install it "
-                f"(1.24 or newer), or use a published node image"
+                f"(1.24 or newer)"
             ) from error
         except subprocess.CalledProcessError as error:
             raise BuildFailed(f"go {' '.join(arguments)} failed:\n{error.stderr.strip()}") from error

@@ -85,6 +85,12 @@ def test_a_build_that_fails_leaves_nothing_and_shows_its_last_lines(make, tmp_pa
     assert list(tmp_path.joinpath("kept").iterdir()) == []
 
 
+def test_a_place_that_cannot_be_made_is_named(make, tmp_path):
+    tmp_path.joinpath("kept").write_text("a file")
+    with pytest.raises(BuildFailed, match=r"nothing can be kept in .*/kept \(File exists\)"):
+        make().build(TOOLS)
+
+
 def test_without_go_the_remedy_is_told(tmp_path, modules):
     with pytest.raises(BuildFailed, match=r"no command nowhere/go: install it \(1\.24 or newer\)"):
         Programs(tmp_path, modules.parent, "nowhere/go").build(TOOLS)
