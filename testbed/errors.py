@@ -7,6 +7,8 @@
     │   ├── InvalidSetting        an unknown setting, or a value it does not take
     │   └── InvalidSpec           no scheduler is described so
     ├── ResultsError              a results file cannot be written or read
+    ├── ClusterError              a real cluster cannot be made, used or removed
+    │   └── WaitTimedOut          what was waited for did not come in time
     ├── BuildFailed               a program or an image of a real cluster could not be made
     └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
         └── MissingExtra          the packages of the extra `testbed` are not installed
@@ -38,6 +40,14 @@ class InvalidSpec(UsageError):
 
 class ResultsError(TestbedError):
     """A results file cannot be written or read."""
+
+
+class ClusterError(TestbedError):
+    """A real cluster cannot be made, used or removed."""
+
+
+class WaitTimedOut(ClusterError):
+    """What was waited for did not come in time."""
 
 
 class BuildFailed(TestbedError):

@@ -86,9 +86,10 @@ class KubeClient:
     ) -> None:
         configuration.retries = urllib3.Retry(0, redirect=0)  # who calls decides when to call again
         self._timeouts = (connect_s, silence_s)
-        self._api = kubernetes.client.ApiClient(configuration)
-        self._core = kubernetes.client.CoreV1Api(self._api)
-        self._custom = kubernetes.client.CustomObjectsApi(self._api)
+        self.api = kubernetes.client.ApiClient(configuration)
+        """The package's client, for calls that are not here; `get` makes them."""
+        self._core = kubernetes.client.CoreV1Api(self.api)
+        self._custom = kubernetes.client.CustomObjectsApi(self.api)
 
     @classmethod
     def from_config(cls, kubeconfig: str | None = None, context: str | None = None) -> KubeClient:
@@ -117,7 +118,7 @@ class KubeClient:
 
     def close(self) -> None:
         """Close idle connections."""
-        self._api.rest_client.pool_manager.clear()
+        self.api.rest_client.pool_manager.clear()
 
     def pods(self, field_selector: str) -> PodSelection:
         """Return the pods of all namespaces that a field selector takes in."""

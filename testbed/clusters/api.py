@@ -1,0 +1,128 @@
+"""What the testbed asks of a real cluster's API; all of it that is not there for CARICO itself (`carico.kube`).
+
+Objects are the API's own JSON. What is created bears a label of ours, and nothing without it is ever deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import kubernetes.client
+
+from carico.errors import KubeRefused
+from carico.kube.client import KubeClient, PodSelection
+
+LABEL = "carico.dev/run"
+"""On everything that a run creates; its value is the run's id."""
+_NOT_FOUND, _CONFLICT = 404, 409
+_PAGE = 500
+
+Json = dict[str, Any]
+
+
+class ClusterApi:
+    """The API server of one cluster.
+
+    Every method raises KubeError (`carico.errors`) if the server does not answer, or refuses.
+
+    Parameters
+    ----------
+    client : KubeClient
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._core = kubernetes.client.CoreV1Api(client.api)
+        self._batch = kubernetes.client.BatchV1Api(client.api)
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.close()
+
+    def pods_in(self, namespace: str) -> PodSelection:
+        """Return the pods of a namespace, to be listed and watched."""
+        return self._client.pods(f"metadata.namespace={namespace}")
+
+    def create_namespace(self, name: str, run: str) -> None:
+        """Create a namespace of a run."""
+        self._client.get(self._core.create_namespace, {"metadata": {"name": name, "labels": {LABEL: run}}})
+
+    def namespaces(self) -> list[Json]:
+        """Return the namespaces that bear our label, whichever run's."""
+        return self._all(self._core.list_namespace, label_selector=LABEL)
+
+    def delete_namespace(self, name: str) -> None:
+        """Begin to remove a namespace with all that is in it; one that is not there is none to remove."""
+        try:
+            self._client.get(self._core.delete_namespace, name)
+        except KubeRefused as error:
+            if error.status not in (_NOT_FOUND, _CONFLICT):  # conflict: it is being removed
+                raise
+
+    def has_service_account(self, namespace: str) -> bool:
+        """Whether pods can be created in a new namespace: the controller manager makes its account somewhat later."""
+        try:
+            self._client.get(self._core.read_namespaced_service_account, "default", namespace)
+        except KubeRefused as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def create_job(self, namespace: str, job: Json) -> None:
+        """Create a Job."""
+        self._client.get(self._batch.create_namespaced_job, namespace, job)
+
+    def jobs(self, namespace: str) -> list[Json]:
+        """Return the Jobs of a namespace."""
+        return self._all(self._batch.list_namespaced_job, namespace)
+
+    def create_pod(self, namespace: str, pod: Json) -> None:
+        """Create a pod that belongs to no Job."""
+        self._client.get(self._core.create_namespaced_pod, namespace, pod)
+
+    def delete_pod(self, namespace: str, name: str) -> None:
+        """Begin to remove a pod."""
+        self._client.get(self._core.delete_namespaced_pod, name, namespace)
+
+    def events(self, namespace: str) -> list[Json]:
+        """Return the Events of a namespace."""
+        return self._all(self._core.list_namespaced_event, namespace)
+
+    def nodes(self) -> list[Json]:
+        """Return all nodes."""
+        return self._all(self._core.list_node)
+
+    def create_node(self, node: Json) -> None:
+        """Create a node, as only a cluster without kubelets needs it."""
+        self._client.get(self._core.create_node, node)
+
+    def delete_node(self, name: str) -> None:
+        """Remove a node."""
+        self._client.get(self._core.delete_node, name)
+
+    def create_config_map(self, namespace: str, name: str, data: Mapping[str, str]) -> None:
+        """Create a ConfigMap."""
+        body = {"metadata": {"name": name}, "data": dict(data)}
+        self._client.get(self._core.create_namespaced_config_map, namespace, body)
+
+    def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        """Return what a ConfigMap holds; None if there is none."""
+        try:
+            found = self._client.get(self._core.read_namespaced_config_map, name, namespace)
+        except KubeRefused as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+        return dict(found.get("data") or {})
+
+    def _all(self, call: Any, *arguments: Any, **options: Any) -> list[Json]:
+        items: list[Json] = []
+        following = None
+        while True:
+            page = self._client.get(call, *arguments, limit=_PAGE, _continue=following, **options)
+            items += page.get("items") or ()
+            following = (page.get("metadata") or {}).get("continue")
+            if not following:
+                return items
