@@ -92,7 +92,9 @@ class KubeClient:
         self._custom = kubernetes.client.CustomObjectsApi(self.api)
 
     @classmethod
-    def from_config(cls, kubeconfig: str | None = None, context: str | None = None) -> KubeClient:
+    def from_config(
+        cls, kubeconfig: str | None = None, context: str | None = None, silence_s: float = 30.0
+    ) -> KubeClient:
         """Return the client that a kubeconfig describes; without one, that of the pod this process runs in.
 
         Raises
@@ -114,7 +116,7 @@ class KubeClient:
                 f"the Kubernetes API cannot be reached by {where}: {str(error).rstrip('.')}; outside a cluster name a "
                 f"kubeconfig (`kubernetes: {{kubeconfig: FILE}}`); an extender can do without (`kubernetes: null`)"
             ) from error
-        return cls(configuration)
+        return cls(configuration, silence_s=silence_s)
 
     def close(self) -> None:
         """Close idle connections."""

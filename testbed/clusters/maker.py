@@ -1,18 +1,16 @@
 """The protocol of what makes real clusters of one kind: kwok, later kind, Xen guests, or somebody's own.
 
 A maker knows its programs and nothing else: no session, no scenario, no owner. When a cluster is made, used again or
-removed is decided in `testbed.clusters.lifecycle`; what runs on it, over its API, in `testbed.clusters.real`.
+removed is decided in `testbed.clusters.lifecycle`; what its nodes and pods are like in `testbed.clusters.platform`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from testbed.clusters.api import ClusterApi
 from testbed.requirements import Problem
-from workloads.scenario import ClusterShape, JobSpec, Scenario
 
 
 class ClusterMaker(Protocol):
@@ -41,14 +39,18 @@ class ClusterMaker(Protocol):
         """
         ...
 
-    def create(self, name: str, folder: Path, deadline_s: float) -> Path:
-        """Make a cluster and return its kubeconfig, which lies in the folder; its API answers then.
+    def create(self, name: str, folder: Path, timeout_s: float) -> None:
+        """Make a cluster.
 
         Raises
         ------
         ClusterError
-            If that fails or takes longer than `deadline_s` seconds. What is there by then is removed with `delete`.
+            If that fails or takes longer than `timeout_s` seconds. What is there by then is removed with `delete`.
         """
+        ...
+
+    def kubeconfig(self, name: str, folder: Path) -> Path:
+        """Return where the kubeconfig of a cluster is, whose current context leads to it."""
         ...
 
     def delete(self, name: str, folder: Path) -> None:
@@ -68,39 +70,5 @@ class ClusterMaker(Protocol):
         ------
         ClusterError
             If there are none; who collects goes on.
-        """
-        ...
-
-    def check(self, scenario: Scenario) -> None:
-        """Check, before a cluster is made, that it can have this shape and run these jobs.
-
-        Raises
-        ------
-        UsageError
-            If not.
-        """
-        ...
-
-    def shape(self, api: ClusterApi, shape: ClusterShape) -> None:
-        """Give the cluster the nodes of a scenario, by their names there, and wait until they are ready.
-
-        Raises
-        ------
-        ClusterError
-            If they are not in time.
-        """
-        ...
-
-    def pods(self, job: JobSpec, work: Sequence[float], shape: ClusterShape) -> Mapping[str, Any]:
-        """Return the pod template of a job: `metadata` (annotations) and `spec` with its container.
-
-        Requests, scheduler, labels and placement are put in by who publishes it.
-
-        Parameters
-        ----------
-        job : JobSpec
-        work : sequence of float
-            CPU-seconds of its pods, by completion index.
-        shape : ClusterShape
         """
         ...

@@ -15,6 +15,7 @@ import simpy
 
 from carico.telemetry.counters import Telemetry
 from carico.variants import Variant
+from testbed.clusters.draws import drawn
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import UsageError
 from testbed.measurement.completion_times import completion_time_items
@@ -166,11 +167,8 @@ class SimulatedCluster:
             framework.node_ready,
             self._agent,
         )
-        job_streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
-        for job, stream in zip(scenario.jobs, job_streams, strict=True):
-            works = job.draw_work(np.random.default_rng(stream))
-            arrivals = job.arrivals.times(job.pods, np.random.default_rng(stream.spawn(1)[0]))
-            self._jobs.publish(job, works, arrivals)
+        for draw in drawn(scenario, seed):
+            self._jobs.publish(draw.job, draw.work, draw.arrivals)
 
     def run(self, on_progress: OnProgress | None = None) -> Repetition:
         """Run until every job that counts is over, or the scenario's limit."""

@@ -1,0 +1,59 @@
+"""What may tell why a run on a real cluster failed, collected into a folder before it is gone.
+
+Collecting never hides what went wrong first, and does not take long: what cannot be had is noted in the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from carico.errors import KubeError
+from testbed.clusters.api import ClusterApi, Json
+from testbed.errors import TestbedError
+from testbed.results.files import make_folder
+
+
+def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], None]) -> None:
+    """Write events, nodes, pods and Jobs, and copy logs.
+
+    Parameters
+    ----------
+    api : ClusterApi
+    namespace : str
+        Of the repetition.
+    into : Path
+        The folder; is created.
+    logs : callable
+        Copies the cluster's logs into a folder.
+    """
+    questions: dict[str, Callable[[], Sequence[Json]]] = {
+        "events": lambda: api.events(namespace),
+        "unscheduled_pods": lambda: [
+            {"name": pod["metadata"]["name"], "conditions": pod["status"].get("conditions")}
+            for pod in api.pods_in(namespace).list()[0]
+            if not pod["spec"].get("nodeName")
+        ],
+        "jobs": lambda: api.jobs(namespace),
+        "nodes": lambda: [
+            {"name": node["metadata"]["name"], "status": node["status"].get("conditions")} for node in api.nodes()
+        ],
+    }
+    lacking = []
+    try:
+        make_folder(into)
+        for name, ask in questions.items():
+            try:
+                (into / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(ask())))
+            except KubeError as error:
+                lacking.append(f"{name}: {error}")
+        try:
+            logs(into)
+        except TestbedError as error:
+            lacking.append(f"logs: {error}")
+        if lacking:
+            (into / "lacking.txt").write_text("\n".join(lacking) + "\n", encoding="utf-8")
+    except OSError:
+        return  # a full disk, for instance: what went wrong first is what is told

@@ -1,0 +1,31 @@
+"""What a seed decides of a scenario: the work of every pod and when it arrives, the same on every kind of cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.scenario import JobSpec, Scenario
+
+
+@dataclass(frozen=True)
+class DrawnJob:
+    """A job and what was drawn for its pods, in the order of their arrival."""
+
+    job: JobSpec
+    work: list[float]
+    """CPU-seconds."""
+    arrivals: list[float]
+    """Seconds after the job's publication, ascending."""
+
+
+def drawn(scenario: Scenario, seed: int) -> list[DrawnJob]:
+    """Draw the pods of a scenario, each job from a stream of its own."""
+    streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
+    found = []
+    for job, stream in zip(scenario.jobs, streams, strict=True):
+        work = job.draw_work(np.random.default_rng(stream))
+        arrivals = job.arrivals.times(job.pods, np.random.default_rng(stream.spawn(1)[0]))
+        found.append(DrawnJob(job, work, arrivals))
+    return found

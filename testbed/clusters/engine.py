@@ -1,0 +1,204 @@
+"""A repetition on a real cluster: the scenario's Jobs go to its API, and a watch tells what becomes of their pods.
+
+Not here: the nodes, and the namespace that a repetition has for itself.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from carico.clock import Clock
+from carico.kube.reflector import Reflector
+from testbed.clusters.api import ClusterApi, Json
+from testbed.clusters.draws import drawn
+from testbed.clusters.manifests import Publication, job_manifest, publications
+from testbed.clusters.platform import Platform
+from testbed.clusters.pod_lives import PodLives
+from testbed.clusters.provider import OnProgress, Progress
+from testbed.clusters.waiting import wait_until
+from testbed.results.schema import NodeSeries, PodResult
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.scenario import JobSpec, Scenario
+
+LOOK_S = 0.1
+"""Between two looks at what has become of the pods; the watch dates what happens, not these."""
+SLOW_LOOK_S = 1.0
+"""Between two looks that ask the API, and two signs of life."""
+WATCH_TIMEOUT_S = 30.0
+KUBE_SCHEDULER = "default-scheduler"
+"""The name by which pods ask for the cluster's own scheduler."""
+
+
+class ClusterRun:
+    """One repetition.
+
+    Parameters
+    ----------
+    api : ClusterApi
+    namespace : str
+        A new one.
+    platform : Platform
+    scenario : Scenario
+    scheduler : SchedulerSpec
+    seed : int
+    run : str
+        The run's id, the value of our label.
+    clock : Clock
+    wall : callable
+        Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        namespace: str,
+        platform: Platform,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        run: str,
+        clock: Clock,
+        wall: Callable[[], float],
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._platform = platform
+        self._scenario = scenario
+        self._scheduler = scheduler
+        self._run = run
+        self._clock = clock
+        self._to_publish = publications(drawn(scenario, seed))
+        self._published_s: dict[str, float] = {}
+        self._lasted_s = 0.0
+        self._origin = clock.now()
+        self._lives = PodLives(wall())
+
+    def run(self, on_progress: OnProgress | None = None) -> None:
+        """Run until every job that counts is over, or the scenario's limit.
+
+        Raises
+        ------
+        WaitTimedOut
+            If the pods cannot be watched.
+        KubeError
+            If the API server does not answer, or refuses.
+        """
+        with self._followed():
+            waiting, limit_s, looked_s = list(self._to_publish), self._scenario.limit_s, self._now()
+            while True:
+                now = self._now()
+                while waiting and waiting[0].at_s <= now:
+                    self._publish(waiting.pop(0))
+                if now >= looked_s + SLOW_LOOK_S:
+                    looked_s = now
+                    if on_progress is not None:
+                        on_progress(self._progress(now))
+                    if self._lives.failures and not waiting and self._all_given_up():
+                        break
+                if now >= limit_s or (not waiting and self._all_succeeded()):
+                    break
+                due_s = min(now + LOOK_S, limit_s, *(one.at_s for one in waiting[:1]))
+                self._clock.sleep_until(self._origin + due_s)
+            self._lasted_s = self._now()
+
+    @property
+    def pods(self) -> list[PodResult]:
+        """All pods that were created."""
+        return self._lives.results([job.name for job in self._scenario.jobs])
+
+    @property
+    def completion_s(self) -> dict[str, float | None]:
+        """Completion times of the jobs that count, as a `Repetition` has them."""
+        pods = self.pods
+        times: dict[str, float | None] = {}
+        for job in self._scenario.jobs:
+            if job.disturbance:
+                continue
+            ends = [pod.finished_s for pod in pods if pod.job == job.name and pod.outcome == "succeeded"]
+            last = max((end for end in ends if end is not None), default=0.0)
+            times[job.name] = None if len(ends) < job.pods else round(last - self._published_s[job.name], 6)
+        return times
+
+    @property
+    def nodes(self) -> list[NodeSeries]:
+        """The nodes' running pods, second by second; nothing else is known of them."""
+        seconds = [float(second) for second in range(1, int(self._lasted_s) + 1)]
+        nothing: list[float | None] = [None] * len(seconds)
+        platform = {job.name for job in self._scenario.jobs if job.platform}
+        spans: dict[str | None, list[tuple[float, float]]] = {}
+        for pod in self.pods:
+            if pod.started_s is not None and pod.job not in platform:
+                end = self._lasted_s if pod.finished_s is None else pod.finished_s
+                spans.setdefault(pod.node, []).append((pod.started_s, end))
+        return [
+            NodeSeries(
+                name,
+                seconds,
+                [sum(start <= second < end for start, end in spans.get(name, ())) for second in seconds],
+                *[nothing] * 7,
+            )
+            for name in self._scenario.cluster.node_names
+        ]
+
+    def _now(self) -> float:
+        return self._clock.now() - self._origin
+
+    @contextmanager
+    def _followed(self) -> Iterator[None]:
+        """Let a thread take in what happens to the pods."""
+        stop, listed = threading.Event(), threading.Event()
+        reflector = Reflector(
+            self._api.pods_in(self._namespace),
+            lambda pod: self._lives.changed(pod, self._now()),
+            lambda uid: None if stop.is_set() else self._lives.deleted(uid, self._now()),
+            listed.set,
+            self._clock,
+            random.Random(self._namespace),
+        )
+        # Ends with the next news, which the namespace's removal is, or when its stream has been silent for too long.
+        threading.Thread(target=reflector.run, args=(stop,), name=f"pods of {self._namespace}", daemon=True).start()
+        try:
+            wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", WATCH_TIMEOUT_S)
+            yield
+        finally:
+            stop.set()
+
+    def _publish(self, published: Publication) -> None:
+        self._published_s.setdefault(published.job.name, self._now())
+        shape = self._scenario.cluster
+        template = self._platform.template(published.job, published.work, shape)
+        requests = self._scheduler.requests_of(published.job)
+        manifest = job_manifest(published, template, requests, KUBE_SCHEDULER, shape.node_names[0], self._run)
+        self._api.create_job(self._namespace, manifest)
+
+    def _all_succeeded(self) -> bool:
+        return all(self._lives.succeeded(job.name) >= job.pods for job in self._measured_jobs)
+
+    def _all_given_up(self) -> bool:
+        """Whether no Job that counts will get any further, as the API says."""
+        return all(
+            any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in _conditions(job))
+            for job in self._api.jobs(self._namespace)
+            if job["metadata"]["name"].rpartition("-")[0] in {one.name for one in self._measured_jobs}
+        )
+
+    @property
+    def _measured_jobs(self) -> Sequence[JobSpec]:
+        return [job for job in self._scenario.jobs if not job.disturbance]
+
+    def _progress(self, now: float) -> Progress:
+        return Progress(
+            phase="running",
+            bound=self._lives.bound,
+            finished=self._lives.finished,
+            pods=sum(job.pods for job in self._scenario.jobs),
+            at_s=now,
+            limit_s=self._scenario.limit_s,
+        )
+
+
+def _conditions(job: Json) -> Sequence[Json]:
+    return (job.get("status") or {}).get("conditions") or ()

@@ -1,0 +1,97 @@
+"""KWOK's nodes and pods: Node objects without machines, and pods that do no work but end when they are told to.
+
+How long a pod takes is given: its work at the parallelism that its node would allow, as if it were alone there. So
+completion times are no measurement here; how pods are scheduled, how long that takes and how many a second, are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from testbed.clusters.api import ClusterApi, Json
+from testbed.clusters.waiting import wait_until
+from workloads.demand import Demand
+from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
+
+DURATIONS = "carico.dev/durations"
+"""Annotation of a pod that KWOK's stage reads: seconds, by completion index, or one number for all."""
+READY_TIMEOUT_S = 300.0
+_MANAGED = {"kwok.x-k8s.io/node": "fake"}
+
+
+class FakeNodes:
+    """A `Platform`."""
+
+    def check(self, scenario: Scenario) -> None:
+        """Take any scenario; see `Platform.check`."""
+
+    def shape(self, api: ClusterApi, shape: ClusterShape) -> None:
+        """Replace the nodes that are not as the scenario wants them; see `Platform.shape`."""
+        wanted = {name: node_manifest(name, pool) for name, pool in zip(shape.node_names, shape.each_node, strict=True)}
+        there = {node["metadata"]["name"]: node for node in api.nodes()}
+        for name, node in there.items():
+            if name not in wanted or _allocatable(node) != _allocatable(wanted[name]):
+                api.delete_node(name)
+        for name, manifest in wanted.items():
+            if name not in there or _allocatable(there[name]) != _allocatable(manifest):
+                api.create_node(manifest)
+
+        def lacking() -> str:
+            unready = [node["metadata"]["name"] for node in api.nodes() if not _is_ready(node)]
+            return f"{len(unready)} are not, {', '.join(unready[:3])} among them" if unready else ""
+
+        wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
+
+    def template(self, job: JobSpec, work: Sequence[float], shape: ClusterShape) -> dict[str, Any]:
+        """Return a pod that lasts as long as it would alone on a node; see `Platform.template`."""
+        cores = max(pool.cores for pool in shape.each_pool)
+        seconds = [f"{alone_s(job.demand, one, cores):.3f}" for one in work]
+        told = seconds[0] if len(set(seconds)) == 1 else ",".join(seconds)
+        return {
+            "metadata": {"annotations": {DURATIONS: told}},
+            "spec": {"containers": [{"name": job.workload, "image": "carico.dev/none"}]},
+        }
+
+
+def alone_s(demand: Demand, work: float, cores: int) -> float:
+    """Return how long a pod takes that has a node for itself, seconds.
+
+    Parameters
+    ----------
+    demand : Demand
+    work : float
+        CPU-seconds; may be infinite if the demand ends by itself.
+    cores : int
+
+    Examples
+    --------
+    >>> from workloads.demand import pi, stress
+    >>> alone_s(pi(), 5.0, 4), alone_s(stress(60, cpu=2), float("inf"), 4)
+    (5.0, 60.0)
+    """
+    if math.isinf(work):
+        return demand.duration_s
+    took = sum(phase.share * work / min(phase.threads, cores) for phase in demand.phases)
+    return min(took, demand.duration_s)
+
+
+def node_manifest(name: str, pool: NodePool) -> Json:
+    """Return a Node without a machine."""
+    room = {"cpu": str(pool.cores), "memory": str(pool.memory_bytes), "pods": str(pool.max_pods)}
+    return {
+        "metadata": {"name": name, "annotations": _MANAGED, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def _allocatable(node: Json) -> dict[str, str]:
+    return dict((node.get("status") or {}).get("allocatable") or {})
+
+
+def _is_ready(node: Json) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    # Until the controller manager has taken the taint off, nothing is scheduled there.
+    return ready and not (node.get("spec") or {}).get("taints")

@@ -1,0 +1,173 @@
+"""Makes clusters with KWOK: a real control plane on this machine; its nodes and pods are objects only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+import yaml
+
+from testbed.clusters.programs import VARIABLE, found_programs, version_of
+from testbed.errors import ClusterError
+from testbed.provenance import meminfo_bytes
+from testbed.requirements import Problem
+from testbed.results.locks import locked
+
+NEEDED_BYTES = 1 << 30
+"""Measured: the control plane takes 480 MiB at its peak with 1,000 nodes."""
+OPTIONS = {
+    "etcd": "etcdBinary",
+    "kube-apiserver": "kubeApiserverBinary",
+    "kube-controller-manager": "kubeControllerManagerBinary",
+    "kube-scheduler": "kubeSchedulerBinary",
+    "kubectl": "kubectlBinary",
+    "kwok": "kwokControllerBinary",
+}
+"""The programs of a cluster, and what kwokctl's configuration calls them."""
+CONTROL = "kwokctl"
+_STOP_TIMEOUT_S = 60.0
+_LAST_LINES = 5
+
+
+class KwokMaker:
+    """A `ClusterMaker`.
+
+    Parameters
+    ----------
+    environment : mapping, optional
+        Of variables; the process's by default.
+    """
+
+    kind = "kwok"
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+
+    @property
+    def kubernetes_version(self) -> str:
+        """What kube-apiserver says; see `ClusterMaker`."""
+        return self._versions["kubernetes"]
+
+    def preflight(self) -> Sequence[Problem]:
+        """Look for the programs and for memory; see `ClusterMaker.preflight`."""
+        found = []
+        missing = [name for name in (*OPTIONS, CONTROL) if name not in self._programs]
+        if missing:
+            found.append(
+                Problem(
+                    f"the provider kwok needs {', '.join(missing)}",
+                    f"carico-testbed images programs kubernetes etcd kwok, or name their folder with {VARIABLE}",
+                )
+            )
+        else:
+            self._versions  # noqa: B018 - raises if a program does not run
+        available = meminfo_bytes("MemAvailable")
+        if available is not None and available < NEEDED_BYTES:
+            found.append(
+                Problem(
+                    f"a kwok cluster needs {NEEDED_BYTES / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are "
+                    f"available",
+                    "end other programs",
+                )
+            )
+        return found
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return versions and configuration; see `ClusterMaker.fingerprint`."""
+        return {**self._versions, "stages": hashlib.sha256(_stages().encode()).hexdigest()[:16]}
+
+    def create(self, name: str, folder: Path, timeout_s: float) -> None:
+        """Start the control plane; see `ClusterMaker.create`."""
+        options: dict[str, object] = {
+            option: str(self._programs[program]) for program, option in OPTIONS.items() if program in self._programs
+        }
+        options |= {
+            "runtime": "binary",
+            "kubeVersion": self.kubernetes_version,
+            "bindAddress": "127.0.0.1",
+            # kwokctl would download it; whoever asks for snapshots of etcd needs it, which nobody does here.
+            "etcdctlBinary": str(self._programs["etcd"]),
+        }
+        head = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokctlConfiguration", "options": options}
+        configuration = folder / "kwokctl.yaml"
+        configuration.write_text(yaml.safe_dump(head) + "---\n" + _stages(), encoding="utf-8")
+        # kwokctl looks for free ports and takes them somewhat later: one at a time.
+        with locked(folder.parent.parent / "ports"):
+            self._run(
+                folder,
+                timeout_s,
+                *("create", "cluster", "--name", name, "--config", str(configuration)),
+                *("--kubeconfig", str(self.kubeconfig(name, folder)), "--wait", f"{timeout_s:.0f}s"),
+            )
+
+    def kubeconfig(self, name: str, folder: Path) -> Path:
+        """See `ClusterMaker.kubeconfig`."""
+        return folder / "kubeconfig"
+
+    def delete(self, name: str, folder: Path) -> None:
+        """Stop the control plane; see `ClusterMaker.delete`."""
+        if not (_workdir(folder) / "clusters" / name).exists():
+            return
+        self._run(
+            folder,
+            _STOP_TIMEOUT_S,
+            *("delete", "cluster", "--name", name, "--kubeconfig", str(self.kubeconfig(name, folder))),
+        )
+
+    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
+        """Copy the logs of the control plane; see `ClusterMaker.collect_logs`."""
+        logs = _workdir(folder) / "clusters" / name / "logs"
+        try:
+            shutil.copytree(logs, into / "logs", dirs_exist_ok=True)
+        except (OSError, shutil.Error) as error:
+            raise ClusterError(f"the logs of {name} cannot be copied from {logs}: {error}") from error
+
+    @cached_property
+    def _programs(self) -> dict[str, Path]:
+        return found_programs((*OPTIONS, CONTROL), self._environment)
+
+    @cached_property
+    def _versions(self) -> dict[str, str]:
+        asked = {"kubernetes": "kube-apiserver", "scheduler": "kube-scheduler", "etcd": "etcd", "kwok": "kwok"}
+        if missing := [program for program in asked.values() if program not in self._programs]:
+            raise ClusterError(f"there is no {', '.join(missing)}: carico-testbed images programs builds it")
+        return {name: version_of(self._programs[program]) for name, program in asked.items()}
+
+    def _run(self, folder: Path, timeout_s: float, *arguments: str) -> None:
+        if CONTROL not in self._programs:
+            raise ClusterError(f"there is no {CONTROL}: carico-testbed images programs kwok builds it")
+        environment = self._environment | {"KWOK_WORKDIR": str(_workdir(folder))}
+        try:
+            # Its own session: Ctrl-C is ours, and it is told to delete what it has made then.
+            subprocess.run(  # noqa: S603 - our own arguments
+                [self._programs[CONTROL], *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=True,
+                timeout=timeout_s,
+                start_new_session=True,
+            )
+        except subprocess.CalledProcessError as error:
+            last = "\n".join(error.stdout.splitlines()[-_LAST_LINES:])
+            raise ClusterError(f"{CONTROL} {' '.join(arguments[:2])} ended with {error.returncode}:\n{last}") from error
+        except subprocess.TimeoutExpired as error:
+            raise ClusterError(f"{CONTROL} {' '.join(arguments[:2])} was not done after {timeout_s:.0f} s") from error
+        except OSError as error:
+            raise ClusterError(f"{CONTROL} cannot be run: {error}") from error
+
+
+def _workdir(folder: Path) -> Path:
+    return folder / "kwok"
+
+
+def _stages() -> str:
+    return (resources.files("testbed") / "clusters" / "kwok_stages.yaml").read_text(encoding="utf-8")

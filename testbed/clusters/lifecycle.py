@@ -1,0 +1,249 @@
+"""The life of a real cluster: made when it is needed, used again only if it is the same, removed unless it is kept.
+
+A cluster belongs to a process. What a killed one leaves is removed by the next that looks, and only that: a cluster in
+use, or one that is kept, is not touched. Set-up that fails, or is interrupted, is torn down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from carico.errors import CaricoError
+from carico.kube.client import KubeClient
+from testbed.clusters.api import ClusterApi
+from testbed.clusters.maker import ClusterMaker
+from testbed.clusters.namespaces import OWN
+from testbed.clusters.registry import ClusterFolder, Registered, Registry
+from testbed.clusters.waiting import wait_until
+from testbed.errors import ClusterError, TestbedError
+
+FINGERPRINT = "fingerprint"
+CREATE_TIMEOUT_S = 600.0
+READY_TIMEOUT_S = 60.0
+SILENCE_S = 10.0
+"""A stream on which nothing comes for so long is asked for anew: nobody waits longer for the end of a watch."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a session wants of its cluster."""
+
+    run: str
+    """The run's id."""
+    keep: bool = False
+    """Use a kept cluster if there is one, and keep it."""
+    recreate: bool = False
+    """Make it anew in place of one that was kept."""
+    session: str = ""
+    """Tells sessions apart that run side by side: tox's environment."""
+    diagnostics: Path | None = None
+    """Where to put what may tell why a run failed."""
+    say: Callable[[str], None] = lambda text: None
+    """Is told what a user should know: why a kept cluster is not used again, what was removed."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that can be used."""
+
+    name: str
+    kind: str
+    kubernetes_version: str
+    kubeconfig: Path
+    api: ClusterApi
+    folder: Path
+    """What its maker has of it."""
+    used_again: bool = False
+
+
+class ClusterLife:
+    """The cluster of one session, from the first use to the end.
+
+    Parameters
+    ----------
+    maker : ClusterMaker
+    wishes : Wishes
+    registry : Registry, optional
+    connect : callable, optional
+        Returns the API that a kubeconfig leads to.
+    """
+
+    def __init__(
+        self,
+        maker: ClusterMaker,
+        wishes: Wishes,
+        registry: Registry | None = None,
+        connect: Callable[[Path], ClusterApi] | None = None,
+    ) -> None:
+        self._maker = maker
+        self._wishes = wishes
+        self._registry = Registry() if registry is None else registry
+        self._connect = connected if connect is None else connect
+        self._folder: ClusterFolder | None = None
+        self._cluster: Cluster | None = None
+
+    def open(self) -> Cluster:
+        """Return the cluster; the first call makes it, or takes a kept one.
+
+        Raises
+        ------
+        ClusterError
+            If it cannot be made; nothing of it is left then.
+        """
+        if self._cluster is None:
+            self._cluster = self._kept() or self._made()
+        return self._cluster
+
+    def close(self) -> None:
+        """Use the cluster no longer: it is removed, unless it is to be kept.
+
+        Raises
+        ------
+        ClusterError
+            If something of it is still there; the next session, or `carico-testbed clean`, tries again.
+        """
+        folder, self._folder = self._folder, None
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.api.close()
+        if folder is None:
+            return
+        noted = folder.read()
+        if noted.kept:
+            folder.release()
+            self._wishes.say(f"cluster {noted.name} is kept; to remove it: carico-testbed clean")
+            return
+        try:
+            self._maker.delete(noted.name, folder.files)
+            folder.remove()
+        finally:
+            folder.release()
+
+    def _kept(self) -> Cluster | None:
+        """Return a kept cluster if one is to be used and is what would be made now; else it makes way."""
+        wishes, kind = self._wishes, self._maker.kind
+        with self._registry.locked():
+            for said in sweep(self._registry, {kind: self._maker}, kept=False):
+                wishes.say(said)
+            if not (wishes.keep or wishes.recreate):
+                return None
+            mine = [
+                (folder, noted)
+                for folder, noted in self._registry.all()
+                if noted.kept and noted.kind == kind and noted.session == wishes.session and not folder.is_used
+            ]
+            if not mine:
+                return None
+            folder, noted = mine[0]
+            folder.hold()
+        try:
+            cluster, why = None, "a new one is asked for"
+            if not wishes.recreate:
+                cluster = self._described(noted.name, folder, used_again=True)
+                why = self._differences(cluster)
+            if why:
+                wishes.say(f"kept cluster {noted.name} is not used again: {why}")
+                if cluster is not None:
+                    cluster.api.close()
+                self._maker.delete(noted.name, folder.files)
+                folder.remove()
+                return None
+        except BaseException:
+            folder.release()
+            raise
+        self._folder = folder
+        return cluster
+
+    def _made(self) -> Cluster:
+        wishes, kind = self._wishes, self._maker.kind
+        name = "-".join(filter(None, ("carico", kind, wishes.run.lower(), _plain(wishes.session))))
+        noted = Registered(name, kind, wishes.run, wishes.session)
+        self._folder = folder = self._registry.folder(name)
+        with self._registry.locked():
+            folder.write(noted)
+            folder.hold()
+        try:
+            self._maker.create(name, folder.files, CREATE_TIMEOUT_S)
+            cluster = self._described(name, folder)
+            wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
+            cluster.api.create_namespace(OWN, wishes.run)
+            cluster.api.create_config_map(OWN, FINGERPRINT, self._maker.fingerprint())
+        except BaseException as error:
+            try:
+                self.close()
+            except TestbedError as another:
+                error.add_note(f"and then: {another}")
+            if isinstance(error, CaricoError):
+                raise ClusterError(f"the new cluster {name} cannot be used: {error}") from error
+            raise
+        # Not before it stands: what is left of a set-up that was killed must be swept.
+        if wishes.keep:
+            folder.write(msgspec.structs.replace(noted, kept=True))
+        return cluster
+
+    def _differences(self, cluster: Cluster) -> str:
+        """Return what of a kept cluster is not as wanted, in words; nothing if all of it is."""
+        try:
+            there = cluster.api.config_map(OWN, FINGERPRINT)
+        except CaricoError as error:
+            return str(error)
+        if there is None:
+            return "it has no fingerprint"
+        wanted = self._maker.fingerprint()
+        differing = sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
+        return ", ".join(f"{name} is {there.get(name)} there, {wanted.get(name)} is wanted" for name in differing)
+
+    def _described(self, name: str, folder: ClusterFolder, used_again: bool = False) -> Cluster:
+        kubeconfig = self._maker.kubeconfig(name, folder.files)
+        try:
+            api = self._connect(kubeconfig)
+        except CaricoError as error:
+            raise ClusterError(f"cluster {name} cannot be used: {error}") from error
+        version = self._maker.kubernetes_version
+        return Cluster(name, self._maker.kind, version, kubeconfig, api, folder.files, used_again)
+
+
+def connected(kubeconfig: Path) -> ClusterApi:
+    """Return the API that a kubeconfig leads to; raises InvalidConfig if it leads nowhere."""
+    return ClusterApi(KubeClient.from_config(str(kubeconfig), silence_s=SILENCE_S))
+
+
+def wait_until_api_answers(api: ClusterApi, timeout_s: float) -> None:
+    """Return when the API server answers; see `wait_until`."""
+
+    def lacking() -> str:
+        api.nodes()
+        return ""
+
+    wait_until("the API server answers", lacking, timeout_s)
+
+
+def sweep(registry: Registry, makers: Mapping[str, ClusterMaker], kept: bool) -> Iterable[str]:
+    """Remove the clusters whose process is gone, kept ones only if asked for; return what to say of it.
+
+    Must be called with the registry locked.
+    """
+    said = []
+    for folder, noted in registry.all():
+        maker = makers.get(noted.kind)
+        if maker is None or folder.is_used or (noted.kept and not kept):
+            continue
+        try:
+            said.append(_removed(folder, noted, maker))
+        except TestbedError as error:
+            said.append(f"cluster {noted.name} cannot be removed: {error}")
+    return said
+
+
+def _removed(folder: ClusterFolder, noted: Registered, maker: ClusterMaker) -> str:
+    maker.delete(noted.name, folder.files)
+    folder.remove()
+    return f"cluster {noted.name} is removed: " + ("it was kept" if noted.kept else "its run was killed")
+
+
+def _plain(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text.lower())

@@ -1,0 +1,176 @@
+"""The provider of any real cluster: a maker makes it, a platform says what its pods are, the engine runs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from carico.clock import Clock, SystemClock
+from carico.errors import KubeError
+from testbed.clusters.diagnostics import collect
+from testbed.clusters.engine import ClusterRun
+from testbed.clusters.lifecycle import Cluster, ClusterLife, Wishes
+from testbed.clusters.maker import ClusterMaker
+from testbed.clusters.namespaces import namespace_of_run, wait_until_clean
+from testbed.clusters.platform import Platform
+from testbed.clusters.provider import OnProgress, Progress, scenario_settings
+from testbed.errors import ClusterError, InvalidSetting, UsageError
+from testbed.measurement.completion_times import completion_time_items
+from testbed.measurement.scheduling import scheduling_items
+from testbed.measurement.utilisation import utilisation_items
+from testbed.requirements import Problem
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.arrivals import Burst
+from workloads.scenario import Scenario
+
+
+class RealProvider:
+    """Runs scenarios one after the other on one real cluster, which is there from the first one until `close`.
+
+    Parameters
+    ----------
+    maker : ClusterMaker
+    platform : Platform
+    wishes : Wishes
+    life : ClusterLife, optional
+    clock : Clock, optional
+    wall : callable, optional
+        Seconds since 1970.
+    """
+
+    shared_hardware = True
+
+    def __init__(
+        self,
+        maker: ClusterMaker,
+        platform: Platform,
+        wishes: Wishes,
+        life: ClusterLife | None = None,
+        clock: Clock | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = maker.kind
+        self._maker = maker
+        self._platform = platform
+        self._wishes = wishes
+        self._life = ClusterLife(maker, wishes) if life is None else life
+        self._clock = SystemClock() if clock is None else clock
+        self._wall = wall
+        self._numbers = count()
+
+    @property
+    def kubernetes_version(self) -> str:
+        """See `ClusterProvider`."""
+        return self._maker.kubernetes_version
+
+    def cluster(self) -> Cluster:
+        """Return the cluster, which the first call makes; see `ClusterLife.open`."""
+        return self._life.open()
+
+    def close(self) -> None:
+        """Remove the cluster, or leave it if it is to be kept; see `ClusterLife.close`."""
+        self._life.close()
+
+    def preflight(self) -> Sequence[Problem]:
+        """Ask the maker; see `ClusterProvider.preflight`."""
+        return self._maker.preflight()
+
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check that this can be run; see `ClusterProvider.check`."""
+        if settings:
+            raise InvalidSetting(f"the provider {self.name} has no settings, got {', '.join(settings)}")
+        if scheduler.variant is not None:
+            raise UsageError(
+                f"{scheduler.text}: on the provider {self.name} this version runs kube-scheduler alone; "
+                f"carico runs on the provider simulated"
+            )
+        if scenario.node_changes:
+            raise UsageError(f"{scenario.name}: the provider {self.name} changes no nodes while a scenario runs")
+        for job in scenario.jobs:
+            if job.priority:
+                raise UsageError(f"job {job.name}: the provider {self.name} knows no priorities, got {job.priority}")
+            if job.parallelism is not None and not isinstance(job.arrivals, Burst):
+                raise UsageError(
+                    f"job {job.name}: pods that arrive one after the other are several Jobs here, which cannot share "
+                    f"parallelism = {job.parallelism}: leave out one of the two"
+                )
+        scheduler.check_fits(scenario)
+        self._platform.check(scenario)
+        return {"provider": self.name, "kubernetes_version": self.kubernetes_version}
+
+    def run(
+        self,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        settings: Mapping[str, Any],
+        on_progress: OnProgress | None = None,
+    ) -> Repetition:
+        """Run a scenario once; see `ClusterProvider.run`.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster does not do what it should.
+        """
+        in_force = self.check(scenario, scheduler, settings)
+        self._tell(on_progress, scenario, "making the cluster")
+        cluster = self.cluster()
+        namespace = f"carico-{next(self._numbers)}-{self._wishes.run.lower()}"
+        try:
+            self._tell(on_progress, scenario, "preparing nodes")
+            wait_until_clean(cluster.api)
+            self._platform.shape(cluster.api, scenario.cluster)
+            with namespace_of_run(cluster.api, namespace, self._wishes.run):
+                run = ClusterRun(
+                    cluster.api,
+                    namespace,
+                    self._platform,
+                    scenario,
+                    scheduler,
+                    seed,
+                    self._wishes.run,
+                    self._clock,
+                    self._wall,
+                )
+                try:
+                    run.run(on_progress)
+                except Exception:
+                    self._diagnose(cluster, namespace, scenario, seed)
+                    raise
+                pods, nodes, completion = run.pods, run.nodes, run.completion_s
+                if any(taken is None for taken in completion.values()):
+                    self._diagnose(cluster, namespace, scenario, seed)
+        except KubeError as error:
+            raise ClusterError(f"cluster {cluster.name}: {error}") from error
+        return Repetition(
+            scenario=scenario.name,
+            scheduler=scheduler.text,
+            seed=seed,
+            settings=scenario_settings(scenario) | dict(in_force),
+            job_completion_time_s=completion,
+            pods=pods,
+            nodes=nodes,
+            data_items=[
+                *completion_time_items(pods, completion),
+                *scheduling_items(pods, completion),
+                *utilisation_items(nodes),
+            ],
+        )
+
+    def _diagnose(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> None:
+        if self._wishes.diagnostics is None:
+            return
+        into = self._wishes.diagnostics / f"{scenario.name}-{seed}-{namespace}"
+        collect(
+            cluster.api, namespace, into, lambda folder: self._maker.collect_logs(cluster.name, cluster.folder, folder)
+        )
+        self._wishes.say(f"diagnostics: {into}")
+
+    def _tell(self, on_progress: OnProgress | None, scenario: Scenario, phase: str) -> None:
+        if on_progress is not None:
+            pods = sum(job.pods for job in scenario.jobs)
+            on_progress(Progress(phase, 0, 0, pods, 0.0, scenario.limit_s))

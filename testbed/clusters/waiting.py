@@ -1,0 +1,63 @@
+"""Waits for what takes its time, each with a deadline and with words for what was seen last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from carico.errors import KubeUnreachable
+from testbed.errors import WaitTimedOut
+
+POLL_S = 0.2
+
+
+def wait_until(
+    awaited: str,
+    lacking: Callable[[], str],
+    timeout_s: float,
+    poll_s: float = POLL_S,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return when nothing is lacking any more.
+
+    Parameters
+    ----------
+    awaited : str
+        What is waited for, for messages: "19 nodes are ready".
+    lacking : callable
+        Returns what is still lacking, in words, or nothing. An API server that does not answer is waited for, too.
+    timeout_s : float
+        It is looked at least once, however short this is.
+    poll_s : float
+        Between two looks.
+    sleep : callable
+
+    Raises
+    ------
+    WaitTimedOut
+        If it takes longer; the message has what was awaited and what was seen last.
+
+    Examples
+    --------
+    >>> seen = iter(["1 of 2 nodes", ""])
+    >>> wait_until("2 nodes are ready", lambda: next(seen), 5.0, sleep=lambda seconds: None)
+    """
+    last = ""
+
+    def look() -> str:
+        nonlocal last
+        try:
+            last = lacking()
+        except KubeUnreachable as error:
+            last = str(error)
+        return last
+
+    retrying = Retrying(
+        stop=stop_after_delay(timeout_s), wait=wait_fixed(poll_s), retry=retry_if_result(bool), sleep=sleep
+    )
+    try:
+        retrying(look)
+    except RetryError:
+        raise WaitTimedOut(f"waited {timeout_s:g} s until {awaited}; last seen: {last}") from None
