@@ -1,0 +1,116 @@
+"""The images of a real cluster by name, and what must be there to make them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import TestbedError
+from testbed.images.debian import administrators_path, debian_image, machine_mirror
+from testbed.images.docker import Docker
+from testbed.images.image import Image
+from testbed.images.node_image import node_image
+from testbed.images.programs import PROGRAM_SETS, Programs
+from testbed.images.python_image import base_image, program_image
+from testbed.requirements import Problem
+
+PURPOSES = {
+    "node": "what kind runs as a node, the control plane's images in it",
+    "carico": "agent, aggregator and extender",
+    "workloads": "the programs pi, stress and web",
+    "workloads-sklearn": "the same and mlp, with scikit-learn",
+}
+"""The images by name, and what they hold."""
+
+_PROGRAMS_BYTES = 6 << 30
+"""Building programs, of which Go's own caches take most."""
+_IMAGES_BYTES = 4 << 30
+_PACKAGES = {
+    "carico": ("carico", ("scheduler",)),
+    "workloads": ("workloads", ()),
+    "workloads-sklearn": ("workloads", ("workloads",)),
+}
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Makes images, or finds them.
+
+    Parameters
+    ----------
+    docker : Docker
+    programs : Programs
+    """
+
+    docker: Docker
+    programs: Programs
+
+    def image(self, name: str) -> Image:
+        """Return an image by its name, made on this machine's own distribution.
+
+        Raises
+        ------
+        TestbedError
+            If it cannot be said what it would be made from: no package mirror, no Go.
+        """
+        debian = debian_image(self.docker, machine_mirror())
+        if name == "node":
+            return node_image(self.docker, self.programs, debian)
+        return self.program_image(name, base_image(self.docker, debian))
+
+    def program_image(self, name: str, base: Image | str) -> Image:
+        """Return one of the images with Python programs, made on any base."""
+        package, extras = _PACKAGES[name]
+        return program_image(self.docker, name, package, extras, base)
+
+    def missing(self, names: tuple[str, ...], place: Path) -> list[Problem]:
+        """Return what is missing to make these, each with its remedy; nothing is made.
+
+        Parameters
+        ----------
+        names : tuple of str
+        place : Path
+            Where programs are kept.
+        """
+        found = []
+        try:
+            self.docker.version()
+            found += _full_disk(Path(self.docker.root()), _IMAGES_BYTES, "images", "as by docker image prune")
+            there = self.docker.has(debian_image(self.docker, machine_mirror()).tag)
+        except TestbedError as error:
+            found.append(Problem(str(error)))
+            there = False
+        if not there:
+            if shutil.which("debootstrap", path=administrators_path()) is None:
+                found.append(Problem("there is no command debootstrap", "install it (Debian: debootstrap)"))
+            if os.geteuid() != 0:
+                found.append(Problem(f"debootstrap needs root, this is user {os.geteuid()}", "run this as root"))
+        if "node" in names:
+            found += missing_for_programs(self.programs, tuple(one.name for one in PROGRAM_SETS), place)
+        return found
+
+
+def missing_for_programs(programs: Programs, names: tuple[str, ...], place: Path) -> list[Problem]:
+    """Return what is missing to build sets of programs, unless they are there."""
+    try:
+        if all(programs.place(one).is_dir() for one in PROGRAM_SETS if one.name in names):
+            return []
+    except TestbedError as error:
+        return [Problem(str(error))]
+    remedy = "or name another place with --kept (and GOCACHE, GOMODCACHE)"
+    return _full_disk(place, _PROGRAMS_BYTES, "programs with Go's own caches", remedy)
+
+
+def _full_disk(place: Path, needed: int, what: str, remedy: str) -> list[Problem]:
+    there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(there).free
+    if free >= needed:
+        return []
+    return [
+        Problem(
+            f"{free / 2**30:.1f} GiB are free at {there}, building {what} takes up to {needed / 2**30:.0f} GiB",
+            f"make room, {remedy}",
+        )
+    ]

@@ -1,0 +1,135 @@
+"""The root file system that all images grow from: this machine's own distribution, small, from its package mirror."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import tempfile
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import BuildFailed, Unprepared
+from testbed.images.docker import Docker
+from testbed.images.image import Image
+from testbed.images.programs import OnProgress
+
+PACKAGES = (
+    "ca-certificates",
+    "conntrack",
+    "containerd",
+    "containernetworking-plugins",
+    "dbus",
+    "ethtool",
+    "iproute2",
+    "iptables",
+    "kmod",
+    "mount",
+    "nftables",
+    "procps",
+    "python3",
+    "runc",
+    "socat",
+    "systemd",
+    "systemd-sysv",
+)
+_NOT_NEEDED = (
+    "./usr/share/doc/*",
+    "./usr/share/info/*",
+    "./usr/share/locale/*",
+    "./usr/share/man/*",
+    "./var/cache/apt/*",
+    "./var/lib/apt/lists/*",
+    "./var/log/*",
+)
+_LAST_LINES = 20
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Where packages come from.
+
+    Parameters
+    ----------
+    url : str
+    suite : str
+        As in bookworm.
+    """
+
+    url: str
+    suite: str
+
+
+def machine_mirror() -> Mirror:
+    """Return the mirror that this machine itself installs from.
+
+    Raises
+    ------
+    Unprepared
+        If this is no Debian (or a relative of it), or none is configured.
+    """
+    try:
+        listed = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)", "Created-By: Packages"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        suite = platform.freedesktop_os_release().get("VERSION_CODENAME")
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unprepared(
+            f"images are made from the packages of Debian or a relative of it, which this machine is not ({error}): "
+            f"make them on one, or use the published images"
+        ) from error
+    for line in listed.splitlines():
+        url, release, component = line.split()
+        if release == suite and component == "main":
+            return Mirror(url, release)
+    raise Unprepared("apt has no source of this release's component main: add one (/etc/apt/sources.list)")
+
+
+def administrators_path() -> str:
+    """Return PATH with the folders of administrators' programs, which a user's may lack."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+
+
+def debian_image(docker: Docker, mirror: Mirror) -> Image:
+    """Return the image of a minimal system with what nodes need, and Python."""
+
+    def make(tag: str, on_progress: OnProgress) -> None:
+        with tempfile.TemporaryDirectory(prefix="carico-debian-") as place:
+            root = Path(place) / "root"
+            _debootstrap(root, mirror, on_progress)
+            on_progress("debian: making an image of it")
+            docker.import_root(tag, root, _NOT_NEEDED)
+
+    return Image("debian", (mirror.suite, *PACKAGES, *_NOT_NEEDED), make)
+
+
+def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
+    command = [
+        "debootstrap",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        mirror.suite,
+        str(root),
+        mirror.url,
+    ]
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    try:
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {"PATH": administrators_path()},
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                last.append(line)
+                on_progress(f"debian: {line.strip()[:60]}")
+    except FileNotFoundError as error:
+        raise Unprepared("there is no command debootstrap: install it (Debian: debootstrap)") from error
+    if process.returncode:
+        raise BuildFailed(f"debootstrap ended with {process.returncode}:\n{''.join(last).rstrip()}")

@@ -1,0 +1,186 @@
+"""The Docker daemon, through its command: what building images asks of it and nothing else.
+
+The command rather than a library, for it goes where the user's `docker` goes (contexts, DOCKER_HOST), and kind uses it,
+too.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from testbed.errors import BuildFailed, Unprepared
+
+Content = bytes | Path
+"""Of a file in a build: what is in it, or a file or a folder that is copied with its modes."""
+
+STAGE = "io.carico.stage"
+"""Label of images that are none yet."""
+
+_LAST_LINES = 20
+_ANSWER_S = 20.0
+_STEP_S = 1800.0
+"""No single step of a build takes so long; a hung daemon would be waited for for ever."""
+
+
+class Docker:
+    """A Docker daemon.
+
+    Parameters
+    ----------
+    command : str, optional
+        The command; another name for what takes the same arguments.
+    """
+
+    def __init__(self, command: str = "docker") -> None:
+        self._command = command
+
+    def version(self) -> str:
+        """Return the daemon's version.
+
+        Raises
+        ------
+        Unprepared
+            If there is no such command, or no daemon answers.
+        """
+        try:
+            return self.call("version", "--format", "{{.Server.Version}}", limit_s=_ANSWER_S).strip()
+        except BuildFailed as error:
+            raise Unprepared(
+                f"no Docker daemon answers: {error}; start one (systemctl start docker), or say where it is "
+                f"(DOCKER_HOST, docker context use)"
+            ) from error
+
+    def root(self) -> str:
+        """Return the folder in which the daemon keeps images."""
+        return self.call("info", "--format", "{{.DockerRootDir}}", limit_s=_ANSWER_S).strip()
+
+    def size(self, image: str) -> int:
+        """Return how large an image is, bytes."""
+        return int(self.call("image", "inspect", "--format", "{{.Size}}", image))
+
+    def has(self, image: str) -> bool:
+        """Return whether the daemon has an image."""
+        return bool(self.call("images", "--quiet", image).strip())
+
+    def label(self, image: str, name: str) -> str:
+        """Return a label of an image, empty if it has none of that name."""
+        return self.call("image", "inspect", "--format", f'{{{{index .Config.Labels "{name}"}}}}', image).strip()
+
+    def build(
+        self,
+        tag: str,
+        files: Mapping[str, Content],
+        arguments: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Build an image from files, of which one is the Containerfile; steps have no network.
+
+        Parameters
+        ----------
+        tag : str
+        files : mapping
+            By the name in the build, without a leading slash.
+        arguments, labels : mapping, optional
+            As ``--build-arg`` and ``--label``.
+
+        Raises
+        ------
+        BuildFailed
+            If a step fails; the message has its last lines.
+        """
+        options = [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
+        options += [f"--label={name}={value}" for name, value in (labels or {}).items()]
+        command = ["build", "--network=none", "--force-rm", f"--tag={tag}", "--file=Containerfile", *options, "-"]
+        with tempfile.TemporaryFile() as context:
+            with tarfile.open(mode="w", fileobj=context) as packed:
+                for name, content in sorted(files.items()):
+                    _pack(packed, name, content)
+            context.seek(0)
+            self._end(self._started(command, context), command)
+        # What other builders than BuildKit leave of the stages before the last.
+        self.call("image", "prune", "--force", f"--filter=label={STAGE}")
+
+    def import_root(self, tag: str, folder: Path, without: Sequence[str] = ()) -> None:
+        """Make an image of one layer from a folder that is a root file system.
+
+        Parameters
+        ----------
+        tag : str
+        folder : Path
+        without : sequence of str
+            Patterns of what is left out, as tar has them.
+        """
+        tar = ["tar", f"--directory={folder}", "--numeric-owner", *(f"--exclude={name}" for name in without)]
+        with subprocess.Popen([*tar, "--create", "."], stdout=subprocess.PIPE) as packed:
+            self._end(self._started(["import", "-", tag], packed.stdout), ["import", "-", tag])
+        if packed.returncode:
+            raise BuildFailed(f"tar of {folder} ended with {packed.returncode}")
+
+    def save(self, images: Sequence[str], target: Sequence[str]) -> None:
+        """Hand images to a command of docker's own, as in ``docker save IMAGE | docker exec -i CONTAINER ctr …``."""
+        with subprocess.Popen([self._command, "save", *images], stdout=subprocess.PIPE) as saved:
+            self._end(self._started(target, saved.stdout), target)
+        if saved.returncode:
+            raise BuildFailed(f"docker save {' '.join(images)} ended with {saved.returncode}")
+
+    def call(self, *arguments: str, limit_s: float = _STEP_S) -> str:
+        """Run a command and return what it prints.
+
+        Raises
+        ------
+        BuildFailed
+            If it fails or takes longer than `limit_s`; the message has its last lines.
+        Unprepared
+            If there is no such command.
+        """
+        return self._end(self._started(arguments, subprocess.DEVNULL), arguments, limit_s)
+
+    def _started(self, arguments: Sequence[str], stdin: IO[bytes] | int | None) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                [self._command, *arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        except FileNotFoundError as error:
+            raise Unprepared(
+                f"there is no command {self._command}: install Docker (Debian: docker.io), and start its daemon"
+            ) from error
+
+    def _end(self, process: subprocess.Popen[bytes], arguments: Sequence[str], limit_s: float = _STEP_S) -> str:
+        with process:
+            try:
+                out, err = process.communicate(timeout=limit_s)
+            except BaseException as error:
+                process.kill()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise BuildFailed(f"docker {' '.join(arguments)} did not end within {limit_s:.0f} s") from error
+                raise
+        if process.returncode:
+            said = (err or out).decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
+            raise BuildFailed(f"docker {' '.join(arguments)} ended with {process.returncode}:\n" + "\n".join(said))
+        return out.decode(errors="replace")
+
+
+def _pack(packed: tarfile.TarFile, name: str, content: Content) -> None:
+    """Add a file, or a folder with all that is in it, as root's and of no time: the same content is the same layer."""
+    if isinstance(content, Path):
+        packed.add(content, name, filter=_plain)
+    else:
+        entry = _plain(tarfile.TarInfo(name))
+        assert entry is not None
+        entry.size = len(content)
+        packed.addfile(entry, io.BytesIO(content))
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if "__pycache__" in entry.name.split("/"):
+        return None
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    entry.mtime = 0
+    return entry

@@ -1,0 +1,72 @@
+"""Images that are made here, kept by what they are made from: the same parts are the same tag."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from testbed.images.docker import Docker
+from testbed.images.programs import OnProgress
+
+REGISTRY = "carico.local"
+"""Of the names of images that are nowhere to be pulled."""
+RECIPES = Path(str(resources.files("testbed.images") / "recipes"))
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that can be made.
+
+    Parameters
+    ----------
+    name : str
+        Its repository, without the registry.
+    parts : tuple of str, bytes or Path
+        What it is made from: texts, contents, files and folders.
+    make : callable
+        Makes it in the daemon under the tag it is given, and tells how far it is.
+    """
+
+    name: str
+    parts: tuple[str | bytes | Path, ...]
+    make: Callable[[str, OnProgress], None]
+
+    @property
+    def tag(self) -> str:
+        """The name to run it by, as in carico.local/node:0123456789abcdef."""
+        return f"{REGISTRY}/{self.name}:{digest_of(*self.parts)}"
+
+    def ensure(self, docker: Docker, on_progress: OnProgress) -> str:
+        """Make the image unless the daemon has it, and return its tag.
+
+        Raises
+        ------
+        BuildFailed
+            If a step fails.
+        Unprepared
+            If there is no daemon, or something else is missing.
+        """
+        tag = self.tag
+        if not docker.has(tag):
+            self.make(tag, on_progress)
+        return tag
+
+
+def digest_of(*parts: str | bytes | Path) -> str:
+    """Return 16 hexadecimal digits that tell different parts apart; a folder counts by names, modes and contents."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Path):
+            for file in sorted(part.rglob("*")) if part.is_dir() else [part]:
+                if not file.is_file() or "__pycache__" in file.parts:
+                    continue
+                name = file.relative_to(part) if part.is_dir() else Path(file.name)
+                executable = bool(file.stat().st_mode & 0o100)
+                digest.update(f"{name}\0{executable}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+        else:
+            digest.update(part.encode() if isinstance(part, str) else part)
+        digest.update(b"\0\0")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,121 @@
+"""The node image: what kind starts as a node, with all that a cluster runs on its own already in it.
+
+Debian with systemd, containerd and Kubernetes's programs; the images of the control plane are put into its containerd
+when it is made, for they can be pulled from nowhere.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import BuildFailed
+from testbed.images.docker import Content, Docker
+from testbed.images.image import RECIPES, Image
+from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
+
+LABEL = "io.carico.node"
+"""Of images whose nodes have their own network for pods, which kind must not add."""
+
+_SETS = {programs.name: programs for programs in PROGRAM_SETS}
+_CTR = ("ctr", "--namespace=k8s.io")
+_START_S = 30
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An image of the control plane: its name as kubeadm wants it, and the one program in it."""
+
+    tag: str
+    program: Path
+
+
+def node_image(docker: Docker, programs: Programs, debian: Image) -> Image:
+    """Return the image of a node; `programs` must have been built.
+
+    Raises
+    ------
+    BuildFailed
+        If one of the programs does not start.
+    """
+    recipe, proxy, script = (
+        RECIPES / "node",
+        RECIPES / "kube-proxy" / "Containerfile",
+        RECIPES / "common" / "with-libraries",
+    )
+    kubernetes = programs.place(_SETS["kubernetes"])
+    version = programs.version(_SETS["kubernetes"])
+
+    def make(tag: str, on_progress: OnProgress) -> None:
+        base = debian.ensure(docker, on_progress)
+        parts = _parts(programs, version)
+        for part in parts:
+            on_progress(f"node: {part.tag}")
+            if part.program.name == "kube-proxy":
+                files: dict[str, Content] = {"Containerfile": proxy, "with-libraries": script}
+                docker.build(part.tag, files | {"kube-proxy": part.program}, {"BASE": base})
+            else:
+                docker.build(part.tag, {"Containerfile": _single(part.program.name), "program": part.program})
+        on_progress("node: system and programs")
+        bare = f"{tag}-bare"
+        arguments = {
+            "BASE": base,
+            "VERSION": version,
+            "PAUSE_IMAGE": next(part.tag for part in parts if part.program.name == "pause"),
+        }
+        files = {"Containerfile": recipe / "Containerfile", "files": recipe / "files"}
+        docker.build(bare, files | {name: kubernetes / name for name in ("kubelet", "kubeadm", "kubectl")}, arguments)
+        try:
+            _fill(docker, bare, tag, version, [part.tag for part in parts], on_progress)
+        finally:
+            docker.call("rmi", "--no-prune", bare)
+
+    built = [str(programs.place(_SETS[name]).name) for name in ("kubernetes", "etcd", "coredns", "pause")]
+    return Image("node", (debian.tag, recipe, proxy, script, *built), make)
+
+
+def _single(program: str) -> bytes:
+    path = f"/usr/local/bin/{program}"
+    return f'FROM scratch\nCOPY program {path}\nENV PATH=/usr/local/bin\nENTRYPOINT ["{path}"]\n'.encode()
+
+
+def _parts(programs: Programs, version: str) -> list[_Part]:
+    """Return the images that kubeadm wants, by its own word."""
+    kubernetes = programs.place(_SETS["kubernetes"])
+    command = [str(kubernetes / "kubeadm"), "config", "images", "list", f"--kubernetes-version={version}"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildFailed(f"kubeadm does not say which images it wants: {error}") from error
+    found = []
+    for tag in listed:
+        name = tag.rpartition("/")[2].partition(":")[0]
+        place = kubernetes if name.startswith("kube-") else programs.place(_SETS[name])
+        found.append(_Part(tag, place / name))
+    return found
+
+
+def _fill(docker: Docker, bare: str, tag: str, version: str, images: list[str], on_progress: OnProgress) -> None:
+    """Run the image, have its containerd take in images, and make an image of the outcome."""
+    container = f"carico-images-{uuid.uuid4().hex[:8]}"
+    docker.call(
+        "run", "--detach", "--privileged", "--network=none", f"--name={container}", "--entrypoint=sleep", bare, "3600"
+    )
+    try:
+        docker.call("exec", "--detach", container, "containerd")
+        wait = f"for _ in $(seq {_START_S * 10}); do ctr version && exit; sleep 0.1; done; exit 1"
+        docker.call("exec", container, "sh", "-c", wait)
+        on_progress("node: taking in images of the control plane")
+        docker.save(images, ["exec", "--interactive", container, *_CTR, "images", "import", "--no-unpack", "-"])
+        held = docker.call("exec", container, *_CTR, "images", "list", "--quiet").split()
+        lost = sorted(set(images) - set(held))
+        if lost:
+            raise BuildFailed(f"the node's containerd did not take {', '.join(lost)}; it has {', '.join(held)}")
+        docker.call("exec", container, "sh", "-c", "pkill -x containerd; while pgrep -x containerd; do sleep 0.1; done")
+        on_progress("node: making an image of it")
+        changes = (f"LABEL {LABEL}={version}", 'ENTRYPOINT ["/usr/local/bin/node-entrypoint"]', "CMD []")
+        docker.call("commit", *(f"--change={change}" for change in changes), container, tag)
+    finally:
+        docker.call("rm", "--force", "--volumes", container)

@@ -1,0 +1,124 @@
+"""Images with Python programs: CARICO's processes, the workloads.
+
+They are made on any image that has Python; on our own where none can be pulled.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from testbed.errors import BuildFailed
+from testbed.images.docker import Docker
+from testbed.images.image import RECIPES, Image
+from testbed.images.programs import OnProgress
+
+DISTRIBUTION = "carico-testbed"
+PYTHON = "3.11"
+"""Of the base, which decides which wheels fit."""
+PUBLISHED_BASE = f"docker.io/library/python:{PYTHON}-slim"
+
+_NOT_NEEDED = ("bin", "kubernetes/aio", "**/tests")
+"""Of packages: commands of this machine's Python, a second copy of the Kubernetes client (66 MB), tests."""
+
+
+def base_image(docker: Docker, debian: Image) -> Image:
+    """Return the image that has Python and a shell, and nothing else."""
+    recipe = RECIPES / "python" / "Containerfile"
+    script = RECIPES / "common" / "with-libraries"
+
+    def make(tag: str, on_progress: OnProgress) -> None:
+        base = debian.ensure(docker, on_progress)
+        on_progress("python: copying it with its libraries")
+        docker.build(tag, {"Containerfile": recipe, "with-libraries": script}, {"BASE": base})
+
+    return Image("python", (debian.tag, recipe, script), make)
+
+
+def program_image(docker: Docker, name: str, package: str, extras: tuple[str, ...], base: Image | str) -> Image:
+    """Return the image of one of this project's packages, with what the extras of its distribution need.
+
+    Parameters
+    ----------
+    docker : Docker
+    name : str
+        Of the image.
+    package : str
+        Which is copied as it is installed here: carico or workloads.
+    extras : tuple of str
+        Of the distribution; none needs nothing.
+    base : Image or str
+        What it is made on; a name is of one that can be pulled.
+    """
+    recipe = RECIPES / "programs" / "Containerfile"
+    source = Path(str(resources.files(package)))
+    needed = requirements(extras)
+
+    def make(tag: str, on_progress: OnProgress) -> None:
+        below = base if isinstance(base, str) else base.ensure(docker, on_progress)
+        with tempfile.TemporaryDirectory(prefix=f"carico-{name}-") as place:
+            packages, commands = Path(place, "packages"), Path(place, "commands")
+            packages.mkdir()
+            commands.mkdir()
+            if (source / "__main__.py").is_file():
+                command = commands / package
+                command.write_text(f'#!/bin/sh\nexec python3 -m {package} "$@"\n', encoding="utf-8")
+                command.chmod(0o755)
+            if needed:
+                on_progress(f"{name}: fetching {len(needed)} packages and what they need")
+                _fetch(needed, packages)
+            on_progress(f"{name}: making an image of it")
+            files = {"packages": packages, "commands": commands, f"program/{package}": source}
+            docker.build(tag, {"Containerfile": recipe, **files}, {"BASE": below})
+
+    return Image(name, (base if isinstance(base, str) else base.tag, recipe, source, *needed), make)
+
+
+def requirements(extras: tuple[str, ...], distribution: str = DISTRIBUTION) -> tuple[str, ...]:
+    """Return what extras of a distribution require, in the versions that are installed here, where they are.
+
+    Raises
+    ------
+    BuildFailed
+        If the distribution is not installed, as in a checkout that is only on the path.
+    """
+    if not extras:
+        return ()
+    try:
+        listed = [Requirement(text) for text in importlib.metadata.requires(distribution) or ()]
+    except importlib.metadata.PackageNotFoundError as error:
+        raise BuildFailed(f"{distribution} is not installed, so what it needs is not known: pip install .") from error
+    found: set[str] = set()
+    for requirement in listed:
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras):
+            if requirement.name == distribution:
+                found.update(requirements(tuple(requirement.extras), distribution))
+            else:
+                found.add(_pinned(requirement))
+    return tuple(sorted(found))
+
+
+def _pinned(requirement: Requirement) -> str:
+    try:
+        return f"{requirement.name}=={importlib.metadata.version(requirement.name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{requirement.name}{requirement.specifier}"
+
+
+def _fetch(needed: tuple[str, ...], place: Path) -> None:
+    """Install wheels for the base's Python, whatever Python this is."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp", f"--target={place}"]
+    done = subprocess.run([*command, *needed], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildFailed(f"pip could not fetch {', '.join(needed)}:\n{done.stderr.strip()}")
+    for pattern in _NOT_NEEDED:
+        for folder in sorted(place.glob(pattern)):
+            shutil.rmtree(folder, ignore_errors=True)

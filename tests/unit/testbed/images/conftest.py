@@ -1,0 +1,52 @@
+"""A Docker that is a script: it knows images as files, and keeps what it was given."""
+
+import stat
+
+import pytest
+
+from testbed.images.docker import Docker
+
+SCRIPT = """#!/bin/sh
+echo "$*" >> {place}/calls
+case $1 in
+version) {version} ;;
+info) echo {place} ;;
+images) ls {place}/images | grep -x "$(echo "$3" | tr / _)" || true ;;
+image) [ "$2" = prune ] || echo 1048576 ;;
+build)
+    tag=
+    for option; do case $option in --tag=*) tag=${{option#--tag=}} ;; esac; done
+    cat > {place}/images/$(echo "$tag" | tr / _)
+    {build} ;;
+import) cat > {place}/images/$(echo "$3" | tr / _) ;;
+commit) for last; do :; done; touch {place}/images/$(echo "$last" | tr / _) ;;
+save) echo "images $*" ;;
+exec) case $* in
+    *import*) cat > {place}/imported ;;
+    *"images list"*) sed 's/^images save //; s/ /\\n/g' {place}/imported ;;
+    esac ;;
+esac
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    folder = tmp_path / "docker"
+    (folder / "images").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def make_docker(tmp_path, place):
+    def make(version="echo 28.2.2", build="true"):
+        command = tmp_path / "fake-docker"
+        command.write_text(SCRIPT.format(place=place, version=version, build=build))
+        command.chmod(stat.S_IRWXU)
+        return Docker(str(command))
+
+    return make
+
+
+@pytest.fixture
+def docker(make_docker):
+    return make_docker()

@@ -1,0 +1,40 @@
+"""All that is missing is told at once, each with its remedy."""
+
+import os
+import shutil
+from collections import namedtuple
+
+from testbed.images import catalogue
+from testbed.images.catalogue import Catalogue
+from testbed.images.debian import Mirror
+from testbed.images.docker import Docker
+from testbed.images.programs import Programs
+
+MIRROR = Mirror("http://mirror.example/debian", "bookworm")
+
+
+def test_everything_that_is_missing_is_one_message(tmp_path, monkeypatch):
+    monkeypatch.setattr(catalogue, "machine_mirror", lambda: MIRROR)
+    monkeypatch.setattr(catalogue, "administrators_path", lambda: str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    none = str(tmp_path / "none")
+    found = Catalogue(Docker(none), Programs(tmp_path, go=none)).missing(("node",), tmp_path)
+    assert [str(problem).partition(" none")[0][:40] for problem in found] == [
+        f"there is no command {none}: install Docker"[:40],
+        "there is no command debootstrap: install",
+        "debootstrap needs root, this is user 100",
+        "Go is needed to build the programs of a ",
+    ]
+
+
+def test_nothing_is_missing_where_the_base_is_there(docker, place, tmp_path, monkeypatch):
+    monkeypatch.setattr(catalogue, "machine_mirror", lambda: MIRROR)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(5 << 30))
+    debian = catalogue.debian_image(docker, MIRROR)
+    place.joinpath("images", debian.tag.replace("/", "_")).touch()
+    assert Catalogue(docker, Programs(tmp_path)).missing(("workloads",), tmp_path) == []
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1 << 30))
+    (full,) = Catalogue(docker, Programs(tmp_path)).missing(("workloads",), tmp_path)
+    assert str(full).startswith(f"1.0 GiB are free at {place}, building images takes up to 4 GiB")

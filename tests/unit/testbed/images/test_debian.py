@@ -1,0 +1,60 @@
+"""The package mirror is the machine's own, and debootstrap's last words are told."""
+
+import platform
+import stat
+
+import pytest
+
+from testbed.errors import BuildFailed, Unprepared
+from testbed.images import debian
+from testbed.images.debian import Mirror, debian_image, machine_mirror
+
+INDEX = """#!/bin/sh
+echo "http://mirror.example/debian {suite} main"
+echo "http://mirror.example/debian {suite}-updates main"
+"""
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setattr(debian, "administrators_path", lambda: f"{folder}:/usr/bin:/bin")
+
+    def add(name, text):
+        file = folder / name
+        file.write_text(text)
+        file.chmod(stat.S_IRWXU)
+
+    return add
+
+
+def test_the_mirror_is_that_of_the_machines_own_release(programs):
+    suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    programs("apt-get", INDEX.format(suite=suite))
+    assert machine_mirror() == Mirror("http://mirror.example/debian", suite)
+    programs("apt-get", INDEX.format(suite="none"))
+    with pytest.raises(Unprepared, match="apt has no source of this release's component main"):
+        machine_mirror()
+
+
+def test_another_system_is_told_to_use_published_images(programs):
+    programs("apt-get", "#!/bin/sh\nexit 1\n")
+    with pytest.raises(Unprepared, match=r"a relative of it, which this machine is not .*published images"):
+        machine_mirror()
+
+
+def test_what_debootstrap_makes_becomes_an_image(programs, docker, place):
+    programs("debootstrap", '#!/bin/sh\necho "I: Retrieving bash"\nmkdir -p "$4/etc"\ntouch "$4/etc/passwd"\n')
+    image = debian_image(docker, Mirror("http://mirror.example/debian", "bookworm"))
+    told = []
+    assert image.ensure(docker, told.append) == image.tag
+    assert told[0] == "debian: I: Retrieving bash"
+    assert place.joinpath("images", image.tag.replace("/", "_")).stat().st_size
+
+
+def test_debootstraps_last_words_are_told(programs, docker):
+    programs("debootstrap", "#!/bin/sh\necho 'E: no such mirror'\nexit 7\n")
+    with pytest.raises(BuildFailed, match=r"debootstrap ended with 7:\nE: no such mirror"):
+        debian_image(docker, Mirror("http://mirror.example/debian", "bookworm")).ensure(docker, print)

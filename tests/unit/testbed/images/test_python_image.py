@@ -1,0 +1,62 @@
+"""Images of this project's packages: what is in them, and what they are kept by."""
+
+import importlib.metadata
+import tarfile
+
+import pytest
+
+from testbed.errors import BuildFailed
+from testbed.images import python_image
+from testbed.images.python_image import PUBLISHED_BASE, program_image, requirements
+
+
+def test_an_extra_requires_what_is_installed_here():
+    wanted = requirements(("scheduler",))
+    assert f"kubernetes=={importlib.metadata.version('kubernetes')}" in wanted
+    assert f"numpy=={importlib.metadata.version('numpy')}" in wanted
+    assert set(requirements(("agent",))) < set(wanted)
+    assert requirements(()) == ()
+
+
+def test_what_is_not_installed_is_required_as_declared(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["none-such>=2,<3; extra == 'x'", "other>=1"])
+    assert requirements(("x",)) == ("none-such<3,>=2", "other>=1")
+
+
+def test_a_checkout_that_is_not_installed_is_told():
+    with pytest.raises(BuildFailed, match="none-such is not installed"):
+        requirements(("agent",), "none-such")
+
+
+def test_a_package_without_requirements_is_its_files_alone(docker, place):
+    tag = program_image(docker, "workloads", "workloads", (), PUBLISHED_BASE).ensure(docker, print)
+    with tarfile.open(place / "images" / tag.replace("/", "_")) as context:
+        names = context.getnames()
+    assert {"Containerfile", "packages", "commands", "program/workloads/pi.py"} <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+    assert f"--build-arg=BASE={PUBLISHED_BASE}" in place.joinpath("calls").read_text()
+
+
+def test_packages_come_without_what_nobody_runs(docker, place, monkeypatch):
+    def fetch(command, **options):
+        target = next(option.removeprefix("--target=") for option in command if option.startswith("--target="))
+        for name in ("numpy/core.py", "numpy/tests/test_core.py", "kubernetes/aio/client.py", "bin/f2py"):
+            file = python_image.Path(target, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        return python_image.subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(python_image.subprocess, "run", fetch)
+    tag = program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
+    with tarfile.open(place / "images" / tag.replace("/", "_")) as context:
+        files = [entry.name for entry in context if entry.isfile()]
+        command = context.extractfile("commands/carico").read()
+    assert [name for name in files if name.startswith("packages/")] == ["packages/numpy/core.py"]
+    assert command == b'#!/bin/sh\nexec python3 -m carico "$@"\n'
+
+
+def test_packages_that_cannot_be_had_are_told(docker, monkeypatch):
+    failed = python_image.subprocess.CompletedProcess([], 1, stderr="no matching distribution")
+    monkeypatch.setattr(python_image.subprocess, "run", lambda command, **options: failed)
+    with pytest.raises(BuildFailed, match=r"pip could not fetch .*numpy.*:\nno matching distribution"):
+        program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
