@@ -10,6 +10,7 @@
     ├── ClusterError              a real cluster cannot be made, used or removed
     │   └── WaitTimedOut          what was waited for did not come in time
     ├── BuildFailed               a program or an image of a real cluster could not be made
+    ├── DockerFailed              the Docker daemon did not do what it was asked
     └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
         └── MissingExtra          the packages of the extra `testbed` are not installed
 """
@@ -52,6 +53,10 @@ class WaitTimedOut(ClusterError):
 
 class BuildFailed(TestbedError):
     """A program or an image of a real cluster could not be made."""
+
+
+class DockerFailed(TestbedError):
+    """The Docker daemon did not do what it was asked."""
 
 
 class Unprepared(TestbedError):

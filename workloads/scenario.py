@@ -22,7 +22,9 @@ from workloads.errors import InvalidQuantity, InvalidScenario, UnknownScenario, 
 from workloads.quantity import memory_bytes, millicpu
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-Cores = Annotated[int, Meta(ge=1, le=1024)]
+# A whole number stays one: results say 4, not 4.0.
+Cores = Annotated[int, Meta(ge=1, le=1024)] | Annotated[float, Meta(ge=0.1, le=1024)]
+"""CPUs of a node; a fraction is what a node gets of a machine that it shares, as by a control group's quota."""
 MAX_PODS = 110
 """The kubelet's default."""
 # `$` alone would let a final line break pass.

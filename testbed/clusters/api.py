@@ -102,6 +102,10 @@ class ClusterApi:
         """Remove a node."""
         self._client.get(self._core.delete_node, name)
 
+    def cordon(self, name: str, cordoned: bool) -> None:
+        """Let a node take no pods, or let it take them again."""
+        self._client.get(self._core.patch_node, name, {"spec": {"unschedulable": cordoned}})
+
     def create_config_map(self, namespace: str, name: str, data: Mapping[str, str]) -> None:
         """Create a ConfigMap."""
         body = {"metadata": {"name": name}, "data": dict(data)}

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
+import msgspec
 
 from carico.clock import Clock
 from carico.kube.reflector import Reflector
@@ -41,6 +43,8 @@ class ClusterRun:
     namespace : str
         A new one.
     platform : Platform
+    names : mapping of str to str
+        What the scenario calls a node, by the node's name.
     scenario : Scenario
     scheduler : SchedulerSpec
     seed : int
@@ -56,6 +60,7 @@ class ClusterRun:
         api: ClusterApi,
         namespace: str,
         platform: Platform,
+        names: Mapping[str, str],
         scenario: Scenario,
         scheduler: SchedulerSpec,
         seed: int,
@@ -66,6 +71,7 @@ class ClusterRun:
         self._api = api
         self._namespace = namespace
         self._platform = platform
+        self._names = names
         self._scenario = scenario
         self._scheduler = scheduler
         self._run = run
@@ -107,7 +113,11 @@ class ClusterRun:
     @property
     def pods(self) -> list[PodResult]:
         """All pods that were created."""
-        return self._lives.results([job.name for job in self._scenario.jobs])
+        lives = self._lives.results([job.name for job in self._scenario.jobs])
+        return [
+            msgspec.structs.replace(life, node=self._names.get(life.node, life.node)) if life.node else life
+            for life in lives
+        ]
 
     @property
     def completion_s(self) -> dict[str, float | None]:
@@ -168,10 +178,9 @@ class ClusterRun:
 
     def _publish(self, published: Publication) -> None:
         self._published_s.setdefault(published.job.name, self._now())
-        shape = self._scenario.cluster
-        template = self._platform.template(published.job, published.work, shape)
+        template = self._platform.template(published.job, published.work, self._scenario)
         requests = self._scheduler.requests_of(published.job)
-        manifest = job_manifest(published, template, requests, KUBE_SCHEDULER, shape.node_names[0], self._run)
+        manifest = job_manifest(published, template, requests, KUBE_SCHEDULER, next(iter(self._names)), self._run)
         self._api.create_job(self._namespace, manifest)
 
     def _all_succeeded(self) -> bool:

@@ -7,13 +7,14 @@ completion times are no measurement here; how pods are scheduled, how long that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.clusters.api import ClusterApi, Json
+from testbed.clusters.api import Json
+from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.waiting import wait_until
 from workloads.demand import Demand
-from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
+from workloads.scenario import JobSpec, NodePool, Scenario
 
 DURATIONS = "carico.dev/durations"
 """Annotation of a pod that KWOK's stage reads: seconds, by completion index, or one number for all."""
@@ -27,8 +28,9 @@ class FakeNodes:
     def check(self, scenario: Scenario) -> None:
         """Take any scenario; see `Platform.check`."""
 
-    def shape(self, api: ClusterApi, shape: ClusterShape) -> None:
-        """Replace the nodes that are not as the scenario wants them; see `Platform.shape`."""
+    def prepare(self, cluster: Cluster, scenario: Scenario) -> Mapping[str, str]:
+        """Replace the nodes that are not as the scenario wants them; see `Platform.prepare`."""
+        api, shape = cluster.api, scenario.cluster
         wanted = {name: node_manifest(name, pool) for name, pool in zip(shape.node_names, shape.each_node, strict=True)}
         there = {node["metadata"]["name"]: node for node in api.nodes()}
         for name, node in there.items():
@@ -43,10 +45,11 @@ class FakeNodes:
             return f"{len(unready)} are not, {', '.join(unready[:3])} among them" if unready else ""
 
         wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
+        return {name: name for name in wanted}
 
-    def template(self, job: JobSpec, work: Sequence[float], shape: ClusterShape) -> dict[str, Any]:
+    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return a pod that lasts as long as it would alone on a node; see `Platform.template`."""
-        cores = max(pool.cores for pool in shape.each_pool)
+        cores = max(pool.cores for pool in scenario.cluster.each_pool)
         seconds = [f"{alone_s(job.demand, one, cores):.3f}" for one in work]
         told = seconds[0] if len(set(seconds)) == 1 else ",".join(seconds)
         return {
@@ -55,7 +58,7 @@ class FakeNodes:
         }
 
 
-def alone_s(demand: Demand, work: float, cores: int) -> float:
+def alone_s(demand: Demand, work: float, cores: float) -> float:
     """Return how long a pod takes that has a node for itself, seconds.
 
     Parameters
@@ -63,7 +66,7 @@ def alone_s(demand: Demand, work: float, cores: int) -> float:
     demand : Demand
     work : float
         CPU-seconds; may be infinite if the demand ends by itself.
-    cores : int
+    cores : float
 
     Examples
     --------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib import resources
@@ -14,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from testbed.clusters.programs import VARIABLE, found_programs, version_of
+from testbed.clusters.run_program import run_program
 from testbed.errors import ClusterError
 from testbed.provenance import meminfo_bytes
 from testbed.requirements import Problem
@@ -32,7 +32,6 @@ OPTIONS = {
 """The programs of a cluster, and what kwokctl's configuration calls them."""
 CONTROL = "kwokctl"
 _STOP_TIMEOUT_S = 60.0
-_LAST_LINES = 5
 
 
 class KwokMaker:
@@ -143,26 +142,7 @@ class KwokMaker:
         if CONTROL not in self._programs:
             raise ClusterError(f"there is no {CONTROL}: carico-testbed images programs kwok builds it")
         environment = self._environment | {"KWOK_WORKDIR": str(_workdir(folder))}
-        try:
-            # Its own session: Ctrl-C is ours, and it is told to delete what it has made then.
-            subprocess.run(  # noqa: S603 - our own arguments
-                [self._programs[CONTROL], *arguments],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=True,
-                timeout=timeout_s,
-                start_new_session=True,
-            )
-        except subprocess.CalledProcessError as error:
-            last = "\n".join(error.stdout.splitlines()[-_LAST_LINES:])
-            raise ClusterError(f"{CONTROL} {' '.join(arguments[:2])} ended with {error.returncode}:\n{last}") from error
-        except subprocess.TimeoutExpired as error:
-            raise ClusterError(f"{CONTROL} {' '.join(arguments[:2])} was not done after {timeout_s:.0f} s") from error
-        except OSError as error:
-            raise ClusterError(f"{CONTROL} cannot be run: {error}") from error
+        run_program([self._programs[CONTROL], *arguments], timeout_s, environment)
 
 
 def _workdir(folder: Path) -> Path:

@@ -6,11 +6,11 @@ cluster comes from (`testbed.clusters.maker`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from testbed.clusters.api import ClusterApi
-from workloads.scenario import ClusterShape, JobSpec, Scenario
+from testbed.clusters.lifecycle import Cluster
+from workloads.scenario import JobSpec, Scenario
 
 
 class Platform(Protocol):
@@ -26,8 +26,13 @@ class Platform(Protocol):
         """
         ...
 
-    def shape(self, api: ClusterApi, shape: ClusterShape) -> None:
-        """Give the cluster the nodes of a scenario, by the names that they have there, all ready when it returns.
+    def prepare(self, cluster: Cluster, scenario: Scenario) -> Mapping[str, str]:
+        """Give the cluster the nodes of a scenario, all ready when it returns, and what its pods are started from.
+
+        Returns
+        -------
+        mapping of str to str
+            What the scenario calls a node, by the node's name.
 
         Raises
         ------
@@ -38,7 +43,7 @@ class Platform(Protocol):
         """
         ...
 
-    def template(self, job: JobSpec, work: Sequence[float], shape: ClusterShape) -> dict[str, Any]:
+    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return the pod template of a job as the API's JSON: its container, and annotations if it needs any.
 
         Name, labels, requests, scheduler and placement are put in by who publishes it.
@@ -48,6 +53,6 @@ class Platform(Protocol):
         job : JobSpec
         work : sequence of float
             CPU-seconds of its pods, by completion index.
-        shape : ClusterShape
+        scenario : Scenario
         """
         ...

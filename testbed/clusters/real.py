@@ -123,12 +123,13 @@ class RealProvider:
         try:
             self._tell(on_progress, scenario, "preparing nodes")
             wait_until_clean(cluster.api)
-            self._platform.shape(cluster.api, scenario.cluster)
+            names = self._platform.prepare(cluster, scenario)
             with namespace_of_run(cluster.api, namespace, self._wishes.run):
                 run = ClusterRun(
                     cluster.api,
                     namespace,
                     self._platform,
+                    names,
                     scenario,
                     scheduler,
                     seed,

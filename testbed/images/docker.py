@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from testbed.errors import BuildFailed, Unprepared
+from testbed.errors import DockerFailed, Unprepared
 
 Content = bytes | Path
 """Of a file in a build: what is in it, or a file or a folder that is copied with its modes."""
@@ -50,7 +50,7 @@ class Docker:
         """
         try:
             return self.call("version", "--format", "{{.Server.Version}}", limit_s=_ANSWER_S).strip()
-        except BuildFailed as error:
+        except DockerFailed as error:
             raise Unprepared(
                 f"no Docker daemon answers: {error}; start one (systemctl start docker), or say where it is "
                 f"(DOCKER_HOST, docker context use)"
@@ -91,7 +91,7 @@ class Docker:
 
         Raises
         ------
-        BuildFailed
+        DockerFailed
             If a step fails; the message has its last lines.
         """
         options = [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
@@ -120,26 +120,29 @@ class Docker:
         with subprocess.Popen([*tar, "--create", "."], stdout=subprocess.PIPE) as packed:
             self._end(self._started(["import", "-", tag], packed.stdout), ["import", "-", tag])
         if packed.returncode:
-            raise BuildFailed(f"tar of {folder} ended with {packed.returncode}")
+            raise DockerFailed(f"tar of {folder} ended with {packed.returncode}")
 
     def save(self, images: Sequence[str], target: Sequence[str]) -> None:
         """Hand images to a command of docker's own, as in ``docker save IMAGE | docker exec -i CONTAINER ctr …``."""
         with subprocess.Popen([self._command, "save", *images], stdout=subprocess.PIPE) as saved:
             self._end(self._started(target, saved.stdout), target)
         if saved.returncode:
-            raise BuildFailed(f"docker save {' '.join(images)} ended with {saved.returncode}")
+            raise DockerFailed(f"docker save {' '.join(images)} ended with {saved.returncode}")
 
-    def call(self, *arguments: str, limit_s: float = _STEP_S) -> str:
-        """Run a command and return what it prints.
+    def call(self, *arguments: str, limit_s: float = _STEP_S, given: bytes = b"") -> str:
+        """Run a command, which may be given something to read, and return what it prints.
 
         Raises
         ------
-        BuildFailed
+        DockerFailed
             If it fails or takes longer than `limit_s`; the message has its last lines.
         Unprepared
             If there is no such command.
         """
-        return self._end(self._started(arguments, subprocess.DEVNULL), arguments, limit_s)
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            return self._end(self._started(arguments, stdin), arguments, limit_s)
 
     def _started(self, arguments: Sequence[str], stdin: IO[bytes] | int | None) -> subprocess.Popen[bytes]:
         try:
@@ -158,11 +161,11 @@ class Docker:
             except BaseException as error:
                 process.kill()
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise BuildFailed(f"docker {' '.join(arguments)} did not end within {limit_s:.0f} s") from error
+                    raise DockerFailed(f"docker {' '.join(arguments)} did not end within {limit_s:.0f} s") from error
                 raise
         if process.returncode:
             said = (err or out).decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
-            raise BuildFailed(f"docker {' '.join(arguments)} ended with {process.returncode}:\n" + "\n".join(said))
+            raise DockerFailed(f"docker {' '.join(arguments)} ended with {process.returncode}:\n" + "\n".join(said))
         return out.decode(errors="replace")
 
 

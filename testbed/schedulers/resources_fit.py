@@ -28,7 +28,7 @@ class ResourcesFit:
         each_node = shape.each_node
         nodes = len(each_node)
         platform_memory = parameters.platform_memory_mib * 2**20
-        self.allocatable: IntArray = np.array([(1000 * node.cores, node.memory_bytes) for node in each_node])
+        self.allocatable: IntArray = np.array([(round(1000 * node.cores), node.memory_bytes) for node in each_node])
         """CPU (millicores) and memory (bytes) of every node, shape (nodes, 2)."""
         self.requested: IntArray = np.tile(np.array([parameters.platform_millicpu, platform_memory]), (nodes, 1))
         self.assumed: IntArray = self.requested.copy()

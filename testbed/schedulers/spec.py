@@ -45,7 +45,7 @@ class SchedulerSpec:
             If none can: such a pod would stay Pending for ever.
         """
         free = [
-            (1000 * pool.cores - platform_millicpu, pool.memory_bytes - platform_memory_bytes)
+            (round(1000 * pool.cores) - platform_millicpu, pool.memory_bytes - platform_memory_bytes)
             for pool in scenario.cluster.each_pool
         ]
         cpu, memory = max(free)

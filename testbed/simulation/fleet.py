@@ -59,7 +59,7 @@ class NodeFleet:
     Parameters
     ----------
     nodes : int
-    cores : int or array_like of int
+    cores : float or array_like
         CPUs of every node.
     memory_bytes : float or array_like
         Memory of every node.
@@ -86,7 +86,7 @@ class NodeFleet:
         self.cores: FloatArray = np.broadcast_to(np.asarray(cores, dtype=np.float64), nodes)
         self.memory_bytes: FloatArray = np.broadcast_to(np.asarray(memory_bytes, dtype=np.float64), nodes)
         system = parameters.system_weight
-        kubepods = np.array([cgroup_weight(1000 * int(count)) for count in self.cores])
+        kubepods = np.array([cgroup_weight(round(1000 * count)) for count in self.cores])
         self._guaranteed: FloatArray = self.cores * system / (system + kubepods)
         """Cores that system.slice gets at least."""
         self._parameters = parameters

@@ -4,7 +4,7 @@ import tarfile
 
 import pytest
 
-from testbed.errors import BuildFailed, Unprepared
+from testbed.errors import DockerFailed, Unprepared
 from testbed.images.docker import Docker
 
 
@@ -30,12 +30,12 @@ def test_a_build_is_given_its_files_as_roots_and_of_no_time(docker, place, tmp_p
 
 def test_a_failed_step_is_told_by_its_last_lines(make_docker):
     docker = make_docker(build="seq 100 >&2; exit 3")
-    with pytest.raises(BuildFailed, match=r"ended with 3:\n81\n(?s:.*)\n100$"):
+    with pytest.raises(DockerFailed, match=r"ended with 3:\n81\n(?s:.*)\n100$"):
         docker.build("carico.local/tried:1", {"Containerfile": b""})
 
 
 def test_what_takes_too_long_is_ended(make_docker):
-    with pytest.raises(BuildFailed, match=r"docker version did not end within 0 s"):
+    with pytest.raises(DockerFailed, match=r"docker version did not end within 0 s"):
         make_docker(version="exec sleep 60").call("version", limit_s=0.2)
 
 
@@ -59,5 +59,5 @@ def test_a_root_file_system_becomes_an_image_of_what_is_not_left_out(docker, pla
 
 
 def test_a_root_file_system_that_is_none_is_no_image(docker, tmp_path):
-    with pytest.raises(BuildFailed, match=r"tar of .*none ended with 2"):
+    with pytest.raises(DockerFailed, match=r"tar of .*none ended with 2"):
         docker.import_root("carico.local/debian:1", tmp_path / "none")
