@@ -19,7 +19,9 @@ from pathlib import Path
 from carico import __version__
 from carico.errors import CaricoError
 from testbed import arguments
+from testbed.clusters import command as clusters
 from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
+from testbed.clusters.wishes import Wishes
 from testbed.errors import UNPREPARED, ResultsError, TestbedError, Unprepared, UsageError
 from testbed.experiment import Plan, run_plan
 from testbed.images import command as images
@@ -137,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     recover.set_defaults(run=_recover)
     images.add(commands)
+    clusters.add(commands)
     return parser
 
 
@@ -189,6 +192,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     run.add_argument("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
     run.add_argument(
+        "--keep-cluster",
+        action="store_true",
+        help="keep a real cluster at the end, and use it again if it is what would be made (default: it is removed)",
+    )
+    run.add_argument(
+        "--recreate-cluster", action="store_true", help="make a real cluster anew in place of one that was kept"
+    )
+    run.add_argument(
         "--processes",
         metavar="N",
         type=arguments.count,
@@ -213,20 +224,28 @@ def _list(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     plan = _plan(options)
-    provider = provider_named(options.provider)
-    plan.check(provider)
     root = Path.cwd()
+    run_id = new_run_id(_now(), secrets.token_hex(3))
+    wishes = Wishes(
+        run_id,
+        options.keep_cluster,
+        options.recreate_cluster,
+        diagnostics=runs_folder(root) / run_id / "diagnostics",
+        say=lambda text: print(f"carico-testbed: {text}", file=sys.stderr),
+    )
+    provider = provider_named(options.provider, wishes)
+    plan.check(provider)
     problems = missing_prerequisites(lambda: provider) + unusable_places(options.json, root)
     if problems:
         raise Unprepared(listed(problems))
     record = RunRecord(
         root,
-        new_run_id(_now(), secrets.token_hex(3)),
+        run_id,
         Asked(["carico-testbed", *options.arguments], None, plan.repetitions, plan.seed, plan.settings),
     )
     for said in left_overs(runs_folder(root)):
         print(f"carico-testbed: {said}", file=sys.stderr)
-    remembered = Remembered(provider, record.open(provider.name))
+    remembered = Remembered(provider, record.open(provider.name, provider.kubernetes_version()))
     line = ProgressLine(_write_to_stderr, sys.stderr.isatty())
     try:
         repetitions = run_plan(
@@ -241,6 +260,7 @@ def _run(options: argparse.Namespace) -> int:
         raise
     finally:
         line.clear()
+        provider.close()
     tables = [distributions(repetitions), latency_table(repetitions)]
     print("\n\n".join("\n".join(table) for table in tables if table))
     _save(options.json, record)

@@ -110,6 +110,8 @@ def run_plan(
     if processes < 1:
         raise UsageError(f"at least one process is needed, got {processes}")
     plan.check(provider)
+    if processes > 1 and provider.shared_hardware:
+        raise UsageError(f"runs on the provider {provider.name} would disturb one another: use one process")
     if processes > 1:
         return _run_in_processes(plan, provider, on_progress, processes)
     repetitions = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,15 +13,33 @@ from testbed.session_progress import progress_line
 from testbed.state import STATE, provider_of
 
 if TYPE_CHECKING:
+    from testbed.clusters.lifecycle import Cluster
     from testbed.clusters.provider import ClusterProvider
     from testbed.results.schema import Repetition
     from testbed.session import Experiment
 
 
 @pytest.fixture(scope="session")
-def carico_provider(pytestconfig: pytest.Config) -> ClusterProvider:
+def carico_provider(pytestconfig: pytest.Config) -> Iterator[ClusterProvider]:
     """The cluster that experiments run on: the hook pytest_carico_provider's, else what --carico-provider says."""
-    return provider_of(pytestconfig)
+    provider = provider_of(pytestconfig)
+    try:
+        yield provider
+    finally:
+        provider.close()
+
+
+@pytest.fixture(scope="session")
+def carico_cluster(carico_provider: ClusterProvider) -> Cluster:
+    """The real cluster: its `name`, `kubeconfig`, `kubernetes_version` and `api`; made now if it is not there yet."""
+    if not hasattr(carico_provider, "cluster"):
+        pytest.fail(
+            f"the provider {carico_provider.name} has no cluster that others could use: "
+            f"mark the test carico(providers=['kwok'])",
+            pytrace=False,
+        )
+    cluster: Cluster = carico_provider.cluster()
+    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +51,7 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
     state = pytestconfig.stash[STATE]
     options = state.options
     return Experiment(
-        Remembered(carico_provider, state.record.open(carico_provider.name)),
+        Remembered(carico_provider, state.record.open(carico_provider.name, carico_provider.kubernetes_version())),
         options.preset,
         options.repetitions,
         options.seed,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CLUSTER = "cluster"
 CARICO = "carico"
 KEYS = ("scenario", "scheduler", "repetitions", "fail_on")
+PROVIDERS_KEY = "providers"
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ def declare_markers(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "carico(scenario, scheduler=('carico', 'kube-scheduler'), repetitions=None, fail_on=None): what the fixture "
-        "carico_results runs for the test; scheduler is one spec or a list of them",
+        "carico(scenario, scheduler=('carico', 'kube-scheduler'), repetitions=None, fail_on=None, providers=None): "
+        "what the fixture carico_results runs for the test; scheduler is one spec or a list of them; providers are the "
+        "kinds of cluster that the test is for, any by default",
     )
 
 
@@ -55,14 +57,15 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     UsageError
         If the marker has a key that is not known, or a value that cannot be used.
     """
-    marker = item.get_closest_marker(CARICO)
+    _check_providers(item)
+    marker = next((one for one in item.iter_markers(CARICO) if one.args or set(one.kwargs) != {PROVIDERS_KEY}), None)
     if marker is None:
         return None
     given: dict[str, Any] = {**dict(zip(KEYS, marker.args, strict=False)), **marker.kwargs}
-    unknown = sorted(set(given) - set(KEYS))
+    unknown = sorted(set(given) - {*KEYS, PROVIDERS_KEY})
     if unknown or len(marker.args) > len(KEYS):
         what = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument"
-        raise UsageError(f"the marker carico does not know {what}; known: {', '.join(KEYS)}")
+        raise UsageError(f"the marker carico does not know {what}; known: {', '.join([*KEYS, PROVIDERS_KEY])}")
     if given.get("fail_on") is not None:
         # An ignored gate would be a green test that checks nothing.
         raise UsageError("fail_on needs a baseline, which this version cannot compare with; use assert")
@@ -77,6 +80,30 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
         raise UsageError(f"the marker carico needs repetitions from 1 on, got {repetitions!r}")
     schedulers = (scheduler,) if isinstance(scheduler, str) else tuple(scheduler)
     return MarkedExperiment(scenario, schedulers, repetitions)
+
+
+def providers_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the kinds of cluster that a test is for; nothing if it does not say."""
+    for marker in item.iter_markers(CARICO):
+        if names := _names(marker.kwargs.get(PROVIDERS_KEY)):
+            return names
+    return ()
+
+
+def _check_providers(item: pytest.Item) -> None:
+    for marker in item.iter_markers(CARICO):
+        given = marker.kwargs.get(PROVIDERS_KEY, "any")
+        if not _names(given):
+            raise UsageError(f"the marker carico needs providers='NAME' or a list of them, got {given!r}")
+
+
+def _names(given: object) -> tuple[str, ...]:
+    """Return one string or several as such; nothing if it is neither."""
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    return ()
 
 
 def wrong_keys(items: Iterable[pytest.Item]) -> list[Problem]:

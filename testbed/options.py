@@ -20,7 +20,8 @@ from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.presets import PRESETS, Preset, default_preset, preset_named
 from testbed.results import OWN_FOLDER
 
-NAMES = ("provider", "preset", "seed", "repetitions", "set", "json", "missing")
+NAMES = ("provider", "preset", "seed", "repetitions", "set", "json", "missing", "keep_cluster", "recreate_cluster")
+SWITCHES = ("keep_cluster", "recreate_cluster")
 MISSING = ("fail", "skip")
 """What to do about tests whose prerequisites are missing."""
 
@@ -38,6 +39,10 @@ class Options:
     """The results file."""
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
+    keep_cluster: bool
+    """Whether to use a kept cluster, and to keep it."""
+    recreate_cluster: bool
+    """Whether to make a kept cluster anew."""
     given: bool
     """Whether a flag was given, that is: whether cluster tests are asked for."""
 
@@ -45,8 +50,9 @@ class Options:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
         times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
+        switches = "".join(f" {name.replace('_', '-')}" for name in SWITCHES if getattr(self, name))
         return (
-            f"provider={self.provider} preset={self.preset.name} ({times}) seed={self.seed}{missing} "
+            f"provider={self.provider} preset={self.preset.name} ({times}) seed={self.seed}{missing}{switches} "
             f"settings: {settings}"
         )
 
@@ -96,9 +102,22 @@ def add_options(parser: pytest.Parser) -> None:
         help="what to do where a prerequisite is missing, a package or something that the provider needs: fail before "
         "anything runs, or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
     )
+    declare(
+        "--carico-keep-cluster",
+        action="store_const",
+        const=True,
+        help="keep the real cluster at the end, and use it again if it is what would be made (default: it is removed)",
+    )
+    declare(
+        "--carico-recreate-cluster",
+        action="store_const",
+        const=True,
+        help="make the real cluster anew in place of one that was kept",
+    )
     for name in NAMES:
-        kind = "linelist" if name == "set" else "string"
-        parser.addini(f"carico_{name}", f"default of --carico-{name}", type=kind, default=None)  # type: ignore[arg-type]
+        kind = "linelist" if name == "set" else "bool" if name in SWITCHES else "string"
+        flag = name.replace("_", "-")
+        parser.addini(f"carico_{name}", f"default of --carico-{flag}", type=kind, default=None)  # type: ignore[arg-type]
 
 
 def options_of(config: pytest.Config) -> Options:
@@ -128,7 +147,8 @@ def options_of(config: pytest.Config) -> Options:
     except (TestbedError, ArgumentTypeError) as error:
         raise pytest.UsageError(f"carico: {error}") from error
     given = any(value is not None for value in flags.values())
-    return Options(provider, preset, repetitions, seed, settings, _results_file(config), missing, given)
+    keep, recreate = (bool(flags[name] or config.getini(f"carico_{name}")) for name in SWITCHES)
+    return Options(provider, preset, repetitions, seed, settings, _results_file(config), missing, keep, recreate, given)
 
 
 def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) -> None:

@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE: there is no assertion in here to explain, and pytest cannot
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
@@ -14,20 +15,23 @@ import pytest
 
 from testbed import hookspec
 from testbed.errors import TestbedError
-from testbed.fixtures import carico_experiment, carico_paper, carico_provider, carico_results
+from testbed.fixtures import carico_cluster, carico_experiment, carico_paper, carico_provider, carico_results
 from testbed.markers import declare_markers, is_cluster, wrong_keys
 from testbed.options import add_options, options_of
 from testbed.preflight import listed
 from testbed.results.run_id import new_run_id
-from testbed.selection import asks_for_all, split
-from testbed.session_checks import check_session, told_of_earlier_runs, without_workers
+from testbed.selection import asks_for_all, count_providers, of_this_provider, split
+from testbed.session_checks import check_session, session_header, told_of_earlier_runs, without_workers
 from testbed.session_progress import WorkersProgress
-from testbed.state import STATE, State, provider_of
+from testbed.state import STATE, State, provider_name, provider_of
 
 if TYPE_CHECKING:
     from testbed.clusters.provider import ClusterProvider
 
-__all__ = ["carico_experiment", "carico_paper", "carico_provider", "carico_results"]
+__all__ = ["carico_cluster", "carico_experiment", "carico_paper", "carico_provider", "carico_results"]
+
+HANDED_OVER = ("left_out", "elsewhere", "complaint")
+"""What of its state a worker of xdist hands over to the process that reports."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,14 +63,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
     """Return the provider that the options name."""
     from testbed.clusters.kinds import provider_named
+    from testbed.clusters.wishes import Wishes
 
-    return provider_named(config.stash[STATE].options.provider)
+    state = config.stash[STATE]
+    options = state.options
+    wishes = Wishes(
+        state.run_id,
+        options.keep_cluster,
+        options.recreate_cluster,
+        os.environ.get("TOX_PARALLEL_ENV", ""),
+        state.run_path / "diagnostics",
+        state.said.append,
+    )
+    return provider_named(options.provider, wishes)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
     """Say what cluster tests will run on, if they are asked for as such, and what earlier runs have left."""
     state = config.stash[STATE]
-    return [f"carico: {state.options}", *told_of_earlier_runs(state)] if asks_for_all(config, state.options) else None
+    return session_header(config) if asks_for_all(config, state.options) else None
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
@@ -74,8 +89,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
     state = config.stash[STATE]
     if not any(map(is_cluster, items)):
         return None
-    options = [] if asks_for_all(config, state.options) else [f"carico: {state.options}"]
-    return [*options, *told_of_earlier_runs(state)]
+    return told_of_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
 
 
 @pytest.hookimpl(trylast=True)
@@ -84,10 +98,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     state = config.stash[STATE]
     items[:], left_out = split(config, state.options, items)
     state.left_out = len(left_out)
-    state.wrong = wrong_keys(left_out)
+    items[:], for_others = of_this_provider(items, lambda: provider_name(config))
+    state.elsewhere = count_providers(for_others)
+    state.wrong = wrong_keys([*left_out, *for_others])
     state.order = {item.nodeid: place for place, item in enumerate(items)}
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
+    if left_out or for_others:
+        config.hook.pytest_deselected(items=[*left_out, *for_others])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -129,7 +145,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
     finally:
         if state.worker:
             output = session.config.workeroutput  # type: ignore[attr-defined]
-            output["carico"] = {"left_out": state.left_out, "complaint": state.complaint}
+            output["carico"] = {name: getattr(state, name) for name in HANDED_OVER}
         else:
             try:
                 state.save(exitstatus)
@@ -173,6 +189,7 @@ def pytest_testnodedown(node: Any) -> None:
     handed = getattr(node, "workeroutput", {}).get("carico")
     if handed is None:
         return
-    node.config.stash[STATE].left_out = handed["left_out"]
+    state = node.config.stash[STATE]
+    state.left_out, state.elsewhere = handed["left_out"], handed["elsewhere"]
     if handed["complaint"]:
         raise pytest.UsageError(f"carico: {handed['complaint']}")

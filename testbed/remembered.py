@@ -79,6 +79,14 @@ class Remembered:
             self._known[key] = known
         return self._known[key]
 
+    def kubernetes_version(self) -> str | None:
+        """Ask the provider; see `ClusterProvider.kubernetes_version`."""
+        return self._provider.kubernetes_version()
+
+    def close(self) -> None:
+        """Close the provider; see `ClusterProvider.close`."""
+        self._provider.close()
+
 
 def _sha256(value: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()

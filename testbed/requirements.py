@@ -1,4 +1,4 @@
-"""What a run needs: the packages of the extra `testbed`, which a plain installation of CARICO leaves out.
+"""What a run needs: the packages of the extra `testbed` (`cluster` for real ones), which CARICO itself does without.
 
 A provider says in the same way, as a `Problem`, what else is missing.
 """
@@ -10,8 +10,9 @@ from importlib.util import find_spec
 
 from testbed.errors import MissingExtra
 
-MODULES = {"msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "pyyaml"}
-"""What is imported, and the package that has it."""
+TESTBED = {"msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "pyyaml"}
+MODULES = {"testbed": TESTBED, "cluster": TESTBED | {"kubernetes": "kubernetes", "tenacity": "tenacity"}}
+"""By extra, what is imported, and the package that has it."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,26 @@ class Problem:
         return f"{self.what}: {self.remedy}" if self.remedy else self.what
 
 
-def missing_packages() -> Problem | None:
-    """Return which packages of the extra `testbed` are not installed, if any."""
-    missing = [package for module, package in MODULES.items() if find_spec(module) is None]
+def missing_packages(extra: str = "testbed") -> Problem | None:
+    """Return which packages of an extra are not installed, if any."""
+    missing = [package for module, package in MODULES[extra].items() if find_spec(module) is None]
     if not missing:
         return None
+    what = "the testbed needs" if extra == "testbed" else "a real cluster needs"
     return Problem(
-        f"the testbed needs {', '.join(missing)}",
-        "pip install 'carico-testbed[testbed]', or in a clone pip install '.[testbed]'",
+        f"{what} {', '.join(missing)}",
+        f"pip install 'carico-testbed[{extra}]', or in a clone pip install '.[{extra}]'",
     )
 
 
-def check_installed() -> None:
-    """Check that the extra `testbed` is installed.
+def check_installed(extra: str = "testbed") -> None:
+    """Check that an extra is installed.
 
     Raises
     ------
     MissingExtra
         If one of its packages is not there; the message says how to get them.
     """
-    problem = missing_packages()
+    problem = missing_packages(extra)
     if problem is not None:
         raise MissingExtra(str(problem))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from testbed.markers import is_cluster
+from testbed.markers import is_cluster, providers_of
 from testbed.options import Options
 
 
@@ -26,6 +27,30 @@ def split(
         return items, []
     out = {item for item in items if is_cluster(item) and not _is_named(config, item)}
     return [item for item in items if item not in out], [item for item in items if item in out]
+
+
+def of_this_provider(
+    items: list[pytest.Item], provider: Callable[[], str]
+) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests to run and the cluster tests that are for other providers.
+
+    Parameters
+    ----------
+    items : list
+    provider : callable
+        Returns the provider's name; is called only if a test names any.
+    """
+    naming = {item: names for item in items if is_cluster(item) and (names := providers_of(item))}
+    if not naming:
+        return items, []
+    mine = provider()
+    out = {item for item, names in naming.items() if mine not in names}
+    return [item for item in items if item not in out], [item for item in items if item in out]
+
+
+def count_providers(items: Iterable[pytest.Item]) -> dict[str, int]:
+    """Return how many tests are for which providers; of one that is for several the first counts."""
+    return dict(Counter(providers_of(item)[0] for item in items))
 
 
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:

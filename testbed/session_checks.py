@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
+from testbed.clusters.kinds import REAL
+from testbed.errors import TestbedError
 from testbed.markers import CARICO, is_cluster, wrong_keys, wrong_markers
 from testbed.preflight import listed, missing_prerequisites, unusable_places
 from testbed.requirements import Problem, missing_packages
@@ -36,6 +39,17 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
         state.unmet = listed(missing)
         return found
     return found + missing
+
+
+def session_header(config: pytest.Config) -> list[str]:
+    """Return the lines that say what cluster tests will run on, and what earlier runs have left."""
+    state = config.stash[STATE]
+    version = None
+    if state.options.provider in REAL:
+        with suppress(TestbedError):  # the preflight says what is missing
+            version = provider_of(config).kubernetes_version()
+    kubernetes = "" if version is None else f" Kubernetes={version}"
+    return [f"carico: {state.options}{kubernetes}", *told_of_earlier_runs(state)]
 
 
 def told_of_earlier_runs(state: State) -> list[str]:

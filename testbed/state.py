@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.claims import Claims
-from testbed.errors import ResultsError, UsageError
+from testbed.errors import ResultsError, TestbedError, UsageError
 from testbed.options import Options
 from testbed.requirements import Problem
 from testbed.results import runs_folder
@@ -53,6 +53,10 @@ class State:
     claims: Claims = field(default_factory=Claims)
     wrong: list[Problem] = field(default_factory=list)
     """What is wrong with the markers of tests that are left out."""
+    elsewhere: dict[str, int] = field(default_factory=dict)
+    """Cluster tests that are for other providers, by these."""
+    said: list[str] = field(default_factory=list)
+    """What the provider had to say of its cluster."""
     unmet: str = ""
     """Why no cluster test can be run, if all of them are to be skipped for it."""
     results: Results | None = None
@@ -118,10 +122,18 @@ class State:
         self.record.close(ended, lines, self.now(), file)
 
 
-PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "run")
+PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "run", "kubernetes_version", "close")
 """What `testbed.clusters.provider.ClusterProvider` has; not looked up there, since it is not imported yet."""
 
 STATE = pytest.StashKey[State]()
+
+
+def provider_name(config: pytest.Config) -> str:
+    """Return the name of the session's provider, as far as that can be known."""
+    try:
+        return provider_of(config).name
+    except TestbedError:
+        return config.stash[STATE].options.provider
 
 
 def provider_of(config: pytest.Config) -> ClusterProvider:

@@ -99,6 +99,12 @@ class FakeProvider:
             data_items=completion_time_items(pods, completion),
         )
 
+    def kubernetes_version(self) -> None:
+        """Return that none is run; see `ClusterProvider.kubernetes_version`."""
+
+    def close(self) -> None:
+        """Leave nothing, as `run` does; see `ClusterProvider.close`."""
+
     def _pods(self, job: JobSpec, speed: float, rng: random.Random) -> list[PodResult]:
         pods = []
         for number in range(job.pods):

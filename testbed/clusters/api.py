@@ -98,6 +98,11 @@ class ClusterApi:
         """Create a node, as only a cluster without kubelets needs it."""
         self._client.get(self._core.create_node, node)
 
+    def remove_taints(self, name: str) -> None:
+        """Let pods be scheduled to a node."""
+        body = {"spec": {"taints": None}}
+        self._client.get(self._core.patch_node, name, body, _content_type="application/merge-patch+json")
+
     def delete_node(self, name: str) -> None:
         """Remove a node."""
         self._client.get(self._core.delete_node, name)

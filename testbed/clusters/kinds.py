@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from testbed.clusters.wishes import Wishes
 from testbed.errors import InvalidSetting, UsageError
 from testbed.requirements import check_installed
 
 if TYPE_CHECKING:
+    from testbed.clusters.maker import ClusterMaker
+    from testbed.clusters.platform import Platform
     from testbed.clusters.provider import ClusterProvider
 
-PROVIDERS = ("simulated",)
+SIMULATED = "simulated"
 
 
-def provider_named(name: str) -> ClusterProvider:
+def _kwok() -> tuple[ClusterMaker, Platform]:
+    from testbed.clusters.fake_nodes import FakeNodes
+    from testbed.clusters.kwok import KwokMaker
+
+    return KwokMaker(), FakeNodes()
+
+
+REAL: Mapping[str, Callable[[], tuple[ClusterMaker, Platform]]] = {"kwok": _kwok}
+"""Real ones, by name: what makes a cluster, and what pods find there."""
+PROVIDERS = (SIMULATED, *REAL)
+
+
+def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
     """Return a new provider of that kind.
+
+    Parameters
+    ----------
+    name : str
+    wishes : Wishes
+        For the cluster; the simulated one asks nobody.
 
     Raises
     ------
@@ -24,12 +45,29 @@ def provider_named(name: str) -> ClusterProvider:
     MissingExtra
         If it needs packages that are not installed.
     """
-    if name == "simulated":
+    if name == SIMULATED:
         check_installed()
         from testbed.clusters.simulated import SimulatedProvider
 
         return SimulatedProvider()
+    if name in REAL:
+        check_installed("cluster")
+        from testbed.clusters.real import RealProvider
+
+        return RealProvider(*REAL[name](), wishes)
     raise UsageError(f"no provider is named {name!r}; known: {', '.join(PROVIDERS)}")
+
+
+def makers() -> dict[str, ClusterMaker]:
+    """Return what makes real clusters, by name.
+
+    Raises
+    ------
+    MissingExtra
+        If they need packages that are not installed.
+    """
+    check_installed("cluster")
+    return {name: made()[0] for name, made in REAL.items()}
 
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:
@@ -42,7 +80,11 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     MissingExtra
         If it needs packages that are not installed.
     """
-    if name == "simulated" and settings:
+    if not settings:
+        return
+    if name in REAL:
+        raise InvalidSetting(f"the provider {name} has no settings, got {', '.join(settings)}")
+    if name == SIMULATED:
         check_installed()
         from testbed.simulation.parameters import parameters_from
 

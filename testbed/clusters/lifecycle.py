@@ -19,6 +19,7 @@ from testbed.clusters.maker import ClusterMaker
 from testbed.clusters.namespaces import OWN
 from testbed.clusters.registry import ClusterFolder, Registered, Registry
 from testbed.clusters.waiting import wait_until
+from testbed.clusters.wishes import Wishes
 from testbed.errors import ClusterError, TestbedError
 
 FINGERPRINT = "fingerprint"
@@ -26,24 +27,6 @@ CREATE_TIMEOUT_S = 600.0
 READY_TIMEOUT_S = 60.0
 SILENCE_S = 10.0
 """A stream on which nothing comes for so long is asked for anew: nobody waits longer for the end of a watch."""
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What a session wants of its cluster."""
-
-    run: str
-    """The run's id."""
-    keep: bool = False
-    """Use a kept cluster if there is one, and keep it."""
-    recreate: bool = False
-    """Make it anew in place of one that was kept."""
-    session: str = ""
-    """Tells sessions apart that run side by side: tox's environment."""
-    diagnostics: Path | None = None
-    """Where to put what may tell why a run failed."""
-    say: Callable[[str], None] = lambda text: None
-    """Is told what a user should know: why a kept cluster is not used again, what was removed."""
 
 
 @dataclass(frozen=True)

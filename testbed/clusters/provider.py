@@ -33,7 +33,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class ClusterProvider(Protocol):
-    """A kind of cluster (`simulated`, later `kwok`, `kind`, `xen`, `external`)."""
+    """A kind of cluster (`simulated`, `kwok`, later `kind`, `xen`, `external`)."""
 
     name: str
     shared_hardware: bool
@@ -66,6 +66,26 @@ class ClusterProvider(Protocol):
         on_progress: OnProgress | None = None,
     ) -> Repetition:
         """Run a scenario once under a scheduler and return what was measured; raises what `check` raises."""
+        ...
+
+    def kubernetes_version(self) -> str | None:
+        """Return the version of Kubernetes that is run; None of what only emulates it.
+
+        Raises
+        ------
+        TestbedError
+            If that cannot be found out; `preflight` says why.
+        """
+        ...
+
+    def close(self) -> None:
+        """Remove what `run` has made and left for the next one, unless it is to be kept; called in the end.
+
+        Raises
+        ------
+        TestbedError
+            If something is left.
+        """
         ...
 
 

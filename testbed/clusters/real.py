@@ -11,11 +11,12 @@ from carico.clock import Clock, SystemClock
 from carico.errors import KubeError
 from testbed.clusters.diagnostics import collect
 from testbed.clusters.engine import ClusterRun
-from testbed.clusters.lifecycle import Cluster, ClusterLife, Wishes
+from testbed.clusters.lifecycle import Cluster, ClusterLife
 from testbed.clusters.maker import ClusterMaker
 from testbed.clusters.namespaces import namespace_of_run, wait_until_clean
 from testbed.clusters.platform import Platform
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
+from testbed.clusters.wishes import Wishes
 from testbed.errors import ClusterError, InvalidSetting, UsageError
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.scheduling import scheduling_items
@@ -61,9 +62,8 @@ class RealProvider:
         self._wall = wall
         self._numbers = count()
 
-    @property
     def kubernetes_version(self) -> str:
-        """See `ClusterProvider`."""
+        """Ask the maker; see `ClusterProvider.kubernetes_version`."""
         return self._maker.kubernetes_version
 
     def cluster(self) -> Cluster:
@@ -99,7 +99,7 @@ class RealProvider:
                 )
         scheduler.check_fits(scenario)
         self._platform.check(scenario)
-        return {"provider": self.name, "kubernetes_version": self.kubernetes_version}
+        return {"provider": self.name, "kubernetes_version": self.kubernetes_version()}
 
     def run(
         self,

@@ -82,6 +82,12 @@ class SimulatedProvider:
         """Run a scenario once; see `ClusterProvider.run`."""
         return SimulatedCluster(scenario, scheduler, seed, parameters_from(settings)).run(on_progress)
 
+    def kubernetes_version(self) -> None:
+        """Return that none is run; see `ClusterProvider.kubernetes_version`."""
+
+    def close(self) -> None:
+        """Leave nothing, as `run` does; see `ClusterProvider.close`."""
+
 
 class SimulatedCluster:
     """One simulated cluster, for one repetition.

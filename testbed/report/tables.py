@@ -143,7 +143,9 @@ def _pods(number: int) -> str:
 
 
 def _nodes(repetition: Repetition) -> str:
-    return "1 node" if len(repetition.nodes) == 1 else f"{len(repetition.nodes)} nodes"
+    nodes = "1 node" if len(repetition.nodes) == 1 else f"{len(repetition.nodes)} nodes"
+    provider = repetition.settings.get("provider")  # the simulated cluster does not say
+    return nodes if provider is None else f"{nodes} of {provider}"
 
 
 def _differences(settings: Mapping[str, Any], among: Collection[Mapping[str, Any]]) -> list[str]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.claims import Claim
+from testbed.clusters.kinds import SIMULATED
+from testbed.options import Options
 from testbed.state import State
 
 if TYPE_CHECKING:
@@ -42,11 +44,24 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
             reporter.write_line(f"run: {state.run_path}")
         if state.complaint:
             reporter.write_line(state.complaint, red=True)
+        for said in state.said:
+            reporter.write_line(said)
         failed = any(claim.outcome == "failed" for claim in claims)
-        reporter.write_line(f"next: {'pytest -m cluster --lf' if failed else NEXT[state.options.preset.name]}")
+        reporter.write_line(f"next: {_next(state.options, failed)}")
+    if state.elsewhere:
+        count = sum(state.elsewhere.values())
+        tests = "1 cluster test is" if count == 1 else f"{count} cluster tests are"
+        others = " or ".join(f"--carico-provider={name}" for name in sorted(state.elsewhere))
+        reporter.write_line(f"carico: {tests} for other providers; to run them: pytest -m cluster {others}")
     if state.left_out:
         tests = "1 cluster test was" if state.left_out == 1 else f"{state.left_out} cluster tests were"
         reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")
+
+
+def _next(options: Options, failed: bool) -> str:
+    command = "pytest -m cluster --lf" if failed else NEXT[options.preset.name]
+    pytest_on_another = options.provider != SIMULATED and command.startswith("pytest")
+    return f"{command} --carico-provider={options.provider}" if pytest_on_another else command
 
 
 def _kept(results: Results | None) -> str:

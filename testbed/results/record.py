@@ -59,8 +59,15 @@ class RunRecord:
         self._asked = asked
         self._held: int | None = None
 
-    def open(self, provider: str) -> RunFolder:
-        """Return the folder, which is there from now on; `provider` is the name of what runs everything.
+    def open(self, provider: str, kubernetes_version: str | None = None) -> RunFolder:
+        """Return the folder, which is there from now on.
+
+        Parameters
+        ----------
+        provider : str
+            The name of what runs everything.
+        kubernetes_version : str, optional
+            What it runs, if that is no emulation.
 
         Raises
         ------
@@ -74,7 +81,7 @@ class RunRecord:
             make_folder(folder.locks)
             self._held = hold_open(folder.held)
             if not folder.file.exists():
-                write_run(folder.file, self._begun(provider))
+                write_run(folder.file, self._begun(provider, kubernetes_version))
         except OSError as error:
             raise ResultsError(f"cannot record the run in {folder.path}: {error.strerror}") from error
         remove_old(folder.path.parent)
@@ -123,7 +130,7 @@ class RunRecord:
                 os.close(self._held)
                 self._held = None
 
-    def _begun(self, provider: str) -> Run:
+    def _begun(self, provider: str, kubernetes_version: str | None) -> Run:
         asked = self._asked
         return Run(
             id=self.folder.id,
@@ -138,6 +145,7 @@ class RunRecord:
             python=platform.python_version(),
             packages=packages(),
             commit=commit_of(self._root),
+            kubernetes_version=kubernetes_version,
         )
 
 

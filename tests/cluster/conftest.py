@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,20 @@ import pytest
 
 from carico.telemetry.counters import Telemetry
 from carico.variants import THESIS_REBASED, Variant
+from testbed.clusters.kinds import PROVIDERS, SIMULATED
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
 from workloads.scenario import Scenario, load_scenario
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A folder of a provider's name has tests for it; all others need the thesis's nodes in virtual time."""
+    for item in items:
+        if (here := Path(__file__).parent) in item.path.parents:
+            folder = item.path.relative_to(here).parts[0]
+            item.add_marker(pytest.mark.carico(providers=[folder if folder in PROVIDERS else SIMULATED]))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def test_a_marker_says_what_runs(session, pytester, marker, schedulers, repetiti
 @pytest.mark.parametrize(
     ("marker", "message"),
     [
-        ("scenaro='pi-2000'", "*does not know scenaro; known: scenario, scheduler, repetitions, fail_on"),
+        ("scenaro='pi-2000'", "*does not know scenaro; known: scenario, scheduler, repetitions, fail_on, providers"),
         ("'pi-2000', 'carico', 1, None, 5", "*does not know a 5th argument; known: scenario, *"),
         ("", "*needs scenario='NAME', got None"),
         ("'pi-3000'", "*no scenario is named 'pi-3000'; known: *pi-2000*"),

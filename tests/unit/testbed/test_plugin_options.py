@@ -64,7 +64,10 @@ def test_a_wrong_flag_ends_with_4_and_one_message(session, mixed, flag, message)
     [
         ("carico_preset = huge", "ERROR: carico: no preset is named 'huge'; known: smoke, ci, full"),
         ("carico_seed = x", "ERROR: carico: carico_seed: a whole number from 0 on is needed, got 'x'"),
-        ("carico_provider = kind", "ERROR: carico: carico_provider: no provider is named 'kind'; known: simulated"),
+        (
+            "carico_provider = cloud",
+            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kwok",
+        ),
         ("carico_set = tick_s", "ERROR: carico: a setting is written key=value, got 'tick_s'"),
     ],
 )
