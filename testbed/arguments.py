@@ -8,6 +8,11 @@ from collections.abc import Iterable
 DEFAULT_SEED = 1001
 """Of the first repetition. Seeds 1 to 3 were used in calibration: what is predicted is measured on others."""
 
+NODE_IMAGE_HELP = (
+    "what kind runs as a node (default: what 'carico-testbed images build' has made, else what kind's authors publish)"
+)
+WORKERS_HELP = "nodes of a kind cluster beside the control plane (default: 2)"
+
 
 def count(text: str) -> int:
     """Return a whole number from 1 on.

@@ -21,7 +21,7 @@ from carico.errors import CaricoError
 from testbed import arguments
 from testbed.clusters import command as clusters
 from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
-from testbed.clusters.wishes import Wishes
+from testbed.clusters.wishes import WORKERS, Wishes
 from testbed.errors import UNPREPARED, ResultsError, TestbedError, Unprepared, UsageError
 from testbed.experiment import Plan, run_plan
 from testbed.images import command as images
@@ -199,6 +199,8 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument(
         "--recreate-cluster", action="store_true", help="make a real cluster anew in place of one that was kept"
     )
+    run.add_argument("--node-image", metavar="IMAGE", help=arguments.NODE_IMAGE_HELP)
+    run.add_argument("--workers", metavar="N", type=arguments.count, default=WORKERS, help=arguments.WORKERS_HELP)
     run.add_argument(
         "--processes",
         metavar="N",
@@ -230,6 +232,8 @@ def _run(options: argparse.Namespace) -> int:
         run_id,
         options.keep_cluster,
         options.recreate_cluster,
+        node_image=options.node_image,
+        workers=options.workers,
         diagnostics=runs_folder(root) / run_id / "diagnostics",
         say=lambda text: print(f"carico-testbed: {text}", file=sys.stderr),
     )

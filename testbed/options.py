@@ -16,11 +16,15 @@ import pytest
 
 from testbed import arguments
 from testbed.clusters.kinds import PROVIDERS, check_settings
+from testbed.clusters.wishes import WORKERS
 from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.presets import PRESETS, Preset, default_preset, preset_named
 from testbed.results import OWN_FOLDER
 
-NAMES = ("provider", "preset", "seed", "repetitions", "set", "json", "missing", "keep_cluster", "recreate_cluster")
+NAMES = (
+    *("provider", "preset", "seed", "repetitions", "set", "json", "missing"),
+    *("keep_cluster", "recreate_cluster", "node_image", "workers"),
+)
 SWITCHES = ("keep_cluster", "recreate_cluster")
 MISSING = ("fail", "skip")
 """What to do about tests whose prerequisites are missing."""
@@ -43,6 +47,10 @@ class Options:
     """Whether to use a kept cluster, and to keep it."""
     recreate_cluster: bool
     """Whether to make a kept cluster anew."""
+    node_image: str | None
+    """What kind runs as a node."""
+    workers: int
+    """Nodes of a kind cluster."""
     given: bool
     """Whether a flag was given, that is: whether cluster tests are asked for."""
 
@@ -114,6 +122,12 @@ def add_options(parser: pytest.Parser) -> None:
         const=True,
         help="make the real cluster anew in place of one that was kept",
     )
+    declare(
+        "--carico-node-image",
+        metavar="IMAGE",
+        help=arguments.NODE_IMAGE_HELP,
+    )
+    declare("--carico-workers", metavar="N", type=arguments.count, help=arguments.WORKERS_HELP)
     for name in NAMES:
         kind = "linelist" if name == "set" else "bool" if name in SWITCHES else "string"
         flag = name.replace("_", "-")
@@ -135,6 +149,7 @@ def options_of(config: pytest.Config) -> Options:
         provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
         repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
         seed = _value(config, "seed", arguments.seed, arguments.DEFAULT_SEED)
+        workers = _value(config, "workers", arguments.count, WORKERS)
         # A flag replaces the ini file's value of the same setting only.
         written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
         settings = written | arguments.settings_of(flags["set"] or [])
@@ -148,7 +163,20 @@ def options_of(config: pytest.Config) -> Options:
         raise pytest.UsageError(f"carico: {error}") from error
     given = any(value is not None for value in flags.values())
     keep, recreate = (bool(flags[name] or config.getini(f"carico_{name}")) for name in SWITCHES)
-    return Options(provider, preset, repetitions, seed, settings, _results_file(config), missing, keep, recreate, given)
+    return Options(
+        provider,
+        preset,
+        repetitions,
+        seed,
+        settings,
+        _results_file(config),
+        missing,
+        keep,
+        recreate,
+        flags["node_image"] or config.getini("carico_node_image") or None,
+        workers,
+        given,
+    )
 
 
 def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) -> None:

@@ -72,6 +72,8 @@ def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
         options.keep_cluster,
         options.recreate_cluster,
         os.environ.get("TOX_PARALLEL_ENV", ""),
+        options.node_image,
+        options.workers,
         state.run_path / "diagnostics",
         state.said.append,
     )

@@ -17,14 +17,22 @@ if TYPE_CHECKING:
 SIMULATED = "simulated"
 
 
-def _kwok() -> tuple[ClusterMaker, Platform]:
+def _kind(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
+    from testbed.clusters.containers import Containers
+    from testbed.clusters.kind import KindMaker
+
+    maker = KindMaker(wishes.workers, wishes.node_image)
+    return maker, Containers(maker)
+
+
+def _kwok(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
     from testbed.clusters.fake_nodes import FakeNodes
     from testbed.clusters.kwok import KwokMaker
 
     return KwokMaker(), FakeNodes()
 
 
-REAL: Mapping[str, Callable[[], tuple[ClusterMaker, Platform]]] = {"kwok": _kwok}
+REAL: Mapping[str, Callable[[Wishes], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
 """Real ones, by name: what makes a cluster, and what pods find there."""
 PROVIDERS = (SIMULATED, *REAL)
 
@@ -54,7 +62,7 @@ def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
         check_installed("cluster")
         from testbed.clusters.real import RealProvider
 
-        return RealProvider(*REAL[name](), wishes)
+        return RealProvider(*REAL[name](wishes), wishes)
     raise UsageError(f"no provider is named {name!r}; known: {', '.join(PROVIDERS)}")
 
 
@@ -67,7 +75,7 @@ def makers() -> dict[str, ClusterMaker]:
         If they need packages that are not installed.
     """
     check_installed("cluster")
-    return {name: made()[0] for name, made in REAL.items()}
+    return {name: made(Wishes("clean"))[0] for name, made in REAL.items()}
 
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+WORKERS = 2
+
 
 @dataclass(frozen=True)
 class Wishes:
@@ -19,6 +21,10 @@ class Wishes:
     """Make it anew in place of one that was kept."""
     session: str = ""
     """Tells sessions apart that run side by side: tox's environment."""
+    node_image: str | None = None
+    """What kind runs as a node; by default what was made here, else what kind's authors publish."""
+    workers: int = WORKERS
+    """Nodes of a kind cluster, beside the control plane."""
     diagnostics: Path | None = None
     """Where to put what may tell why a run failed."""
     say: Callable[[str], None] = lambda text: None

@@ -191,7 +191,7 @@ def test_progress_is_on_standard_error_unless_it_is_to_be_quiet(provider, capsys
             "'psi'.*pressure is one of kernel, at-least-one-waiting; 'carico-testbed list' shows",
         ),
         (["pi-2000", "--set", "tick_s=0.1", "--set", "tick_s=0.05"], "tick_s is set twice, to 0.1 and to 0.05"),
-        (["pi-2000", "--provider", "kind"], "invalid choice: 'kind'"),
+        (["pi-2000", "--provider", "cloud"], "invalid choice: 'cloud'"),
         ([], "SCENARIO"),
     ],
 )

@@ -44,7 +44,7 @@ def test_ci_systems_get_the_preset_ci(session, mixed, monkeypatch, value, preset
     ("flag", "message"),
     [
         ("--carico-preset=huge", "*invalid choice: 'huge' (choose from *smoke*"),
-        ("--carico-provider=kind", "*invalid choice: 'kind'*"),
+        ("--carico-provider=cloud", "*invalid choice: 'cloud'*"),
         ("--carico-seed=-1", "*--carico-seed: a whole number from 0 on is needed, got '-1'*"),
         ("--carico-repetitions=0", "*--carico-repetitions: a whole number from 1 on is needed, got '0'*"),
         ("--carico-set=pressure", "*a setting is written key=value, got 'pressure'*"),
@@ -66,7 +66,7 @@ def test_a_wrong_flag_ends_with_4_and_one_message(session, mixed, flag, message)
         ("carico_seed = x", "ERROR: carico: carico_seed: a whole number from 0 on is needed, got 'x'"),
         (
             "carico_provider = cloud",
-            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kwok",
+            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kind, kwok",
         ),
         ("carico_set = tick_s", "ERROR: carico: a setting is written key=value, got 'tick_s'"),
     ],
