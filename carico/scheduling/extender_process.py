@@ -170,7 +170,7 @@ class ExtenderProcess:
             self._registry,
             self._why_not_healthy,
             lambda: self.extender.why_not_ready,
-            {"/nodes": lambda: msgspec.json.encode([node._asdict() for node in self.extender.nodes()])},
+            {"/nodes": self._nodes},
         )
         self.status_port = closing.enter_context(status).port
         refused = self._metrics.reports.labels("refused").inc
@@ -211,6 +211,9 @@ class ExtenderProcess:
     def _why_not_healthy(self) -> str:
         ended = [thread.name for thread in self._threads if not thread.is_alive()]
         return f"has ended, the log says why: {', '.join(ended)}" if ended else ""
+
+    def _nodes(self) -> bytes:
+        return msgspec.json.encode({"nodes": [node._asdict() for node in self.extender.nodes()]})
 
     def _on_report(self, node: str, pod_capacity: float, pods: int, at_unix_s: float) -> None:
         """Take in a report; its age counts from now, for the clocks of nodes may differ."""
