@@ -34,8 +34,8 @@ def rolled_out(thing: KubeObject) -> bool:
 
 def _observed(thing: KubeObject) -> bool:
     """Whether its controller has seen it as it is now; before, the status is of what was there."""
-    seen: int = (thing.get("status") or {}).get("observedGeneration", 0)
-    return seen >= thing["metadata"].get("generation", 0)
+    seen = int((thing.get("status") or {}).get("observedGeneration") or 0)
+    return seen >= int(thing["metadata"].get("generation") or 0)
 
 
 def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Clock, within_s: float, tell: Tell) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from carico.deployment.manifests import SELECTOR
 from carico.deployment.rollout import progress_of, rolled_out
-from carico.errors import KubeError
+from carico.errors import KubeError, KubeUnreachable
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 LEASE = "carico-kube-scheduler"
@@ -174,14 +174,13 @@ def _component(thing: KubeObject, pods: Sequence[KubeObject], now: datetime) -> 
         for container in (pod.get("status") or {}).get("containerStatuses") or ()
     )
     images = dict.fromkeys(container["image"] for container in thing["spec"]["template"]["spec"]["containers"])
-    made = datetime.fromisoformat(thing["metadata"]["creationTimestamp"])
     return Component(
         title(thing),
         desired,
         ready,
         updated,
         restarts,
-        (now - made).total_seconds(),
+        _seconds_since(thing["metadata"].get("creationTimestamp"), now),
         ",".join(images),
         rolled_out(thing) and desired > 0,
     )
@@ -198,13 +197,18 @@ def _leader(kube: KubeObjects, namespace: str, now: datetime) -> str:
     metadata = {"name": LEASE, "namespace": namespace}
     found = kube.read({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
     spec = (found or {}).get("spec") or {}
-    renewed = spec.get("renewTime")
-    if not renewed or not spec.get("holderIdentity"):
+    if not spec.get("renewTime") or not spec.get("holderIdentity"):
         return ""
-    silent_s = (now - datetime.fromisoformat(renewed)).total_seconds()
-    if silent_s > float(spec.get("leaseDurationSeconds") or math.inf):
+    if _seconds_since(spec["renewTime"], now) > float(spec.get("leaseDurationSeconds") or math.inf):
         return ""
     return str(spec["holderIdentity"]).partition("_")[0]
+
+
+def _seconds_since(moment: object, now: datetime) -> float:
+    try:
+        return (now - datetime.fromisoformat(str(moment))).total_seconds()
+    except (TypeError, ValueError) as error:
+        raise KubeUnreachable(f"the Kubernetes API sent {moment!r} for a time: {error}") from error
 
 
 def _component_of(thing: KubeObject) -> str:
