@@ -21,7 +21,7 @@ from carico.agent import Agent
 from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.clock import Clock, SystemClock
 from carico.config import AgentConfig
-from carico.errors import InvalidConfig, InvalidState
+from carico.errors import InvalidState
 from carico.files import require_writable
 from carico.node_sources import NodeSources
 from carico.rpc.background import BackgroundCalls
@@ -29,7 +29,7 @@ from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
 from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ChannelCredentials, require_loopback
-from carico.status import StatusServer
+from carico.status import serve_status
 from carico.telemetry.sampler import Sampler
 from carico.variants import variant_named
 
@@ -88,12 +88,7 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
         _continue(agent, config, variant.name, clock.now())
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls))
-        where = config.status
-        try:
-            status = StatusServer(registry, agent.healthy, agent.ready, where.host, where.port)
-        except OSError as error:
-            raise InvalidConfig(f"no status can be served on {where.host}:{where.port}: {error}") from error
-        opened.enter_context(status)
+        status = opened.enter_context(serve_status(config.status, config.tls, registry, agent.healthy, agent.ready))
         ending = threading.Thread(target=_end, args=(stop, agent), name="end", daemon=True)
         ending.start()
         _log.info("running", extra={"node": node, "status_port": status.port})

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -94,15 +95,33 @@ class Authority:
         """
         if not hosts:
             raise InvalidInput(f"the server {name} needs a host that clients call it by: give --host")
-        names = [x509.UniformResourceIdentifier(SERVER + node_name(name)), *map(_host, hosts)]
+        names = _server_names(name, hosts)
         # A replica also calls others.
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._issue(f"server-{name}", name, names, usages)
 
     def make_node(self, name: str) -> Path:
         """Make a node's certificate, ``node-NAME.crt`` and ``.key``; raises as `make_server` does."""
-        names = [x509.UniformResourceIdentifier(NODE + node_name(name))]
-        return self._issue(f"node-{name}", name, names, [ExtendedKeyUsageOID.CLIENT_AUTH])
+        return self._issue(f"node-{name}", name, _node_names(name), [ExtendedKeyUsageOID.CLIENT_AUTH])
+
+    def keeps_server(self, name: str, hosts: Sequence[str]) -> bool:
+        """Whether there is a server's certificate of this CA for exactly these hosts, with a third of its time left."""
+        return self._keeps(self.folder / f"server-{name}.crt", _server_names(name, hosts))
+
+    def keeps_node(self, name: str) -> bool:
+        """Whether there is a node's certificate of this CA, with a third of its time left."""
+        return self._keeps(self.folder / f"node-{name}.crt", _node_names(name))
+
+    def validity(self, certificate: Path) -> tuple[datetime, datetime]:
+        """Return from when, a few minutes before it was made, until when a certificate is valid.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such certificate.
+        """
+        loaded = _certificate(certificate)
+        return loaded.not_valid_before_utc, loaded.not_valid_after_utc
 
     def renew(self, certificate: Path) -> Path:
         """Replace a certificate of this CA by one that is valid from now on and says the same, for the same key.
@@ -127,6 +146,18 @@ class Authority:
             builder = builder.add_extension(extension.value, extension.critical)
         _replace(certificate, _pem(builder.sign(ca_key, hashes.SHA256())), 0o644)
         return certificate
+
+    def _keeps(self, file: Path, names: Sequence[x509.GeneralName]) -> bool:
+        if not (file.exists() and file.with_suffix(".key").exists()):
+            return False
+        certificate = _certificate(file)
+        try:
+            certificate.verify_directly_issued_by(self._ca()[0])
+            said = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (x509.ExtensionNotFound, InvalidSignature, TypeError, ValueError):
+            return False
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        return set(said) == set(names) and begins <= self.now <= ends - (ends - begins) / 3
 
     def _issue(
         self, file: str, name: str, names: Sequence[x509.GeneralName], usages: Sequence[x509.ObjectIdentifier]
@@ -178,6 +209,14 @@ class Authority:
         _replace(files[0], secret, 0o600)
         _replace(files[1], _pem(certificate), 0o644)
         return files[1]
+
+
+def _server_names(name: str, hosts: Sequence[str]) -> list[x509.GeneralName]:
+    return [x509.UniformResourceIdentifier(SERVER + node_name(name)), *map(_host, hosts)]
+
+
+def _node_names(name: str) -> list[x509.GeneralName]:
+    return [x509.UniformResourceIdentifier(NODE + node_name(name))]
 
 
 def _named(name: str) -> x509.Name:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from carico import __version__
-from carico.commands import agent, aggregator, certs, extender, journal, record, watch
+from carico.commands import agent, aggregator, certs, deploy, extender, journal, record, watch
 from carico.errors import CaricoError
 
 
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (watch, record, agent, aggregator, extender, journal, certs):
+    for command in (watch, record, agent, aggregator, extender, journal, certs, deploy):
         command.add(commands)
     return parser
 

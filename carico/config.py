@@ -36,10 +36,12 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatusConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where /healthz, /readyz and /metrics are served; plain HTTP, and nothing secret."""
+    """Where /healthz, /readyz and /metrics are served; nothing secret."""
 
     host: str = "127.0.0.1"
     port: Port = 0
+    tls: bool = False
+    """HTTPS with the process's own certificate instead of plain HTTP; who asks needs none, as kubelets have none."""
 
 
 class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

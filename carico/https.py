@@ -1,4 +1,4 @@
-"""TLS of CARICO's HTTP servers: both sides show a certificate of the same CA; files that were replaced are taken up."""
+"""TLS of CARICO's HTTP servers; files that were replaced are taken up."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ _log = logging.getLogger(__name__)
 
 
 class ServerTls:
-    """A server's side of TLS; a client must show a certificate of the CA.
+    """A server's side of TLS.
 
     Parameters
     ----------
     files : TlsFiles
+    everybody : bool, optional
+        Let clients without a certificate in; by default they must show one of the CA.
 
     Raises
     ------
@@ -25,8 +27,9 @@ class ServerTls:
         If the files are no certificate, its key and a CA.
     """
 
-    def __init__(self, files: TlsFiles) -> None:
+    def __init__(self, files: TlsFiles, everybody: bool = False) -> None:
         self._files = files
+        self._everybody = everybody
         self._pem = PemFiles(files)
         self._context = self._load()
         self._again = False
@@ -44,7 +47,7 @@ class ServerTls:
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_NONE if self._everybody else ssl.CERT_REQUIRED
         # An empty password, so that nobody is asked for one on the terminal.
         context.load_cert_chain(self._files.certificate, self._files.key, password="")
         context.load_verify_locations(self._files.ca)

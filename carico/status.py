@@ -1,23 +1,63 @@
-"""/healthz, /readyz and /metrics of a CARICO process, over plain HTTP on a port of their own; needs prometheus-client.
+"""/healthz, /readyz and /metrics of a CARICO process, on a port of their own; needs prometheus-client.
 
-Healthy: the process can go on. Ready: it does what others need it for. Nothing here changes anything.
+Healthy: the process can go on. Ready: it does what others need it for. Nothing here changes anything, and nothing is
+secret: over TLS, whoever asks needs no certificate.
 """
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from carico.config import StatusConfig, TlsFiles
+from carico.errors import InvalidConfig
+from carico.https import ServerTls
+
+_log = logging.getLogger(__name__)
+
+_CLIENT_S = 10.0
+"""For a client that connects and says nothing."""
+
 Check = Callable[[], str]
 """Returns why not; an empty text means yes."""
+Page = Callable[[], bytes]
+"""Returns JSON."""
+
+
+def serve_status(
+    where: StatusConfig,
+    tls: TlsFiles | None,
+    registry: CollectorRegistry,
+    healthy: Check,
+    ready: Check,
+    pages: Mapping[str, Page] | None = None,
+) -> StatusServer:
+    """Serve the status as a process's configuration says; for the parameters see `StatusServer`.
+
+    Raises
+    ------
+    InvalidConfig
+        If nothing can be served there, or not with these files.
+    """
+    if where.tls and tls is None:
+        raise InvalidConfig("`status: {tls: true}` serves with the process's own certificate: give `tls`, too")
+    secured = ServerTls(tls, everybody=True) if where.tls and tls is not None else None
+    try:
+        return StatusServer(registry, healthy, ready, where.host, where.port, secured, pages)
+    except OSError as error:
+        raise InvalidConfig(
+            f"no status can be served on {where.host}:{where.port}: {error.strerror}; is the port taken?"
+        ) from error
 
 
 class StatusServer:
@@ -31,6 +71,10 @@ class StatusServer:
         Return why the process is not; an empty text means that it is.
     host, port
         Where to listen; port 0 lets the system choose, see `port`.
+    tls : ServerTls, optional
+        Without it HTTP is plain.
+    pages : mapping of str to callable, optional
+        What else there is to see, by path.
 
     Raises
     ------
@@ -39,12 +83,21 @@ class StatusServer:
     """
 
     def __init__(
-        self, registry: CollectorRegistry, healthy: Check, ready: Check, host: str = "127.0.0.1", port: int = 0
+        self,
+        registry: CollectorRegistry,
+        healthy: Check,
+        ready: Check,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ServerTls | None = None,
+        pages: Mapping[str, Page] | None = None,
     ) -> None:
         checks = {"/healthz": healthy, "/readyz": ready}
+        more = pages or {}
+        known = ", ".join(["/healthz", "/readyz", *more]) + " or /metrics\n"
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = 10.0  # a client that connects and says nothing
+            timeout = _CLIENT_S
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
@@ -53,8 +106,10 @@ class StatusServer:
                 elif self.path in checks:
                     why = checks[self.path]()
                     self._answer(503 if why else 200, (why or "ok").encode() + b"\n", "text/plain; charset=utf-8")
+                elif self.path in more:
+                    self._answer(200, more[self.path](), "application/json")
                 else:
-                    self._answer(404, b"try /healthz, /readyz or /metrics\n", "text/plain; charset=utf-8")
+                    self._answer(404, f"try {known}".encode(), "text/plain; charset=utf-8")
 
             def _answer(self, code: int, body: bytes, kind: str) -> None:
                 self.send_response(code)
@@ -67,8 +122,7 @@ class StatusServer:
                 """Probes come every few seconds: they are no news."""
 
         self._host = host
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server((host, port), Handler, tls)
         # It looks this often whether it is to end, and is woken when it is.
         serve = partial(self._server.serve_forever, poll_interval=5.0)
         self._thread = threading.Thread(target=serve, name="status", daemon=True)
@@ -98,3 +152,26 @@ class StatusServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], tls: ServerTls | None) -> None:
+        self._tls = tls
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, handler)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, in its thread: the handshake blocks nobody else."""
+        if self._tls is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(_CLIENT_S)
+        with self._tls.current().wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what a connection ended with; clients that go away are no news."""
+        _log.debug("a connection broke off", exc_info=True, extra={"client": client_address[0]})

@@ -31,21 +31,15 @@ def add(commands: Commands) -> None:
 def _aggregator(options: argparse.Namespace) -> None:
     from carico.aggregation_server import AggregationServer
     from carico.config import AggregatorConfig, read_config
-    from carico.errors import InvalidConfig
     from carico.logs import set_up_logs
-    from carico.status import StatusServer
+    from carico.status import serve_status
 
     config = read_config(options.config, AggregatorConfig)
     set_up_logs(config.logs.format, config.logs.level)
     server = AggregationServer(config, SystemClock())
     with stop_signal() as stop, closing(server):
         server.start()
-        where = config.status
-        try:
-            status = StatusServer(server.registry, server.healthy, server.ready, where.host, where.port)
-        except OSError as error:
-            raise InvalidConfig(f"no status can be served on {where.host}:{where.port}: {error}") from error
-        with status:
+        with serve_status(config.status, config.tls, server.registry, server.healthy, server.ready) as status:
             _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})
             stop.wait()
     _log.info("stopped")

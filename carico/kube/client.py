@@ -7,7 +7,7 @@ that falls silent is waited for for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import kubernetes.client
@@ -118,6 +118,10 @@ class KubeClient:
             ) from error
         return cls(configuration, silence_s=silence_s)
 
+    def api(self, name: str) -> Any:
+        """Return one of the package's APIs, ``AppsV1Api`` for instance, for `get`."""
+        return getattr(kubernetes.client, name)(self._api)
+
     def close(self) -> None:
         """Close idle connections."""
         self.api.rest_client.pool_manager.clear()
@@ -134,15 +138,15 @@ class KubeClient:
         """Yield what happens to the pods of a node, those that exist first as ADDED; see `PodSelection.watch`."""
         return (event for event in self.pods(f"spec.nodeName={node}").watch(None) if event[0] != "BOOKMARK")
 
-    def annotate_node(self, node: str, annotations: dict[str, str]) -> None:
-        """Set annotations of a node.
+    def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations of a node; None removes one.
 
         Raises
         ------
         KubeError
             If the API server does not answer, or refuses.
         """
-        body = {"metadata": {"annotations": annotations}}
+        body = {"metadata": {"annotations": dict(annotations)}}
         self.get(self._core.patch_node, node, body, _content_type="application/merge-patch+json")
 
     def node(self, node: str) -> dict[str, Any]:
@@ -187,9 +191,8 @@ class KubeClient:
             )
         except ApiException as error:
             if error.status:
-                raise KubeRefused(
-                    f"the Kubernetes API answered {error.status}: {error.reason}", error.status
-                ) from error
+                why = _message(error.body) or error.reason
+                raise KubeRefused(f"the Kubernetes API answered {error.status}: {why}", error.status) from error
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error.reason}") from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error}") from error
@@ -273,6 +276,14 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
         raise KubeUnreachable(f"a watch broke off: {error}") from error
     if rest:
         raise KubeUnreachable("a watch broke off within an event")
+
+
+def _message(body: str | bytes | None) -> str:
+    """What a refusal says of itself; empty if it is none of Kubernetes's."""
+    try:
+        return msgspec.json.decode(body or b"", type=_Status).message
+    except (msgspec.MsgspecError, ValueError):
+        return ""
 
 
 def _decoded(content: bytes) -> Any:

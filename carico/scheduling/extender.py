@@ -32,7 +32,7 @@ from carico.clock import Clock
 from carico.errors import InvalidInput, NotReady
 from carico.scheduling.extender_api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
 from carico.scheduling.extender_metrics import ExtenderMetrics
-from carico.scheduling.plugin import CaricoPlugin, Decision
+from carico.scheduling.plugin import CaricoPlugin, Decision, NodeVerdict
 from carico.scheduling.wake_up import WakeUp
 
 FORGOTTEN_AFTER_S = 600.0
@@ -190,6 +190,11 @@ class Extender:
                 self._wake_up.forget(node)
             self._metrics.nodes.set(len(self._plugin))
             self._count()
+
+    def nodes(self) -> tuple[NodeVerdict, ...]:
+        """What is known of every node that has reported, as `filter` would judge it now."""
+        with self._lock:
+            return self._plugin.filter(self._plugin.nodes, self._clock.now()).verdicts
 
     @property
     def why_not_ready(self) -> str:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from carico.clock import Clock
@@ -31,7 +32,7 @@ from carico.scheduling.extender_server import ExtenderServer
 from carico.scheduling.journal import Journal
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.wake_up import WakeUp
-from carico.status import StatusServer
+from carico.status import serve_status
 
 _log = logging.getLogger(__name__)
 
@@ -163,10 +164,13 @@ class ExtenderProcess:
             lambda node, available: self._to_wake.put((node, available)),
         )
         closing.callback(self._stop.set)
-        status = _listening(
-            config.status.host,
-            config.status.port,
-            partial(StatusServer, self._registry, self._why_not_healthy, lambda: self.extender.why_not_ready),
+        status = serve_status(
+            config.status,
+            config.tls,
+            self._registry,
+            self._why_not_healthy,
+            lambda: self.extender.why_not_ready,
+            {"/nodes": self._nodes},
         )
         self.status_port = closing.enter_context(status).port
         refused = self._metrics.reports.labels("refused").inc
@@ -207,6 +211,9 @@ class ExtenderProcess:
     def _why_not_healthy(self) -> str:
         ended = [thread.name for thread in self._threads if not thread.is_alive()]
         return f"has ended, the log says why: {', '.join(ended)}" if ended else ""
+
+    def _nodes(self) -> bytes:
+        return msgspec.json.encode({"nodes": [node._asdict() for node in self.extender.nodes()]})
 
     def _on_report(self, node: str, pod_capacity: float, pods: int, at_unix_s: float) -> None:
         """Take in a report; its age counts from now, for the clocks of nodes may differ."""

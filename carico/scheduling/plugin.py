@@ -235,6 +235,11 @@ class CaricoPlugin:
         quiet = now - self._reports[1] > since_s
         return [node for node, row in self._row.items() if quiet[row]] if quiet.any() else []
 
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that reported."""
+        return list(self._row)
+
     def __len__(self) -> int:
         """Number of nodes that reported."""
         return len(self._row)

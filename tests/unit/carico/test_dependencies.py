@@ -23,6 +23,7 @@ NEEDS_AN_EXTRA = (
     "carico.aggregation_server",
     "carico.certs",
     "carico.config",
+    "carico.deployment",
     "carico.https",
     "carico.kube",
     "carico.node_sources",

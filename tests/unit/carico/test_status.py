@@ -1,13 +1,18 @@
-"""/healthz, /readyz and /metrics, over HTTP."""
+"""/healthz, /readyz and /metrics, over HTTP and HTTPS."""
 
 import http.client
 import socket
+import ssl
 from contextlib import closing
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from carico.status import StatusServer
+from carico.config import StatusConfig
+from carico.errors import InvalidConfig
+from carico.status import StatusServer, serve_status
+
+from .extender.certificates import Certificates
 
 
 @pytest.fixture
@@ -19,6 +24,12 @@ def serve():
         Counter("carico_samples", "samples taken", registry=registry).inc(3)
         servers.append(StatusServer(registry, lambda: healthy, lambda: ready))
         return servers[-1]
+
+    def configured(where, tls, pages=None):
+        servers.append(serve_status(where, tls, CollectorRegistry(), lambda: "", lambda: "", pages))
+        return servers[-1]
+
+    start.configured = configured
 
     yield start
     for server in servers:
@@ -66,3 +77,42 @@ def test_once_closed_nothing_is_served(serve):
     server.close()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+class TestTls:
+    def test_who_asks_needs_no_certificate(self, serve, tmp_path):
+        server = serve.configured(StatusConfig(tls=True), Certificates(tmp_path).server("extender", "localhost"))
+        context = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        with closing(http.client.HTTPSConnection("localhost", server.port, timeout=5, context=context)) as connection:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b"ok\n"
+
+    def test_a_nodes_certificate_serves_a_kubelet_and_nobody_who_wants_a_servers(self, serve, tmp_path):
+        """A kubelet's probe verifies nothing; to others a node must not pass for a server."""
+        server = serve.configured(StatusConfig(tls=True), Certificates(tmp_path).node("node-a"))
+        probe = ssl._create_unverified_context()
+        with closing(http.client.HTTPSConnection("127.0.0.1", server.port, timeout=5, context=probe)) as connection:
+            connection.request("GET", "/readyz")
+            assert connection.getresponse().status == 200
+        strict = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        strict.check_hostname = False
+        with (
+            pytest.raises(ssl.SSLCertVerificationError, match="purpose"),
+            socket.create_connection(("127.0.0.1", server.port)) as plain,
+        ):
+            strict.wrap_socket(plain)
+
+    def test_plain_text_is_not_answered(self, serve, tmp_path):
+        server = serve.configured(StatusConfig(tls=True), Certificates(tmp_path).server("extender", "localhost"))
+        with pytest.raises((http.client.HTTPException, OSError)):
+            get(server, "/healthz")
+
+    def test_without_a_certificate_it_is_refused(self):
+        with pytest.raises(InvalidConfig, match="give `tls`, too"):
+            serve_status(StatusConfig(tls=True), None, CollectorRegistry(), lambda: "", lambda: "")
+
+
+def test_a_process_may_show_more(serve):
+    server = serve.configured(StatusConfig(), None, {"/nodes": lambda: b"[]"})
+    assert get(server, "/nodes") == (200, "[]")
+    assert get(server, "/")[1] == "try /healthz, /readyz, /nodes or /metrics\n"

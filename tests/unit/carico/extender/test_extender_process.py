@@ -286,3 +286,14 @@ def test_the_command_serves_until_it_is_asked_to_end(tmp_path, number):
 def test_the_command_says_what_is_wrong_with_its_configuration(tmp_path, capsys):
     assert main(["extender", "--config", str(tmp_path / "none.yaml")]) == 1
     assert "cannot read the configuration" in capsys.readouterr().err
+
+
+def test_what_is_known_of_nodes_is_shown(started):
+    process = started()
+    started.reports.on_report("node-1", 2.5, 0, 0.0)
+    connection = http.client.HTTPConnection("127.0.0.1", process.status_port, timeout=5)
+    with closing(connection):
+        connection.request("GET", "/nodes")
+        (node,) = json.loads(connection.getresponse().read())["nodes"]
+    assert node.pop("age_s") < 5
+    assert node == {"node": "node-1", "pod_capacity": 2.5, "reserved": 0, "stale": False}

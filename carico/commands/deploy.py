@@ -1,0 +1,140 @@
+"""``carico deploy``, ``carico undeploy`` and ``carico status``: CARICO on a cluster; needs the extra `scheduler`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carico.clock import SystemClock
+from carico.commands import Commands
+from carico.commands.arguments import whole_number
+
+if TYPE_CHECKING:
+    from carico.kube.objects import KubeObjects
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands."""
+    deploy = commands.add_parser(
+        "deploy",
+        help="put CARICO on a cluster, or bring it up to date (needs the extra `scheduler`)",
+        description=(
+            "Makes certificates where there are none, or they near their end, and applies the manifests (server-side, "
+            "as the field manager `carico`): agents on all nodes, two aggregation servers, two schedulers. To be run "
+            "again after an upgrade, and when nodes have been added: each needs a certificate."
+        ),
+    )
+    _of_cluster(deploy)
+    deploy.add_argument("--image", help="CARICO's, with its tag (default: carico:VERSION)")
+    deploy.add_argument("--kube-scheduler-image", metavar="IMAGE", help="of the cluster's version (default: v1.34.4)")
+    deploy.add_argument(
+        "--telemetry",
+        choices=["procfs", "cgroup"],
+        default="procfs",
+        help="cgroup for nodes that are containers themselves, as kind's (default: procfs)",
+    )
+    deploy.add_argument(
+        "--certificates",
+        metavar="FOLDER",
+        type=Path,
+        help="keep the CA and its key in this folder, as `carico certs` does, and off the cluster",
+    )
+    deploy.add_argument(
+        "--force-conflicts", action="store_true", help="take over fields that somebody else has changed"
+    )
+    deploy.add_argument("--dry-run", action="store_true", help="print the YAML, without certificates; asks no cluster")
+    _waiting(deploy, "pods to be ready")
+    deploy.set_defaults(run=_deploy)
+    undeploy = commands.add_parser(
+        "undeploy",
+        help="remove CARICO from a cluster",
+        description="Removes what `carico deploy` made, by its labels, and CARICO's annotations of nodes.",
+    )
+    _of_cluster(undeploy)
+    _waiting(undeploy, "everything to be gone")
+    undeploy.set_defaults(run=_undeploy)
+    status = commands.add_parser(
+        "status",
+        help="show how CARICO is on a cluster",
+        description=(
+            "Shows pods of every component, and of every node what the leading extender knows; the exit code is 1 if "
+            "something is not as it should be."
+        ),
+    )
+    _of_cluster(status)
+    status.add_argument("--json", action="store_true", help="one JSON object; ages are seconds, unknown is null")
+    status.set_defaults(run=_status)
+
+
+def _of_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--namespace", metavar="NS", default="carico", help="(default: carico)")
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="(default: what KUBECONFIG names, or .kube/config of the home folder)"
+    )
+    parser.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its current one)")
+
+
+def _waiting(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--wait", metavar="SECONDS", type=whole_number, default=180, help=f"for {what}; 0 does not (default: 180)"
+    )
+
+
+def _deploy(options: argparse.Namespace) -> None:
+    from carico.deployment.deploy import Deployment
+    from carico.deployment.manifests import IMAGE, KUBE_SCHEDULER_IMAGE, Choices, as_yaml, manifests
+
+    choices = Choices(
+        options.namespace,
+        IMAGE if options.image is None else options.image,
+        KUBE_SCHEDULER_IMAGE if options.kube_scheduler_image is None else options.kube_scheduler_image,
+        options.telemetry,
+    )
+    if options.dry_run:
+        sys.stdout.write(as_yaml(manifests(choices)))
+        return
+    with _cluster(options) as kube:
+        deployment = Deployment(kube, SystemClock(), _tell)
+        deployment.deploy(choices, datetime.now(UTC), options.certificates, options.force_conflicts, options.wait)
+    _tell("next: give pods `schedulerName: carico`; `carico status` shows what nodes have room for")
+
+
+def _undeploy(options: argparse.Namespace) -> None:
+    from carico.deployment.deploy import Deployment
+
+    with _cluster(options) as kube:
+        Deployment(kube, SystemClock(), _tell).undeploy(options.namespace, options.wait)
+    _tell("what agents have learned is still on the nodes, in /var/lib/carico")
+
+
+def _status(options: argparse.Namespace) -> None:
+    from carico.deployment.status import as_json, read_status, show
+
+    with _cluster(options) as kube:
+        status = read_status(kube, options.namespace, datetime.now(UTC))
+    print(as_json(status) if options.json else show(status))
+    if status.problems:
+        sys.exit(1)
+
+
+@contextmanager
+def _cluster(options: argparse.Namespace) -> Iterator[KubeObjects]:
+    from carico.kube.client import KubeClient
+    from carico.kube.objects import KubeObjects
+
+    default = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    client = KubeClient.from_config(options.kubeconfig or default, options.context)
+    try:
+        yield KubeObjects(client)
+    finally:
+        client.close()
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)

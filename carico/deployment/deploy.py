@@ -1,0 +1,184 @@
+"""Deploy and undeploy: everything is applied in order, and removed in reverse; both may be repeated.
+
+What was applied before something was refused stays, and is taken up by the next attempt.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from carico.certs import Authority
+from carico.clock import Clock
+from carico.deployment import certificates
+from carico.deployment.manifests import LABELS, SELECTOR, Choices, manifests
+from carico.deployment.rollout import Tell, wait_gone, wait_rolled_out
+from carico.errors import InvalidInput, KubeRefused
+from carico.kube.objects import KubeObject, KubeObjects, title
+from carico.scheduling.extender_process import ANNOTATION
+
+ISSUED = "carico.dev/certificates"
+"""Of a pod: when its certificates were made."""
+_REMEDIES = {
+    401: "log in again, or give another --context",
+    403: "deploying needs the rights of a cluster administrator",
+    409: "somebody else owns these fields: --force-conflicts takes them over",
+}
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A deployment on a cluster.
+
+    Parameters
+    ----------
+    kube : KubeObjects
+    clock : Clock
+        Of the waits.
+    tell : callable
+    """
+
+    kube: KubeObjects
+    clock: Clock
+    tell: Tell
+
+    def deploy(
+        self, choices: Choices, now: datetime, folder: Path | None = None, force: bool = False, wait_s: float = 0.0
+    ) -> None:
+        """Apply everything.
+
+        Parameters
+        ----------
+        choices : Choices
+        now : datetime
+            With a time zone; certificates are valid from then on.
+        folder : Path, optional
+            Where the CA and the certificates are kept, instead of on the cluster.
+        force : bool, optional
+            Take over fields that somebody else owns.
+        wait_s : float, optional
+            How long to wait for pods to be ready, seconds; 0 does not wait.
+
+        Raises
+        ------
+        InvalidInput
+            If CARICO is deployed in another namespace, or certificates are no good.
+        KubeError
+            If the API server does not answer, or refuses something; the message says what.
+        NotReady
+            If pods are not ready in time.
+        """
+        self._must_be_alone(choices.namespace)
+        objects = manifests(choices)
+        namespace, *others = objects
+        there = self.kube.read(namespace)
+        if there is not None and not _is_ours(there):
+            self.tell(f"{title(namespace)} is not CARICO's: left as it is")
+        else:
+            self._apply([namespace], force)
+        made = self._certificates(others, choices.namespace, now, folder)
+        self._apply([*made, *others], force)
+        if wait_s > 0:
+            wait_rolled_out(self.kube, [thing for thing in others if _has_pods(thing)], self.clock, wait_s, self.tell)
+
+    def undeploy(self, namespace: str, wait_s: float = 0.0) -> None:
+        """Remove everything that bears the labels, and the nodes' annotations.
+
+        A namespace that was not made by `deploy`, or in which others run pods, stays. Raises as `deploy` does.
+        """
+        home, *others = manifests(Choices(namespace))
+        self._must_be_alone(namespace)
+        kinds = dict.fromkeys([("v1", "Secret"), *((thing["apiVersion"], thing["kind"]) for thing in others)])
+        found = [thing for kind in reversed(kinds) for thing in self.kube.list(*kind, labels=SELECTOR)]
+        removed = [thing for thing in found if self._remove(thing)]
+        for node in self.kube.list("v1", "Node"):
+            if ANNOTATION in (node["metadata"].get("annotations") or {}):
+                self.kube.annotate_node(node["metadata"]["name"], {ANNOTATION: None})
+                self.tell(f"{title(node)} annotation removed")
+        there = self.kube.read(home)
+        if there is not None and _is_ours(there):
+            others_pods = sum(not _is_ours(pod) for pod in self.kube.list("v1", "Pod", namespace))
+            if others_pods:
+                self.tell(f"{title(home)} stays: {others_pods} pods in it are not CARICO's")
+            elif self._remove(home):
+                removed.append(home)
+        if not removed:
+            self.tell("nothing to remove")
+        elif wait_s > 0:
+            wait_gone(self.kube, removed, self.clock, wait_s, self.tell)
+
+    def _certificates(
+        self, objects: list[dict[str, Any]], namespace: str, now: datetime, folder: Path | None
+    ) -> list[dict[str, Any]]:
+        nodes = [node["metadata"]["name"] for node in self.kube.list("v1", "Node")]
+        hosts = certificates.hosts_of(objects)
+        with ExitStack() as opened:
+            if folder is None:
+                where = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="carico-")))
+                certificates.unpack(self._secrets(namespace), where)
+            else:
+                where = folder
+            authority = Authority(where, now, overwrite=True)
+            certificates.make(authority, hosts, nodes)
+            of_pods = {
+                "carico-agent": [f"node-{node}" for node in nodes],
+                "carico-aggregator": ["server-aggregator"],
+                "carico-scheduler": ["server-extender", "server-kube-scheduler"],
+            }
+            for thing in objects:
+                if _has_pods(thing):
+                    names = of_pods[thing["metadata"]["name"]]
+                    thing["spec"]["template"]["metadata"]["annotations"][ISSUED] = certificates.issued(authority, names)
+            return certificates.pack(authority, nodes, namespace, with_ca_key=folder is None)
+
+    def _secrets(self, namespace: str) -> dict[str, KubeObject]:
+        secrets: dict[str, KubeObject] = {
+            thing["metadata"]["name"]: thing for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR)
+        }
+        if secrets and certificates.CA_SECRET not in secrets:
+            raise InvalidInput(
+                f"the CA's key is not on the cluster: give the folder that it was deployed with (--certificates), or "
+                f"delete the secrets of the namespace {namespace}, and all certificates are made anew"
+            )
+        return secrets
+
+    def _apply(self, objects: Iterable[KubeObject], force: bool) -> None:
+        for thing in objects:
+            try:
+                self.kube.apply(thing, force)
+            except KubeRefused as error:
+                remedy = _REMEDIES.get(error.status, "what was applied before stays")
+                raise KubeRefused(f"{title(thing)} was not applied: {error}; {remedy}", error.status) from error
+            self.tell(f"{title(thing)} serverside-applied")
+
+    def _remove(self, thing: KubeObject) -> bool:
+        try:
+            removed = self.kube.delete(thing)
+        except KubeRefused as error:
+            remedy = _REMEDIES.get(error.status, "what was removed before is gone")
+            raise KubeRefused(f"{title(thing)} was not removed: {error}; {remedy}", error.status) from error
+        if removed:
+            self.tell(f"{title(thing)} deleted")
+        return removed
+
+    def _must_be_alone(self, namespace: str) -> None:
+        """Nodes, roles and the scheduler's name are the whole cluster's, so there can be one deployment."""
+        found = self.kube.list("apps/v1", "DaemonSet", labels=SELECTOR)
+        elsewhere = sorted({thing["metadata"]["namespace"] for thing in found} - {namespace})
+        if elsewhere:
+            raise InvalidInput(
+                f"CARICO is deployed in the namespace {elsewhere[0]}, not {namespace}: give --namespace {elsewhere[0]}"
+            )
+
+
+def _is_ours(thing: KubeObject) -> bool:
+    return LABELS.items() <= (thing["metadata"].get("labels") or {}).items()
+
+
+def _has_pods(thing: KubeObject) -> bool:
+    return "template" in thing.get("spec", {})

@@ -1,0 +1,144 @@
+"""The manifests as objects: what `kubectl kustomize` makes of the package's folder, with a user's choices.
+
+Of kustomize this knows what the folder uses: resources, ConfigMaps of files, and images. Names get no suffix, for a
+deployment is one; a ConfigMap that has changed rolls its pods by an annotation that holds its digest.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Literal
+
+import yaml
+
+from carico import __version__
+from carico.errors import InvalidInput
+from carico.podevents.source import PLATFORM_NAMESPACES
+from carico.rpc.identity import node_name
+
+NAMESPACE = "carico"
+IMAGE = f"carico:{__version__}"
+KUBE_SCHEDULER_IMAGE = "registry.k8s.io/kube-scheduler:v1.34.4"
+LABELS = {
+    "app.kubernetes.io/name": "carico",
+    "app.kubernetes.io/part-of": "carico",
+    "app.kubernetes.io/managed-by": "carico",
+}
+"""Of everything that is deployed, and of nothing else."""
+SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
+COMPONENT = "app.kubernetes.io/component"
+_DIGEST = "carico.dev/configuration"
+_FOLDER = files("carico") / "manifests"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a user may choose without an overlay.
+
+    Parameters
+    ----------
+    namespace : str
+    image, kube_scheduler_image : str
+        With their tags.
+    telemetry : {"procfs", "cgroup"}
+        See `AgentConfig`.
+
+    Raises
+    ------
+    InvalidInput
+        If a name makes no sense.
+    """
+
+    namespace: str = NAMESPACE
+    image: str = IMAGE
+    kube_scheduler_image: str = KUBE_SCHEDULER_IMAGE
+    telemetry: Literal["procfs", "cgroup"] = "procfs"
+
+    def __post_init__(self) -> None:
+        if "." in node_name(self.namespace) or len(self.namespace) > 63:
+            raise InvalidInput(f"a namespace has at most 63 characters and no dot, got {self.namespace!r}")
+        for image in (self.image, self.kube_scheduler_image):
+            if not image or any(character.isspace() for character in image):
+                raise InvalidInput(f"an image is named REGISTRY/NAME:TAG, got {image!r}")
+
+
+def manifests(choices: Choices) -> list[dict[str, Any]]:
+    """Return all objects but the certificates, in the order in which they are applied."""
+    kustomization = _documents("kustomization.yaml")[0]
+    made = [document for name in kustomization["resources"] for document in _documents(name)]
+    maps = [_config_map(generator, choices) for generator in kustomization["configMapGenerator"]]
+    images = {"carico": choices.image, "registry.k8s.io/kube-scheduler": choices.kube_scheduler_image}
+    digests = {each["metadata"]["name"]: _digest(each) for each in maps}
+    for thing in made:
+        _move(thing, choices.namespace)
+        template = thing.get("spec", {}).get("template")
+        if template is not None:
+            for container in containers(template):
+                container["image"] = images[container["image"]]
+            template["metadata"]["annotations"][_DIGEST] = digests[thing["metadata"]["name"]]
+    # What pods mount is there before them.
+    first = next(index for index, thing in enumerate(made) if "template" in thing.get("spec", {}))
+    return made[:first] + maps + made[first:]
+
+
+def as_yaml(objects: list[dict[str, Any]]) -> str:
+    """Return objects as `kubectl apply -f -` reads them."""
+    return str(yaml.safe_dump_all(objects, sort_keys=False))
+
+
+def containers(template: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield all containers of a pod's template, those that come first first."""
+    yield from template["spec"].get("initContainers", [])
+    yield from template["spec"]["containers"]
+
+
+def labelled(kind: str, name: str, namespace: str, component: str, **content: Any) -> dict[str, Any]:
+    """Return an object of the core API that bears the labels."""
+    labels = LABELS | {COMPONENT: component}
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+    } | content
+
+
+def _documents(name: str) -> list[Any]:
+    # Anchors would be the same object twice, and be changed twice.
+    return [copy.deepcopy(each) for each in yaml.safe_load_all((_FOLDER / name).read_text(encoding="utf-8"))]
+
+
+def _config_map(generator: dict[str, Any], choices: Choices) -> dict[str, Any]:
+    data = {}
+    for name in generator["files"]:
+        text = (_FOLDER / name).read_text(encoding="utf-8")
+        data[name.rpartition("/")[2]] = _chosen(text, choices) if name == "configuration/agent.yaml" else text
+    component = generator["name"].removeprefix("carico-")
+    return labelled("ConfigMap", generator["name"], choices.namespace, component, data=data)
+
+
+def _chosen(text: str, choices: Choices) -> str:
+    """The agent's configuration with what was chosen; without a choice as it is, comments and all."""
+    configuration = yaml.safe_load(text)
+    changed = copy.deepcopy(configuration)
+    changed["telemetry"] = choices.telemetry
+    if choices.namespace not in PLATFORM_NAMESPACES:
+        changed["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, choices.namespace]
+    return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
+
+
+def _move(thing: dict[str, Any], namespace: str) -> None:
+    """Put what is in the manifests' namespace into another; what is elsewhere stays there."""
+    if thing["kind"] == "Namespace":
+        thing["metadata"]["name"] = namespace
+    for place in (thing["metadata"], *thing.get("subjects", ())):
+        if place.get("namespace") == NAMESPACE:
+            place["namespace"] = namespace
+
+
+def _digest(thing: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(thing["data"], sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,220 @@
+"""How a deployment is: its components by their pods, its nodes by what the leading extender knows of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from carico.deployment.manifests import SELECTOR
+from carico.deployment.rollout import progress_of, rolled_out
+from carico.errors import KubeError, KubeUnreachable
+from carico.kube.objects import KubeObject, KubeObjects, title
+
+LEASE = "carico-kube-scheduler"
+_STATUS_PORT = 9443
+"""As in the extender's configuration that is shipped."""
+
+
+class Component(msgspec.Struct, frozen=True):
+    """A DaemonSet or a StatefulSet and its pods."""
+
+    name: str
+    desired: int
+    ready: int
+    up_to_date: int
+    restarts: int
+    age_s: float
+    image: str
+    rolled_out: bool
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node, as the extender that decides sees it; None is not known."""
+
+    name: str
+    agent_ready: bool
+    pod_capacity: float | None = None
+    reserved: int | None = None
+    report_age_s: float | None = None
+    stale: bool = True
+
+
+class DeploymentStatus(msgspec.Struct, frozen=True):
+    """What `carico status` shows."""
+
+    namespace: str
+    leader: str
+    """The pod whose kube-scheduler leads; empty if none does."""
+    components: list[Component]
+    nodes: list[Node]
+    problems: list[str]
+    """What is not as it should be; empty if all is well."""
+
+
+class _Known(msgspec.Struct):
+    """What the extender says of a node under /nodes."""
+
+    node: str
+    pod_capacity: float | None
+    reserved: int
+    age_s: float
+    stale: bool
+
+
+class _KnownNodes(msgspec.Struct):
+    nodes: list[_Known]
+
+
+def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentStatus:
+    """Look at everything once.
+
+    Parameters
+    ----------
+    kube : KubeObjects
+    namespace : str
+    now : datetime
+        With a time zone.
+
+    Raises
+    ------
+    KubeError
+        If the API server does not answer, or refuses.
+    """
+    pods = kube.list("v1", "Pod", namespace, SELECTOR)
+    workloads = [
+        thing for kind in ("StatefulSet", "DaemonSet") for thing in kube.list("apps/v1", kind, namespace, SELECTOR)
+    ]
+    components = [_component(thing, pods, now) for thing in workloads]
+    problems = [f"{each.name}: {each.ready} of {each.desired} pods ready" for each in components if not each.rolled_out]
+    if not workloads:
+        problems.append(f"CARICO is not deployed in the namespace {namespace}: `carico deploy` does it")
+    leader = _leader(kube, namespace, now)
+    known: dict[str, _Known] = {}
+    if leader:
+        try:
+            answer = kube.ask_pod(namespace, leader, _STATUS_PORT, "nodes")
+            known = {each.node: each for each in msgspec.convert(answer, _KnownNodes).nodes}
+        except (KubeError, msgspec.ValidationError) as error:
+            problems.append(f"the extender of {leader} does not tell what it knows of nodes: {error}")
+    elif workloads:
+        problems.append("no kube-scheduler leads: pods with schedulerName: carico wait")
+    agents = {pod["spec"].get("nodeName"): _is_ready(pod) for pod in pods if _component_of(pod) == "agent"}
+    nodes = [
+        _node(node["metadata"]["name"], agents, known.get(node["metadata"]["name"])) for node in kube.list("v1", "Node")
+    ]
+    if known:
+        silent = [node.name for node in nodes if node.stale]
+        if silent:
+            problems.append(f"{len(silent)} of {len(nodes)} nodes do not report: {', '.join(silent[:3])}")
+    return DeploymentStatus(namespace, leader, components, nodes, problems)
+
+
+def as_json(status: DeploymentStatus) -> str:
+    """Return the status as one JSON object."""
+    return msgspec.json.encode(status).decode()
+
+
+def show(status: DeploymentStatus) -> str:
+    """Return the status as tables, as kubectl writes them."""
+    components = [
+        [each.name, each.desired, each.up_to_date, each.ready, each.restarts, age(each.age_s), each.image]
+        for each in status.components
+    ]
+    nodes = [
+        [
+            node.name,
+            "ready" if node.agent_ready else "not ready",
+            "-" if node.pod_capacity is None else f"{node.pod_capacity:.2f}",
+            "-" if node.reserved is None else node.reserved,
+            "-" if node.report_age_s is None else f"{node.report_age_s:.1f}s",
+        ]
+        for node in status.nodes
+    ]
+    parts = []
+    if components:
+        header = ["COMPONENT", "DESIRED", "UP-TO-DATE", "READY", "RESTARTS", "AGE", "IMAGE"]
+        parts.append(_table([header, *components]))
+        parts.append(_table([["NODE", "AGENT", "POD-CAPACITY", "RESERVED", "REPORT-AGE"], *nodes]))
+        parts.append(f"leader: {status.leader or 'none'}")
+    return "\n\n".join([*parts, *status.problems])
+
+
+def age(seconds: float) -> str:
+    """Return a duration as kubectl shows it, in its largest unit.
+
+    Examples
+    --------
+    >>> age(42.0), age(600.0), age(7200.0), age(200000.0)
+    ('42s', '10m', '2h', '2d')
+    """
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{int(seconds // length)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> str:
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
+    )
+
+
+def _component(thing: KubeObject, pods: Sequence[KubeObject], now: datetime) -> Component:
+    desired, updated, ready = progress_of(thing)
+    own = [pod for pod in pods if _component_of(pod) == _component_of(thing)]
+    restarts = sum(
+        int(container.get("restartCount") or 0)
+        for pod in own
+        for container in (pod.get("status") or {}).get("containerStatuses") or ()
+    )
+    images = dict.fromkeys(container["image"] for container in thing["spec"]["template"]["spec"]["containers"])
+    return Component(
+        title(thing),
+        desired,
+        ready,
+        updated,
+        restarts,
+        _seconds_since(thing["metadata"].get("creationTimestamp"), now),
+        ",".join(images),
+        rolled_out(thing) and desired > 0,
+    )
+
+
+def _node(name: str, agents: dict[str, bool], known: _Known | None) -> Node:
+    ready = agents.get(name, False)
+    if known is None:
+        return Node(name, ready)
+    return Node(name, ready, known.pod_capacity, known.reserved, known.age_s, known.stale)
+
+
+def _leader(kube: KubeObjects, namespace: str, now: datetime) -> str:
+    metadata = {"name": LEASE, "namespace": namespace}
+    found = kube.read({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
+    spec = (found or {}).get("spec") or {}
+    if not spec.get("renewTime") or not spec.get("holderIdentity"):
+        return ""
+    if _seconds_since(spec["renewTime"], now) > float(spec.get("leaseDurationSeconds") or math.inf):
+        return ""
+    return str(spec["holderIdentity"]).partition("_")[0]
+
+
+def _seconds_since(moment: object, now: datetime) -> float:
+    try:
+        return (now - datetime.fromisoformat(str(moment))).total_seconds()
+    except (TypeError, ValueError) as error:
+        raise KubeUnreachable(f"the Kubernetes API sent {moment!r} for a time: {error}") from error
+
+
+def _component_of(thing: KubeObject) -> str:
+    return str((thing["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
+
+
+def _is_ready(pod: KubeObject) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)

@@ -1,0 +1,122 @@
+"""Objects of any kind, as JSON: applied, read, listed and deleted. For deploying; processes need `client` alone.
+
+An object knows its kind, and a kind its API: the package kubernetes has a method for every verb and kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from carico.errors import KubeRefused, KubeUnreachable
+from carico.kube.client import KubeClient
+
+KubeObject: TypeAlias = Mapping[str, Any]
+
+MANAGER = "carico"
+"""Owns the fields that are applied (server-side apply)."""
+_APIS = {
+    "v1": "CoreV1Api",
+    "apps/v1": "AppsV1Api",
+    "policy/v1": "PolicyV1Api",
+    "networking.k8s.io/v1": "NetworkingV1Api",
+    "rbac.authorization.k8s.io/v1": "RbacAuthorizationV1Api",
+    "scheduling.k8s.io/v1": "SchedulingV1Api",
+    "coordination.k8s.io/v1": "CoordinationV1Api",
+    "admissionregistration.k8s.io/v1": "AdmissionregistrationV1Api",
+}
+_PAGE = 500
+
+
+def title(thing: KubeObject) -> str:
+    """Return an object's kind and name as kubectl writes them.
+
+    Examples
+    --------
+    >>> title({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "carico-agent"}})
+    'daemonset.apps/carico-agent'
+    """
+    group = thing["apiVersion"].rpartition("/")[0]
+    return f"{thing['kind'].lower()}{'.' if group else ''}{group}/{thing['metadata']['name']}"
+
+
+class KubeObjects:
+    """Calls on objects; every one raises KubeUnreachable or KubeRefused, see `KubeClient`.
+
+    Parameters
+    ----------
+    client : KubeClient
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    def apply(self, thing: KubeObject, force: bool = False) -> None:
+        """Make an object be as given (server-side apply); fields that are not given are left to others.
+
+        Parameters
+        ----------
+        thing : mapping
+        force : bool, optional
+            Take over fields that somebody else owns; otherwise these are a refusal of status 409.
+        """
+        self._call(
+            "patch",
+            thing,
+            thing["metadata"]["name"],
+            body=dict(thing),
+            field_manager=MANAGER,
+            force=force,
+            _content_type="application/apply-patch+yaml",
+        )
+
+    def read(self, thing: KubeObject) -> dict[str, Any] | None:
+        """Return the object of that kind and name as it is; None if there is none."""
+        return self._unless_missing("read", thing)
+
+    def delete(self, thing: KubeObject) -> bool:
+        """Delete the object of that kind and name, what it owns later; False if there is none."""
+        return self._unless_missing("delete", thing, propagation_policy="Background") is not None
+
+    def list(self, api_version: str, kind: str, namespace: str | None = None, labels: str = "") -> list[dict[str, Any]]:
+        """Return the objects of a kind with some labels, in a namespace or in all."""
+        found: list[dict[str, Any]] = []
+        like = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace}}
+        following = None
+        while True:
+            page = self._call("list", like, label_selector=labels, limit=_PAGE, _continue=following)
+            items, metadata = page.get("items") or [], page.get("metadata") or {}
+            if not all(isinstance(item, dict) and "metadata" in item for item in items):
+                raise KubeUnreachable(f"the Kubernetes API sent what is no list of {kind}")
+            found += [{"apiVersion": api_version, "kind": kind} | item for item in items]
+            following = metadata.get("continue")
+            if not following:
+                return found
+
+    def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations of a node; None removes one."""
+        self._client.annotate_node(node, annotations)
+
+    def ask_pod(self, namespace: str, pod: str, port: int, path: str) -> dict[str, Any]:
+        """Return the object that a pod answers over HTTPS, through the API server."""
+        connect = self._client.api("CoreV1Api").connect_get_namespaced_pod_proxy_with_path
+        return self._client.get(connect, f"https:{pod}:{port}", namespace, path)
+
+    def _unless_missing(self, verb: str, thing: KubeObject, **options: Any) -> dict[str, Any] | None:
+        try:
+            return self._call(verb, thing, thing["metadata"]["name"], **options)
+        except KubeRefused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _call(self, verb: str, thing: KubeObject, *arguments: Any, **options: Any) -> dict[str, Any]:
+        api = self._client.api(_APIS[thing["apiVersion"]])
+        kind = re.sub(r"(?<!^)(?=[A-Z])", "_", thing["kind"]).lower()
+        namespace = thing["metadata"].get("namespace")
+        if namespace is None and hasattr(api, f"{verb}_{kind}"):
+            return self._client.get(getattr(api, f"{verb}_{kind}"), *arguments, **options)
+        if namespace is None:
+            return self._client.get(getattr(api, f"{verb}_{kind}_for_all_namespaces"), *arguments, **options)
+        return self._client.get(getattr(api, f"{verb}_namespaced_{kind}"), *arguments, namespace, **options)

@@ -1,0 +1,122 @@
+"""CARICO deployed on a real API server, and what its accounts and pods would use there."""
+
+import base64
+import io
+from contextlib import contextmanager, redirect_stdout
+
+import kubernetes.client
+import kubernetes.config
+import yaml
+from kubernetes.client.exceptions import ApiException
+
+from carico.cli import main
+from carico.config import TlsFiles
+
+NAMESPACE = "carico"
+
+
+class Cluster:
+    """What tests ask of a cluster that has CARICO on it."""
+
+    def __init__(self, kubeconfig):
+        self.kubeconfig = kubeconfig
+        self.configuration = kubernetes.client.Configuration()
+        kubernetes.config.load_kube_config(str(kubeconfig), None, self.configuration)
+        api = kubernetes.client.ApiClient(self.configuration)
+        self.core = kubernetes.client.CoreV1Api(api)
+        self.authorization = kubernetes.client.AuthorizationV1Api(api)
+
+    def carico(self, *arguments):
+        """Run a command and return its exit code and what it printed."""
+        out = io.StringIO()
+        with redirect_stdout(out):
+            try:
+                code = main([*arguments, "--kubeconfig", str(self.kubeconfig)])
+            except SystemExit as exited:
+                code = exited.code
+        return code, out.getvalue()
+
+    def may(self, account, verb, group, resource, name="", subresource="", namespace=""):
+        """Whether a service account of CARICO's is allowed something: `kubectl auth can-i`."""
+        review = {
+            "spec": {
+                "user": f"system:serviceaccount:{NAMESPACE}:{account}",
+                "groups": ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"],
+                "resourceAttributes": {
+                    "verb": verb,
+                    "group": group,
+                    "resource": resource,
+                    "subresource": subresource,
+                    "name": name,
+                    "namespace": namespace,
+                },
+            }
+        }
+        return self.authorization.create_subject_access_review(review).status.allowed
+
+    @contextmanager
+    def acting_as(self, account):
+        """Yield the core API with the rights of a service account."""
+        with kubernetes.client.ApiClient(self.configuration) as api:
+            api.set_default_header("Impersonate-User", f"system:serviceaccount:{NAMESPACE}:{account}")
+            api.set_default_header("Impersonate-Group", "system:authenticated")
+            yield kubernetes.client.CoreV1Api(api)
+
+    def secret(self, name):
+        """Return the decoded content of a Secret; None if there is none."""
+        try:
+            data = self.core.read_namespaced_secret(name, NAMESPACE).data
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return None
+        return {key: base64.b64decode(value) for key, value in data.items()}
+
+    def configuration_file(self, config_map, name):
+        """Return a process's configuration as its pod would read it."""
+        return yaml.safe_load(self.core.read_namespaced_config_map(f"carico-{config_map}", NAMESPACE).data[name])
+
+    def server_files(self, server, folder):
+        """Write what the pod of a server has mounted, and return it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        content = self.secret(f"carico-{server}-tls") | {"ca.crt": self._ca()}
+        for name, text in content.items():
+            (folder / name).write_bytes(text)
+        return TlsFiles(*(str(folder / name) for name in ("tls.crt", "tls.key", "ca.crt")))
+
+    def node_files(self, node, folder):
+        """Write what the agent of a node has mounted, and return it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ca.crt").write_bytes(self._ca())
+        (folder / f"{node}.pem").write_bytes(self.secret("carico-agent-tls")[node])
+        return TlsFiles(str(folder / f"{node}.pem"), str(folder / f"{node}.pem"), str(folder / "ca.crt"))
+
+    def nodes(self):
+        """Return the names of all nodes."""
+        return sorted(node.metadata.name for node in self.core.list_node().items)
+
+    def add_node(self, name):
+        """Add a fake node, which pods of a DaemonSet may run on; it is there until `remove_node`."""
+        node = {
+            "metadata": {
+                "name": name,
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+                "labels": {"kubernetes.io/hostname": name, "type": "kwok"},
+            },
+            "status": {
+                "allocatable": {"cpu": "32", "memory": "256Gi", "pods": "110"},
+                "capacity": {"cpu": "32", "memory": "256Gi", "pods": "110"},
+            },
+        }
+        self.core.create_node(node)
+
+    def remove_node(self, name):
+        """Remove a node."""
+        try:
+            self.core.delete_node(name)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+
+    def _ca(self):
+        return self.core.read_namespaced_config_map("carico-ca", NAMESPACE).data["ca.crt"].encode()

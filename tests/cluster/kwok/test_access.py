@@ -1,0 +1,151 @@
+"""What CARICO's accounts may do on a real API server: what they need, and nothing else."""
+
+import time
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from .deployed import NAMESPACE, Cluster
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(kwok_cluster):
+    """A cluster with CARICO, and one node at least."""
+    cluster = Cluster(kwok_cluster.kubeconfig)
+    cluster.add_node("access-node")
+    try:
+        assert cluster.carico("deploy", "--wait", "0")[0] == 0
+        wait_for_the_policy(cluster)
+        yield cluster
+    finally:
+        cluster.carico("undeploy", "--wait", "60")
+        cluster.remove_node("access-node")
+
+
+def wait_for_the_policy(cluster, within_s=20.0):
+    """API servers take an admission policy up a moment after it was made."""
+    deadline = time.monotonic() + within_s
+    with cluster.acting_as(SCHEDULER) as core:
+        while time.monotonic() < deadline:
+            try:
+                core.patch_node("access-node", {"metadata": {"labels": {"tried": "1"}}}, dry_run="All")
+            except ApiException as error:
+                if error.status != 422:
+                    raise
+                return
+            time.sleep(0.2)
+    pytest.fail(f"the admission policy was not in force within {within_s:g} s")
+
+
+SCHEDULER = "carico-scheduler"
+ALLOWED = [
+    # kube-scheduler: sees pods and nodes, binds, says why not, leads.
+    ("list", "", "pods", {}),
+    ("watch", "", "pods", {}),
+    ("create", "", "pods", {"subresource": "binding", "namespace": "default"}),
+    ("patch", "", "pods", {"subresource": "status", "namespace": "default"}),
+    ("list", "", "nodes", {}),
+    ("create", "events.k8s.io", "events", {"namespace": "default"}),
+    ("update", "", "persistentvolumeclaims", {"namespace": "default"}),
+    ("create", "coordination.k8s.io", "leases", {"namespace": NAMESPACE}),
+    ("get", "coordination.k8s.io", "leases", {"namespace": NAMESPACE, "name": "carico-kube-scheduler"}),
+    ("update", "coordination.k8s.io", "leases", {"namespace": NAMESPACE, "name": "carico-kube-scheduler"}),
+    ("create", "authentication.k8s.io", "tokenreviews", {}),
+    ("create", "authorization.k8s.io", "subjectaccessreviews", {}),
+    ("get", "", "configmaps", {"namespace": "kube-system", "name": "extension-apiserver-authentication"}),
+    # The extender.
+    ("patch", "", "nodes", {"name": "access-node"}),
+]
+NOBODY_OF_US = [
+    ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-ca"}),
+    ("list", "", "secrets", {"namespace": NAMESPACE}),
+    ("list", "", "secrets", {}),
+    ("get", "", "configmaps", {"namespace": NAMESPACE, "name": "carico-agent"}),
+    ("create", "", "pods", {"namespace": NAMESPACE}),
+    ("patch", "", "pods", {"namespace": "default"}),
+    ("create", "", "pods", {"subresource": "exec", "namespace": NAMESPACE}),
+    ("update", "", "nodes", {}),
+    ("delete", "", "nodes", {}),
+    ("patch", "", "nodes", {"subresource": "status"}),
+    ("get", "", "nodes", {"subresource": "proxy"}),
+    ("update", "coordination.k8s.io", "leases", {"namespace": "kube-node-lease", "name": "access-node"}),
+    ("create", "apps", "daemonsets", {"namespace": NAMESPACE}),
+    ("create", "certificates.k8s.io", "certificatesigningrequests", {}),
+    ("create", "", "serviceaccounts", {"subresource": "token", "namespace": NAMESPACE}),
+    ("create", "rbac.authorization.k8s.io", "clusterrolebindings", {}),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles", {}),
+    ("impersonate", "", "users", {}),
+    ("patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", {}),
+]
+OTHERS_ONLY = [
+    ("get", "", "pods", {"namespace": NAMESPACE}),
+    ("list", "", "pods", {}),
+    ("watch", "", "pods", {}),
+    ("list", "", "nodes", {}),
+    ("get", "", "nodes", {"name": "access-node"}),
+    ("patch", "", "nodes", {"name": "access-node"}),
+    ("create", "", "events", {"namespace": NAMESPACE}),
+    ("get", "coordination.k8s.io", "leases", {"namespace": NAMESPACE, "name": "carico-kube-scheduler"}),
+    ("create", "authentication.k8s.io", "tokenreviews", {}),
+]
+
+
+def named(asked):
+    verb, group, resource, where = asked
+    return " ".join([verb, resource + (f".{group}" if group else ""), *where.values()])
+
+
+@pytest.mark.parametrize("asked", ALLOWED, ids=named)
+def test_the_scheduler_may(cluster, asked):
+    *what, where = asked
+    assert cluster.may(SCHEDULER, *what, **where)
+
+
+@pytest.mark.parametrize("account", [SCHEDULER, "carico-aggregator", "carico-agent"])
+@pytest.mark.parametrize("asked", NOBODY_OF_US, ids=named)
+def test_nobody_may(cluster, account, asked):
+    *what, where = asked
+    assert not cluster.may(account, *what, **where)
+
+
+@pytest.mark.parametrize("account", ["carico-aggregator", "carico-agent"])
+@pytest.mark.parametrize("asked", OTHERS_ONLY, ids=named)
+def test_who_asks_nothing_may_nothing(cluster, account, asked):
+    *what, where = asked
+    assert not cluster.may(account, *what, **where)
+
+
+class TestNodesAsTheSchedulerMayPatchThem:
+    def patch(self, cluster, body):
+        with cluster.acting_as(SCHEDULER) as core:
+            return core.patch_node("access-node", body)
+
+    def test_its_annotation(self, cluster):
+        for value in ("1.50", "2.00", None):
+            node = self.patch(cluster, {"metadata": {"annotations": {"carico.dev/capacity": value}}})
+            assert (node.metadata.annotations or {}).get("carico.dev/capacity") == value
+
+    @pytest.mark.parametrize(
+        ("body", "what"),
+        [
+            ({"metadata": {"annotations": {"example.com/other": "1"}}}, "annotations"),
+            ({"metadata": {"annotations": {"kwok.x-k8s.io/node": None}}}, "annotations"),
+            ({"metadata": {"labels": {"zone": "b"}}}, "labels"),
+            ({"metadata": {"finalizers": ["example.com/hold"]}}, "owns"),
+            ({"spec": {"unschedulable": True}}, "spec"),
+            ({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}, "spec"),
+        ],
+        ids=str,
+    )
+    def test_nothing_else(self, cluster, body, what):
+        with pytest.raises(ApiException) as refused:
+            self.patch(cluster, body)
+        assert refused.value.status == 422
+        assert "CARICO's scheduler may" in refused.value.body
+        assert what in refused.value.body
+
+    def test_others_are_not_concerned(self, cluster):
+        node = cluster.core.patch_node("access-node", {"metadata": {"labels": {"zone": "b"}}})
+        assert node.metadata.labels["zone"] == "b"

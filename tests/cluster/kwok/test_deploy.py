@@ -1,0 +1,318 @@
+"""`carico deploy`, `status` and `undeploy` on a real API server, and the real kube-scheduler with what they made."""
+
+import asyncio
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, closing, contextmanager
+from importlib.resources import files
+
+import msgspec
+import pytest
+import yaml
+from kubernetes.client import CoordinationV1Api
+from kubernetes.client.exceptions import ApiException
+
+from carico.clock import SystemClock
+from carico.config import ExtenderConfig, KubernetesConfig
+from carico.errors import Refused
+from carico.kube.client import KubeClient
+from carico.rpc.clients import ReportClient
+from carico.rpc.tls import ChannelCredentials
+from carico.scheduling.extender_process import ExtenderProcess
+from testbed.images.command import default_place
+from testbed.images.programs import PROGRAM_SETS, Programs
+
+from .deployed import NAMESPACE, Cluster
+
+pytestmark = pytest.mark.cluster
+NODES = ["deploy-node-0", "deploy-node-1"]
+
+
+@pytest.fixture
+def cluster(kwok_cluster):
+    """A cluster without CARICO that has two nodes more."""
+    cluster = Cluster(kwok_cluster.kubeconfig)
+    for node in NODES:
+        cluster.add_node(node)
+    yield cluster
+    cluster.carico("undeploy", "--wait", "60")
+    for node in [*NODES, "late"]:
+        cluster.remove_node(node)
+
+
+@pytest.fixture
+def deployed(cluster):
+    """The same with CARICO, its (fake) pods ready."""
+    code, out = cluster.carico("deploy", "--wait", "60")
+    assert code == 0, out
+    return cluster
+
+
+def program(name):
+    """Where a program of Kubernetes lies: among those built here, or where commands are."""
+    built = Programs(default_place())
+    folders = [str(built.place(programs)) for programs in PROGRAM_SETS]
+    found = shutil.which(name, path=os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)]))
+    assert found, f"{name} is missing: `carico-testbed images programs` builds it"
+    return found
+
+
+def test_every_object_is_told_and_there(deployed):
+    code, again = deployed.carico("deploy", "--wait", "60")
+    assert code == 0
+    for line in ["daemonset.apps/carico-agent", "statefulset.apps/carico-scheduler", "secret/carico-agent-tls"]:
+        assert f"{line} serverside-applied\n" in again
+    pods = deployed.core.list_namespaced_pod(NAMESPACE).items
+    components = [pod.metadata.labels["app.kubernetes.io/component"] for pod in pods]
+    assert components.count("agent") == len(deployed.nodes())
+    assert (components.count("aggregator"), components.count("scheduler")) == (2, 2)
+
+
+def test_again_it_changes_nothing(deployed):
+    def seen():
+        secrets = ["carico-ca", "carico-agent-tls", "carico-extender-tls", "carico-aggregator-tls"]
+        pods = {pod.metadata.uid for pod in deployed.core.list_namespaced_pod(NAMESPACE).items}
+        return [deployed.secret(name) for name in secrets], pods
+
+    before = seen()
+    deployed.carico("deploy", "--wait", "60")
+    assert seen() == before
+
+
+def test_a_node_that_was_added_gets_a_certificate_and_the_others_keep_theirs(deployed):
+    before = deployed.secret("carico-agent-tls")
+    deployed.add_node("late")
+    deployed.carico("deploy", "--wait", "60")
+    after = deployed.secret("carico-agent-tls")
+    assert sorted(after) == deployed.nodes()
+    assert "late" in after
+    assert {node: after[node] for node in before} == before
+
+
+def test_a_configuration_that_changes_rolls_its_pods_and_no_others(deployed):
+    def pods():
+        found = deployed.core.list_namespaced_pod(NAMESPACE).items
+        return {pod.metadata.uid: pod.metadata.labels["app.kubernetes.io/component"] for pod in found}
+
+    before = pods()
+    code, _ = deployed.carico("deploy", "--telemetry", "cgroup", "--wait", "60")
+    assert code == 0
+    assert deployed.configuration_file("agent", "agent.yaml")["telemetry"] == "cgroup"
+    after = pods()
+    kept = set(before) & set(after)
+    assert {before[uid] for uid in kept} == {"aggregator", "scheduler"}
+    assert len(kept) == 4
+
+
+def test_undeploy_leaves_nothing_and_may_be_repeated(deployed):
+    deployed.core.patch_node(NODES[0], {"metadata": {"annotations": {"carico.dev/capacity": "1.00"}}})
+    code, out = deployed.carico("undeploy", "--wait", "60")
+    assert code == 0, out
+    assert f"node/{NODES[0]} annotation removed" in out
+    assert NAMESPACE not in [item.metadata.name for item in deployed.core.list_namespace().items]
+    assert "carico.dev/capacity" not in (deployed.core.read_node(NODES[0]).metadata.annotations or {})
+    for account in ("carico-scheduler", "carico-agent"):
+        assert not deployed.may(account, "patch", "", "nodes")
+    code, out = deployed.carico("undeploy")
+    assert (code, "nothing to remove" in out) == (0, True)
+
+
+def test_a_namespace_of_somebody_else_stays(cluster):
+    cluster.core.create_namespace({"metadata": {"name": "shared"}})
+    try:
+        code, out = cluster.carico("deploy", "--namespace", "shared", "--wait", "60")
+        assert (code, "namespace/shared is not CARICO's: left as it is" in out) == (0, True), out
+        code, _ = cluster.carico("deploy", "--wait", "0")
+        assert code == 1, "one deployment a cluster"
+        code, _ = cluster.carico("undeploy", "--namespace", "shared", "--wait", "60")
+        assert code == 0
+        assert "shared" in [item.metadata.name for item in cluster.core.list_namespace().items]
+        assert cluster.core.list_namespaced_secret("shared").items == []
+    finally:
+        cluster.core.delete_namespace("shared")
+
+
+def test_what_others_own_is_taken_over_only_if_asked_for(deployed):
+    deployed.core.patch_namespaced_config_map(
+        "carico-aggregator", NAMESPACE, {"data": {"aggregator.yaml": "port: 1"}}, field_manager="somebody"
+    )
+    code, out = deployed.carico("deploy", "--wait", "0")
+    assert code == 1
+    assert "configmap/carico-aggregator serverside-applied" not in out
+    code, out = deployed.carico("deploy", "--wait", "0", "--force-conflicts")
+    assert code == 0, out
+
+
+def test_kubectl_makes_the_same_of_the_folder(cluster):
+    made = subprocess.run(
+        [program("kubectl"), "kustomize", str(files("carico") / "manifests")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    _, ours = cluster.carico("deploy", "--dry-run")
+    assert comparable(made) == comparable(ours)
+
+
+def comparable(text):
+    """Objects by kind and name, but for what tells configurations apart: suffixes of names there, a digest here."""
+    text = re.sub(r"\b(carico-\w+)-[a-z0-9]{10}\b", r"\1", text)
+    objects = list(yaml.safe_load_all(text))
+    for each in objects:
+        annotations = each.get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {})
+        annotations.pop("carico.dev/configuration", None)
+        if each["kind"] == "ConfigMap":
+            each["metadata"].pop("labels", None)
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def test_status_tells_pods_and_that_nobody_leads(deployed):
+    """KWOK's pods run nothing, so nobody leads there."""
+    code, out = deployed.carico("status")
+    assert code == 1
+    assert "daemonset.apps/carico-agent" in out
+    assert "no kube-scheduler leads" in out
+    code, out = deployed.carico("status", "--json")
+    status = json.loads(out)
+    assert {each["name"]: each["rolled_out"] for each in status["components"]} == {
+        "statefulset.apps/carico-aggregator": True,
+        "statefulset.apps/carico-scheduler": True,
+        "daemonset.apps/carico-agent": True,
+    }
+    assert [node["name"] for node in status["nodes"] if node["agent_ready"]] == deployed.nodes()
+
+
+@contextmanager
+def extender(deployed, folder):
+    """Run the extender as its pod would: with its account, its certificate and (addresses apart) its settings."""
+    tls = deployed.server_files("extender", folder / "extender")
+    config = msgspec.convert(deployed.configuration_file("scheduler", "extender.yaml"), ExtenderConfig)
+    kubeconfig = kubeconfig_of(deployed, "carico-scheduler", folder)
+    config = msgspec.structs.replace(
+        config,
+        host="127.0.0.1",
+        port=0,
+        report_port=0,
+        tls=tls,
+        kubernetes=KubernetesConfig(str(kubeconfig)),
+        journal=None,
+        status=msgspec.structs.replace(config.status, host="127.0.0.1", port=0),
+    )
+    kube = KubeClient.from_config(str(kubeconfig))
+    process = ExtenderProcess(config, SystemClock(), random.Random(1), kube)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.close()
+        kube.close()
+
+
+def kubeconfig_of(deployed, account, folder):
+    """Write a kubeconfig with a token of a service account."""
+    token = deployed.core.create_namespaced_service_account_token(
+        account, NAMESPACE, {"spec": {"expirationSeconds": 3600}}
+    ).status.token
+    whole = yaml.safe_load(deployed.kubeconfig.read_text())
+    whole["users"] = [{"name": account, "user": {"token": token}}]
+    for context in whole["contexts"]:
+        context["context"]["user"] = account
+    file = folder / f"{account}.kubeconfig"
+    file.write_text(yaml.safe_dump(whole))
+    return file
+
+
+@contextmanager
+def kube_scheduler(deployed, folder, extender_port):
+    """Run the real kube-scheduler as its pod would; yields its log's file."""
+    tls = folder / "kube-scheduler"
+    deployed.server_files("kube-scheduler", tls)
+    for kind in ("crt", "key"):
+        (tls / f"tls.{kind}").rename(tls / f"server-kube-scheduler.{kind}")
+    config = deployed.configuration_file("scheduler", "kube-scheduler.yaml")
+    text = yaml.safe_dump(config).replace("/etc/carico/tls", str(tls)).replace(":8443", f":{extender_port}")
+    config = yaml.safe_load(text)
+    config["clientConnection"] = {"kubeconfig": str(kubeconfig_of(deployed, "carico-scheduler", folder))}
+    (folder / "kube-scheduler.yaml").write_text(yaml.safe_dump(config))
+    with closing(socket.socket()) as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    log = folder / "kube-scheduler.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [
+                program("kube-scheduler"),
+                f"--config={folder / 'kube-scheduler.yaml'}",
+                f"--leader-elect-resource-namespace={NAMESPACE}",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={port}",
+            ],
+            stdout=stream,
+            stderr=stream,
+        )
+    try:
+        yield log
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+async def report(deployed, folder, port, node, about, pod_capacity):
+    """Report with a node's certificate."""
+    credentials = ChannelCredentials(deployed.node_files(node, folder / "nodes"))
+    async with ReportClient(f"localhost:{port}", credentials, about, deadline_s=5.0) as client:
+        await client.report(pod_capacity, 0, time.time(), int(time.monotonic() * 1e3))
+
+
+def test_a_pod_is_scheduled_with_what_was_deployed(deployed, tmp_path):
+    """The accounts' rights, the certificates and the configuration suffice for the real kube-scheduler."""
+    pod = {
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": {
+            "schedulerName": "carico",
+            "containers": [{"name": "main", "image": "none"}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+    with ExitStack() as running:
+        process = running.enter_context(extender(deployed, tmp_path))
+        log = running.enter_context(kube_scheduler(deployed, tmp_path, process.port))
+        deployed.core.create_namespaced_pod("default", pod)
+        running.callback(deployed.core.delete_namespaced_pod, "one", "default", grace_period_seconds=0)
+        deadline = time.monotonic() + 60
+        bound = None
+        while bound is None and time.monotonic() < deadline:
+            asyncio.run(report(deployed, tmp_path, process.report_port, NODES[0], NODES[0], 0.5))
+            asyncio.run(report(deployed, tmp_path, process.report_port, NODES[1], NODES[1], 3.0))
+            time.sleep(0.5)
+            bound = deployed.core.read_namespaced_pod("one", "default").spec.node_name
+        assert bound == NODES[1], log.read_text()[-3000:]
+        assert leader(deployed).startswith(socket.gethostname())
+    assert "forbidden" not in log.read_text()
+
+
+def leader(deployed):
+    lease = CoordinationV1Api(deployed.core.api_client).read_namespaced_lease("carico-kube-scheduler", NAMESPACE)
+    return lease.spec.holder_identity
+
+
+def test_a_nodes_certificate_reports_for_no_other_node(deployed, tmp_path):
+    with extender(deployed, tmp_path) as process:
+        with pytest.raises(Refused, match=f"carico:node:{NODES[0]} is needed, got carico:node:{NODES[1]}"):
+            asyncio.run(report(deployed, tmp_path, process.report_port, NODES[1], NODES[0], 3.0))
+        asyncio.run(report(deployed, tmp_path, process.report_port, NODES[1], NODES[1], 3.0))
+        assert [known.node for known in process.extender.nodes()] == [NODES[1]]
+
+
+def test_no_account_gets_at_the_certificates(deployed):
+    for account in ("carico-scheduler", "carico-aggregator", "carico-agent"):
+        with deployed.acting_as(account) as core, pytest.raises(ApiException) as refused:
+            core.read_namespaced_secret("carico-ca", NAMESPACE)
+        assert refused.value.status == 403

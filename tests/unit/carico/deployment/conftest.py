@@ -1,0 +1,25 @@
+"""A fake cluster and calls on it."""
+
+import kubernetes.client
+import pytest
+
+from carico.kube.client import KubeClient
+from carico.kube.objects import KubeObjects
+
+from .fake_cluster import FakeCluster
+
+
+@pytest.fixture
+def cluster():
+    cluster = FakeCluster()
+    for node in ("node-a", "node-b"):
+        cluster.add(f"/api/v1/nodes/{node}")
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def kube(cluster):
+    client = KubeClient(kubernetes.client.Configuration(host=cluster.url), connect_s=2, silence_s=5.0)
+    yield KubeObjects(client)
+    client.close()

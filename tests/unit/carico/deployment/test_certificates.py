@@ -1,0 +1,125 @@
+"""Certificates of a deployment: kept as long as they are good, for the nodes there are, and back from Secrets."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from carico.certs import Authority
+from carico.deployment.certificates import CA_DAYS, hosts_of, issued, make, pack, unpack
+from carico.deployment.manifests import Choices, manifests
+from carico.errors import InvalidInput
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+HOSTS = {"aggregator": ["carico-aggregator"], "extender": ["localhost"], "kube-scheduler": ["localhost"]}
+
+
+def authority(folder, days=0):
+    return Authority(folder, NOW + timedelta(days=days), overwrite=True)
+
+
+def content(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "certs"
+    make(authority(folder), HOSTS, ["node-a", "node-b"])
+    return folder
+
+
+def test_again_nothing_changes(folder):
+    before = content(folder)
+    make(authority(folder, days=200), HOSTS, ["node-a", "node-b"])
+    assert content(folder) == before
+
+
+def test_what_is_near_its_end_is_made_anew_by_the_same_ca(folder):
+    before = content(folder)
+    make(authority(folder, days=250), HOSTS, ["node-a", "node-b"])
+    after = content(folder)
+    assert {name for name in before if before[name] == after[name]} == {"ca.crt", "ca.key"}
+
+
+def test_a_new_node_changes_nobody_elses(folder):
+    before = content(folder)
+    make(authority(folder, days=100), HOSTS, ["node-a", "node-b", "node-c"])
+    assert set(content(folder)) - set(before) == {"node-node-c.crt", "node-node-c.key"}
+    assert content(folder).items() >= before.items()
+
+
+def test_nodes_are_renewed_together_so_that_agents_are_rolled_once(folder):
+    nodes = ["node-a", "node-b", "node-c"]
+    make(authority(folder, days=100), HOSTS, nodes)
+    names = [f"node-{node}" for node in nodes]
+    first = issued(authority(folder), names)
+    assert first == issued(authority(folder), names[:2]), "a node that came later rolls nobody"
+    make(authority(folder, days=250), HOSTS, nodes)
+    assert issued(authority(folder), names) > first
+    assert len({authority(folder).validity(folder / f"{name}.crt")[0] for name in names}) == 1
+
+
+def test_other_hosts_need_another_certificate(folder):
+    before = content(folder)
+    make(authority(folder), HOSTS | {"extender": ["localhost", "carico-scheduler-2"]}, ["node-a", "node-b"])
+    after = content(folder)
+    assert {name for name in before if before[name] != after[name]} == {"server-extender.crt", "server-extender.key"}
+
+
+def test_another_ca_makes_all_anew(folder):
+    before = content(folder)
+    (folder / "ca.crt").unlink()
+    make(authority(folder), HOSTS, ["node-a", "node-b"])
+    assert not {name for name, text in content(folder).items() if before[name] == text}
+    assert authority(folder).keeps_node("node-a")
+
+
+def test_a_ca_that_ends_before_what_it_signs_is_told(folder):
+    with pytest.raises(InvalidInput, match=r"the CA is valid until 2039-12-30, .*delete secret/carico-ca"):
+        make(authority(folder, days=CA_DAYS - 100), HOSTS, ["node-a"])
+
+
+def test_secrets_hold_all_of_it(folder, tmp_path):
+    packed = pack(authority(folder), ["node-a", "node-b"], "carico", with_ca_key=True)
+    back = tmp_path / "back"
+    back.mkdir()
+    unpack({each["metadata"]["name"]: each for each in packed if each["kind"] == "Secret"}, back)
+    assert content(back) == content(folder)
+
+
+def test_the_cas_key_may_stay_elsewhere(folder):
+    packed = pack(authority(folder), ["node-a"], "carico", with_ca_key=False)
+    assert "carico-ca" not in [each["metadata"]["name"] for each in packed if each["kind"] == "Secret"]
+    assert "PRIVATE KEY" not in str(packed[0]), "what everybody mounts is the certificate alone"
+
+
+def test_a_node_that_is_gone_is_left_out(folder):
+    (secret,) = [
+        each
+        for each in pack(authority(folder), ["node-b"], "carico", with_ca_key=False)
+        if each["metadata"]["name"] == "carico-agent-tls"
+    ]
+    assert list(secret["data"]) == ["node-b"]
+
+
+def test_more_nodes_than_a_secret_holds_are_told(folder):
+    for kind in ("crt", "key"):
+        (folder / f"node-big.{kind}").write_bytes(b"x" * (1 << 19))
+    with pytest.raises(InvalidInput, match=r"of 2 nodes are \d+ bytes, a Secret holds 1048576"):
+        pack(authority(folder), ["node-a", "big"], "carico", with_ca_key=False)
+
+
+@pytest.mark.parametrize("data", [{}, {"tls.crt": "!"}, {"tls.crt": "YQ=="}], ids=["nothing", "no base64", "no key"])
+def test_a_secret_that_is_none_of_ours_is_told(tmp_path, data):
+    with pytest.raises(InvalidInput, match="secret/carico-ca holds no certificate and key"):
+        unpack({"carico-ca": {"data": data}}, tmp_path)
+
+
+def test_a_server_is_called_by_its_service_and_every_replica():
+    hosts = hosts_of(manifests(Choices()))
+    assert hosts["aggregator"] == [
+        "carico-aggregator",
+        "carico-aggregator-0.carico-aggregator",
+        "carico-aggregator-1.carico-aggregator",
+    ]
+    assert hosts["extender"][0] == "localhost"

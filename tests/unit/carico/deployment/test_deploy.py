@@ -1,0 +1,191 @@
+"""Deploying to and removing from an API server that keeps what it is given."""
+
+import base64
+from datetime import UTC, datetime
+
+import pytest
+
+from carico.deployment.deploy import ISSUED, Deployment
+from carico.deployment.manifests import Choices
+from carico.errors import InvalidInput, KubeRefused, KubeUnreachable, NotReady
+from carico.scheduling.extender_process import ANNOTATION
+from carico.testing import ManualClock
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+AGENTS = "/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"
+SECRETS = "/api/v1/namespaces/carico/secrets"
+
+
+class Deployed:
+    def __init__(self, kube):
+        self.told = []
+        self.clock = ManualClock()
+        self.deployment = Deployment(kube, self.clock, self.told.append)
+
+    def deploy(self, choices=None, now=NOW, **options):
+        self.deployment.deploy(choices or Choices(), now, **options)
+
+    def undeploy(self, namespace="carico", **options):
+        self.deployment.undeploy(namespace, **options)
+
+
+@pytest.fixture
+def deployed(kube):
+    return Deployed(kube)
+
+
+def test_the_namespace_comes_first_and_what_pods_mount_before_them(cluster, deployed):
+    deployed.deploy()
+    paths = [path for verb, path in cluster.log]
+    assert paths[0] == "/api/v1/namespaces/carico"
+    mounted = [f"{SECRETS}/carico-agent-tls", "/api/v1/namespaces/carico/configmaps/carico-agent"]
+    assert max(map(paths.index, mounted)) < paths.index(AGENTS)
+    assert {query["fieldManager"] for query in cluster.queries} == {"carico"}
+    assert deployed.told[0] == "namespace/carico serverside-applied"
+    assert "daemonset.apps/carico-agent serverside-applied" in deployed.told
+
+
+def test_every_node_has_its_key(cluster, deployed):
+    deployed.deploy()
+    keys = cluster.objects[f"{SECRETS}/carico-agent-tls"]["data"]
+    assert sorted(keys) == ["node-a", "node-b"]
+    text = base64.b64decode(keys["node-a"]).decode()
+    assert (text.count("BEGIN CERTIFICATE"), text.count("BEGIN PRIVATE KEY")) == (1, 1)
+
+
+def test_a_second_time_nothing_is_different(cluster, deployed):
+    deployed.deploy()
+    before = dict(cluster.objects)
+    deployed.deploy()
+    assert cluster.objects == before
+
+
+def test_renewed_certificates_roll_the_pods_that_do_not_read_them_again(cluster, deployed):
+    deployed.deploy()
+    first = cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED]
+    cluster.add("/api/v1/nodes/node-c")
+    deployed.deploy(now=datetime(2030, 3, 1, tzinfo=UTC))
+    assert cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED] == first
+    deployed.deploy(now=datetime(2030, 10, 1, tzinfo=UTC))
+    assert cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED] > first
+
+
+def test_a_folder_keeps_the_cas_key_off_the_cluster(cluster, deployed, tmp_path):
+    deployed.deploy(folder=tmp_path / "certs")
+    assert f"{SECRETS}/carico-ca" not in cluster.objects
+    assert (tmp_path / "certs" / "ca.key").exists()
+    before = dict(cluster.objects)
+    with pytest.raises(InvalidInput, match="give the folder that it was deployed with"):
+        deployed.deploy()
+    deployed.deploy(folder=tmp_path / "certs")
+    assert cluster.objects == before
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("status", "remedy"), [(403, "cluster administrator"), (409, "--force-conflicts"), (422, "before stays")]
+    )
+    def test_what_was_refused_and_why_is_told(self, cluster, deployed, status, remedy):
+        cluster.refuse["PATCH", "/carico-scheduler"] = status, "no such luck"
+        with pytest.raises(
+            KubeRefused, match=f"carico-scheduler was not applied: .*{status}: no such luck; .*{remedy}"
+        ):
+            deployed.deploy()
+        assert "namespace/carico serverside-applied" in deployed.told
+        assert "/api/v1/namespaces/carico" in cluster.objects
+        cluster.refuse.clear()
+        deployed.deploy()
+        assert AGENTS in cluster.objects
+
+    def test_fields_are_taken_over_if_asked_for(self, cluster, deployed):
+        deployed.deploy(force=True)
+        assert {query["force"].lower() for query in cluster.queries} == {"true"}
+
+    def test_a_server_that_is_gone_is_told(self, cluster, deployed):
+        cluster.close()
+        with pytest.raises(KubeUnreachable, match="cannot be reached"):
+            deployed.deploy()
+        assert deployed.told == []
+
+    def test_two_deployments_are_not_possible(self, cluster, deployed):
+        deployed.deploy(Choices("batch"))
+        log = len(cluster.log)
+        with pytest.raises(InvalidInput, match="in the namespace batch, not carico: give --namespace batch"):
+            deployed.deploy()
+        with pytest.raises(InvalidInput, match="give --namespace batch"):
+            deployed.undeploy()
+        assert len(cluster.log) == log
+
+
+class TestWaiting:
+    def become(self, cluster, ready):
+        for path, thing in cluster.objects.items():
+            if path.rpartition("/")[0].endswith(("/daemonsets", "/statefulsets")):
+                thing["status"] = {
+                    "observedGeneration": 1,
+                    "desiredNumberScheduled": 2,
+                    "updatedNumberScheduled": 2,
+                    "numberReady": ready,
+                    "readyReplicas": ready,
+                }
+                thing["metadata"]["generation"] = 1
+
+    def test_until_all_pods_are_ready(self, cluster, deployed):
+        deployed.clock.on_advance = lambda seconds: self.become(cluster, min(2, int(deployed.clock.now())))
+        deployed.deploy(wait_s=60)
+        assert "daemonset.apps/carico-agent: 1 of 2 pods ready, 2 up to date" in deployed.told
+        assert deployed.clock.now() < 10
+
+    def test_not_for_ever(self, cluster, deployed):
+        deployed.clock.on_advance = lambda seconds: self.become(cluster, 1)
+        with pytest.raises(NotReady, match=r"not done within 5 s: .*carico-agent: 1 of 2 pods ready.*kubectl describe"):
+            deployed.deploy(wait_s=5)
+        assert deployed.clock.now() <= 5
+
+
+class TestRemoved:
+    def test_nothing_is_left(self, cluster, deployed):
+        deployed.deploy()
+        cluster.add("/api/v1/namespaces/default/configmaps/mine")
+        cluster.objects["/api/v1/nodes/node-a"]["metadata"]["annotations"] = {ANNOTATION: "1.00", "other": "1"}
+        cluster.log.clear()
+        deployed.undeploy(wait_s=10)
+        assert sorted(cluster.objects) == [
+            "/api/v1/namespaces/default/configmaps/mine",
+            "/api/v1/nodes/node-a",
+            "/api/v1/nodes/node-b",
+        ]
+        assert cluster.objects["/api/v1/nodes/node-a"]["metadata"]["annotations"] == {"other": "1"}
+        assert "daemonset.apps/carico-agent deleted" in deployed.told
+        deleted = [path for verb, path in cluster.log if verb == "DELETE"]
+        assert deleted[-1] == "/api/v1/namespaces/carico"
+        assert ("DELETE", "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/"
+                "carico-scheduler-authentication") in cluster.log  # fmt: skip
+
+    def test_a_second_time_there_is_nothing_to_remove(self, cluster, deployed):
+        deployed.deploy()
+        deployed.undeploy()
+        deployed.told.clear()
+        deployed.undeploy()
+        assert deployed.told == ["nothing to remove"]
+
+    def test_a_namespace_that_was_there_stays(self, cluster, deployed):
+        cluster.add("/api/v1/namespaces/shared")
+        deployed.deploy(Choices("shared"))
+        assert "namespace/shared is not CARICO's: left as it is" in deployed.told
+        deployed.undeploy("shared")
+        assert "/api/v1/namespaces/shared" in cluster.objects
+        assert not [path for path in cluster.objects if path.startswith("/api/v1/namespaces/shared/")]
+
+    def test_so_does_one_with_pods_of_others(self, cluster, deployed):
+        deployed.deploy()
+        cluster.add("/api/v1/namespaces/carico/pods/guest")
+        deployed.undeploy()
+        assert "namespace/carico stays: 1 pods in it are not CARICO's" in deployed.told
+        assert "/api/v1/namespaces/carico/pods/guest" in cluster.objects
+
+    def test_what_is_refused_is_told(self, cluster, deployed):
+        deployed.deploy()
+        cluster.refuse["DELETE", "/carico-agent"] = 403, "not you"
+        with pytest.raises(KubeRefused, match=r"carico-agent was not removed: .*403: not you; .*cluster administrator"):
+            deployed.undeploy()

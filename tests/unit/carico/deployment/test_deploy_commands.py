@@ -1,0 +1,67 @@
+"""The commands `carico deploy`, `undeploy` and `status`: arguments, exit codes and what is printed."""
+
+import json
+
+import pytest
+import yaml
+
+from carico.cli import main
+
+
+@pytest.fixture
+def kubeconfig(cluster, tmp_path):
+    file = tmp_path / "kubeconfig"
+    context = {"name": "test", "context": {"cluster": "fake", "user": "me"}}
+    file.write_text(
+        json.dumps(
+            {
+                "contexts": [context],
+                "clusters": [{"name": "fake", "cluster": {"server": cluster.url}}],
+                "users": [{"name": "me", "user": {"token": "secret"}}],
+                "current-context": "test",
+            }
+        )
+    )
+    return str(file)
+
+
+def test_there_and_away_again(cluster, kubeconfig, monkeypatch, capsys):
+    monkeypatch.setenv("KUBECONFIG", kubeconfig)
+    assert main(["deploy", "--image", "registry.example/carico:7", "--wait", "0"]) == 0
+    agents = cluster.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]
+    assert agents["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/carico:7"
+    assert capsys.readouterr().out.splitlines()[-1].startswith("next: give pods `schedulerName: carico`")
+    with pytest.raises(SystemExit, match="1"):
+        main(["status"])
+    assert "0 of 2 pods ready" in capsys.readouterr().out
+    assert main(["undeploy", "--wait", "0"]) == 0
+    assert "namespace/carico deleted" in capsys.readouterr().out
+
+
+def test_a_status_for_machines(cluster, kubeconfig, capsys):
+    with pytest.raises(SystemExit, match="1"):
+        main(["status", "--json", "--kubeconfig", kubeconfig])
+    assert json.loads(capsys.readouterr().out)["components"] == []
+
+
+def test_a_dry_run_is_yaml_and_asks_nobody(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
+    assert main(["deploy", "--dry-run", "--namespace", "batch"]) == 0
+    objects = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert objects[0]["metadata"]["name"] == "batch"
+    assert "Secret" not in {thing["kind"] for thing in objects}
+
+
+@pytest.mark.parametrize("command", ["deploy", "undeploy", "status"])
+def test_no_cluster_is_one_line(command, tmp_path, capsys):
+    assert main([command, "--kubeconfig", str(tmp_path / "nothing")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("carico: the Kubernetes API cannot be reached by the kubeconfig")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("wrong", [["--namespace", "No"], ["--image", ""]])
+def test_what_makes_no_sense_is_refused_before_anything_is_done(cluster, kubeconfig, wrong, capsys):
+    assert main(["deploy", "--kubeconfig", kubeconfig, *wrong]) == 1
+    assert "got " in capsys.readouterr().err
+    assert cluster.log == []

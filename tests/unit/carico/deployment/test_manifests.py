@@ -1,0 +1,290 @@
+"""The YAML that ships: valid for the processes that read it, with no right that is not stated here."""
+
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+import yaml
+
+from carico import __version__
+from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, read_config
+from carico.deployment.certificates import hosts_of
+from carico.deployment.manifests import IMAGE, KUBE_SCHEDULER_IMAGE, LABELS, Choices, as_yaml, containers, manifests
+from carico.deployment.status import LEASE
+from carico.errors import InvalidInput
+from carico.rpc.tls import is_loopback
+from carico.scheduling.extender_process import ANNOTATION
+
+FOLDER = files("carico") / "manifests"
+OBJECTS = manifests(Choices())
+WITH_PODS = [thing for thing in OBJECTS if "template" in thing.get("spec", {})]
+CONFIGURATIONS = {"agent": AgentConfig, "aggregator": AggregatorConfig, "extender": ExtenderConfig}
+
+
+def found(kind, name):
+    (thing,) = [each for each in OBJECTS if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return thing
+
+
+def pod(name):
+    (thing,) = [each for each in WITH_PODS if each["metadata"]["name"] == name]
+    return thing["spec"]["template"]["spec"]
+
+
+def all_containers():
+    return {
+        f"{thing['metadata']['name']}/{container['name']}": (thing["spec"]["template"]["spec"], container)
+        for thing in WITH_PODS
+        for container in containers(thing["spec"]["template"])
+    }
+
+
+@pytest.fixture(params=CONFIGURATIONS)
+def configuration(request, tmp_path):
+    """A process's configuration as its pod reads it."""
+    name = f"{request.param}.yaml"
+    maps = [thing for thing in OBJECTS if thing["kind"] == "ConfigMap" and name in thing["data"]]
+    assert len(maps) == 1
+    (tmp_path / name).write_text(maps[0]["data"][name])
+    return read_config(tmp_path / name, CONFIGURATIONS[request.param])
+
+
+class TestFiles:
+    def test_every_file_is_listed(self):
+        listed = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+        named = {*listed["resources"], *(name for each in listed["configMapGenerator"] for name in each["files"])}
+        there = {each.name for each in FOLDER.iterdir() if each.name.endswith(".yaml")}
+        there |= {f"configuration/{each.name}" for each in (FOLDER / "configuration").iterdir()}
+        assert named == there - {"kustomization.yaml"}
+
+    def test_images_are_those_of_this_version(self):
+        images = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["images"]
+        assert {f"{each.get('newName', each['name'])}:{each['newTag']}" for each in images} == {
+            IMAGE,
+            KUBE_SCHEDULER_IMAGE,
+        }
+        assert IMAGE.endswith(__version__)
+
+    def test_everything_bears_the_labels_that_it_is_removed_by(self):
+        for thing in OBJECTS:
+            assert LABELS.items() <= thing["metadata"]["labels"].items(), thing["metadata"]["name"]
+        for thing in WITH_PODS:
+            labels = thing["spec"]["template"]["metadata"]["labels"]
+            assert labels.items() >= {**LABELS, **thing["spec"]["selector"]["matchLabels"]}.items()
+
+    def test_no_object_is_there_twice(self):
+        names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in OBJECTS]
+        assert len(names) == len(set(names))
+
+
+class TestPrivileges:
+    @pytest.mark.parametrize("name", all_containers())
+    def test_a_container_has_no_capability_and_writes_nothing_of_its_image(self, name):
+        spec, container = all_containers()[name]
+        context = spec["securityContext"] | container["securityContext"]
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert "privileged" not in context
+        if name == "carico-agent/checkpoint-folder":
+            assert (context["runAsUser"], context["runAsNonRoot"]) == (0, False), "root, for a folder that is root's"
+            assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/var/lib/carico"]
+        else:
+            assert context["runAsNonRoot"] is True
+            assert context["runAsUser"] > 0
+
+    def test_no_pod_shares_anything_of_its_host_but_the_agents_folders(self):
+        for thing in WITH_PODS:
+            spec = thing["spec"]["template"]["spec"]
+            assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+            paths = {volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+            agents = {"/var/lib/carico", "/sys/fs/cgroup", "/var/log/pods"}
+            assert paths == (agents if thing["kind"] == "DaemonSet" else set())
+
+    def test_an_agent_writes_its_checkpoint_only(self):
+        (agent,) = pod("carico-agent")["containers"]
+        assert [mount["mountPath"] for mount in agent["volumeMounts"] if not mount.get("readOnly")] == [
+            "/var/lib/carico"
+        ]
+        assert "/etc/carico/nodes" not in [mount["mountPath"] for mount in agent["volumeMounts"]]
+
+    def test_only_the_scheduler_has_a_token(self):
+        for thing in WITH_PODS:
+            name, spec = thing["metadata"]["name"], thing["spec"]["template"]["spec"]
+            assert spec["serviceAccountName"] == name
+            assert spec["automountServiceAccountToken"] is (name == "carico-scheduler")
+            assert found("ServiceAccount", name)["automountServiceAccountToken"] is False
+
+    def test_the_rights_are_these(self):
+        rules = {
+            (each["kind"], each["metadata"]["name"]): each["rules"]
+            for each in OBJECTS
+            if each["kind"] in ("Role", "ClusterRole")
+        }
+        assert rules == {
+            ("ClusterRole", "carico-extender"): [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}],
+            ("Role", "carico-scheduler"): [
+                {
+                    "apiGroups": ["coordination.k8s.io"],
+                    "resources": ["leases"],
+                    "resourceNames": [LEASE],
+                    "verbs": ["get", "update"],
+                }
+            ],
+        }
+        bindings = [each for each in OBJECTS if each["kind"].endswith("RoleBinding")]
+        assert {each["roleRef"]["name"] for each in bindings} == {
+            "carico-extender",
+            "carico-scheduler",
+            "extension-apiserver-authentication-reader",
+            "system:kube-scheduler",
+            "system:volume-scheduler",
+        }
+        for each in bindings:
+            assert each["subjects"] == [{"kind": "ServiceAccount", "name": "carico-scheduler", "namespace": "carico"}]
+
+    def test_the_lock_is_the_one_that_kube_scheduler_takes(self):
+        configuration = yaml.safe_load((FOLDER / "kube-scheduler.yaml").read_text())
+        assert configuration["leaderElection"]["resourceName"] == LEASE
+
+    def test_the_policy_lets_the_extenders_annotation_pass(self):
+        policy = found("ValidatingAdmissionPolicy", "carico-node-annotations")
+        (rule,) = [each for each in policy["spec"]["validations"] if "annotations" in each["message"]]
+        assert f"'{ANNOTATION}'" in rule["expression"]
+        binding = found("ValidatingAdmissionPolicyBinding", "carico-node-annotations")
+        assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+
+
+class TestConfigurations:
+    def test_nothing_is_plain_text_beyond_loopback(self, configuration):
+        assert configuration.tls is not None
+        assert not configuration.insecure_loopback
+        assert configuration.status.tls or is_loopback(configuration.status.host)
+
+    def test_files_are_where_a_container_has_them(self, configuration):
+        name = type(configuration).__name__.removesuffix("Config").lower()
+        ((spec, container),) = [each for path, each in all_containers().items() if path.endswith(f"/{name}")]
+        assert container["command"][:2] == ["carico", name]
+        mounts = tuple(mount["mountPath"] + "/" for mount in container["volumeMounts"])
+        needed = [configuration.tls.certificate, configuration.tls.key, configuration.tls.ca, container["command"][-1]]
+        if name == "agent":
+            needed += [configuration.checkpoint, configuration.cgroup + "/", configuration.pod_events.cgroup_root + "/"]
+            needed += [configuration.pod_events.pod_logs + "/"]
+        if name == "extender":
+            needed.append(configuration.journal.file)
+        for file in needed:
+            assert file.startswith(mounts), file
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+    def test_ports_are_those_of_the_pod(self, configuration):
+        name = type(configuration).__name__.removesuffix("Config").lower()
+        ((_, container),) = [each for path, each in all_containers().items() if path.endswith(f"/{name}")]
+        declared = {port["name"]: port["containerPort"] for port in container["ports"]}
+        own = {
+            "agent": {},
+            "aggregator": {"grpc": getattr(configuration, "port", 0)},
+            "extender": {"reports": getattr(configuration, "report_port", 0)},
+        }
+        assert declared == own[name] | {"status": configuration.status.port}
+        for probe in ("livenessProbe", "readinessProbe"):
+            assert (container[probe]["httpGet"]["port"], container[probe]["httpGet"]["scheme"]) == ("status", "HTTPS")
+
+    def test_agents_know_every_replica_by_a_name_that_its_certificate_has(self, tmp_path):
+        (tmp_path / "agent.yaml").write_text(found("ConfigMap", "carico-agent")["data"]["agent.yaml"])
+        agent = read_config(tmp_path / "agent.yaml", AgentConfig)
+        hosts = hosts_of(OBJECTS)
+        called = [address.rpartition(":")[0] for address in agent.schedulers]
+        assert called == [host for host in hosts["extender"] if "." in host]
+        assert len(called) == found("StatefulSet", "carico-scheduler")["spec"]["replicas"]
+        assert agent.aggregator.rpartition(":")[0] in hosts["aggregator"]
+
+    def test_replicas_exchange_with_all(self, tmp_path):
+        (tmp_path / "aggregator.yaml").write_text(found("ConfigMap", "carico-aggregator")["data"]["aggregator.yaml"])
+        peers = read_config(tmp_path / "aggregator.yaml", AggregatorConfig).peers
+        names = [host for host in hosts_of(OBJECTS)["aggregator"] if "." in host]
+        assert [peer.rpartition(":")[0] for peer in peers] == names
+
+
+class TestChoices:
+    def test_another_namespace_moves_what_was_in_ours_and_nothing_else(self):
+        moved = manifests(Choices("batch"))
+        text = as_yaml(moved)
+        assert "namespace: carico\n" not in text
+        (reader,) = [each for each in moved if each["metadata"]["name"] == "carico-scheduler-authentication"]
+        assert reader["metadata"]["namespace"] == "kube-system"
+        assert reader["subjects"][0]["namespace"] == "batch"
+        assert moved[0]["metadata"]["name"] == "batch"
+        (configuration,) = [each for each in moved if each["metadata"]["name"] == "carico-agent" and "data" in each]
+        assert "batch" in yaml.safe_load(configuration["data"]["agent.yaml"])["pod_events"]["excluded_namespaces"]
+
+    def test_images(self):
+        moved = manifests(
+            Choices(image="registry.example/carico:7", kube_scheduler_image="registry.example/ks:v1.33.1")
+        )
+        used = {
+            container["image"]
+            for thing in moved
+            if "template" in thing.get("spec", {})
+            for container in containers(thing["spec"]["template"])
+        }
+        assert used == {"registry.example/carico:7", "registry.example/ks:v1.33.1"}
+
+    def test_telemetry_rolls_the_agents_and_nobody_else(self):
+        def digests(choices):
+            return {
+                thing["metadata"]["name"]: thing["spec"]["template"]["metadata"]["annotations"][
+                    "carico.dev/configuration"
+                ]
+                for thing in manifests(choices)
+                if "template" in thing.get("spec", {})
+            }
+
+        procfs, cgroup = digests(Choices()), digests(Choices(telemetry="cgroup"))
+        assert {name for name in procfs if procfs[name] != cgroup[name]} == {"carico-agent"}
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"namespace": "Batch"}, {"namespace": "a.b"}, {"namespace": "a" * 64}, {"image": ""}, {"image": "a b"}],
+    )
+    def test_what_makes_no_sense_is_refused(self, wrong):
+        with pytest.raises(InvalidInput, match="got"):
+            Choices(**wrong)
+
+
+class TestInitContainers:
+    """What they run, with the folders of the container elsewhere."""
+
+    def run(self, name, folder, **environment):
+        (container,) = [each for each in pod("carico-agent")["initContainers"] if each["name"] == name]
+        _, flag, program = container["command"]
+        for path in ("/etc/carico/nodes", "/run/carico", "/var/lib/carico"):
+            program = program.replace(path, str(folder / path.lstrip("/")))
+        return subprocess.run(
+            [sys.executable, flag, program], env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    def test_an_agent_is_given_its_own_key(self, tmp_path):
+        there, here = tmp_path / "etc/carico/nodes", tmp_path / "run/carico"
+        there.mkdir(parents=True)
+        here.mkdir(parents=True)
+        for node in ("node-a", "node-b"):
+            (there / node).write_text(f"key of {node}")
+        for _ in range(2):  # a pod that is restarted runs it again
+            assert self.run("certificate", tmp_path, NODE_NAME="node-b").returncode == 0
+        (file,) = here.iterdir()
+        assert (file.name, file.read_text(), file.stat().st_mode & 0o777) == ("node.pem", "key of node-b", 0o400)
+
+    def test_without_one_it_says_what_to_do(self, tmp_path):
+        (tmp_path / "etc/carico/nodes").mkdir(parents=True)
+        done = self.run("certificate", tmp_path, NODE_NAME="node-new")
+        assert done.returncode == 1
+        assert "no certificate of the node node-new: run `carico deploy` again" in done.stderr
+
+    def test_the_checkpoints_folder_is_opened_for_the_group(self, tmp_path):
+        folder = tmp_path / "var/lib/carico"
+        folder.mkdir(parents=True, mode=0o755)
+        assert self.run("checkpoint-folder", tmp_path).returncode == 0
+        assert folder.stat().st_mode & 0o777 == 0o770

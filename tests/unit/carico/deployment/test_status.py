@@ -1,0 +1,135 @@
+"""What `carico status` shows, and what it calls a problem."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from carico.deployment.manifests import LABELS
+from carico.deployment.status import read_status, show
+from carico.errors import KubeRefused, KubeUnreachable
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+MADE = "2030-01-01T11:00:00Z"
+NODES = "/api/v1/namespaces/carico/pods/https:carico-scheduler-1:9443/proxy/nodes"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/carico/leases/carico-kube-scheduler"
+
+
+def known(node, age_s=0.5, capacity=3.25):
+    return {"node": node, "pod_capacity": capacity, "reserved": 1, "age_s": age_s, "stale": age_s > 5}
+
+
+def labels(component):
+    return LABELS | {"app.kubernetes.io/component": component}
+
+
+@pytest.fixture
+def healthy(cluster):
+    """A deployment of an agent on each of two nodes and two schedulers, the second of which leads."""
+    template = {"spec": {"containers": [{"image": "carico:1"}, {"image": "carico:1"}]}}
+    metadata = {"generation": 1, "creationTimestamp": MADE}
+    cluster.add(
+        "/apis/apps/v1/namespaces/carico/daemonsets/carico-agent",
+        metadata=metadata | {"name": "carico-agent", "labels": labels("agent")},
+        spec={"template": template},
+        status={"observedGeneration": 1}
+        | dict.fromkeys(["desiredNumberScheduled", "updatedNumberScheduled", "numberReady"], 2),
+    )
+    cluster.add(
+        "/apis/apps/v1/namespaces/carico/statefulsets/carico-scheduler",
+        metadata=metadata | {"name": "carico-scheduler", "labels": labels("scheduler")},
+        spec={"replicas": 2, "template": template},
+        status={"observedGeneration": 1, "readyReplicas": 2},
+    )
+    for node in ("node-a", "node-b"):
+        cluster.add(
+            f"/api/v1/namespaces/carico/pods/agent-{node}",
+            metadata={"name": f"agent-{node}", "labels": labels("agent")},
+            spec={"nodeName": node},
+            status={
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"restartCount": 2}],
+            },
+        )
+    lead(cluster, 3)
+    cluster.proxied[NODES] = {"nodes": [known("node-a"), known("node-b")]}
+    return cluster
+
+
+def lead(cluster, seconds_ago):
+    renewed = (NOW - timedelta(seconds=seconds_ago)).isoformat()
+    cluster.add(
+        LEASE, spec={"holderIdentity": "carico-scheduler-1_uid", "renewTime": renewed, "leaseDurationSeconds": 15}
+    )
+
+
+def test_all_is_well(kube, healthy):
+    status = read_status(kube, "carico", NOW)
+    assert status.problems == []
+    assert show(status) == "\n".join(
+        [
+            "COMPONENT                           DESIRED   UP-TO-DATE   READY   RESTARTS   AGE   IMAGE",
+            "statefulset.apps/carico-scheduler   2         2            2       0          60m   carico:1",
+            "daemonset.apps/carico-agent         2         2            2       4          60m   carico:1",
+            "",
+            "NODE     AGENT   POD-CAPACITY   RESERVED   REPORT-AGE",
+            "node-a   ready   3.25           1          0.5s",
+            "node-b   ready   3.25           1          0.5s",
+            "",
+            "leader: carico-scheduler-1",
+        ]
+    )
+
+
+def test_pods_that_are_not_ready(kube, healthy):
+    healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["status"]["numberReady"] = 1
+    assert read_status(kube, "carico", NOW).problems == ["daemonset.apps/carico-agent: 1 of 2 pods ready"]
+
+
+def test_a_rollout_that_has_not_begun_is_no_health(kube, healthy):
+    healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["metadata"]["generation"] = 2
+    assert len(read_status(kube, "carico", NOW).problems) == 1
+
+
+def test_nodes_that_do_not_report(kube, healthy):
+    healthy.proxied[NODES] = {"nodes": [known("node-a", age_s=60.0)]}
+    status = read_status(kube, "carico", NOW)
+    assert status.problems == ["2 of 2 nodes do not report: node-a, node-b"]
+    assert show(status).splitlines()[6].split() == ["node-b", "ready", "-", "-", "-"]
+
+
+@pytest.mark.parametrize("seconds_ago", [None, 16])
+def test_nobody_leads(kube, healthy, seconds_ago):
+    if seconds_ago is None:
+        del healthy.objects[LEASE]
+    else:
+        lead(healthy, seconds_ago)
+    assert read_status(kube, "carico", NOW).problems == [
+        "no kube-scheduler leads: pods with schedulerName: carico wait"
+    ]
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"nodes": [{"node": 3}]}])
+def test_an_extender_that_does_not_tell(kube, healthy, answer):
+    del healthy.proxied[NODES]
+    if answer is not None:
+        healthy.proxied[NODES] = answer
+    (problem,) = read_status(kube, "carico", NOW).problems
+    assert problem.startswith("the extender of carico-scheduler-1 does not tell what it knows of nodes: ")
+
+
+def test_nothing_deployed(kube, cluster):
+    status = read_status(kube, "carico", NOW)
+    assert status.problems == ["CARICO is not deployed in the namespace carico: `carico deploy` does it"]
+    assert show(status) == status.problems[0]
+
+
+def test_who_may_not_look_is_told(kube, cluster):
+    cluster.refuse["GET", "/pods"] = 403, "pods is forbidden"
+    with pytest.raises(KubeRefused, match="403: pods is forbidden"):
+        read_status(kube, "carico", NOW)
+
+
+def test_an_answer_that_is_none_of_kubernetes_is_told(kube, healthy):
+    healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["metadata"]["creationTimestamp"] = "soon"
+    with pytest.raises(KubeUnreachable, match="sent 'soon' for a time"):
+        read_status(kube, "carico", NOW)
