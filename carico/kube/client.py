@@ -86,10 +86,9 @@ class KubeClient:
     ) -> None:
         configuration.retries = urllib3.Retry(0, redirect=0)  # who calls decides when to call again
         self._timeouts = (connect_s, silence_s)
-        self.api = kubernetes.client.ApiClient(configuration)
-        """The package's client, for calls that are not here; `get` makes them."""
-        self._core = kubernetes.client.CoreV1Api(self.api)
-        self._custom = kubernetes.client.CustomObjectsApi(self.api)
+        self._api = kubernetes.client.ApiClient(configuration)
+        self._core = kubernetes.client.CoreV1Api(self._api)
+        self._custom = kubernetes.client.CustomObjectsApi(self._api)
 
     @classmethod
     def from_config(
@@ -124,7 +123,7 @@ class KubeClient:
 
     def close(self) -> None:
         """Close idle connections."""
-        self.api.rest_client.pool_manager.clear()
+        self._api.rest_client.pool_manager.clear()
 
     def pods(self, field_selector: str) -> PodSelection:
         """Return the pods of all namespaces that a field selector takes in."""

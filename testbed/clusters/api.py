@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import kubernetes.client
-
 from carico.errors import KubeRefused
 from carico.kube.client import KubeClient, PodSelection
 
@@ -33,8 +31,8 @@ class ClusterApi:
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._core = kubernetes.client.CoreV1Api(client.api)
-        self._batch = kubernetes.client.BatchV1Api(client.api)
+        self._core = client.api("CoreV1Api")
+        self._batch = client.api("BatchV1Api")
 
     def close(self) -> None:
         """Close idle connections."""
