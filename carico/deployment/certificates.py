@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ NODES_SECRET = "carico-agent-tls"  # noqa: S105  a name
 SERVERS = {"aggregator": "aggregator", "extender": "scheduler", "kube-scheduler": "scheduler"}
 """Servers, and the component that each is of."""
 CA_DAYS = 3650
+_LEAST_DAYS = 30
 _SECRET_BYTES = 1 << 20
 _KEY_BEGINS = b"-----BEGIN PRIVATE KEY-----"
 
@@ -77,16 +77,19 @@ def make(authority: Authority, hosts: Mapping[str, list[str]], nodes: Collection
     Raises
     ------
     InvalidInput
-        If the CA ends before what it is to sign.
+        If the CA is near its end.
     """
     ca = authority.folder / "ca.crt"
     if not ca.exists():
         replace(authority, valid_days=CA_DAYS).make_ca()
-    if (ends := authority.validity(ca)[1]) < authority.now + timedelta(days=authority.valid_days):
+    ends = authority.validity(ca)[1]
+    left_days = (ends - authority.now).days
+    if left_days < _LEAST_DAYS:
         raise InvalidInput(
-            f"the CA is valid until {ends:%Y-%m-%d}, certificates are made for {authority.valid_days} days: make a new "
-            f"CA (delete secret/{CA_SECRET}, or give another --certificates), and all certificates are made anew"
+            f"the CA is valid until {ends:%Y-%m-%d}, {_LEAST_DAYS} days more are needed: make a new one (delete "
+            f"secret/{CA_SECRET}, or give another --certificates), and all certificates are made anew"
         )
+    authority = replace(authority, valid_days=min(authority.valid_days, left_days))  # nothing outlives its CA
     for server, names in hosts.items():
         if not authority.keeps_server(server, names):
             authority.make_server(server, names)

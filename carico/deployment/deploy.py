@@ -27,6 +27,7 @@ ISSUED = "carico.dev/certificates"
 _REMEDIES = {
     401: "log in again, or give another --context",
     403: "deploying needs the rights of a cluster administrator",
+    404: "Kubernetes 1.30 or later is needed",
     409: "somebody else owns these fields: --force-conflicts takes them over",
 }
 

@@ -74,9 +74,15 @@ def test_another_ca_makes_all_anew(folder):
     assert authority(folder).keeps_node("node-a")
 
 
-def test_a_ca_that_ends_before_what_it_signs_is_told(folder):
+def test_nothing_outlives_its_ca(folder):
+    make(authority(folder, days=CA_DAYS - 100), HOSTS, ["node-a"])
+    until = authority(folder).validity(folder / "node-node-a.crt")[1]
+    assert timedelta(0) <= authority(folder).validity(folder / "ca.crt")[1] - until < timedelta(days=1)
+
+
+def test_a_ca_near_its_end_is_told(folder):
     with pytest.raises(InvalidInput, match=r"the CA is valid until 2039-12-30, .*delete secret/carico-ca"):
-        make(authority(folder, days=CA_DAYS - 100), HOSTS, ["node-a"])
+        make(authority(folder, days=CA_DAYS - 29), HOSTS, ["node-a"])
 
 
 def test_secrets_hold_all_of_it(folder, tmp_path):

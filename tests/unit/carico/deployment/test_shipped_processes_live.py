@@ -1,0 +1,106 @@
+"""The processes with the configuration that is deployed: they work together, and nothing listens in plain text."""
+
+import socket
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import psutil
+import pytest
+import yaml
+
+from carico.certs import Authority
+from carico.deployment.certificates import SERVERS, make
+from carico.deployment.manifests import Choices, manifests
+from carico.rpc.tls import is_loopback
+
+from ..real_processes import Process, wait_for
+
+pytestmark = pytest.mark.machine
+HTTP = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+ALERT = 0x15
+"""How an answer of TLS begins that is a refusal."""
+
+
+def shipped(name):
+    (data,) = [
+        thing["data"]
+        for thing in manifests(Choices())
+        if thing["kind"] == "ConfigMap" and name in thing.get("data", ())
+    ]
+    return yaml.safe_load(data[name])
+
+
+@pytest.fixture
+def processes(tmp_path):
+    """Aggregation server, extender and agent as deployed, but for ports, files, and pods to count."""
+    make(Authority(tmp_path, datetime.now(UTC)), {server: ["localhost"] for server in SERVERS}, ["node-a"])
+    (tmp_path / "node.pem").write_bytes(
+        b"".join((tmp_path / f"node-node-a.{kind}").read_bytes() for kind in ("crt", "key"))
+    )
+    running = {}
+
+    def start(name, **changes):
+        configuration = shipped(f"{name}.yaml") | {"logs": {"format": "text"}} | changes
+        configuration["status"]["port"] = 0
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(configuration))
+        running[name] = Process(tmp_path, name, "-m", "carico", name, "--config", str(file))
+        return running[name]
+
+    def of(server):
+        return {"certificate": f"server-{server}.crt", "key": f"server-{server}.key", "ca": "ca.crt"}
+
+    aggregator = start("aggregator", port=0, peers=[], tls=of("aggregator"))
+    extender = start("extender", port=0, report_port=0, kubernetes=None, journal=None, tls=of("extender"))
+    start(
+        "agent",
+        node="node-a",
+        aggregator=f"localhost:{aggregator.told('port')}",
+        schedulers=[f"localhost:{extender.told('report_port')}"],
+        tls={"certificate": "node.pem", "key": "node.pem", "ca": "ca.crt"},
+        pod_events={"source": "processes", "pattern": "^no such program$"},
+        checkpoint="state.json",
+    )
+    yield running
+    for process in running.values():
+        process.end()
+
+
+def answer(port, what, context=None):
+    """What a port says to some bytes, over TLS if a context is given; empty where it just closes."""
+    with (
+        suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        plain if context is None else context.wrap_socket(plain) as connection,
+    ):
+        connection.sendall(what)
+        return connection.recv(1000)
+    return b""
+
+
+def listening(process):
+    found = psutil.Process(process.process.pid).net_connections(kind="inet")
+    return {each.laddr.port for each in found if each.status == psutil.CONN_LISTEN and not is_loopback(each.laddr.ip)}
+
+
+def test_they_work_together_and_nothing_listens_in_plain_text(processes):
+    anybody = ssl._create_unverified_context()
+    agent = processes["agent"]
+    status = int(agent.told("status_port"))
+    ready = HTTP.replace(b"healthz", b"readyz")
+    wait_for(lambda: answer(status, ready, anybody).startswith(b"HTTP/1.1 200"), agent)
+    for name, number in {"agent": 1, "aggregator": 2, "extender": 3}.items():
+        process = processes[name]
+        ports = listening(process)
+        assert len(ports) == number, name
+        status = int(process.told("status_port"))
+        assert status in ports
+        assert answer(status, HTTP, anybody).startswith(b"HTTP/1.1 200"), name
+        for port in ports:
+            for said in (HTTP, HTTP2):
+                heard = answer(port, said)
+                assert not heard or heard[0] == ALERT, (name, heard)
+                if port != status:
+                    assert answer(port, said, anybody) == b"", f"{name} answers who has no certificate"
