@@ -39,6 +39,12 @@ def add(commands: Commands) -> None:
         default="procfs",
         help="cgroup for nodes that are containers themselves, as kind's (default: procfs)",
     )
+    deploy.add_argument("--variant", metavar="NAME", help="the agents' parameters (default: thesis-rebased)")
+    deploy.add_argument(
+        "--on-control-plane",
+        action="store_true",
+        help="run servers and schedulers on nodes of the control plane, and leave the others to pods",
+    )
     deploy.add_argument(
         "--certificates",
         metavar="FOLDER",
@@ -89,12 +95,15 @@ def _waiting(parser: argparse.ArgumentParser, what: str) -> None:
 def _deploy(options: argparse.Namespace) -> None:
     from carico.deployment.deploy import Deployment
     from carico.deployment.manifests import IMAGE, KUBE_SCHEDULER_IMAGE, Choices, as_yaml, manifests
+    from carico.variants import DEFAULT_VARIANT
 
     choices = Choices(
         options.namespace,
         IMAGE if options.image is None else options.image,
         KUBE_SCHEDULER_IMAGE if options.kube_scheduler_image is None else options.kube_scheduler_image,
         options.telemetry,
+        DEFAULT_VARIANT.name if options.variant is None else options.variant,
+        options.on_control_plane,
     )
     if options.dry_run:
         sys.stdout.write(as_yaml(manifests(choices)))

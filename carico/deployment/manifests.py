@@ -20,6 +20,7 @@ from carico import __version__
 from carico.errors import InvalidInput
 from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.rpc.identity import node_name
+from carico.variants import DEFAULT_VARIANT, variant_named
 
 NAMESPACE = "carico"
 IMAGE = f"carico:{__version__}"
@@ -31,6 +32,8 @@ LABELS = {
 }
 """Of everything that is deployed, and of nothing else."""
 SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+"""Label and taint of its nodes."""
 COMPONENT = "app.kubernetes.io/component"
 _DIGEST = "carico.dev/configuration"
 _FOLDER = files("carico") / "manifests"
@@ -47,6 +50,10 @@ class Choices:
         With their tags.
     telemetry : {"procfs", "cgroup"}
         See `AgentConfig`.
+    variant : str
+        The agents' parameters, see `AgentConfig`.
+    on_control_plane : bool
+        Whether servers and schedulers run on nodes of the control plane, and leave the others to pods.
 
     Raises
     ------
@@ -58,6 +65,8 @@ class Choices:
     image: str = IMAGE
     kube_scheduler_image: str = KUBE_SCHEDULER_IMAGE
     telemetry: Literal["procfs", "cgroup"] = "procfs"
+    variant: str = DEFAULT_VARIANT.name
+    on_control_plane: bool = False
 
     def __post_init__(self) -> None:
         if "." in node_name(self.namespace) or len(self.namespace) > 63:
@@ -65,6 +74,7 @@ class Choices:
         for image in (self.image, self.kube_scheduler_image):
             if not image or any(character.isspace() for character in image):
                 raise InvalidInput(f"an image is named REGISTRY/NAME:TAG, got {image!r}")
+        variant_named(self.variant)
 
 
 def manifests(choices: Choices) -> list[dict[str, Any]]:
@@ -81,6 +91,9 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
             for container in containers(template):
                 container["image"] = images[container["image"]]
             template["metadata"]["annotations"][_DIGEST] = digests[thing["metadata"]["name"]]
+            if choices.on_control_plane and thing["kind"] == "StatefulSet":
+                template["spec"]["nodeSelector"] = {CONTROL_PLANE: ""}
+                template["spec"]["tolerations"] = [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}]
     # What pods mount is there before them.
     first = next(index for index, thing in enumerate(made) if "template" in thing.get("spec", {}))
     return made[:first] + maps + made[first:]
@@ -126,6 +139,8 @@ def _chosen(text: str, choices: Choices) -> str:
     configuration = yaml.safe_load(text)
     changed = copy.deepcopy(configuration)
     changed["telemetry"] = choices.telemetry
+    if choices.variant != DEFAULT_VARIANT.name:
+        changed["variant"] = choices.variant
     if choices.namespace not in PLATFORM_NAMESPACES:
         changed["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, choices.namespace]
     return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)

@@ -170,16 +170,14 @@ class KubeClient:
 
     def get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
         """Make a call and return the object that is the answer."""
-        response = self.call(call, *arguments, **options)
-        try:
-            content = _decoded(response.read())
-        except urllib3.exceptions.HTTPError as error:
-            raise KubeUnreachable(f"the Kubernetes API broke off: {error}") from error
-        finally:
-            response.release_conn()
+        content = _decoded(self._content(call, *arguments, **options))
         if not isinstance(content, dict):
             raise KubeUnreachable(f"the Kubernetes API sent no object but {str(content)[:100]}")
         return content
+
+    def text(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> str:
+        """Make a call and return the answer as text; raises as `get` does."""
+        return self._content(call, *arguments, **options).decode(errors="replace")
 
     def call(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
         """Make a call; the answer is not read, for the package's types for it are not used."""
@@ -196,6 +194,15 @@ class KubeClient:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error}") from error
         return response
+
+    def _content(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        response = self.call(call, *arguments, **options)
+        try:
+            return response.read()
+        except urllib3.exceptions.HTTPError as error:
+            raise KubeUnreachable(f"the Kubernetes API broke off: {error}") from error
+        finally:
+            response.release_conn()
 
 
 class PodSelection:

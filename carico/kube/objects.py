@@ -100,8 +100,15 @@ class KubeObjects:
 
     def ask_pod(self, namespace: str, pod: str, port: int, path: str) -> dict[str, Any]:
         """Return the object that a pod answers over HTTPS, through the API server."""
-        connect = self._client.api("CoreV1Api").connect_get_namespaced_pod_proxy_with_path
-        return self._client.get(connect, f"https:{pod}:{port}", namespace, path)
+        return self._client.get(self._proxy, f"https:{pod}:{port}", namespace, path)
+
+    def text_of_pod(self, namespace: str, pod: str, port: int, path: str) -> str:
+        """Return the text that a pod answers over HTTPS, through the API server."""
+        return self._client.text(self._proxy, f"https:{pod}:{port}", namespace, path)
+
+    @property
+    def _proxy(self) -> Any:
+        return self._client.api("CoreV1Api").connect_get_namespaced_pod_proxy_with_path
 
     def _unless_missing(self, verb: str, thing: KubeObject, **options: Any) -> dict[str, Any] | None:
         try:

@@ -84,6 +84,11 @@ class ClusterApi:
         """Begin to remove a pod."""
         self._client.get(self._core.delete_namespaced_pod, name, namespace)
 
+    def delete_work(self, namespace: str) -> None:
+        """Begin to remove all Jobs and pods of a namespace."""
+        self._client.get(self._batch.delete_collection_namespaced_job, namespace, propagation_policy="Background")
+        self._client.get(self._core.delete_collection_namespaced_pod, namespace)
+
     def events(self, namespace: str) -> list[Json]:
         """Return the Events of a namespace."""
         return self._all(self._core.list_namespaced_event, namespace)

@@ -22,6 +22,8 @@ ACCOUNT_TIMEOUT_S = 60.0
 def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
     """Create a namespace in which pods can be created, and remove it in the end, however that comes.
 
+    Its pods are gone then; the namespace itself takes some seconds more, which `wait_until_clean` waits for.
+
     Raises
     ------
     WaitTimedOut
@@ -39,8 +41,10 @@ def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
         except KubeError as another:  # the next run removes it; what went wrong first is what is told
             error.add_note(f"namespace {name} is left: {another}")
         raise
+    # The namespace's removal would begin only some seconds later.
+    api.delete_work(name)
+    wait_until_empty(api, name)
     api.delete_namespace(name)
-    wait_until_clean(api)
 
 
 def wait_until_pods_can_be_created(api: ClusterApi, namespace: str, timeout_s: float = ACCOUNT_TIMEOUT_S) -> None:
@@ -50,6 +54,16 @@ def wait_until_pods_can_be_created(api: ClusterApi, namespace: str, timeout_s: f
         lambda: "" if api.has_service_account(namespace) else "it has none",
         timeout_s,
     )
+
+
+def wait_until_empty(api: ClusterApi, namespace: str, timeout_s: float = CLEAN_TIMEOUT_S) -> None:
+    """Return when a namespace has no pods any more; see `wait_until`."""
+
+    def lacking() -> str:
+        left = len(api.pods_in(namespace).list()[0])
+        return f"there are still {left}" if left else ""
+
+    wait_until(f"the pods of {namespace} are gone", lacking, timeout_s)
 
 
 def wait_until_clean(api: ClusterApi, timeout_s: float = CLEAN_TIMEOUT_S) -> None:

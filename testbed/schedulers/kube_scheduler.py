@@ -35,12 +35,19 @@ class KubeScheduler:
 
     def select(self, pod: Pod) -> int | None:
         """Filter, score and pick one of the best nodes."""
+        best = self.best(pod)
+        if not best.size:
+            return None
+        return int(best[self._rng.integers(best.size)]) if best.size > 1 else int(best[0])
+
+    def best(self, pod: Pod) -> IntArray:
+        """Filter and score: the nodes that share the highest score; none if the pod fits nowhere."""
         candidates = self._feasible(pod)
         if not candidates.size:
-            return None
+            return candidates
         scores = self._score(pod, candidates)
-        best = candidates[scores == scores.max()]
-        return int(best[self._rng.integers(best.size)]) if best.size > 1 else int(best[0])
+        best: IntArray = candidates[scores == scores.max()]
+        return best
 
     def reserve(self, pod: Pod, node: int) -> None:
         """Assume the pod on the node."""

@@ -1,0 +1,82 @@
+"""What tests on KWOK share: a namespace of their own on the session's cluster, with the nodes that they ask for."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from testbed.clusters.api import ClusterApi
+from testbed.clusters.fake_nodes import FakeNodes, fake_pod_spec
+from testbed.clusters.lifecycle import Cluster
+from testbed.clusters.namespaces import namespace_of_run
+from testbed.clusters.waiting import wait_until
+from workloads.scenario import ClusterShape, Requests
+
+BOUND_TIMEOUT_S = 30.0
+POLL_S = 0.01
+
+
+@dataclass(frozen=True)
+class KwokCluster:
+    """A real control plane, and a namespace on it."""
+
+    cluster: Cluster
+    namespace: str
+
+    @property
+    def api(self) -> ClusterApi:
+        return self.cluster.api
+
+    def shape(self, shape: ClusterShape) -> None:
+        """Give it these nodes."""
+        FakeNodes().shape(self.api, shape)
+
+    def submit(self, name: str, requests: Requests) -> float:
+        """Create a pod that runs until it is deleted and return when, on the monotonic clock."""
+        asked = {"cpu": f"{requests.millicpu}m", "memory": str(requests.memory_bytes)}
+        written = {key: value for key, value in asked.items() if getattr(requests, key) is not None}
+        spec = fake_pod_spec()
+        spec["containers"][0]["resources"] = {"requests": written}
+        self.api.create_pod(self.namespace, {"metadata": {"name": name}, "spec": spec})
+        return time.monotonic()
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """Return a pod."""
+        return next(pod for pod in self.api.pods_in(self.namespace).list()[0] if pod["metadata"]["name"] == name)
+
+    def node_of(self, name: str) -> str:
+        """Wait until a pod is bound and return its node."""
+        self.wait_until_bound(name)
+        return str(self.pod(name)["spec"]["nodeName"])
+
+    def wait_until_bound(self, name: str) -> float:
+        """Wait until a pod is bound and return when, on the monotonic clock; at most `POLL_S` late."""
+
+        def lacking() -> str:
+            pod = self.pod(name)
+            return "" if pod["spec"].get("nodeName") else str(pod["status"].get("conditions", "not tried yet"))
+
+        wait_until(f"pod {name} is bound", lacking, BOUND_TIMEOUT_S, POLL_S)
+        return time.monotonic()
+
+    def wait_until_refused(self, name: str) -> float:
+        """Wait until a pod is Unschedulable and return when, on the monotonic clock; at most `POLL_S` late."""
+
+        def lacking() -> str:
+            conditions = self.pod(name)["status"].get("conditions", [])
+            return "" if any(one.get("reason") == "Unschedulable" for one in conditions) else str(conditions)
+
+        wait_until(f"pod {name} is refused", lacking, BOUND_TIMEOUT_S, POLL_S)
+        return time.monotonic()
+
+
+@pytest.fixture
+def kwok_cluster(carico_cluster, request) -> Iterator[KwokCluster]:
+    namespace = f"carico-test-{zlib.crc32(request.node.nodeid.encode()):x}"
+    with namespace_of_run(carico_cluster.api, namespace, "test"):
+        yield KwokCluster(carico_cluster, namespace)
