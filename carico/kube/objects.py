@@ -71,6 +71,11 @@ class KubeObjects:
             _content_type="application/apply-patch+yaml",
         )
 
+    def patch(self, thing: KubeObject, changes: KubeObject) -> None:
+        """Change an object (JSON merge patch); None removes a field."""
+        name, kind = thing["metadata"]["name"], "application/merge-patch+json"
+        self._call("patch", thing, name, body=dict(changes), _content_type=kind)
+
     def read(self, thing: KubeObject) -> dict[str, Any] | None:
         """Return the object of that kind and name as it is; None if there is none."""
         return self._unless_missing("read", thing)

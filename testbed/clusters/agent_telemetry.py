@@ -76,9 +76,7 @@ class AgentTelemetry:
     def complete(self, series: NodeSeries) -> NodeSeries:
         """Return a node's series with what its agent has told."""
         rows = self._rows.get(series.name, {})
-        columns = {
-            metric: [rows.get(round(second), {}).get(metric) for second in series.time_s] for metric in METRICS
-        }
+        columns = {metric: [rows.get(round(second), {}).get(metric) for second in series.time_s] for metric in METRICS}
         return msgspec.structs.replace(series, **columns)
 
     def _ask(self, pods: Mapping[str, str], origin: float, stop: threading.Event) -> None:
@@ -99,11 +97,11 @@ class AgentTelemetry:
 
 
 def read_metrics(text: str) -> dict[str, float]:
-    """Return what an agent's /metrics says, by the columns of a `NodeSeries`; raises ValueError if it is none.
+    r"""Return what an agent's /metrics says, by the columns of a `NodeSeries`; raises ValueError if it is none.
 
     Examples
     --------
-    >>> read_metrics('carico_agent_usage_ratio{of="cpu_pressure"} 0.25\\ncarico_agent_pod_capacity 2.0\\n')
+    >>> read_metrics('carico_agent_usage_ratio{of="cpu_pressure"} 0.25\ncarico_agent_pod_capacity 2.0\n')
     {'cpu_pressure': 0.25, 'pod_capacity': 2.0}
     """
     found = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from carico.errors import KubeRefused
 from carico.kube.client import KubeClient, PodSelection
+from carico.kube.objects import KubeObjects
 
 LABEL = "carico.dev/run"
 """On everything that a run creates; its value is the run's id."""
@@ -33,6 +34,11 @@ class ClusterApi:
         self._client = client
         self._core = client.api("CoreV1Api")
         self._batch = client.api("BatchV1Api")
+
+    @property
+    def objects(self) -> KubeObjects:
+        """The same server, for objects of any kind."""
+        return KubeObjects(self._client)
 
     def close(self) -> None:
         """Close idle connections."""

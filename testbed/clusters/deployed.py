@@ -6,22 +6,25 @@ for the workers' CPUs are for the pods that are measured.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from carico.clock import Clock
 from carico.deployment.deploy import Deployment
-from carico.deployment.manifests import NAMESPACE, SELECTOR, Choices, manifests
+from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR, Choices, manifests
 from carico.deployment.rollout import wait_rolled_out
 from carico.deployment.status import read_status
+from carico.kube.objects import KubeObject
 from testbed.clusters.agent_telemetry import AgentTelemetry
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.waiting import wait_until
-from testbed.images.python_image import PUBLISHED_BASE
 
 READY_S = 180.0
 FRESH_S = 60.0
+_AGENTS = f"{SELECTOR},{COMPONENT}=agent"
+_STOPPED = "carico.dev/stopped"
+"""Label that no node has."""
 _CHECKPOINT = "/var/lib/carico/state.json"
 
 
@@ -47,8 +50,7 @@ class DeployedCarico:
         CaricoError, TestbedError
             If that fails, or takes too long.
         """
-        base = None if self._maker.has_own_image else PUBLISHED_BASE
-        image = self._maker.catalogue.image("carico", base).ensure(self._maker.docker, lambda text: None)
+        image = self._maker.image("carico").ensure(self._maker.docker, lambda text: None)
         choices = Choices(image=image, telemetry="cgroup", variant=variant, on_control_plane=True)
         if choices == self._choices:
             return
@@ -57,19 +59,30 @@ class DeployedCarico:
         Deployment(kube, self._clock, _tell_nobody).deploy(choices, datetime.now(UTC), force=True, wait_s=READY_S)
         self._choices = choices
 
+    def remove(self, cluster: Cluster) -> None:
+        """Undeploy it; returns when it is gone."""
+        Deployment(cluster.api.objects, self._clock, _tell_nobody).undeploy(NAMESPACE, READY_S)
+        self._choices = None
+
     def forget(self, cluster: Cluster, nodes: Mapping[str, str]) -> None:
         """Let agents and servers begin anew, as on a new cluster, and return when they have reported."""
         assert self._choices is not None
         kube = cluster.api.objects
+        named = {
+            thing["metadata"]["name"]: thing
+            for thing in manifests(self._choices)
+            if "template" in thing.get("spec", {})
+        }
+        agents, aggregators = named["carico-agent"], named["carico-aggregator"]
+        # An agent saves what it has learned when it ends: it must be gone before that is removed.
+        kube.patch(agents, _placed({_STOPPED: ""}))
+        for pod in kube.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT} in (agent, aggregator)"):
+            kube.delete(pod)
+        wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), READY_S)
         for node in self._maker.nodes(cluster.name):
             self._maker.docker.call("exec", node, "rm", "-f", _CHECKPOINT)
-        things = [
-            thing
-            for thing in manifests(self._choices)
-            if thing["metadata"]["name"] in ("carico-agent", "carico-aggregator") and "template" in thing.get("spec", {})
-        ]
-        kube.delete_all("v1", "Pod", NAMESPACE, f"{SELECTOR},app.kubernetes.io/component in (agent, aggregator)")
-        wait_rolled_out(kube, things, self._clock, READY_S, _tell_nobody)
+        kube.patch(agents, _placed({_STOPPED: None}))
+        wait_rolled_out(kube, [agents, aggregators], self._clock, READY_S, _tell_nobody)
 
         def lacking() -> str:
             known = {node.name: node for node in read_status(kube, NAMESPACE, datetime.now(UTC)).nodes}
@@ -81,6 +94,14 @@ class DeployedCarico:
     def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
         """Return what asks the agents of these nodes."""
         return AgentTelemetry(cluster.api.objects, NAMESPACE, nodes, self._clock)
+
+
+def _placed(selector: Mapping[str, str | None]) -> dict[str, object]:
+    return {"spec": {"template": {"spec": {"nodeSelector": dict(selector)}}}}
+
+
+def _listed(pods: Sequence[KubeObject]) -> str:
+    return ", ".join(pod["metadata"]["name"] for pod in pods)
 
 
 def _tell_nobody(line: str) -> None:

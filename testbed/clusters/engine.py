@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import msgspec
 
@@ -17,7 +17,7 @@ from carico.kube.reflector import Reflector
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.draws import drawn
 from testbed.clusters.manifests import Publication, job_manifest, publications
-from testbed.clusters.platform import Platform
+from testbed.clusters.platform import Platform, Prepared
 from testbed.clusters.pod_lives import PodLives
 from testbed.clusters.provider import OnProgress, Progress
 from testbed.clusters.waiting import wait_until
@@ -30,8 +30,6 @@ LOOK_S = 0.1
 SLOW_LOOK_S = 1.0
 """Between two looks that ask the API, and two signs of life."""
 WATCH_TIMEOUT_S = 30.0
-KUBE_SCHEDULER = "default-scheduler"
-"""The name by which pods ask for the cluster's own scheduler."""
 
 
 class ClusterRun:
@@ -43,8 +41,7 @@ class ClusterRun:
     namespace : str
         A new one.
     platform : Platform
-    names : mapping of str to str
-        What the scenario calls a node, by the node's name.
+    prepared : Prepared
     scenario : Scenario
     scheduler : SchedulerSpec
     seed : int
@@ -60,7 +57,7 @@ class ClusterRun:
         api: ClusterApi,
         namespace: str,
         platform: Platform,
-        names: Mapping[str, str],
+        prepared: Prepared,
         scenario: Scenario,
         scheduler: SchedulerSpec,
         seed: int,
@@ -71,7 +68,9 @@ class ClusterRun:
         self._api = api
         self._namespace = namespace
         self._platform = platform
-        self._names = names
+        self._names = prepared.names
+        self._scheduler_name = prepared.scheduler_name
+        self._telemetry = prepared.telemetry
         self._scenario = scenario
         self._scheduler = scheduler
         self._run = run
@@ -92,7 +91,8 @@ class ClusterRun:
         KubeError
             If the API server does not answer, or refuses.
         """
-        with self._followed():
+        telemetry = nullcontext() if self._telemetry is None else self._telemetry.collected(self._origin)
+        with self._followed(), telemetry:
             waiting, limit_s, looked_s = list(self._to_publish), self._scenario.limit_s, self._now()
             while True:
                 now = self._now()
@@ -134,7 +134,7 @@ class ClusterRun:
 
     @property
     def nodes(self) -> list[NodeSeries]:
-        """The nodes' running pods, second by second; nothing else is known of them."""
+        """The nodes' running pods, second by second, and what agents tell of them."""
         seconds = [float(second) for second in range(1, int(self._lasted_s) + 1)]
         nothing: list[float | None] = [None] * len(seconds)
         platform = {job.name for job in self._scenario.jobs if job.platform}
@@ -143,7 +143,7 @@ class ClusterRun:
             if pod.started_s is not None and pod.job not in platform:
                 end = self._lasted_s if pod.finished_s is None else pod.finished_s
                 spans.setdefault(pod.node, []).append((pod.started_s, end))
-        return [
+        known = [
             NodeSeries(
                 name,
                 seconds,
@@ -152,6 +152,7 @@ class ClusterRun:
             )
             for name in self._scenario.cluster.node_names
         ]
+        return known if self._telemetry is None else [self._telemetry.complete(series) for series in known]
 
     def _now(self) -> float:
         return self._clock.now() - self._origin
@@ -180,7 +181,7 @@ class ClusterRun:
         self._published_s.setdefault(published.job.name, self._now())
         template = self._platform.template(published.job, published.work, self._scenario)
         requests = self._scheduler.requests_of(published.job)
-        manifest = job_manifest(published, template, requests, KUBE_SCHEDULER, next(iter(self._names)), self._run)
+        manifest = job_manifest(published, template, requests, self._scheduler_name, next(iter(self._names)), self._run)
         self._api.create_job(self._namespace, manifest)
 
     def _all_succeeded(self) -> bool:

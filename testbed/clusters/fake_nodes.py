@@ -12,7 +12,10 @@ from typing import Any
 
 from testbed.clusters.api import Json
 from testbed.clusters.lifecycle import Cluster
+from testbed.clusters.platform import Prepared
 from testbed.clusters.waiting import wait_until
+from testbed.errors import InvalidSetting, UsageError
+from testbed.schedulers.spec import SchedulerSpec
 from workloads.demand import Demand
 from workloads.scenario import JobSpec, NodePool, Scenario
 
@@ -25,10 +28,20 @@ _MANAGED = {"kwok.x-k8s.io/node": "fake"}
 class FakeNodes:
     """A `Platform`."""
 
-    def check(self, scenario: Scenario) -> None:
-        """Take any scenario; see `Platform.check`."""
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Take any scenario, and no settings; see `Platform.check`."""
+        if settings:
+            raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
+        if scheduler.variant is not None:
+            raise UsageError(
+                f"{scheduler.text}: nodes of the provider kwok have no telemetry that agents could learn from; carico "
+                f"runs on simulated and kind"
+            )
+        return {}
 
-    def prepare(self, cluster: Cluster, scenario: Scenario) -> Mapping[str, str]:
+    def prepare(
+        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
+    ) -> Prepared:
         """Replace the nodes that are not as the scenario wants them; see `Platform.prepare`."""
         api, shape = cluster.api, scenario.cluster
         wanted = {name: node_manifest(name, pool) for name, pool in zip(shape.node_names, shape.each_node, strict=True)}
@@ -52,7 +65,7 @@ class FakeNodes:
             return f"{len(left)} are not, {', '.join(left[:3])} among them" if left else ""
 
         wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
-        return {name: name for name in wanted}
+        return Prepared({name: name for name in wanted})
 
     def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return a pod that lasts as long as it would alone on a node; see `Platform.template`."""

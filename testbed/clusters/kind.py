@@ -18,8 +18,10 @@ from testbed.errors import ClusterError, DockerFailed, TestbedError
 from testbed.images.catalogue import Catalogue
 from testbed.images.command import default_place
 from testbed.images.docker import Docker
+from testbed.images.image import Image
 from testbed.images.node_image import LABEL
 from testbed.images.programs import Programs
+from testbed.images.python_image import PUBLISHED_BASE
 from testbed.provenance import meminfo_bytes
 from testbed.requirements import Problem
 
@@ -189,10 +191,9 @@ class KindMaker:
         """The images that can be made here."""
         return Catalogue(self.docker, Programs(default_place()))
 
-    @property
-    def has_own_image(self) -> bool:
-        """Whether its nodes run an image that was made here, with all that nothing is pulled for."""
-        return self._label is not None
+    def image(self, name: str) -> Image:
+        """Return an image for pods: made as the nodes' is, here or on what can be pulled."""
+        return self.catalogue.image(name, PUBLISHED_BASE if self._label is None else None)
 
     @cached_property
     def _label(self) -> str | None:
@@ -205,7 +206,7 @@ class KindMaker:
     @cached_property
     def _config(self) -> str:
         version = int(json.loads(self.docker.call("info", "--format", "{{json .CgroupVersion}}")) or 1)
-        return kind_config(self.workers, self.has_own_image, version)
+        return kind_config(self.workers, self._label is not None, version)
 
     @cached_property
     def _programs(self) -> dict[str, Path]:

@@ -90,7 +90,11 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     """
     if not settings:
         return
-    if name in REAL:
+    if name == "kind":
+        from testbed.clusters.kind_settings import kind_settings
+
+        kind_settings(settings)
+    elif name in REAL:
         raise InvalidSetting(f"the provider {name} has no settings, got {', '.join(settings)}")
     if name == SIMULATED:
         check_installed()

@@ -7,32 +7,47 @@ cluster comes from (`testbed.clusters.maker`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from testbed.clusters.agent_telemetry import AgentTelemetry
 from testbed.clusters.lifecycle import Cluster
+from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
+
+KUBE_SCHEDULER = "default-scheduler"
+"""The name by which pods ask for the cluster's own scheduler."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A cluster that a repetition can begin on."""
+
+    names: Mapping[str, str]
+    """What the scenario calls a node, by the node's name."""
+    scheduler_name: str = KUBE_SCHEDULER
+    """By which pods ask for the scheduler under test."""
+    telemetry: AgentTelemetry | None = None
+    """What tells of the nodes, where agents run."""
 
 
 class Platform(Protocol):
     """Nodes and pods of one kind of cluster."""
 
-    def check(self, scenario: Scenario) -> None:
-        """Check, before there is a cluster, that it can have this shape and run these jobs.
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check, before there is a cluster, that it can do this, and return all settings that will be in force.
 
         Raises
         ------
         UsageError
-            If not.
+            If it cannot have this shape, run these jobs or this scheduler, or does not know a setting.
         """
         ...
 
-    def prepare(self, cluster: Cluster, scenario: Scenario) -> Mapping[str, str]:
+    def prepare(
+        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
+    ) -> Prepared:
         """Give the cluster the nodes of a scenario, all ready when it returns, and what its pods are started from.
-
-        Returns
-        -------
-        mapping of str to str
-            What the scenario calls a node, by the node's name.
 
         Raises
         ------

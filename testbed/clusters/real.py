@@ -17,7 +17,7 @@ from testbed.clusters.namespaces import namespace_of_run, wait_until_clean
 from testbed.clusters.platform import Platform
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.clusters.wishes import Wishes
-from testbed.errors import ClusterError, InvalidSetting, UsageError
+from testbed.errors import ClusterError, UsageError
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.scheduling import scheduling_items
 from testbed.measurement.utilisation import utilisation_items
@@ -80,13 +80,6 @@ class RealProvider:
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check that this can be run; see `ClusterProvider.check`."""
-        if settings:
-            raise InvalidSetting(f"the provider {self.name} has no settings, got {', '.join(settings)}")
-        if scheduler.variant is not None:
-            raise UsageError(
-                f"{scheduler.text}: on the provider {self.name} this version runs kube-scheduler alone; "
-                f"carico runs on the provider simulated"
-            )
         if scenario.node_changes:
             raise UsageError(f"{scenario.name}: the provider {self.name} changes no nodes while a scenario runs")
         for job in scenario.jobs:
@@ -98,8 +91,8 @@ class RealProvider:
                     f"parallelism = {job.parallelism}: leave out one of the two"
                 )
         scheduler.check_fits(scenario)
-        self._platform.check(scenario)
-        return {"provider": self.name, "kubernetes_version": self.kubernetes_version()}
+        in_force = self._platform.check(scenario, scheduler, settings)
+        return {"provider": self.name, "kubernetes_version": self.kubernetes_version(), **in_force}
 
     def run(
         self,
@@ -123,13 +116,13 @@ class RealProvider:
         try:
             self._tell(on_progress, scenario, "preparing nodes")
             wait_until_clean(cluster.api)
-            names = self._platform.prepare(cluster, scenario)
+            prepared = self._platform.prepare(cluster, scenario, scheduler, in_force)
             with namespace_of_run(cluster.api, namespace, self._wishes.run):
                 run = ClusterRun(
                     cluster.api,
                     namespace,
                     self._platform,
-                    names,
+                    prepared,
                     scenario,
                     scheduler,
                     seed,

@@ -47,23 +47,20 @@ class Catalogue:
     docker: Docker
     programs: Programs
 
-    def image(self, name: str) -> Image:
-        """Return an image by its name, made on this machine's own distribution.
+    def image(self, name: str, base: str | None = None) -> Image:
+        """Return an image by its name, made on this machine's own distribution, or on a base that can be pulled.
 
         Raises
         ------
         TestbedError
             If it cannot be said what it would be made from: no package mirror, no Go.
         """
-        debian = debian_image(self.docker, machine_mirror())
-        if name == "node":
-            return node_image(self.docker, self.programs, debian)
-        return self.program_image(name, base_image(self.docker, debian))
-
-    def program_image(self, name: str, base: Image | str) -> Image:
-        """Return one of the images with Python programs, made on any base."""
-        package, extras = _PACKAGES[name]
-        return program_image(self.docker, name, package, extras, base)
+        if base is None or name == "node":
+            debian = debian_image(self.docker, machine_mirror())
+            if name == "node":
+                return node_image(self.docker, self.programs, debian)
+            return program_image(self.docker, name, *_PACKAGES[name], base_image(self.docker, debian))
+        return program_image(self.docker, name, *_PACKAGES[name], base)
 
     def missing(self, names: tuple[str, ...], place: Path) -> list[Problem]:
         """Return what is missing to make these, each with its remedy; nothing is made.

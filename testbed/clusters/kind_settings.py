@@ -1,0 +1,36 @@
+"""What can be set of runs on kind, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from testbed.errors import InvalidSetting
+
+
+class KindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the provider kind."""
+
+    agents: bool = True
+    """Whether CARICO's agents run beside a scheduler that does not need them. They tell what nodes do; without them
+    nobody does."""
+    warm_up_s: Annotated[float, Meta(ge=0, le=3600)] = 30.0
+    """Idle time before every repetition, in which new agents learn what an idle node is like."""
+
+
+def kind_settings(given: Mapping[str, Any]) -> KindSettings:
+    """Return the settings; values may be texts, as on a command line.
+
+    Raises
+    ------
+    InvalidSetting
+        If one is not known, or has a value that it does not take.
+    """
+    try:
+        return msgspec.convert(dict(given), KindSettings, strict=False)
+    except msgspec.ValidationError as error:
+        known = ", ".join(KindSettings.__struct_fields__)
+        raise InvalidSetting(f"settings of the provider kind: {error}; known: {known}") from error
