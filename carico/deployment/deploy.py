@@ -16,7 +16,7 @@ from typing import Any
 from carico.certs import Authority
 from carico.clock import Clock
 from carico.deployment import certificates
-from carico.deployment.manifests import LABELS, SELECTOR, Choices, manifests
+from carico.deployment.manifests import LABELS, SELECTOR, Choices, lease, manifests
 from carico.deployment.rollout import Tell, wait_gone, wait_rolled_out
 from carico.errors import InvalidInput, KubeRefused
 from carico.kube.objects import KubeObject, KubeObjects, title
@@ -88,7 +88,7 @@ class Deployment:
             wait_rolled_out(self.kube, [thing for thing in others if _has_pods(thing)], self.clock, wait_s, self.tell)
 
     def undeploy(self, namespace: str, wait_s: float = 0.0) -> None:
-        """Remove everything that bears the labels, and the nodes' annotations.
+        """Remove everything that bears the labels, and what the scheduler has made: its lock and nodes' annotations.
 
         A namespace that was not made by `deploy`, or in which others run pods, stays. Raises as `deploy` does.
         """
@@ -96,7 +96,7 @@ class Deployment:
         self._must_be_alone(namespace)
         kinds = dict.fromkeys([("v1", "Secret"), *((thing["apiVersion"], thing["kind"]) for thing in others)])
         found = [thing for kind in reversed(kinds) for thing in self.kube.list(*kind, labels=SELECTOR)]
-        removed = [thing for thing in found if self._remove(thing)]
+        removed = [thing for thing in [*found, lease(namespace)] if self._remove(thing)]
         for node in self.kube.list("v1", "Node"):
             if ANNOTATION in (node["metadata"].get("annotations") or {}):
                 self.kube.annotate_node(node["metadata"]["name"], {ANNOTATION: None})

@@ -35,6 +35,8 @@ SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Label and taint of its nodes."""
 COMPONENT = "app.kubernetes.io/component"
+LEASE = "carico-kube-scheduler"
+"""The lock of the scheduler's replicas, which kube-scheduler makes."""
 _DIGEST = "carico.dev/configuration"
 _FOLDER = files("carico") / "manifests"
 
@@ -97,6 +99,15 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
     # What pods mount is there before them.
     first = next(index for index, thing in enumerate(made) if "template" in thing.get("spec", {}))
     return made[:first] + maps + made[first:]
+
+
+def lease(namespace: str) -> dict[str, Any]:
+    """Return the lock of the scheduler's replicas, by name only."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE, "namespace": namespace},
+    }
 
 
 def as_yaml(objects: list[dict[str, Any]]) -> str:

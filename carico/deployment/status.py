@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from carico.deployment.manifests import SELECTOR
+from carico.deployment.manifests import COMPONENT, SELECTOR, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeUnreachable
 from carico.kube.objects import KubeObject, KubeObjects, title
 
-LEASE = "carico-kube-scheduler"
 _STATUS_PORT = 9443
 """As in the extender's configuration that is shipped."""
 
@@ -194,9 +193,7 @@ def _node(name: str, agents: dict[str, bool], known: _Known | None) -> Node:
 
 
 def _leader(kube: KubeObjects, namespace: str, now: datetime) -> str:
-    metadata = {"name": LEASE, "namespace": namespace}
-    found = kube.read({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
-    spec = (found or {}).get("spec") or {}
+    spec = (kube.read(lease(namespace)) or {}).get("spec") or {}
     if not spec.get("renewTime") or not spec.get("holderIdentity"):
         return ""
     if _seconds_since(spec["renewTime"], now) > float(spec.get("leaseDurationSeconds") or math.inf):
@@ -212,7 +209,7 @@ def _seconds_since(moment: object, now: datetime) -> float:
 
 
 def _component_of(thing: KubeObject) -> str:
-    return str((thing["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
+    return str((thing["metadata"].get("labels") or {}).get(COMPONENT, ""))
 
 
 def _is_ready(pod: KubeObject) -> bool:

@@ -172,10 +172,11 @@ class TestRemoved:
     def test_a_namespace_that_was_there_stays(self, cluster, deployed):
         cluster.add("/api/v1/namespaces/shared")
         deployed.deploy(Choices("shared"))
+        cluster.add("/apis/coordination.k8s.io/v1/namespaces/shared/leases/carico-kube-scheduler")
         assert "namespace/shared is not CARICO's: left as it is" in deployed.told
         deployed.undeploy("shared")
         assert "/api/v1/namespaces/shared" in cluster.objects
-        assert not [path for path in cluster.objects if path.startswith("/api/v1/namespaces/shared/")]
+        assert not [path for path in cluster.objects if "/namespaces/shared/" in path]
 
     def test_so_does_one_with_pods_of_others(self, cluster, deployed):
         deployed.deploy()

@@ -10,8 +10,16 @@ import yaml
 from carico import __version__
 from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, read_config
 from carico.deployment.certificates import hosts_of
-from carico.deployment.manifests import IMAGE, KUBE_SCHEDULER_IMAGE, LABELS, Choices, as_yaml, containers, manifests
-from carico.deployment.status import LEASE
+from carico.deployment.manifests import (
+    IMAGE,
+    KUBE_SCHEDULER_IMAGE,
+    LABELS,
+    LEASE,
+    Choices,
+    as_yaml,
+    containers,
+    manifests,
+)
 from carico.errors import InvalidInput
 from carico.rpc.tls import is_loopback
 from carico.scheduling.extender_process import ANNOTATION
