@@ -1,13 +1,14 @@
-"""Test kit: a cluster that takes no time, for tests of what is built on the testbed; nothing in it imports this."""
+"""Test kit: clusters that take no time, for tests of what is built on the testbed; nothing in it imports this."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
-from testbed.errors import InvalidSetting
+from testbed.errors import ClusterError, InvalidSetting
 from testbed.measurement.completion_times import completion_time_items
 from testbed.requirements import Problem
 from testbed.results.schema import NodeSeries, Outcome, PodResult, Repetition
@@ -113,3 +114,51 @@ class FakeProvider:
             outcome: Outcome = "succeeded" if number else self._outcome
             pods.append(PodResult(f"{job.name}-{number}", job.name, "node-0", job.start_s, start, start, end, outcome))
         return pods
+
+
+class FakeMaker:
+    """A maker of clusters that are a file each, in the folder that they are given.
+
+    Parameters
+    ----------
+    version : str
+        Of Kubernetes, and their fingerprint.
+    fails : bool
+        Whether making one fails half-way.
+    """
+
+    kind = "fake"
+
+    def __init__(self, version: str = "v1.34.4", fails: bool = False) -> None:
+        self.kubernetes_version = version
+        self.calls: list[str] = []
+        """What was done, and to which cluster."""
+        self._fails = fails
+
+    def preflight(self) -> Sequence[Problem]:
+        """Find nothing; see `ClusterMaker.preflight`."""
+        return ()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the version; see `ClusterMaker.fingerprint`."""
+        return {"kubernetes": self.kubernetes_version}
+
+    def create(self, name: str, folder: Path, timeout_s: float) -> None:
+        """Write the file; see `ClusterMaker.create`."""
+        self.calls.append(f"create {name}")
+        self.kubeconfig(name, folder).write_text(name, encoding="utf-8")
+        if self._fails:
+            raise ClusterError(f"{name} cannot be made")
+
+    def kubeconfig(self, name: str, folder: Path) -> Path:
+        """See `ClusterMaker.kubeconfig`."""
+        return folder / "kubeconfig"
+
+    def delete(self, name: str, folder: Path) -> None:
+        """Remove the file; see `ClusterMaker.delete`."""
+        self.calls.append(f"delete {name}")
+        self.kubeconfig(name, folder).unlink(missing_ok=True)
+
+    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
+        """Have a single line to say; see `ClusterMaker.collect_logs`."""
+        (into / "scheduler.log").write_text("nothing happened\n", encoding="utf-8")

@@ -17,7 +17,7 @@ def wait_until(
     awaited: str,
     lacking: Callable[[], str],
     timeout_s: float,
-    poll_s: float = POLL_S,
+    poll_s: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Return when nothing is lacking any more.
@@ -30,8 +30,8 @@ def wait_until(
         Returns what is still lacking, in words, or nothing. An API server that does not answer is waited for, too.
     timeout_s : float
         It is looked at least once, however short this is.
-    poll_s : float
-        Between two looks.
+    poll_s : float, optional
+        Between two looks; `POLL_S` by default.
     sleep : callable
 
     Raises
@@ -55,7 +55,10 @@ def wait_until(
         return last
 
     retrying = Retrying(
-        stop=stop_after_delay(timeout_s), wait=wait_fixed(poll_s), retry=retry_if_result(bool), sleep=sleep
+        stop=stop_after_delay(timeout_s),
+        wait=wait_fixed(POLL_S if poll_s is None else poll_s),
+        retry=retry_if_result(bool),
+        sleep=sleep,
     )
     try:
         retrying(look)

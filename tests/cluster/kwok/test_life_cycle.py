@@ -1,0 +1,130 @@
+"""The life of a real cluster: kept and used again, made anew, and gone after Ctrl-C and after a process was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.clusters.kwok import KwokMaker
+from testbed.clusters.lifecycle import ClusterLife
+from testbed.clusters.registry import Registry
+from testbed.clusters.waiting import wait_until
+from testbed.clusters.wishes import Wishes
+
+pytestmark = pytest.mark.cluster
+
+START_TIMEOUT_S = 60.0
+OTHER = """
+import sys, time
+from pathlib import Path
+from testbed.clusters.kwok import KwokMaker
+from testbed.clusters.lifecycle import ClusterLife
+from testbed.clusters.registry import Registry
+from testbed.clusters.wishes import Wishes
+
+life = ClusterLife(KwokMaker(), Wishes("other", keep=sys.argv[2] == "keep"), Registry(Path(sys.argv[1])))
+try:
+    print(life.open().name, flush=True)
+    time.sleep(60)
+finally:
+    life.close()
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A place for clusters of this test alone; what it leaves is removed."""
+    yield tmp_path / "clusters"
+    registry = Registry(tmp_path / "clusters")
+    for folder, noted in registry.all():
+        KwokMaker().delete(noted.name, folder.files)
+
+
+def life(place, **wishes):
+    return ClusterLife(KwokMaker(), Wishes("mine", **wishes), Registry(place))
+
+
+def processes(place):
+    """How many processes have something of a place on their command line."""
+    found = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            found += str(place).encode() in (folder / "cmdline").read_bytes()
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+@pytest.fixture
+def other(place):
+    """A function that starts a process with a cluster of its own."""
+    started = []
+
+    def start(keep=""):
+        process = subprocess.Popen([sys.executable, "-c", OTHER, str(place), keep], stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
+    first = life(place, keep=True)
+    name = first.open().name
+    first.close()
+    assert processes(place)
+    again = life(place, keep=True)
+    assert (again.open().name, again.open().used_again) == (name, True)
+    again.close()
+    said = []
+    anew = life(place, recreate=True, say=said.append)
+    assert not anew.open().used_again
+    anew.close()
+    assert said == [f"kept cluster {name} is not used again: a new one is asked for"]
+    assert not processes(place)
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next(place, other):
+    killed = other()
+    name = killed.stdout.readline().strip()
+    assert name == "carico-kwok-other"
+    killed.kill()
+    killed.wait()
+    assert processes(place)
+    said = []
+    mine = life(place, say=said.append)
+    mine.open()
+    mine.close()
+    assert said == [f"cluster {name} is removed: its run was killed"]
+    assert not processes(place)
+    assert Registry(place).all() == []
+
+
+def test_a_cluster_in_use_is_left_alone(place, other):
+    user = other()
+    name = user.stdout.readline().strip()
+    said = []
+    mine = life(place, say=said.append)
+    mine.open()
+    mine.close()
+    assert said == []
+    assert [noted.name for _, noted in Registry(place).all()] == [name]
+    assert processes(place)
+
+
+@pytest.mark.parametrize("keep", ["", "keep"])
+def test_ctrl_c_during_the_set_up_leaves_nothing(place, other, keep):
+    interrupted = other(keep)
+    wait_until("its set-up has begun", lambda: "" if processes(place) > 1 else "only itself", START_TIMEOUT_S, 0.01)
+    os.kill(interrupted.pid, signal.SIGINT)
+    interrupted.wait(START_TIMEOUT_S)
+    assert not processes(place)
+    assert Registry(place).all() == []

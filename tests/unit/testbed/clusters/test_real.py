@@ -1,0 +1,147 @@
+"""A scenario on a real cluster's API: what is published, what is measured, and what is left."""
+
+import msgspec
+import pytest
+
+from testbed.clusters.api import LABEL
+from testbed.clusters.fake_nodes import DURATIONS, FakeNodes
+from testbed.clusters.lifecycle import ClusterLife
+from testbed.clusters.real import RealProvider
+from testbed.clusters.registry import Registry
+from testbed.clusters.wishes import Wishes
+from testbed.errors import InvalidSetting, InvalidSpec, UsageError
+from testbed.schedulers.spec import parse_spec
+from testbed.testing import FakeMaker
+from workloads.arrivals import Poisson, Trace
+from workloads.scenario import ClusterShape, JobSpec, NodeChange, Requests, Scenario
+
+PI = JobSpec("pi", "pi", pods=3, requests=Requests(cpu="500m"))
+SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=2))
+KUBE = parse_spec("kube-scheduler")
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def provider(api, tmp_path, said, monkeypatch):
+    monkeypatch.setattr("testbed.clusters.engine.SLOW_LOOK_S", 0.05)
+    monkeypatch.setattr("testbed.clusters.waiting.POLL_S", 0.02)
+    maker = FakeMaker()
+    wishes = Wishes("run-1", diagnostics=tmp_path / "diagnostics", say=said.append)
+    life = ClusterLife(maker, wishes, Registry(tmp_path / "clusters"), lambda kubeconfig: api)
+    provider = RealProvider(maker, FakeNodes(), wishes, life)
+    yield provider
+    provider.close()
+
+
+def changed(job=PI, **changes):
+    return msgspec.structs.replace(SMALL, jobs=[msgspec.structs.replace(job, **changes)])
+
+
+def test_a_repetition_has_every_pod_from_its_creation_to_its_end(provider):
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["succeeded"] * 3
+    assert {pod.node for pod in run.pods} == {"node-0"}
+    for pod in run.pods:
+        assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s <= pod.finished_s < 5
+    assert 0 < run.job_completion_time_s["pi"] < 5
+    assert {"pod_completion_time", "pod_scheduling_latency"} <= {one.labels["metric"] for one in run.data_items}
+    assert run.settings["provider"] == "fake"
+    assert (run.settings["kubernetes_version"], run.settings["nodes"]) == ("v1.34.4", 2)
+    assert [node.name for node in run.nodes] == ["node-0", "node-1"]
+
+
+def test_what_it_creates_bears_the_run_and_is_removed(provider, server, api):
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda namespace, job: (jobs.append((namespace, job)), create(namespace, job))
+    provider.run(SMALL, KUBE, 1, {})
+    ((namespace, job),) = jobs
+    assert namespace == "carico-0-run-1"
+    assert job["metadata"]["labels"][LABEL] == job["spec"]["template"]["metadata"]["labels"][LABEL] == "run-1"
+    assert job["spec"]["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "500m"}}
+    assert len(job["spec"]["template"]["metadata"]["annotations"][DURATIONS].split(",")) == 3
+    assert server.within(f"/api/v1/namespaces/{namespace}") == []
+    assert [one["metadata"]["name"] for one in api.namespaces()] == ["carico-testbed"]
+
+
+def test_it_begins_on_a_clean_cluster_and_touches_nothing_else(provider, server, api):
+    provider.cluster()
+    api.create_namespace("carico-left-over", "run-0")
+    provider.run(SMALL, KUBE, 1, {})
+    deleted = {path for method, path in server.asked if method == "DELETE"}
+    assert "/api/v1/namespaces/carico-left-over" in deleted
+    assert "/api/v1/namespaces/carico-testbed" not in deleted
+
+
+def test_nodes_are_those_of_the_scenario(provider, api):
+    for shape in (ClusterShape(nodes=3), ClusterShape(nodes=2, cores=8)):
+        provider.run(msgspec.structs.replace(SMALL, cluster=shape), KUBE, 1, {})
+        nodes = api.nodes()
+        assert [node["metadata"]["name"] for node in nodes] == shape.node_names
+        assert {node["status"]["allocatable"]["cpu"] for node in nodes} == {str(shape.cores)}
+        assert not any(node["spec"].get("taints") for node in nodes)
+
+
+def test_pods_that_arrive_one_after_the_other_are_published_then(provider):
+    run = provider.run(changed(arrivals=Trace([0.0, 0.3, 0.3])), KUBE, 1, {})
+    first, *later = sorted(pod.created_s for pod in run.pods)
+    assert first < 0.25
+    assert all(0.3 <= created < 0.6 for created in later)
+
+
+def test_pods_killed_for_memory_are_told_apart_and_the_run_ends_when_its_job_gives_up(provider, server, said):
+    server.ending, server.reason = "Failed", "OOMKilled"
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["oom_killed"] * 3
+    assert run.job_completion_time_s == {"pi": None}
+
+
+def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provider, server, said, tmp_path):
+    server.ending = ""
+    run = provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["unfinished"] * 3
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert said == [f"diagnostics: {folder}"]
+    assert {path.name for path in folder.iterdir()} == {
+        *("events.json", "jobs.json", "nodes.json", "unscheduled_pods.json", "scheduler.log")
+    }
+    assert "pi-0-0-x" in (folder / "unscheduled_pods.json").read_text()
+
+
+def test_ctrl_c_removes_the_namespace(provider, server):
+    def press(progress):
+        if progress.phase == "running":
+            raise KeyboardInterrupt
+
+    server.ending = ""
+    with pytest.raises(KeyboardInterrupt):
+        provider.run(SMALL, KUBE, 1, {}, press)
+    assert server.within("/api/v1/namespaces/carico-0-run-1") == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "scheduler", "settings", "error", "message"),
+    [
+        (SMALL, "carico", {}, UsageError, "carico: on the provider fake this version runs kube-scheduler alone"),
+        (SMALL, "kube-scheduler", {"pressure": "kernel"}, InvalidSetting, "has no settings, got pressure"),
+        (SMALL, "kube-scheduler:cpu=5", {}, InvalidSpec, "request less"),
+        (changed(priority=5), "kube-scheduler", {}, UsageError, "job pi: the provider fake knows no priorities, got 5"),
+        (changed(parallelism=2, arrivals=Poisson(1.0)), "kube-scheduler", {}, UsageError, "parallelism = 2"),
+        (
+            Scenario("c", "d", [PI], node_changes=[NodeChange(1.0, "node-00", "failed")]),
+            *("kube-scheduler", {}, UsageError, "changes no nodes while a scenario runs"),
+        ),
+    ],
+)
+def test_what_it_cannot_run_is_refused_before_there_is_a_cluster(
+    provider, scenario, scheduler, settings, error, message
+):
+    with pytest.raises(error, match=message):
+        provider.check(scenario, parse_spec(scheduler), settings)
+    with pytest.raises(error, match=message):
+        provider.run(scenario, parse_spec(scheduler), 1, settings)
+    assert provider._maker.calls == []
