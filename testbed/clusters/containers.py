@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from carico.clock import Clock, SystemClock
-from carico.variants import DEFAULT_VARIANT, variant_named
+from carico.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.clusters.deployed import DeployedCarico
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes
@@ -49,7 +49,7 @@ class Containers:
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check that the machine is large enough and that all jobs are programs; see `Platform.check`."""
         chosen, variant = kind_settings(settings), scheduler.variant
-        if variant is not None and variant != variant_named(variant.name):
+        if variant is not None and variant.name not in VARIANTS:
             raise UsageError(f"{scheduler.text}: agents on kind take a variant as it is, without other parameters")
         if variant is not None and not chosen.agents:
             raise UsageError(f"{scheduler.text} knows nothing without agents: leave out agents=false")

@@ -10,14 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.clusters.api import Json
+from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.platform import Prepared
 from testbed.clusters.waiting import wait_until
 from testbed.errors import InvalidSetting, UsageError
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.demand import Demand
-from workloads.scenario import JobSpec, NodePool, Scenario
+from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
 
 DURATIONS = "carico.dev/durations"
 """Annotation of a pod that KWOK's stage reads: seconds, by completion index, or one number for all."""
@@ -43,29 +43,8 @@ class FakeNodes:
         self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
     ) -> Prepared:
         """Replace the nodes that are not as the scenario wants them; see `Platform.prepare`."""
-        api, shape = cluster.api, scenario.cluster
-        wanted = {name: node_manifest(name, pool) for name, pool in zip(shape.node_names, shape.each_node, strict=True)}
-        there = {node["metadata"]["name"]: node for node in api.nodes()}
-        for name, node in there.items():
-            if name not in wanted or _allocatable(node) != _allocatable(wanted[name]):
-                api.delete_node(name)
-        for name, manifest in wanted.items():
-            if name not in there or _allocatable(there[name]) != _allocatable(manifest):
-                api.create_node(manifest)
-
-        def lacking() -> str:
-            nodes = api.nodes()
-            unready = [node["metadata"]["name"] for node in nodes if not _is_ready(node)]
-            tainted = [node["metadata"]["name"] for node in nodes if node["spec"].get("taints")]
-            if not unready:
-                # The controller manager takes the taints of new nodes off, too, but only some ten a second.
-                for name in tainted:
-                    api.remove_taints(name)
-            left = unready or tainted
-            return f"{len(left)} are not, {', '.join(left[:3])} among them" if left else ""
-
-        wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
-        return Prepared({name: name for name in wanted})
+        shape_nodes(cluster.api, scenario.cluster)
+        return Prepared({name: name for name in scenario.cluster.node_names})
 
     def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return a pod that lasts as long as it would alone on a node; see `Platform.template`."""
@@ -76,6 +55,39 @@ class FakeNodes:
             "metadata": {"annotations": {DURATIONS: told}},
             "spec": fake_pod_spec(),
         }
+
+
+def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
+    """Replace the nodes that are not as a shape has them; returns when all are ready.
+
+    Raises
+    ------
+    WaitTimedOut
+        If they are not in time.
+    KubeError
+        If the API server does not answer, or refuses.
+    """
+    wanted = {name: node_manifest(name, pool) for name, pool in zip(shape.node_names, shape.each_node, strict=True)}
+    there = {node["metadata"]["name"]: node for node in api.nodes()}
+    for name, node in there.items():
+        if name not in wanted or _allocatable(node) != _allocatable(wanted[name]):
+            api.delete_node(name)
+    for name, manifest in wanted.items():
+        if name not in there or _allocatable(there[name]) != _allocatable(manifest):
+            api.create_node(manifest)
+
+    def lacking() -> str:
+        nodes = api.nodes()
+        unready = [node["metadata"]["name"] for node in nodes if not _is_ready(node)]
+        tainted = [node["metadata"]["name"] for node in nodes if node["spec"].get("taints")]
+        if not unready:
+            # The controller manager takes the taints of new nodes off, too, but only some ten a second.
+            for name in tainted:
+                api.remove_taints(name)
+        left = unready or tainted
+        return f"{len(left)} are not, {', '.join(left[:3])} among them" if left else ""
+
+    wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
 
 
 def fake_pod_spec() -> Json:
@@ -101,7 +113,7 @@ def alone_s(demand: Demand, work: float, cores: float) -> float:
     (5.0, 60.0)
     """
     if math.isinf(work):
-        return demand.duration_s
+        return float(demand.duration_s)
     took = sum(phase.share * work / min(phase.threads, cores) for phase in demand.phases)
     return min(took, demand.duration_s)
 

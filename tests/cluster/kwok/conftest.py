@@ -6,12 +6,13 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.clusters.api import ClusterApi
-from testbed.clusters.fake_nodes import FakeNodes, fake_pod_spec
+from testbed.clusters.fake_nodes import fake_pod_spec, shape_nodes
 from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.namespaces import namespace_of_run
 from testbed.clusters.waiting import wait_until
@@ -29,12 +30,16 @@ class KwokCluster:
     namespace: str
 
     @property
+    def kubeconfig(self) -> Path:
+        return self.cluster.kubeconfig
+
+    @property
     def api(self) -> ClusterApi:
         return self.cluster.api
 
     def shape(self, shape: ClusterShape) -> None:
         """Give it these nodes."""
-        FakeNodes().shape(self.api, shape)
+        shape_nodes(self.api, shape)
 
     def submit(self, name: str, requests: Requests) -> float:
         """Create a pod that runs until it is deleted and return when, on the monotonic clock."""

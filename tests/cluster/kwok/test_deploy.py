@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import os
 import random
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -25,8 +23,7 @@ from carico.kube.client import KubeClient
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
 from carico.scheduling.extender_process import ExtenderProcess
-from testbed.images.command import default_place
-from testbed.images.programs import PROGRAM_SETS, Programs
+from testbed.clusters.programs import found_programs
 
 from .deployed import NAMESPACE, Cluster
 
@@ -56,11 +53,9 @@ def deployed(cluster):
 
 def program(name):
     """Where a program of Kubernetes lies: among those built here, or where commands are."""
-    built = Programs(default_place())
-    folders = [str(built.place(programs)) for programs in PROGRAM_SETS]
-    found = shutil.which(name, path=os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)]))
+    found = found_programs([name])
     assert found, f"{name} is missing: `carico-testbed images programs` builds it"
-    return found
+    return str(found[name])
 
 
 def test_every_object_is_told_and_there(deployed):

@@ -139,7 +139,7 @@ class TestNoScenario:
             ("description: two pods of pi", "description: x\nlimit_s: 5 s", "got `str` - at `$.limit_s`"),
             ("description: two pods of pi", "description: x\ncluster: {nodes: 0}", ">= 1 - at `$.cluster.nodes`"),
             ("description: two pods of pi", "description: x\ncluster: {nodes: -3}", ">= 1 - at `$.cluster.nodes`"),
-            ("description: two pods of pi", "description: x\ncluster: {cores: 0.5}", "- at `$.cluster.cores`"),
+            ("description: two pods of pi", "description: x\ncluster: {cores: 0.05}", "- at `$.cluster.cores`"),
             ("description: two pods of pi", "description: x\ncluster: {disks: 1}", "field `disks` - at `$.cluster`"),
             ("description: two pods of pi", "description: x\ncluster: {memory: 8GB}", "memory of a node: '8GB' is no"),
             ("description: two pods of pi", "description: x\ncluster: {memory: 8192}", "`int` - at `$.cluster.memory`"),

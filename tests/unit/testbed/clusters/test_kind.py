@@ -6,13 +6,17 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from carico.testing import ManualClock
+from carico.variants import DEFAULT_VARIANT
 from testbed.clusters import kind as kind_module
 from testbed.clusters.containers import Containers
 from testbed.clusters.kind import PUBLISHED_NODE, KindMaker
-from testbed.errors import ClusterError, UsageError
+from testbed.errors import ClusterError, InvalidSetting, UsageError
+from testbed.schedulers.spec import parse_spec
 from workloads.errors import InvalidDemand
 from workloads.scenario import ClusterShape, JobSpec, Scenario
 
+KUBE_SCHEDULER = parse_spec("kube-scheduler")
 NODE = "carico.local/node:1"
 KIND = """#!/bin/sh
 echo "$*" >> {log}
@@ -157,6 +161,16 @@ class FakeApi:
         }
 
 
+class FakeCarico:
+    """CARICO on a cluster, or not."""
+
+    def __init__(self):
+        self.done = []
+
+    def __getattr__(self, name):
+        return lambda cluster, *arguments: self.done.append((name, *arguments))
+
+
 def scenario(nodes=1, cores=0.5, **job):
     shape = ClusterShape(nodes=nodes, cores=cores, memory="1Gi", max_pods=50)
     return Scenario("tried", "a trial", [JobSpec(**{"name": "pi", "workload": "pi", "pods": 2} | job)], shape)
@@ -165,16 +179,20 @@ def scenario(nodes=1, cores=0.5, **job):
 @pytest.fixture
 def containers(make, monkeypatch):
     maker = make(workers=2)
-    image = SimpleNamespace(tag="carico.local/workloads:1", ensure=lambda docker, tell: None)
-    maker.catalogue = SimpleNamespace(image=lambda name: image, docker=maker.docker)
-    return Containers(maker, cpus=2), maker
+    image = SimpleNamespace(tag="carico.local/workloads:1", ensure=lambda docker, tell: "carico.local/workloads:1")
+    maker.image = lambda name: image
+    platform = Containers(maker, cpus=2, clock=ManualClock())
+    platform._carico = FakeCarico()
+    return platform, maker
 
 
 def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
     platform, maker = containers
     api = FakeApi(maker.docker)
-    names = platform.prepare(SimpleNamespace(name="c", api=api), scenario())
-    assert names == {"c-worker": "node-0"}
+    wanted, cluster = scenario(), SimpleNamespace(name="c", api=api)
+    settings = platform.check(wanted, KUBE_SCHEDULER, {})
+    prepared = platform.prepare(cluster, wanted, KUBE_SCHEDULER, settings)
+    assert prepared.names == {"c-worker": "node-0"}
     assert api.cordoned == {"c-worker": False, "c-worker2": True}
     memory = str(1 << 30)
     assert ("update", "--cpus=0.5", f"--memory={memory}", f"--memory-swap={memory}", "c-worker") in maker.docker.asked
@@ -186,7 +204,7 @@ def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
     assert "load docker-image carico.local/workloads:1 --name c" in tmp_path.joinpath("kind.log").read_text()
     # What is there already is not done again.
     maker.docker.asked.clear()
-    platform.prepare(SimpleNamespace(name="c", api=api), scenario())
+    platform.prepare(cluster, wanted, KUBE_SCHEDULER, settings)
     assert not [asked for asked in maker.docker.asked if "kubelet" in asked]
     assert tmp_path.joinpath("kind.log").read_text().count("load docker-image") == 1
 
@@ -215,4 +233,38 @@ def test_pods_run_the_workloads_program(containers):
 )
 def test_what_the_machine_cannot_do_is_refused_before_there_is_a_cluster(containers, wanted, error, said):
     with pytest.raises(error, match=said):
-        containers[0].check(wanted)
+        containers[0].check(wanted, KUBE_SCHEDULER, {})
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "settings", "name", "done"),
+    [
+        ("carico:variant=thesis-literal", {}, "carico", ["deploy", "forget", "telemetry"]),
+        ("kube-scheduler", {}, "default-scheduler", ["deploy", "forget", "telemetry"]),
+        ("kube-scheduler", {"agents": "false"}, "default-scheduler", ["remove"]),
+    ],
+)
+def test_agents_know_nothing_at_the_beginning_and_watch_whoever_schedules(containers, scheduler, settings, name, done):
+    platform, maker = containers
+    wanted, spec = scenario(), parse_spec(scheduler)
+    in_force = platform.check(wanted, spec, {"warm_up_s": "5"} | settings)
+    assert (in_force["warm_up_s"], in_force["machine_cpus"]) == (5.0, 2)
+    prepared = platform.prepare(SimpleNamespace(name="c", api=FakeApi(maker.docker)), wanted, spec, in_force)
+    assert prepared.scheduler_name == name
+    assert [call[0] for call in platform._carico.done] == done
+    if done[0] == "deploy":
+        assert platform._carico.done[0] == ("deploy", (spec.variant or DEFAULT_VARIANT).name)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "settings", "error", "said"),
+    [
+        ("carico", {"agents": "false"}, UsageError, "carico knows nothing without agents"),
+        ("carico:variant=thesis-rebased,hold_off_s=3", {}, UsageError, "agents on kind take a variant as it is"),
+        ("kube-scheduler", {"warm_up_s": "-1"}, InvalidSetting, "warm_up_s"),
+        ("kube-scheduler", {"colour": "red"}, InvalidSetting, "unknown field `colour`; known: agents, warm_up_s"),
+    ],
+)
+def test_what_it_cannot_do_for_a_scheduler_is_refused(containers, scheduler, settings, error, said):
+    with pytest.raises(error, match=said):
+        containers[0].check(scenario(), parse_spec(scheduler), settings)

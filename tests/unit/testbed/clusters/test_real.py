@@ -126,7 +126,7 @@ def test_ctrl_c_removes_the_namespace(provider, server):
 @pytest.mark.parametrize(
     ("scenario", "scheduler", "settings", "error", "message"),
     [
-        (SMALL, "carico", {}, UsageError, "carico: on the provider fake this version runs kube-scheduler alone"),
+        (SMALL, "carico", {}, UsageError, "carico: nodes of the provider kwok have no telemetry"),
         (SMALL, "kube-scheduler", {"pressure": "kernel"}, InvalidSetting, "has no settings, got pressure"),
         (SMALL, "kube-scheduler:cpu=5", {}, InvalidSpec, "request less"),
         (changed(priority=5), "kube-scheduler", {}, UsageError, "job pi: the provider fake knows no priorities, got 5"),
