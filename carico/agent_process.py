@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -142,9 +141,9 @@ class AgentMetrics:
         for name, (text, value) in counts.items():
             yield CounterMetricFamily(f"carico_agent_{name}", text, value=value)
         if telemetry is not None:
-            shares = GaugeMetricFamily("carico_agent_usage_ratio", "The last second's mean", labels=["of"])
+            shares = GaugeMetricFamily("carico_agent_usage_ratio", "Of the last second", labels=["of"])
             for of in ("cpu_utilisation", "cpu_pressure", "memory_utilisation", "memory_pressure", "io_pressure"):
-                shares.add_metric([of], float(np.mean(getattr(telemetry, of))))
+                shares.add_metric([of], float(getattr(telemetry, of)))
             yield shares
         if report is not None:
             gauges = {

@@ -78,18 +78,18 @@ class DynamicEma:
             return self.value.copy()
         return self.advance(x, arrived).copy()
 
-    def advance(self, x: FloatArray, arrived: BoolArray) -> FloatArray:
-        """Take a sample in that was checked already, of the shape of the last one; see `update`."""
+    def advance(self, x: FloatArray, arrived: BoolArray | None = None) -> FloatArray:
+        """Take a sample in that was checked already, of the shape of the last one; None: all of it arrived."""
         assert self.value is not None
         assert self.deviating is not None
         # A first value is taken over as it is: it deviates from nothing.
         value = np.where(np.isnan(self.value), x, self.value)
         gap = x - value
         # In one direction: the way back from a spike is not the continuation of it.
-        direction = np.where(np.abs(gap) > self.threshold, np.sign(gap), 0.0).astype(np.int64)
-        going_on = np.sign(self.deviating) == direction
-        deviating = np.where(going_on, self.deviating, 0) + direction
+        direction = (gap > self.threshold).astype(np.int64) - (gap < -self.threshold)
+        deviating = np.where(self.deviating * direction > 0, self.deviating, 0) + direction
         alpha = np.where(np.abs(deviating) > self.patience, self.alpha_fast, self.alpha_slow)
-        self.value = np.where(arrived, value + alpha * gap, self.value)
-        self.deviating = np.where(arrived, deviating, self.deviating)
+        value = value + alpha * gap
+        self.value = value if arrived is None else np.where(arrived, value, self.value)
+        self.deviating = deviating if arrived is None else np.where(arrived, deviating, self.deviating)
         return self.value
