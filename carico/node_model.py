@@ -161,15 +161,13 @@ class NodeModel:
                 f"samples must have shape (n, {len(self.resources)}) and their times (n,), "
                 f"got {x.shape} and {times.shape}"
             )
-        last = float(self._last_sample_at[0])
-        for sample, time in zip(x[:, None], times.tolist(), strict=True):
-            if time > last:
-                last = time
-                self._batch[:, :, self._batched[0] % self.variant.batch_size] = self._ema.advance(sample)
-                self._batched += 1
-            else:
-                self.late_samples += 1
-        self._last_sample_at = np.full(1, last)
+        newest = np.maximum.accumulate([self._last_sample_at[0], *times])
+        fresh = times > newest[:-1]
+        self.late_samples += int(np.count_nonzero(~fresh))
+        self._last_sample_at = newest[-1:]
+        for smoothed in self._ema.follow(x[fresh]):
+            self._batch[0, :, self._batched[0] % self.variant.batch_size] = smoothed
+            self._batched += 1
 
     def _take_in(self, x: FloatArray, at: float, arrived: BoolArray) -> None:
         fresh = arrived & (at > self._last_sample_at)

@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.http2.bdp_probe", 0),  # a ping for every message, to find out what large ones could make use of
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a sharer
     ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing
     ("grpc.max_connection_age_grace_ms", 100),  # calls are answered at once
