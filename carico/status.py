@@ -66,9 +66,12 @@ class StatusServer:
             def log_message(self, *_: object) -> None:
                 """Probes come every few seconds: they are no news."""
 
-        self._host = host
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            daemon_threads = True
+
+        self._host = host.strip("[]")
+        self._server = Server((self._host, port), Handler)
         # It looks this often whether it is to end, and is woken when it is.
         serve = partial(self._server.serve_forever, poll_interval=5.0)
         self._thread = threading.Thread(target=serve, name="status", daemon=True)
