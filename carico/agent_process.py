@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def _reporter(client: ReportClient) -> Any:
 
 
 def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> None:
-    """Take up what a checkpoint holds; one that is damaged, or another version's, is moved aside: anew works, too."""
+    """Take up what a checkpoint holds; what is damaged, or another version's, is moved aside: anew works, too."""
     if config.checkpoint is None:
         return
     file = Path(config.checkpoint)
@@ -185,7 +186,8 @@ def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> No
     except FileNotFoundError:
         return
     except InvalidState as error:
-        aside = file.with_name(f"{file.name}.unusable")
+        suffixes = chain([".unusable"], (f".unusable.{number}" for number in count(1)))
+        aside = next(free for suffix in suffixes if not (free := file.with_name(file.name + suffix)).exists())
         file.replace(aside)
         _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)
 
