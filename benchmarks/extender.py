@@ -145,6 +145,9 @@ class _Agents:
         self._thread = threading.Thread(target=self._run, args=(names, capacities, on_report), daemon=True)
         self._thread.start()
 
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
     def _run(self, names: list[str], capacities: list[float], on_report: OnReport) -> None:
         share = max(1, len(names) // 100)
         while True:

@@ -24,7 +24,7 @@ from carico.node_model import NodeModel
 from carico.node_report import Report
 from carico.podevents.source import PodEventSource
 from carico.subspace import Subspace
-from carico.telemetry.counters import Counters, Telemetry, usage_vector
+from carico.telemetry.counters import Counters, Telemetry, telemetry_between, usage_vector
 from carico.telemetry.sampler import Sampler
 from carico.variants import DEFAULT_VARIANT, Variant
 
@@ -122,8 +122,8 @@ class Agent:
         """Samples taken in (at the next step), steps made, pod events, and events that contradicted the count."""
         self.report: Report | None = None
         """The latest step's."""
-        self.telemetry: Telemetry | None = None
-        """The samples of the last step that had any, as arrays."""
+        self._second: tuple[Counters, Counters] | None = None
+        """The first and the last reading of the last step that had any."""
 
     def run(self) -> None:
         """Work until `end` is called.
@@ -154,6 +154,11 @@ class Agent:
             self._pods.close()
             if self._checkpoints is not None:
                 self._checkpoints.submit(self.model.save())
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """What the last step that had samples learned from, all of it as one; None before the first."""
+        return None if self._second is None else telemetry_between(*self._second)
 
     def end(self) -> None:
         """Let `run` return at the next sample; may be called from anywhere, a signal handler too."""
@@ -192,7 +197,7 @@ class Agent:
         self._last = readings[-1:]
         telemetry = self.sampler.series(readings) if len(readings) > 1 else None
         if telemetry is not None:
-            self.telemetry = telemetry
+            self._second = readings[0], readings[-1]
             self.samples += len(readings) - 1
             self.model.observe_series(usage_vector(telemetry, self.model.variant.cpu_metric), telemetry.at_s)
 

@@ -10,10 +10,10 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -137,9 +137,9 @@ class AgentMetrics:
         for name, (text, value) in counts.items():
             yield CounterMetricFamily(f"carico_agent_{name}", text, value=value)
         if telemetry is not None:
-            shares = GaugeMetricFamily("carico_agent_usage_ratio", "The last second's mean", labels=["of"])
+            shares = GaugeMetricFamily("carico_agent_usage_ratio", "Of the last second", labels=["of"])
             for of in ("cpu_utilisation", "cpu_pressure", "memory_utilisation", "memory_pressure", "io_pressure"):
-                shares.add_metric([of], float(np.mean(getattr(telemetry, of))))
+                shares.add_metric([of], float(getattr(telemetry, of)))
             yield shares
         if report is not None:
             gauges = {
@@ -172,7 +172,7 @@ def _reporter(client: ReportClient) -> Any:
 
 
 def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> None:
-    """Take up what a checkpoint holds; one that is damaged, or another version's, is moved aside: anew works, too."""
+    """Take up what a checkpoint holds; what is damaged, or another version's, is moved aside: anew works, too."""
     if config.checkpoint is None:
         return
     file = Path(config.checkpoint)
@@ -181,7 +181,8 @@ def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> No
     except FileNotFoundError:
         return
     except InvalidState as error:
-        aside = file.with_name(f"{file.name}.unusable")
+        suffixes = chain([".unusable"], (f".unusable.{number}" for number in count(1)))
+        aside = next(free for suffix in suffixes if not (free := file.with_name(file.name + suffix)).exists())
         file.replace(aside)
         _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)
 

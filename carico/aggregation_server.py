@@ -120,6 +120,8 @@ class AggregationServer:
         """Return why the server cannot go on; empty if it can."""
         if self._merging is not None and not self._merging.is_alive():
             return "the merge thread has ended"
+        if self._server is not None and not self._server.loop.is_alive():
+            return "the thread that answers calls has ended"
         return "reconciling has ended" if any(peer.done() for peer in self._reconciling) else ""
 
     def ready(self) -> str:
@@ -155,11 +157,13 @@ class AggregationServer:
         self._take_over(read_view(data, self._config.resources))
         return write_view(self._own_view())
 
-    def _take_over(self, view: ReplicaView) -> None:
-        """Remember what another replica has learned."""
+    def _take_over(self, view: ReplicaView, instead_of: str = "") -> None:
+        """Remember what another replica has learned, and nothing more of the one whose place it has taken."""
         if view.replica == self._name:
             return
         with self._lock:
+            if instead_of != view.replica:
+                self._replicas.pop(instead_of, None)
             if view.replica not in self._replicas and len(self._replicas) >= _MAX_REPLICAS:
                 raise InvalidInput(f"{view.replica}: {_MAX_REPLICAS} replicas are known already")
             self._replicas[view.replica] = (view, self._clock.now())
@@ -200,14 +204,16 @@ class AggregationServer:
         return [ReplicaClient(peer, credentials, deadline_s=config.reconcile_every_s) for peer in config.peers]
 
     async def _reconcile_forever(self, peer: ReplicaClient, rng: np.random.Generator) -> None:
-        reachable = True
+        reachable, replica = True, ""
         async with peer:
             while True:
                 # Replicas that start together shall not all call at the same time.
                 await asyncio.sleep(self._config.reconcile_every_s * rng.uniform(0.5, 1.5))
                 try:
-                    self._take_over(await peer.reconcile(self._own_view(), self._config.resources))
-                    reachable = True
+                    view = await peer.reconcile(self._own_view(), self._config.resources)
+                    # Under another name it was restarted, and its nodes are coming back to it: they count once.
+                    self._take_over(view, instead_of=replica)
+                    reachable, replica = True, view.replica
                 except CaricoError as error:
                     self._unreconciled.inc()
                     if reachable:

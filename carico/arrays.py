@@ -38,7 +38,10 @@ def finite(name: str, values: ArrayLike, low: float = -np.inf, high: float = np.
     """
     array = numbers(name, values)
     # The extremes settle the common case: a NaN among the values makes them NaN, and NaN fails every comparison.
-    if array.size and not (max(low, -_LARGEST) <= array.min() and array.max() <= min(high, _LARGEST)):
+    if array.size and not (
+        max(low, -_LARGEST) <= np.minimum.reduce(array, axis=None)
+        and np.maximum.reduce(array, axis=None) <= min(high, _LARGEST)
+    ):
         fine = (array >= low) & (array <= high) & (np.abs(array) != np.inf)
         wanted = "finite" if np.isinf([low, high]).all() else f"finite and in [{low:g}, {high:g}]"
         raise InvalidInput(f"{name} must be {wanted}, got {array[~fine].flat[0]:g}")
@@ -68,6 +71,8 @@ def common_shape(what: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     InvalidInput
         If they do not fit each other.
     """
+    if len(set(shapes)) == 1:  # mostly, and numpy takes its time
+        return shapes[0]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

@@ -53,7 +53,7 @@ def capacity_signal(usage: ArrayLike, workload: ArrayLike) -> FloatArray:
     # A workload too small to divide by sets no limit either: the quotient overflows to inf.
     with np.errstate(over="ignore"):
         np.divide(free, w, out=limit, where=w > 0)
-    k: FloatArray = np.where(free > 0, limit, 0.0).min(axis=-1)
+    k: FloatArray = np.minimum.reduce(np.where(free > 0, limit, 0.0), axis=-1)
     return k
 
 
@@ -94,7 +94,7 @@ def pod_capacity_from_baseline(
     b, c = _non_negative("baseline", baseline), _non_negative("cost", cost)
     n, most = finite("pods", pods, low=0.0), _non_negative("max_pods", max_pods)
     common_shape("baseline, cost, pods and max_pods", b.shape, c.shape, n.shape, most.shape)
-    return np.clip(_quotient(b, c) - n, 0.0, most)
+    return np.minimum(np.maximum(_quotient(b, c) - n, 0.0), most)
 
 
 def _non_negative(name: str, values: ArrayLike) -> FloatArray:
@@ -106,7 +106,7 @@ def _non_negative(name: str, values: ArrayLike) -> FloatArray:
 
 def _quotient(amount: FloatArray, cost: FloatArray) -> FloatArray:
     """Amount / cost; an exhausted amount gives 0 even at no cost, an unlimited one `inf` at any cost."""
-    result = np.where(amount > 0, np.full(np.broadcast_shapes(amount.shape, cost.shape), np.inf), 0.0)
+    result = np.where((amount > 0) & (cost >= 0), np.inf, 0.0)  # of the shape of both
     with np.errstate(over="ignore"):
         np.divide(amount, cost, out=result, where=(amount > 0) & (amount < np.inf) & (cost > 0))
     return result

@@ -228,7 +228,13 @@ def _host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        pass
+    try:
         return x509.DNSName(node_name(host.lower()))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"a host is an IP address or a DNS name (letters, digits, '-' and '.'), got {host[:300]!r}: correct --host"
+        ) from error
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

@@ -137,18 +137,19 @@ class CostEstimator(ABC):
         k, n, halted = numbers("signal", signal), numbers("pods", pods), np.asarray(hold_off, dtype=bool)
         known_empty = numbers("empty", empty)
         shape = common_shape("signal, pods, hold_off and empty", k.shape, n.shape, halted.shape, known_empty.shape)
-        k, n, halted = (np.broadcast_to(k, shape), np.broadcast_to(n, shape), np.broadcast_to(halted, shape))
         if self._state["baseline"].shape != shape:
             if not np.isnan(self._state["baseline"]).all():
                 raise InvalidInput(f"samples must keep the shape {self._state['baseline'].shape}, got {shape}")
             self._state = dict.fromkeys(self._state, np.full(shape, np.nan))
         lowest, highest = _ORDINARY
-        usable = ~halted & (k >= lowest) & (k <= highest) & (n >= 0) & (n < np.inf)
+        usable = np.broadcast_to(~halted & (k >= lowest) & (k <= highest) & (n >= 0) & (n < np.inf), shape)
         k, n = np.where(usable, k, np.nan), np.where(usable, n, np.nan)
         known = ~np.isnan(self._state["baseline"])
         # Numbers that are computed and then not selected must not warn.
         with np.errstate(invalid="ignore", divide="ignore"):
-            self._initialise(usable & ~known, k, n, known_empty)
+            fresh = usable & ~known
+            if fresh.any():
+                self._initialise(fresh, k, n, known_empty)
             learning = usable & known & (k > self.settings.full_signal * self._state["baseline"])
             self._correct(learning, k, n)
             self._drift(learning & (n == 0))

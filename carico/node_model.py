@@ -161,9 +161,13 @@ class NodeModel:
                 f"samples must have shape (n, {len(self.resources)}) and their times (n,), "
                 f"got {x.shape} and {times.shape}"
             )
-        arrived = np.ones(1, dtype=bool)
-        for sample, time in zip(x[:, None], times.tolist(), strict=True):
-            self._take_in(sample, time, arrived)
+        newest = np.maximum.accumulate([self._last_sample_at[0], *times])
+        fresh = times > newest[:-1]
+        self.late_samples += int(np.count_nonzero(~fresh))
+        self._last_sample_at = newest[-1:]
+        for smoothed in self._ema.follow(x[fresh]):
+            self._batch[0, :, self._batched[0] % self.variant.batch_size] = smoothed
+            self._batched += 1
 
     def _take_in(self, x: FloatArray, at: float, arrived: BoolArray) -> None:
         fresh = arrived & (at > self._last_sample_at)
@@ -283,7 +287,7 @@ class NodeModel:
         # the pods which came meanwhile cost nothing.
         sampled = self._batched[index] > 0
         self._learn_own(index)
-        own = Subspace(self._own_basis[index], self._own_values[index])
+        own = self._own(index)
         workload = self._blend(own, index).scaled_workload(self.variant.workload_exponent)
         usage = self._usage(index)
         signal = capacity_signal(usage, workload)
@@ -296,8 +300,9 @@ class NodeModel:
         full = signal <= self.variant.kalman.full_signal
         halted = hold_off | ~sampled | full
         self._learn_idle_usage(index, usage, (pods == 0) & ~halted)
-        unit = self._unit(index, workload)
-        empty = capacity_signal(np.zeros_like(usage), workload)
+        idle_usage = _zero_if_unknown(self._idle_usage[index])
+        idle, empty = capacity_signal(np.stack([idle_usage, np.zeros_like(usage)]), workload)
+        unit = self._unit(idle)
         self._learn_cost(index, signal / unit, empty / unit, halted)
         baseline = np.atleast_1d(self._estimator.baseline)[index] * unit
         cost = np.atleast_1d(self._estimator.cost)[index] * unit
@@ -319,7 +324,7 @@ class NodeModel:
     def exchanged(self, at: float, nodes: ArrayLike | None = None) -> None:
         """Note that `nodes` (all by default) have sent their own subspace to the aggregator."""
         index = self._index(nodes)
-        self._exchanged[index] = Subspace(self._own_basis[index], self._own_values[index]).workload
+        self._exchanged[index] = self._own(index).workload
         self._exchanged_at[index] = at
 
     def save(self) -> dict[str, FloatArray]:
@@ -403,6 +408,9 @@ class NodeModel:
             raise InvalidInput(f"nodes must be in [0, {self._nodes - 1}], got {nodes!r}")
         return index.astype(np.int64)
 
+    def _own(self, index: IntArray) -> Subspace:
+        return Subspace.unchecked(self._own_basis[index], self._own_values[index])
+
     def _learn_own(self, index: IntArray) -> None:
         """Merge the batch into the node's own subspace; lost samples weigh nothing, an empty batch changes nothing."""
         size = self.variant.batch_size
@@ -412,7 +420,7 @@ class NodeModel:
         # σ_1 grows with √(number of columns): a batch with holes is scaled to a full one's weight.
         batch = self._batch[index] * np.sqrt(size / np.maximum(present, 1))[:, None, None]
         weight = np.where(some, np.where(known, self.variant.batch_weight, 1.0), 0.0)
-        old = Subspace(self._own_basis[index], self._own_values[index])
+        old = self._own(index)
         merged = old.updated(batch, weight, self.variant.rank)
         rank = self._own_values.shape[-1]
         self._own_basis[index] = np.where(some[:, None, None], merged.basis[..., :rank], old.basis)
@@ -425,29 +433,28 @@ class NodeModel:
         """The own and the global view together, for the signal only: fed back, own experience would drown."""
         weight = np.where(self._has_global[index], self.variant.global_weight, 0.0)
         weight = np.where(self._has_own[index], weight, np.where(self._has_global[index], 1.0, 0.5))
-        seen = Subspace(self._global_basis[index], self._global_values[index])
+        seen = Subspace.unchecked(self._global_basis[index], self._global_values[index])
         return Subspace.merge(own, seen, 1.0 - weight, weight, self.variant.rank)
 
     def _usage(self, index: IntArray) -> FloatArray:
         """Smoothed usage; zero where nothing was ever observed."""
         assert self._ema.value is not None
-        return np.nan_to_num(self._ema.value[index], nan=0.0)
+        return _zero_if_unknown(self._ema.value[index])
 
     def _learn_idle_usage(self, index: IntArray, usage: FloatArray, idle: BoolArray) -> None:
         known = self._idle_usage[index]
         kept = np.where(np.isnan(known), 0.0, self.variant.idle_memory)
-        mean = kept * np.where(np.isnan(known), 0.0, known) + (1.0 - kept) * usage
+        mean = kept * _zero_if_unknown(known) + (1.0 - kept) * usage
         self._idle_usage[index] = np.where(idle[:, None], mean, known)
 
-    def _unit(self, index: IntArray, workload: FloatArray) -> FloatArray:
+    def _unit(self, idle_signal: FloatArray) -> FloatArray:
         """What the filters count in: k of the idle node under today's workload, or 1 for the text as written.
 
         k counts average workloads, and the average changes several-fold between an idle and a busy node. What a pod
         takes from the idle node, as a share, does not change with it.
         """
         if not self.variant.rebase:
-            return np.ones(index.size)
-        idle_signal = capacity_signal(np.nan_to_num(self._idle_usage[index], nan=0.0), workload)
+            return np.ones_like(idle_signal)
         return np.where((idle_signal > 0) & np.isfinite(idle_signal), idle_signal, 1.0)
 
     def _learn_cost(self, index: IntArray, signal: FloatArray, empty: FloatArray, halted: BoolArray) -> None:
@@ -486,11 +493,16 @@ class NodeModel:
         """
         old = at - self._exchanged_at[index] >= self.variant.exchange_age_s
         sent = self._exchanged[index]
-        moved = np.linalg.norm(own.workload - sent, axis=-1)
-        length = np.linalg.norm(own.workload, axis=-1)
+        workload = own.workload
+        moved = np.linalg.norm(workload - sent, axis=-1)
+        length = np.linalg.norm(workload, axis=-1)
         never = np.isnan(sent).any(axis=-1)
         due: BoolArray = self._has_own[index] & (never | old | ~(moved <= self.variant.exchange_drift * length))
         return due
+
+
+def _zero_if_unknown(values: FloatArray) -> FloatArray:
+    return np.where(np.isnan(values), 0.0, values)
 
 
 _ESTIMATOR = "estimator_"

@@ -6,6 +6,8 @@ suppresses; a deviation that outlasts `patience` samples is a real change and is
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -86,10 +88,39 @@ class DynamicEma:
         value = np.where(np.isnan(self.value), x, self.value)
         gap = x - value
         # In one direction: the way back from a spike is not the continuation of it.
-        direction = np.where(np.abs(gap) > self.threshold, np.sign(gap), 0.0).astype(np.int64)
-        going_on = np.sign(self.deviating) == direction
-        deviating = np.where(going_on, self.deviating, 0) + direction
+        direction = (gap > self.threshold).astype(np.int64) - (gap < -self.threshold)
+        deviating = np.where(self.deviating * direction > 0, self.deviating, 0) + direction
         alpha = np.where(np.abs(deviating) > self.patience, self.alpha_fast, self.alpha_slow)
         self.value = np.where(arrived, value + alpha * gap, self.value)
         self.deviating = np.where(arrived, deviating, self.deviating)
         return self.value
+
+    def follow(self, samples: FloatArray) -> FloatArray:
+        """Take in samples that were checked and all arrived, one after the other, as `advance` does.
+
+        For the few numbers of one node plain floats cost a tenth of numpy's calls, and come out the same.
+
+        Parameters
+        ----------
+        samples : ndarray, shape (n, d)
+            Of a filter whose samples have the shape (1, d).
+
+        Returns
+        -------
+        ndarray, shape (n, d)
+            The smoothed values after each.
+        """
+        assert self.value is not None
+        assert self.deviating is not None
+        smoothed = np.empty_like(samples)
+        for element in range(samples.shape[1]):
+            value, deviating = float(self.value[0, element]), int(self.deviating[0, element])
+            for number, x in enumerate(samples[:, element].tolist()):
+                gap = 0.0 if math.isnan(value) else x - value
+                direction = (gap > self.threshold) - (gap < -self.threshold)
+                deviating = (deviating if deviating * direction > 0 else 0) + direction
+                alpha = self.alpha_fast if abs(deviating) > self.patience else self.alpha_slow
+                value = x if math.isnan(value) else value + alpha * gap
+                smoothed[number, element] = value
+            self.value[0, element], self.deviating[0, element] = value, deviating
+        return smoothed

@@ -121,8 +121,8 @@ class StatusServer:
             def log_message(self, *_: object) -> None:
                 """Probes come every few seconds: they are no news."""
 
-        self._host = host
-        self._server = _Server((host, port), Handler, tls)
+        self._host = host.strip("[]")
+        self._server = _Server((self._host, port), Handler, tls)
         # It looks this often whether it is to end, and is woken when it is.
         serve = partial(self._server.serve_forever, poll_interval=5.0)
         self._thread = threading.Thread(target=serve, name="status", daemon=True)

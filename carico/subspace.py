@@ -56,8 +56,8 @@ class Subspace:
         object.__setattr__(self, "singular_values", singular_values)
 
     @classmethod
-    def _trusted(cls, basis: FloatArray, singular_values: FloatArray) -> Subspace:
-        """A subspace of arrays that a decomposition has just made: nothing is left to check."""
+    def unchecked(cls, basis: FloatArray, singular_values: FloatArray) -> Subspace:
+        """Return a subspace of arrays that a decomposition has made: nothing is left to check."""
         subspace = object.__new__(cls)
         object.__setattr__(subspace, "basis", basis)
         object.__setattr__(subspace, "singular_values", singular_values)
@@ -125,8 +125,9 @@ class Subspace:
         total = share_a + share_b
         left = a.columns * np.sqrt(share_a / total)[..., None, None]
         right = b.columns * np.sqrt(share_b / total)[..., None, None]
-        both = [np.broadcast_to(side, lead + side.shape[-2:]) for side in (left, right)]
-        return _decompose(np.concatenate(both, axis=-1), rank)
+        if left.shape[:-2] != right.shape[:-2]:
+            left, right = (np.broadcast_to(side, lead + side.shape[-2:]) for side in (left, right))
+        return _decompose(np.concatenate([left, right], axis=-1), rank)
 
     def updated(self, columns: FloatArray, weight: ArrayLike, rank: int | None = None) -> Subspace:
         """Take new columns in with `weight` in [0, 1] against what is known: Incremental-SVD with forgetting (§2.3.4).
@@ -175,7 +176,7 @@ def _decompose(columns: FloatArray, rank: int | None) -> Subspace:
         basis, singular_values = _two_row_svd(columns)
     else:
         basis, singular_values, _ = np.linalg.svd(columns, full_matrices=False)
-    return Subspace._trusted(basis[..., :kept], singular_values[..., :kept])
+    return Subspace.unchecked(basis[..., :kept], singular_values[..., :kept])
 
 
 def _two_row_svd(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -185,13 +186,13 @@ def _two_row_svd(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
     times faster than LAPACK on stacks of 2 × 12 matrices and as accurate (the singular values are norms of the
     rotated rows, not roots of a Gram matrix).
     """
-    gram = columns @ np.swapaxes(columns, -1, -2)
+    gram = columns @ columns.swapaxes(-1, -2)
     angle = 0.5 * np.arctan2(2 * gram[..., 0, 1], gram[..., 0, 0] - gram[..., 1, 1])
     basis = np.empty(gram.shape)
     basis[..., 0, 0] = basis[..., 1, 1] = np.cos(angle)
     basis[..., 1, 0] = np.sin(angle)
     basis[..., 0, 1] = -basis[..., 1, 0]
-    rotated = np.swapaxes(basis, -1, -2) @ columns
+    rotated = basis.swapaxes(-1, -2) @ columns
     singular_values = np.sqrt(np.einsum("...in,...in->...i", rotated, rotated))
     # Equal singular values may come out swapped in their last bit.
     singular_values[..., 1] = np.minimum(singular_values[..., 1], singular_values[..., 0])

@@ -29,7 +29,7 @@ class CapacityServer:
         Where to listen; port 0 lets the system choose, see `port`.
     insecure_loopback : bool, optional
     refused : callable, optional
-        Is told why a report was refused: ``invalid_input`` or ``not_allowed``.
+        Is told why a report was refused: see `OnRefused`.
     clock : Clock, optional
         Tells how long ago a node's last report came in; the machine's by default.
     connection_age_s : float, optional
@@ -79,6 +79,10 @@ class CapacityServer:
     def port(self) -> int:
         """The port that is listened on."""
         return self._server.port
+
+    def is_alive(self) -> bool:
+        """Return whether the thread that takes reports runs."""
+        return self._server.loop.is_alive()
 
     def close(self) -> None:
         """Serve no more."""

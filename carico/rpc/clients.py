@@ -30,6 +30,7 @@ from carico.subspace import Subspace
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.http2.bdp_probe", 0),  # a ping for every answer, to find out what large messages could make use of
     # A connection whose other end vanished looks alive for a quarter of an hour otherwise.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),

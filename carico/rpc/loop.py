@@ -31,6 +31,10 @@ class LoopThread:
         """Whether nothing can be run any more."""
         return self._loop.is_closed()
 
+    def is_alive(self) -> bool:
+        """Return whether the thread runs."""
+        return self._thread.is_alive()
+
     def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
         """Have a function called in the loop's thread; may be called from any thread and returns at once."""
         self._loop.call_soon_threadsafe(function, *arguments)
@@ -47,9 +51,10 @@ class LoopThread:
         """Cancel what still runs and return when it has ended; closing twice is fine."""
         if self.closed:
             return
-        self.run(_cancel_others())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        if self.is_alive():
+            self.run(_cancel_others())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
         self._loop.close()
 
     def __enter__(self) -> Self:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import grpc
@@ -27,6 +29,7 @@ _log = logging.getLogger(__name__)
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.http2.bdp_probe", 0),  # a ping for every message, to find out what large ones could make use of
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a sharer
     ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing
     ("grpc.max_connection_age_grace_ms", 100),  # calls are answered at once
@@ -37,6 +40,9 @@ _OPTIONS = (
 CONNECTION_AGE_S = 3600.0
 """A connection lasts for so long, give or take a tenth: certificates are looked at when one is made, and streams would
 keep one for ever."""
+
+STREAMS_EACH = 4
+"""Streams that may be open in one name: an agent has one, and a second while a broken one is not yet known to be."""
 
 _Call: TypeAlias = "aio.ServicerContext[bytes, bytes]"
 
@@ -49,7 +55,8 @@ class Caller:
     """Who calls, established once per call or stream."""
 
     def __init__(self, call: _Call, secure: bool) -> None:
-        self._owners = owners(call) if secure else None
+        self.owners = owners(call) if secure else None
+        """The URIs of the caller's certificate; None over plain text."""
 
     def must_be(self, owner: str) -> None:
         """Let pass who owns a certificate for `owner`; over plain text on loopback everybody does.
@@ -59,16 +66,16 @@ class Caller:
         NotAllowed
             If the caller is somebody else.
         """
-        if self._owners is not None and owner not in self._owners:
+        if self.owners is not None and owner not in self.owners:
             raise NotAllowed(
-                f"a certificate with the URI {owner} is needed, got {', '.join(sorted(self._owners)) or 'none'}"
+                f"a certificate with the URI {owner} is needed, got {', '.join(sorted(self.owners)) or 'none'}"
             )
 
 
 Answer = Callable[[bytes, Caller], bytes]
 """Answers a message; raises InvalidInput or NotAllowed. It is called in the server's thread and must not block."""
 OnRefused = Callable[[str], None]
-"""Is told why something was refused: ``invalid_input`` or ``not_allowed``."""
+"""Is told why something was refused: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
 
 
 class RpcServer:
@@ -125,6 +132,8 @@ class RpcServer:
         } | {name: grpc.stream_stream_rpc_method_handler(self._stream(answer)) for name, answer in streams.items()}
         self._open: set[asyncio.Task[None]] = set()
         """Streams; they last until somebody ends them."""
+        self._held: Counter[frozenset[str]] = Counter()
+        """How many of them a certificate's owner holds."""
         self._stopping = False
         self.loop = LoopThread("rpc")
         try:
@@ -135,9 +144,9 @@ class RpcServer:
 
     def close(self, grace_s: float = 1.0) -> None:
         """Accept nothing more, end the streams, let calls end within `grace_s` seconds, and return when all have."""
-        if not self.loop.closed:
+        if self.loop.is_alive():
             self.loop.run(self._stop(grace_s))
-            self.loop.close()
+        self.loop.close()
 
     async def _stop(self, grace_s: float) -> None:
         stopped = asyncio.ensure_future(self._server.stop(grace_s))
@@ -178,13 +187,22 @@ class RpcServer:
         return handle
 
     def _stream(self, answer: Answer) -> Callable[[Any, _Call], Awaitable[None]]:
-        async def carry(requests: Any, call: _Call) -> None:
-            caller = Caller(call, self._secure)
+        async def carry(requests: Any, call: _Call, caller: Caller) -> None:
             async for data in requests:
                 await call.write(await self._answered(answer, data, call, caller))
 
         async def handle(requests: Any, call: _Call) -> None:
-            stream = asyncio.ensure_future(carry(requests, call))
+            caller = Caller(call, self._secure)
+            with self._place(caller) as free:
+                if not free:
+                    self._refused("too_many_streams")
+                    await call.abort(
+                        grpc.StatusCode.RESOURCE_EXHAUSTED,
+                        f"{STREAMS_EACH} streams may be open for each name of a certificate, this one's are: end one",
+                    )
+                await hold(asyncio.ensure_future(carry(requests, call, caller)), call)
+
+        async def hold(stream: asyncio.Task[None], call: _Call) -> None:
             self._open.add(stream)
             try:
                 await stream
@@ -196,6 +214,20 @@ class RpcServer:
                 self._open.discard(stream)
 
         return handle
+
+    @contextmanager
+    def _place(self, caller: Caller) -> Iterator[bool]:
+        """Count a stream of the caller's, and say whether it may be."""
+        if caller.owners is None:
+            yield True
+            return
+        self._held[caller.owners] += 1
+        try:
+            yield self._held[caller.owners] <= STREAMS_EACH * max(len(caller.owners), 1)
+        finally:
+            self._held[caller.owners] -= 1
+            if not self._held[caller.owners]:
+                del self._held[caller.owners]
 
     async def _answered(self, answer: Answer, data: bytes, call: _Call, caller: Caller) -> bytes:
         try:

@@ -36,7 +36,7 @@ class PemFiles:
     """
 
     def __init__(self, files: TlsFiles) -> None:
-        self._files = files
+        self._paths = [Path(files.certificate), Path(files.key), Path(files.ca)]
         self._seen = self._signature()
         self.certificate, self.key, self.ca = self._read()
 
@@ -55,25 +55,20 @@ class PemFiles:
             self._seen = ()
             return False
         self.certificate, self.key, self.ca = content
-        _log.info("certificates replaced", extra={"certificate": self._files.certificate})
+        _log.info("certificates replaced", extra={"certificate": str(self._paths[0])})
         return True
-
-    def _paths(self) -> list[Path]:
-        return [Path(self._files.certificate), Path(self._files.key), Path(self._files.ca)]
 
     def _signature(self) -> _Signature:
         """What differs once a file was replaced; empty while one is not there."""
         try:
-            return tuple(
-                (status.st_ino, status.st_mtime_ns, status.st_size) for status in map(Path.stat, self._paths())
-            )
+            return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in map(Path.stat, self._paths))
         except OSError:
             return ()
 
     def _read(self) -> tuple[bytes, bytes, bytes]:
         """Read the files; OpenSSL judges them, for gRPC would only refuse every connection."""
-        certificate, key, ca = self._paths()
-        for path in self._paths():
+        certificate, key, ca = self._paths
+        for path in self._paths:
             try:
                 path.read_bytes()
             except OSError as error:

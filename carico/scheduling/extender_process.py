@@ -49,6 +49,10 @@ class ReportServer(Protocol):
         """The port that is listened on."""
         ...
 
+    def is_alive(self) -> bool:
+        """Return whether it can still take any."""
+        ...
+
     def close(self) -> None:
         """Serve no more."""
         ...
@@ -127,7 +131,8 @@ class ExtenderProcess:
         self._registry = CollectorRegistry()
         self._metrics = ExtenderMetrics(self._registry)
         self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._parts: dict[str, Callable[[], bool]] = {}
+        """Whether what the process cannot do without still works, by name."""
         self._closing = ExitStack()
         self._to_wake: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
 
@@ -153,7 +158,10 @@ class ExtenderProcess:
         if config.tls is None:
             require_loopback(config.host, config.insecure_loopback)
         tls = ServerTls(config.tls) if config.tls is not None else None
-        journal = None if config.journal is None else closing.enter_context(self._journal(config.journal))
+        journal = None
+        if config.journal is not None:
+            journal = closing.enter_context(self._journal(config.journal))
+            self._parts["journal"] = journal.is_alive
         self.extender = Extender(
             CaricoPlugin(config.stale_after_s),
             journal,
@@ -176,6 +184,7 @@ class ExtenderProcess:
         refused = self._metrics.reports.labels("refused").inc
         reports = self._reports(config, self._on_report, lambda why: refused(), self._clock)
         closing.callback(reports.close)
+        self._parts["reports of agents"] = reports.is_alive
         server = _listening(
             config.host,
             config.port,
@@ -189,6 +198,7 @@ class ExtenderProcess:
             ),
         )
         self.port = closing.enter_context(server).port
+        self._parts["filter requests"] = server.is_alive
         self.report_port = reports.port
         self._in_background("time-outs", self._tick)
         if self._kube is None:
@@ -206,10 +216,10 @@ class ExtenderProcess:
     def _in_background(self, name: str, run: Callable[[], None]) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
-        self._threads.append(thread)
+        self._parts[name] = thread.is_alive
 
     def _why_not_healthy(self) -> str:
-        ended = [thread.name for thread in self._threads if not thread.is_alive()]
+        ended = [name for name, alive in self._parts.items() if not alive()]
         return f"has ended, the log says why: {', '.join(ended)}" if ended else ""
 
     def _nodes(self) -> bytes:

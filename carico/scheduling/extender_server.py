@@ -73,6 +73,10 @@ class ExtenderServer:
         """The port that is listened on."""
         return int(self._server.server_address[1])
 
+    def is_alive(self) -> bool:
+        """Return whether the thread that accepts connections runs."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Serve no more; connections are cut, and kube-scheduler asks again for what was not answered."""
         self._server.shutdown()

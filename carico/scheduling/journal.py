@@ -140,6 +140,10 @@ class Journal:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
+    def is_alive(self) -> bool:
+        """Return whether the thread that writes runs."""
+        return self._thread.is_alive()
+
     def write(self, pod: PodId, decision: Decision) -> None:
         """Take in a decision; returns at once and raises nothing."""
         try:

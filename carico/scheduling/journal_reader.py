@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from carico.errors import InvalidInput, InvalidJournal
 from carico.scheduling.journal import Candidate, Entry, kind_of
 from carico.scheduling.plugin import CaricoPlugin
 
+_BAD_SHOWN = 3
 SHOWN = 10
 """Candidates of a decision that `explain` shows unless it is asked for all."""
 
@@ -70,6 +71,30 @@ def read_entries(journal: Path) -> Iterator[tuple[str, Entry | BadLine]]:
                         yield f"{file}:{number}", BadLine(file, number, str(error))
         except OSError as error:
             raise InvalidJournal(f"cannot read the journal {file}: {error.strerror}") from error
+
+
+def entries_of(journal: Path, say: Callable[[str], None]) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries alone, as `read_entries` does, and say what the other lines are: the first few, and a sum.
+
+    Raises
+    ------
+    InvalidJournal
+        If a file cannot be read, or there is no entry at all.
+    """
+    good = bad = 0
+    for where, item in read_entries(journal):
+        if isinstance(item, Entry):
+            good += 1
+            yield where, item
+        else:
+            bad += 1
+            if bad <= _BAD_SHOWN:
+                say(f"{item}")
+    if bad > _BAD_SHOWN:
+        say(f"{bad} lines of {good + bad} are no decisions; the first {_BAD_SHOWN} are above")
+    if not good:
+        what = f"{bad} lines and no decision among them" if bad else "nothing: no decision was made yet"
+        raise InvalidJournal(f"{journal} holds {what}; name the file that the extender's configuration names")
 
 
 def concerns(entry: Entry, pod: str) -> bool:

@@ -49,15 +49,18 @@ class KeptOpen:
         TelemetryFileMissing
             If it vanished, was replaced or can no longer be read.
         """
-        try:
-            content = os.pread(self._descriptor, size, 0)
-            links = os.fstat(self._descriptor).st_nlink
-        except OSError as error:
-            raise self.unreadable(error) from error
-        if links == 0:
+        content = self.peek(size)
+        if os.fstat(self._descriptor).st_nlink == 0:
             # The descriptor outlives the name and would go on telling the past.
             raise TelemetryFileMissing(f"{self.path} was removed or replaced while it was being read: start again")
         return content
+
+    def peek(self, size: int = _BYTES_READ) -> bytes:
+        """Return the same without looking whether the file was removed or replaced."""
+        try:
+            return os.pread(self._descriptor, size, 0)
+        except OSError as error:
+            raise self.unreadable(error) from error
 
     def number(self, label: bytes = b"") -> int:
         """Return the whole number that follows `label` at the beginning of a line, the first line without one.

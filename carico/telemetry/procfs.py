@@ -1,9 +1,9 @@
 """Telemetry of this machine from procfs: `/proc/stat`, `/proc/meminfo` and `/proc/pressure/` (thesis §4.2.1).
 
 A source that reads; what the numbers mean between two readings is in `counters`. The files stay open and every
-reading starts at offset 0, so that a sample costs two system calls a file and no path look-up; a reading is complete
-or an error, never half of each. Pressure of memory and of input and output is not what CARICO goes by: where a kernel
-offers the CPU's alone, those two are 0.
+reading starts at offset 0, so that a sample costs a system call or two a file and no path look-up; a reading is
+complete or an error, never half of each. Pressure of memory and of input and output is not what CARICO goes by: where
+a kernel offers the CPU's alone, those two are 0, and captures, made ten times a second, take them along in one of ten.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _KIND = "procfs"
 # user, nice, system, idle, iowait, irq, softirq, steal. The two fields that follow, guest and guest_nice, are already
 # contained in user and nice (proc(5)): "all fields" of the thesis's formula would count them twice.
 _CPU_MODES = 8
+_THOROUGH_EVERY = 10
 
 
 class ProcfsSource(TelemetrySource):
@@ -63,6 +64,7 @@ class ProcfsSource(TelemetrySource):
             self._memory_pressure = pressure_if_any(self.root / "pressure" / "memory", _KIND, opened)
             self._io_pressure = pressure_if_any(self.root / "pressure" / "io", _KIND, opened)
             self._files = opened.pop_all()
+        self._captures = self._memory_pressure_us = self._io_pressure_us = 0
 
     def read(self) -> Counters:
         """Return the counters of now.
@@ -76,19 +78,35 @@ class ProcfsSource(TelemetrySource):
         PressureDisabled
             If the kernel refuses to tell the pressure.
         """
+        self._captures = 0
         return self.capture()()
 
     def capture(self) -> Callable[[], Counters]:
-        """See `TelemetrySource`."""
-        stat, meminfo = self._stat.read(), self._meminfo.read()
-        memory_pressure = self._memory_pressure.read() if self._memory_pressure else b""
-        io_pressure = self._io_pressure.read() if self._io_pressure else b""
-        pressure = self._pressure.read()
+        """See `TelemetrySource`.
+
+        The first and every tenth one is thorough: it takes along the pressure of memory and of input and output, which
+        the others repeat, and looks whether the files are still those that were opened.
+        """
+        if self._captures % _THOROUGH_EVERY == 0:
+            stat, meminfo = self._stat.read(), self._meminfo.read()
+            self._memory_pressure_us = self._memory_pressure.some_total_us() if self._memory_pressure else 0
+            self._io_pressure_us = self._io_pressure.some_total_us() if self._io_pressure else 0
+            pressure = self._pressure.read()
+        else:
+            stat, meminfo, pressure = self._stat.peek(), self._meminfo.peek(), self._pressure.peek()
+        self._captures += 1
         # Dated by the pressure, whose change is divided by the time between two readings.
-        return partial(self._counters, self._clock.now(), stat, meminfo, pressure, memory_pressure, io_pressure)
+        now = self._clock.now()
+        return partial(self._counters, now, stat, meminfo, pressure, self._memory_pressure_us, self._io_pressure_us)
 
     def _counters(
-        self, at_s: float, stat: bytes, meminfo: bytes, pressure: bytes, memory_pressure: bytes, io_pressure: bytes
+        self,
+        at_s: float,
+        stat: bytes,
+        meminfo: bytes,
+        pressure: bytes,
+        memory_pressure_us: int,
+        io_pressure_us: int,
     ) -> Counters:
         cpu_total, cpu_idle = _cpu_times(self._stat, stat)
         total, free, buffers, cached = _memory(self._meminfo, meminfo)
@@ -101,8 +119,8 @@ class ProcfsSource(TelemetrySource):
             memory_free=free,
             memory_buffers=buffers,
             memory_cached=cached,
-            memory_pressure_us=self._memory_pressure.some_total_us_in(memory_pressure) if self._memory_pressure else 0,
-            io_pressure_us=self._io_pressure.some_total_us_in(io_pressure) if self._io_pressure else 0,
+            memory_pressure_us=memory_pressure_us,
+            io_pressure_us=io_pressure_us,
         )
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from itertools import count
 from carico.arrays import finite
 from carico.clock import Clock
 from carico.errors import CounterWentBackwards
-from carico.telemetry.counters import Counters, Telemetry, stacked, telemetry_between
+from carico.telemetry.counters import Counters, Telemetry, consecutive, telemetry_between
 from carico.telemetry.source import TelemetrySource
 
 _SHORTEST_PERIOD_S = 1e-3
@@ -144,8 +144,7 @@ class Sampler:
 
         None if the machine was restarted meanwhile.
         """
-        before, after = stacked(readings[:-1]), stacked(readings[1:])
-        return self._between(before, after)
+        return self._between(*consecutive(readings))
 
     def _between(self, previous: Counters, current: Counters) -> Telemetry | None:
         try:

@@ -120,6 +120,17 @@ def test_pods_that_come_and_go_are_counted_and_learned_from(run, node):
     assert float(agent.report.pod_cost / agent.report.baseline) < 0.45, "it began at a half"
 
 
+def test_the_telemetry_shown_is_that_of_the_last_second_as_a_whole(run, node):
+    def load(cpu):
+        node.cpu = cpu
+
+    node.script = {20.0: lambda: load(0.2), 20.5: lambda: load(0.6)}
+    agent, _ = run(21.05)
+    assert agent.telemetry.cpu_utilisation == pytest.approx(0.4, abs=0.05)
+    assert agent.telemetry.memory_utilisation == pytest.approx(0.2)
+    assert agent.telemetry.at_s == pytest.approx(21.0)
+
+
 def test_pods_that_ran_before_are_no_news(run, node):
     node.running = 3
     agent, options = run(5)

@@ -88,13 +88,16 @@ def test_a_state_that_does_not_fit_is_told_and_not_taken(node, tmp_path, caplog,
     assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
 
 
-def test_a_file_that_is_no_checkpoint_is_kept(node, tmp_path, caplog):
+def test_files_that_are_no_checkpoints_are_all_kept(node, tmp_path, caplog):
     file, stop = tmp_path / "state.json", threading.Event()
-    file.write_text("port: 50051\n")
     stop.set()
-    run_agent(AgentConfig(**node, checkpoint=str(file)), stop)
+    for number in range(3):
+        file.write_text(f"port: {number}\n")
+        run_agent(AgentConfig(**node, checkpoint=str(file)), stop)
     assert "state.json.unusable now: " in caplog.text
-    assert tmp_path.joinpath("state.json.unusable").read_text() == "port: 50051\n"
+    assert "state.json.unusable.2 now: " in caplog.text
+    for number, aside in enumerate(["unusable", "unusable.1", "unusable.2"]):
+        assert tmp_path.joinpath(f"state.json.{aside}").read_text() == f"port: {number}\n"
     assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
 
 

@@ -15,6 +15,7 @@ from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, Refused, Unreachable
 from carico.rpc import aggregation_pb2, aggregation_pb2_grpc
 from carico.rpc.clients import AggregationClient, ReplicaClient
+from carico.rpc.loop import LoopThread
 from carico.rpc.messages import write_exchange
 from carico.rpc.tls import ChannelCredentials
 from carico.subspace import Subspace
@@ -272,6 +273,19 @@ class TestReplicas:
         clock.advance(5.0)
         exchange_until(is_about(gram(BUSY), rtol=1e-9), at_server)
 
+    def test_one_that_was_restarted_counts_once(self, serve, node):
+        """A restart has another name; what it said under the old one would count for five rounds."""
+        with socket.socket() as reserved:
+            reserved.bind(("127.0.0.1", 0))
+            port = reserved.getsockname()[1]
+        server = serve(ManualClock(), peers=(f"localhost:{port}",))  # whose clock stands still: nothing times out
+        for own, wanted in ((IDLE, HALF), (BUSY, gram(BUSY))):
+            restarted = serve(port=port)
+            calls = (node(restarted, "node-b"), own), (node(server, "node-a"), BUSY)
+            exchange_until(is_about(wanted, rtol=1e-9), *calls)
+            restarted.close()
+        assert metric(server, "replicas") == 1
+
     def test_peers_that_cannot_be_reached_are_counted_and_hold_nothing_up(self, serve, node):
         server = serve(peers=("localhost:1",))
         client = node(server, "node-a")
@@ -295,6 +309,12 @@ class TestLife:
         server.close()
         server.close()
         assert server.ready() == "not serving"
+
+    def test_unhealthy_once_the_thread_that_answers_has_ended(self, serve, monkeypatch):
+        server = serve()
+        with monkeypatch.context() as ended:
+            ended.setattr(LoopThread, "is_alive", lambda _: False)
+            assert server.healthy() == "the thread that answers calls has ended"
 
     def test_a_port_that_is_taken(self, serve):
         with pytest.raises(InvalidConfig, match="is the port taken"):

@@ -129,7 +129,7 @@ class TestCommand:
             (["--node", "node-1"], "there is no CA in .*: make one with --ca first"),
             (["--node", "Node_1"], "DNS-1123"),
             (["--server", "aggregator"], "give --host"),
-            (["--server", "aggregator", "--host", "no host"], "DNS-1123"),
+            (["--server", "aggregator", "--host", "a b"], "a host is an IP address or a DNS name"),
             (["--ca", "--host", "localhost"], "--host is for --server"),
             (["--ca", "--days", "0"], "1 to 36500 days"),
             (["--renew", "nothing.crt"], "there is no CA"),

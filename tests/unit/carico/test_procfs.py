@@ -1,6 +1,7 @@
 """The procfs source: what it reads out of the files, and what it says when they are not what they should be."""
 
 import errno
+import itertools
 import os
 from pathlib import Path
 
@@ -73,6 +74,33 @@ def test_every_reading_is_of_now(machine):
             assert telemetry.cpu_pressure == pytest.approx(pressure)
             assert telemetry.memory_utilisation == pytest.approx(memory)
             previous = current
+
+
+def test_captures_take_the_pressure_of_memory_and_io_along_in_one_of_ten(machine):
+    clock = ManualClock()
+    clock.on_advance = machine.elapse
+    machine.cpu_pressure, machine.memory_pressure, machine.io_pressure = 0.75, 0.5, 0.25
+    captures = []
+    with ProcfsSource(machine.root, clock) as source:
+        for _ in range(21):
+            captures.append(source.capture())
+            clock.advance(0.1)
+    readings = [capture() for capture in captures]
+    samples = [telemetry_between(before, after) for before, after in itertools.pairwise(readings)]
+    assert [sample.cpu_pressure for sample in samples] == pytest.approx([0.75] * 20)
+    assert [bool(sample.memory_pressure) for sample in samples] == 2 * (9 * [False] + [True])
+    for second in (0, 10):
+        whole = telemetry_between(readings[second], readings[second + 10])
+        assert (whole.memory_pressure, whole.io_pressure) == pytest.approx((0.5, 0.25))
+
+
+@pytest.mark.parametrize("file", ["stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io"])
+def test_a_file_that_vanishes_ends_captures_within_a_second(machine, file):
+    with ProcfsSource(machine.root) as source:
+        source.capture()
+        machine.remove(file)
+        with pytest.raises(TelemetryFileMissing, match="removed or replaced"):
+            [source.capture() for _ in range(10)]
 
 
 def test_this_machine_can_be_read_and_leaves_nothing_open():

@@ -191,7 +191,10 @@ PROGRAM = (
     "from carico.testing import FakeProc, ManualClock; clock = ManualClock(); record.SystemClock = lambda: clock;"
     "clock.on_advance = FakeProc(sys.argv[-1]).elapse; sys.exit(cli.main())"
 )
-SMALL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000));"
+# What Python compiles meanwhile must not be cut short, too.
+SMALL_DISK = (
+    "import resource, sys; sys.dont_write_bytecode = True; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000));"
+)
 
 
 def test_the_command_records_and_watch_replays(machine, clock, file, monkeypatch, capsys):

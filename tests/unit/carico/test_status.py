@@ -19,10 +19,10 @@ from .extender.certificates import Certificates
 def serve():
     servers = []
 
-    def start(ready="", healthy=""):
+    def start(ready="", healthy="", host="127.0.0.1"):
         registry = CollectorRegistry()
         Counter("carico_samples", "samples taken", registry=registry).inc(3)
-        servers.append(StatusServer(registry, lambda: healthy, lambda: ready))
+        servers.append(StatusServer(registry, lambda: healthy, lambda: ready, host))
         return servers[-1]
 
     def configured(where, tls, pages=None):
@@ -36,8 +36,8 @@ def serve():
         server.close()
 
 
-def get(server, path, method="GET"):
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
+def get(server, path, method="GET", host="127.0.0.1"):
+    with closing(http.client.HTTPConnection(host, server.port, timeout=5)) as connection:
         connection.request(method, path)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
@@ -46,6 +46,11 @@ def get(server, path, method="GET"):
 def test_a_process_that_can_work_says_ok(serve):
     server = serve()
     assert get(server, "/healthz") == get(server, "/readyz") == (200, "ok\n")
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]", "::"])
+def test_it_may_listen_on_an_address_of_ipv6(serve, host):
+    assert get(serve(host=host), "/healthz", host="::1") == (200, "ok\n")
 
 
 def test_one_that_cannot_says_why(serve):

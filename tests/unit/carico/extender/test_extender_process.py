@@ -35,6 +35,9 @@ class FakeReports:
     def __init__(self, config, on_report):
         self.on_report = on_report
 
+    def is_alive(self):
+        return not self.closed
+
     def close(self):
         self.closed = True
 
@@ -199,6 +202,15 @@ def test_a_watch_that_broke_for_good_makes_it_unhealthy(started):
     while call(process.status_port, "GET", "/healthz")[0] == 200:
         pass
     assert call(process.status_port, "GET", "/healthz") == (503, "has ended, the log says why: watch on pods\n")
+
+
+def test_it_is_unhealthy_where_nobody_takes_reports_any_more(started):
+    process = started()
+    started.reports.closed = True
+    assert call(process.status_port, "GET", "/healthz") == (
+        503,
+        "has ended, the log says why: reports of agents\n",
+    )
 
 
 def test_a_report_that_makes_no_sense_is_not_passed_on(started):

@@ -228,12 +228,28 @@ class TestCommands:
         assert captured.out == "2 decisions come out the same, 0 differently\n"
         assert f"{file}:3: skipped" in captured.err
 
-    @pytest.mark.parametrize("content", ["", "{}\n"])
-    def test_replay_of_nothing_is_no_success(self, file, content, capsys):
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [
+            ("", "holds nothing: no decision was made yet"),
+            ("{}\n", "holds 1 lines and no decision among them"),
+            (40 * "port: 50051\n", "holds 40 lines and no decision among them"),
+        ],
+    )
+    def test_replay_of_nothing_is_no_success_and_says_why(self, file, content, why, capsys):
         file.write_text(content)
-        with pytest.raises(SystemExit) as ended:
-            main(["replay", str(file)])
-        assert ended.value.code == 1
+        assert main(["replay", str(file)]) == 1
+        assert f"{file} {why}" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("command", [["replay"], ["explain", "pod-1", "--journal"]])
+    def test_of_many_spoilt_lines_the_first_and_a_sum_are_told(self, file, command, capsys):
+        write(file, decision_on(9))
+        with file.open("ab") as out:
+            out.write(20 * b"{}\n")
+        main([*command, str(file)])
+        told = capsys.readouterr().err.splitlines()
+        assert [line.partition(": skipped")[0] for line in told[:-1]] == [f"carico: {file}:{n}" for n in (2, 3, 4)]
+        assert told[-1] == "carico: 20 lines of 21 are no decisions; the first 3 are above"
 
     def test_replay_fails_where_a_decision_differs(self, file, capsys):
         write(file, decision_on(9))

@@ -1,5 +1,8 @@
 """What nodes report reaches the scheduler once, in order, and from nobody else."""
 
+import re
+from contextlib import ExitStack
+
 import grpc
 import pytest
 
@@ -7,6 +10,7 @@ from carico.errors import InvalidConfig, Refused, Unreachable
 from carico.rpc import capacity_pb2_grpc
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
+from carico.rpc.server import STREAMS_EACH
 from carico.rpc.tls import ChannelCredentials
 from carico.testing import Blocking, ManualClock
 
@@ -91,6 +95,29 @@ def test_an_empty_stream_reports_nothing(scheduler, pki):
     with grpc.secure_channel(scheduler.target, ChannelCredentials(pki.node("node-a")).current()) as channel:
         assert list(capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter([]), timeout=DEADLINE_S)) == []
     assert scheduler.reports == []
+
+
+def test_a_certificate_is_good_for_a_few_streams_at_a_time(scheduler, pki):
+    def reporter(name):
+        return Blocking(ReportClient(scheduler.target, ChannelCredentials(pki.node(name)), name, DEADLINE_S))
+
+    with ExitStack() as opened:
+        clients = [opened.enter_context(reporter("node-a")) for _ in range(STREAMS_EACH)]
+        for number, client in enumerate(clients):
+            client.report(1.0, 1, 1.0 + number, 1 + number)
+        said = []
+        # Where the refusal overtakes the message, gRPC knows of the message alone that it could not be sent.
+        while not any("RESOURCE_EXHAUSTED" in text for text in said) and len(said) < 20:
+            with reporter("node-a") as one_more, pytest.raises(Unreachable) as refused:
+                one_more.report(1.0, 1, 9.0, 9)
+            said.append(str(refused.value))
+        assert re.search(r"RESOURCE_EXHAUSTED: .* end one", said[-1])
+        assert scheduler.refused == ["too_many_streams"] * len(said)
+        with reporter("node-b") as another:
+            another.report(1.0, 1, 1.0, 1)
+    with reporter("node-a") as later:
+        later.report(2.0, 1, 10.0, 10)
+    assert scheduler.reports[-1] == ("node-a", 2.0, 1, 10.0)
 
 
 def test_where_the_scheduler_fails_the_node_is_told_and_the_server_goes_on(scheduler, client, caplog):

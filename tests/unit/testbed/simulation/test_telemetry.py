@@ -88,13 +88,13 @@ class TestInACluster:
         ids=str,
     )
     def test_a_job_completes_on_old_and_missing_news(self, parameters):
-        scenario = load_scenario("pi-2000").scaled(pods=15, nodes=1)
+        scenario = load_scenario("pi-2000").scaled(pods=6, nodes=1)
         spec = parse_spec("carico:variant=utilisation-only")
         repetition = SimulatedCluster(scenario, spec, 1, SimulationParameters(**parameters)).run()
-        assert len(pod_completion_times(repetition.pods)) == 15
+        assert len(pod_completion_times(repetition.pods)) == 6
 
     def test_reports_that_are_late_let_a_node_be_filled_beyond_its_room(self):
-        scenario = load_scenario("pi-2000").scaled(pods=60, nodes=1)
+        scenario = load_scenario("pi-2000").scaled(pods=25, nodes=1)
         most = []
         for delay_s in (0.0, 8.0):
             parameters = SimulationParameters(report_delay_s=delay_s)
