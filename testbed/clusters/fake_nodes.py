@@ -85,7 +85,7 @@ def alone_s(demand: Demand, work: float, cores: int) -> float:
     (5.0, 60.0)
     """
     if math.isinf(work):
-        return demand.duration_s
+        return float(demand.duration_s)
     took = sum(phase.share * work / min(phase.threads, cores) for phase in demand.phases)
     return min(took, demand.duration_s)
 
