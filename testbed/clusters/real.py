@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -99,7 +100,10 @@ class RealProvider:
                 )
         scheduler.check_fits(scenario)
         self._platform.check(scenario)
-        return {"provider": self.name, "kubernetes_version": self.kubernetes_version()}
+        version = None
+        with suppress(ClusterError):  # without its programs nothing is run, and the preflight says why
+            version = self.kubernetes_version()
+        return {"provider": self.name, "kubernetes_version": version}
 
     def run(
         self,

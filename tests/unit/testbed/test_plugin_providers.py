@@ -63,6 +63,30 @@ def test_a_provider_that_cannot_be_made_is_known_by_its_name(session, pytester):
     session("-m", "cluster").stderr.fnmatch_lines(["ERROR: carico: no cluster"])
 
 
+@pytest.mark.parametrize("arguments", [[], ["--carico-missing=skip"]])
+def test_without_its_programs_a_provider_is_one_problem_or_a_reason_to_skip(session, pytester, monkeypatch, arguments):
+    monkeypatch.setattr("testbed.clusters.programs._built", list)
+    monkeypatch.setenv("PATH", "/nowhere")
+    pytester.makeconftest("")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico("pi-2000", "kube-scheduler", providers=["kwok"])
+        def test_one(carico_results): pass
+        """
+    )
+    result = session("--carico-provider=kwok", *arguments)
+    if arguments:
+        result.assert_outcomes(skipped=1)
+    else:
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(
+            ["ERROR: carico: the provider kwok needs etcd, kube-apiserver, *: carico-testbed *"]
+        )
+
+
 @pytest.mark.parametrize("given", ["[]", "3", "['kwok', 3]"])
 def test_providers_that_make_no_sense_fail_collection(session, pytester, given):
     pytester.makepyfile(
