@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,7 @@ from testbed.clusters.namespaces import namespace_of_run, wait_until_clean
 from testbed.clusters.platform import Platform
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.clusters.wishes import Wishes
-from testbed.errors import ClusterError, UsageError
+from testbed.errors import ClusterError, TestbedError, UsageError
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.scheduling import scheduling_items
 from testbed.measurement.utilisation import utilisation_items
@@ -92,7 +93,10 @@ class RealProvider:
                 )
         scheduler.check_fits(scenario)
         in_force = self._platform.check(scenario, scheduler, settings)
-        return {"provider": self.name, "kubernetes_version": self.kubernetes_version(), **in_force}
+        version = None
+        with suppress(TestbedError):  # without its programs nothing is run, and the preflight says why
+            version = self.kubernetes_version()
+        return {"provider": self.name, "kubernetes_version": version, **in_force}
 
     def run(
         self,

@@ -29,6 +29,7 @@ class FakeClusterApi:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def do(self):
                 owner._answer(self)
