@@ -6,7 +6,6 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,10 +27,6 @@ class KwokCluster:
 
     cluster: Cluster
     namespace: str
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.cluster.kubeconfig
 
     @property
     def api(self) -> ClusterApi:

@@ -11,9 +11,9 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def cluster(kwok_cluster):
+def cluster(carico_cluster):
     """A cluster with CARICO, and one node at least."""
-    cluster = Cluster(kwok_cluster.kubeconfig)
+    cluster = Cluster(carico_cluster.kubeconfig)
     cluster.add_node("access-node")
     try:
         assert cluster.carico("deploy", "--wait", "0")[0] == 0

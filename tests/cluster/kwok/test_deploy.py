@@ -32,9 +32,9 @@ NODES = ["deploy-node-0", "deploy-node-1"]
 
 
 @pytest.fixture
-def cluster(kwok_cluster):
+def cluster(carico_cluster):
     """A cluster without CARICO that has two nodes more."""
-    cluster = Cluster(kwok_cluster.kubeconfig)
+    cluster = Cluster(carico_cluster.kubeconfig)
     for node in NODES:
         cluster.add_node(node)
     yield cluster
