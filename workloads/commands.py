@@ -33,7 +33,8 @@ def command_of(workload: str, parameters: Mapping[str, float | str]) -> list[str
     if workload == "pi":
         return [PYTHON, "-m", "workloads.pi", "--quiet", _written("digits", parameters.get("digits", 2000))]
     if workload not in _OPTIONS:
-        raise InvalidDemand(f"workload {workload} is a model without a program: use {', '.join(['pi', *_OPTIONS])}")
+        why = "is two programs, a server and its client" if workload == "web" else "is a model without a program"
+        raise InvalidDemand(f"workload {workload} {why}: one program are {', '.join(['pi', *_OPTIONS])}")
     options = _OPTIONS[workload]
     command = [PYTHON, "-m", f"workloads.{workload}"]
     for name, value in parameters.items():
@@ -53,6 +54,25 @@ def _written(name: str, value: float | str) -> str:
     if isinstance(value, str) or value != int(value):
         raise InvalidDemand(f"{name} must be a whole number for the program, got {value!r}")
     return str(int(value))
+
+
+def server_commands(parameters: Mapping[str, float | str], port: int) -> tuple[list[str], list[str]]:
+    """Return the commands of `web`: its server, which listens on a port, and its client, which ends after `duration_s`.
+
+    Raises
+    ------
+    InvalidDemand
+        If a parameter is unknown or missing, or the programs have no option for it.
+    """
+    demand = demand_of("web", parameters)
+    if "memory" in parameters:
+        raise InvalidDemand("workload web: memory describes the model alone: leave it out to run the program")
+    service = demand.service
+    assert service is not None
+    server = [PYTHON, "-m", "workloads.web", "serve", "--host", "0.0.0.0", "--port", str(port)]  # noqa: S104 - in a pod
+    server += ["--threads", str(service.threads), "--service-ms", f"{1000 * service.cpu_seconds:.6g}"]
+    client = [PYTHON, "-m", "workloads.web", "poll", f"http://127.0.0.1:{port}/", "--each"]
+    return server, [*client, "--interval", f"{1 / service.rate_per_s:.6g}", "--duration", f"{demand.duration_s:g}"]
 
 
 def needs_scikit_learn(workload: str) -> bool:

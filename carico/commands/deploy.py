@@ -103,7 +103,7 @@ def _deploy(options: argparse.Namespace) -> None:
         KUBE_SCHEDULER_IMAGE if options.kube_scheduler_image is None else options.kube_scheduler_image,
         options.telemetry,
         DEFAULT_VARIANT.name if options.variant is None else options.variant,
-        options.on_control_plane,
+        on_control_plane=options.on_control_plane,
     )
     if options.dry_run:
         sys.stdout.write(as_yaml(manifests(choices)))

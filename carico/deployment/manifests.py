@@ -54,6 +54,8 @@ class Choices:
         See `AgentConfig`.
     variant : str
         The agents' parameters, see `AgentConfig`.
+    excluded_namespaces : tuple of str
+        Whose pods are not counted, beside the usual ones and the deployment's own.
     on_control_plane : bool
         Whether servers and schedulers run on nodes of the control plane, and leave the others to pods.
 
@@ -68,6 +70,7 @@ class Choices:
     kube_scheduler_image: str = KUBE_SCHEDULER_IMAGE
     telemetry: Literal["procfs", "cgroup"] = "procfs"
     variant: str = DEFAULT_VARIANT.name
+    excluded_namespaces: tuple[str, ...] = ()
     on_control_plane: bool = False
 
     def __post_init__(self) -> None:
@@ -152,8 +155,9 @@ def _chosen(text: str, choices: Choices) -> str:
     changed["telemetry"] = choices.telemetry
     if choices.variant != DEFAULT_VARIANT.name:
         changed["variant"] = choices.variant
-    if choices.namespace not in PLATFORM_NAMESPACES:
-        changed["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, choices.namespace]
+    others = [name for name in (choices.namespace, *choices.excluded_namespaces) if name not in PLATFORM_NAMESPACES]
+    if others:
+        changed["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, *others]
     return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
 
 

@@ -10,12 +10,14 @@ import msgspec
 
 from carico.clock import Clock, SystemClock
 from carico.variants import DEFAULT_VARIANT, VARIANTS
+from testbed.clusters.api import Json
 from testbed.clusters.deployed import DeployedCarico
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes
 from testbed.clusters.kind_settings import kind_settings
 from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.platform import KUBE_SCHEDULER, Prepared
+from testbed.clusters.servers import server_spec
 from testbed.errors import UsageError
 from testbed.images.image import Image
 from testbed.schedulers.spec import SchedulerSpec
@@ -66,11 +68,9 @@ class Containers:
                 f"{OWN_CPUS:g} are the control plane's: describe smaller nodes (cluster: cores), or fewer"
             )
         for job in scenario.jobs:
-            command_of(job.workload, job.parameters)
+            self._spec(job)
             if job.work:
                 raise UsageError(f"job {job.name}: pods of a real Job run the same program, leave out their `work`")
-            if job.platform:
-                raise UsageError(f"job {job.name}: pods of the platform are real ones here, leave out `platform`")
         return {**msgspec.structs.asdict(chosen), "machine_cpus": self._cpus}
 
     def prepare(
@@ -91,17 +91,18 @@ class Containers:
         else:
             self._carico.remove(cluster)
         self._clock.sleep_until(self._clock.now() + settings["warm_up_s"])
-        return Prepared(names, KUBE_SCHEDULER if scheduler.variant is None else CARICO, telemetry)
+        return Prepared(names, KUBE_SCHEDULER if scheduler.variant is None else CARICO, True, telemetry)
 
     def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return a pod that runs the job's program; see `Platform.template`."""
-        container = {
-            "name": job.workload,
-            "image": self._image(job).tag,
-            "imagePullPolicy": "Never",
-            "command": command_of(job.workload, job.parameters),
-        }
-        return {"spec": {"containers": [container], "automountServiceAccountToken": False}}
+        return {"spec": {**self._spec(job), "automountServiceAccountToken": False}}
+
+    def _spec(self, job: JobSpec) -> Json:
+        image = self._image(job).tag
+        if job.demand.service is not None:
+            return server_spec(job, image)
+        command = command_of(job.workload, job.parameters)
+        return {"containers": [{"name": job.workload, "image": image, "imagePullPolicy": "Never", "command": command}]}
 
     def _image(self, job: JobSpec) -> Image:
         return self._maker.image("workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads")

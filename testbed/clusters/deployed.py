@@ -18,6 +18,7 @@ from carico.kube.objects import KubeObject
 from testbed.clusters.agent_telemetry import AgentTelemetry
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import Cluster
+from testbed.clusters.namespaces import OWN
 from testbed.clusters.waiting import wait_until
 
 READY_S = 180.0
@@ -51,7 +52,13 @@ class DeployedCarico:
             If that fails, or takes too long.
         """
         image = self._maker.image("carico").ensure(self._maker.docker, lambda text: None)
-        choices = Choices(image=image, telemetry="cgroup", variant=variant, on_control_plane=True)
+        choices = Choices(
+            image=image,
+            telemetry="cgroup",
+            variant=variant,
+            excluded_namespaces=(OWN,),
+            on_control_plane=True,
+        )
         if choices == self._choices:
             return
         self._maker.load(cluster.name, image)

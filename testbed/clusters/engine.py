@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import msgspec
 
@@ -17,11 +17,14 @@ from carico.kube.reflector import Reflector
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.draws import drawn
 from testbed.clusters.manifests import Publication, job_manifest, publications
+from testbed.clusters.namespaces import OWN as PLATFORM
+from testbed.clusters.namespaces import wait_until_empty
 from testbed.clusters.platform import Platform, Prepared
 from testbed.clusters.pod_lives import PodLives
 from testbed.clusters.provider import OnProgress, Progress
+from testbed.clusters.servers import CLIENT, request_series
 from testbed.clusters.waiting import wait_until
-from testbed.results.schema import NodeSeries, PodResult
+from testbed.results.schema import NodeSeries, PodResult, RequestSeries
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
 
@@ -71,6 +74,7 @@ class ClusterRun:
         self._names = prepared.names
         self._scheduler_name = prepared.scheduler_name
         self._telemetry = prepared.telemetry
+        self._serves = prepared.serves
         self._scenario = scenario
         self._scheduler = scheduler
         self._run = run
@@ -79,7 +83,9 @@ class ClusterRun:
         self._published_s: dict[str, float] = {}
         self._lasted_s = 0.0
         self._origin = clock.now()
-        self._lives = PodLives(wall())
+        self._began_unix_s = wall()
+        self._lives = PodLives(self._began_unix_s)
+        self._requests: list[RequestSeries] = []
 
     def run(self, on_progress: OnProgress | None = None) -> None:
         """Run until every job that counts is over, or the scenario's limit.
@@ -92,7 +98,10 @@ class ClusterRun:
             If the API server does not answer, or refuses.
         """
         telemetry = nullcontext() if self._telemetry is None else self._telemetry.collected(self._origin)
-        with self._followed(), telemetry:
+        with ExitStack() as opened:
+            for namespace in self._namespaces:
+                opened.enter_context(self._followed(namespace))
+            opened.enter_context(telemetry)
             waiting, limit_s, looked_s = list(self._to_publish), self._scenario.limit_s, self._now()
             while True:
                 now = self._now()
@@ -109,6 +118,15 @@ class ClusterRun:
                 due_s = min(now + LOOK_S, limit_s, *(one.at_s for one in waiting[:1]))
                 self._clock.sleep_until(self._origin + due_s)
             self._lasted_s = self._now()
+            self._requests = self._measured_by_clients()
+        if PLATFORM in self._namespaces:
+            self._api.delete_work(PLATFORM)
+            wait_until_empty(self._api, PLATFORM)
+
+    @property
+    def requests(self) -> list[RequestSeries]:
+        """What the clients of servers have measured, where servers are programs."""
+        return self._requests
 
     @property
     def pods(self) -> list[PodResult]:
@@ -157,20 +175,38 @@ class ClusterRun:
     def _now(self) -> float:
         return self._clock.now() - self._origin
 
+    @property
+    def _namespaces(self) -> list[str]:
+        """Where the scenario's pods are; the agents do not count those of the platform's."""
+        return list(dict.fromkeys(self._namespace_of(job) for job in self._scenario.jobs))
+
+    def _namespace_of(self, job: JobSpec) -> str:
+        return PLATFORM if job.platform else self._namespace
+
+    def _measured_by_clients(self) -> list[RequestSeries]:
+        if not self._serves:
+            return []
+        serving = {job.name: self._namespace_of(job) for job in self._scenario.jobs if job.demand.service is not None}
+        return [
+            request_series(pod, self._api.log(serving[pod.job], pod.name, CLIENT), self._began_unix_s)
+            for pod in self.pods
+            if pod.job in serving and pod.started_s is not None
+        ]
+
     @contextmanager
-    def _followed(self) -> Iterator[None]:
-        """Let a thread take in what happens to the pods."""
+    def _followed(self, namespace: str) -> Iterator[None]:
+        """Let a thread take in what happens to the pods of a namespace."""
         stop, listed = threading.Event(), threading.Event()
         reflector = Reflector(
-            self._api.pods_in(self._namespace),
+            self._api.pods_in(namespace),
             lambda pod: self._lives.changed(pod, self._now()),
             lambda uid: None if stop.is_set() else self._lives.deleted(uid, self._now()),
             listed.set,
             self._clock,
-            random.Random(self._namespace),
+            random.Random(namespace),
         )
         # Ends with the next news, which the namespace's removal is, or when its stream has been silent for too long.
-        threading.Thread(target=reflector.run, args=(stop,), name=f"pods of {self._namespace}", daemon=True).start()
+        threading.Thread(target=reflector.run, args=(stop,), name=f"pods of {namespace}", daemon=True).start()
         try:
             wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", WATCH_TIMEOUT_S)
             yield
@@ -182,7 +218,7 @@ class ClusterRun:
         template = self._platform.template(published.job, published.work, self._scenario)
         requests = self._scheduler.requests_of(published.job)
         manifest = job_manifest(published, template, requests, self._scheduler_name, next(iter(self._names)), self._run)
-        self._api.create_job(self._namespace, manifest)
+        self._api.create_job(self._namespace_of(published.job), manifest)
 
     def _all_succeeded(self) -> bool:
         return all(self._lives.succeeded(job.name) >= job.pods for job in self._measured_jobs)
@@ -191,7 +227,8 @@ class ClusterRun:
         """Whether no Job that counts will get any further, as the API says."""
         return all(
             any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in _conditions(job))
-            for job in self._api.jobs(self._namespace)
+            for namespace in self._namespaces
+            for job in self._api.jobs(namespace)
             if job["metadata"]["name"].rpartition("-")[0] in {one.name for one in self._measured_jobs}
         )
 

@@ -20,6 +20,7 @@ from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.clusters.wishes import Wishes
 from testbed.errors import ClusterError, TestbedError, UsageError
 from testbed.measurement.completion_times import completion_time_items
+from testbed.measurement.request_latency import latency_items
 from testbed.measurement.scheduling import scheduling_items
 from testbed.measurement.utilisation import utilisation_items
 from testbed.requirements import Problem
@@ -139,7 +140,7 @@ class RealProvider:
                 except Exception:
                     self._diagnose(cluster, namespace, scenario, seed)
                     raise
-                pods, nodes, completion = run.pods, run.nodes, run.completion_s
+                pods, nodes, completion, requests = run.pods, run.nodes, run.completion_s, run.requests
                 if any(taken is None for taken in completion.values()):
                     self._diagnose(cluster, namespace, scenario, seed)
         except KubeError as error:
@@ -156,7 +157,9 @@ class RealProvider:
                 *completion_time_items(pods, completion),
                 *scheduling_items(pods, completion),
                 *utilisation_items(nodes),
+                *latency_items(requests, pods, completion),
             ],
+            requests=requests,
         )
 
     def _diagnose(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> None:

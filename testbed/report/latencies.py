@@ -40,6 +40,6 @@ def _row(name: str, phase: str, repetitions: Sequence[Repetition], job: str) -> 
     lines = [f"  {name}"]
     if len(name) > 18:
         lines.append("")
-    figures = "".join(f"{found[figure]:>7.2f}" for figure in FIGURES)
+    figures = "".join(f"{found[figure]:>7.{0 if found[figure] >= 1000 else 2}f}" for figure in FIGURES)
     lines[-1] = f"{lines[-1]:21}{phase:>10}{found['count']:>7.0f}{figures}"
     return lines

@@ -61,6 +61,7 @@ def poll(options: argparse.Namespace) -> int:
         timeout_s=options.timeout,
         duration_s=duration_s,
         requests=options.requests,
+        **({"answered": _print_answer} if options.each else {}),
     )
     received = None
     with held_signals(*_ENDINGS):
@@ -84,6 +85,10 @@ def poll(options: argparse.Namespace) -> int:
             print(f"web: cannot write {options.json}: {error.strerror}", file=sys.stderr)
             code = 1
     return code
+
+
+def _print_answer(due_unix_s: float, latency_s: float) -> None:
+    print(f"due_unix_s={due_unix_s:.6f} latency_s={latency_s:.6f}", flush=True)
 
 
 def table(histogram: LatencyHistogram, errors: Counter[str]) -> str:
@@ -192,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
         default=5.0,
         help="later answers are errors (default: %(default)s)",
     )
+    polling.add_argument("--each", action="store_true", help="print a line for every answer, when it comes")
     polling.add_argument("--json", metavar="FILE", type=_file, help="write the histogram to FILE, too")
     return parser
 

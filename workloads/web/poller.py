@@ -19,6 +19,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -82,6 +83,8 @@ class Poller:
         Requests are due until so many seconds have passed; what was due and could not be sent until then has failed.
     requests : int, optional
         Number of requests; all are sent.
+    answered : callable, optional
+        Told of every answer: when its request was due, seconds since 1970, and the latency, seconds.
     """
 
     def __init__(
@@ -92,12 +95,14 @@ class Poller:
         timeout_s: float,
         duration_s: float = math.inf,
         requests: int | None = None,
+        answered: Callable[[float, float], None] = lambda due_unix_s, latency_s: None,
     ) -> None:
         self._target = target
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._duration_s = duration_s
         self._requests = requests
+        self._answered = answered
         self._connection = http.client.HTTPConnection(target.host, target.port, timeout=timeout_s)
         self._histogram = LatencyHistogram()
         self._errors: Counter[str] = Counter()
@@ -126,7 +131,7 @@ class Poller:
             self._connection.close()
 
     def _send_all(self) -> None:
-        start_s = time.monotonic()
+        start_s, start_unix_s = time.monotonic(), time.time()
         end_s = start_s + self._duration_s
         for number in itertools.count():
             due_s = start_s + number * self._interval_s
@@ -140,6 +145,8 @@ class Poller:
                     self._errors[failure] += 1
                 else:
                     self._histogram.add(latency_s)
+            if not failure:
+                self._answered(start_unix_s + due_s - start_s, latency_s)
 
     def _cut_off_the_overdue(self, over: threading.Event) -> None:
         """Shut the socket of a request that has timed out: its own time-out begins anew with every byte that comes."""

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from workloads.commands import command_of, needs_scikit_learn
+from workloads.commands import command_of, needs_scikit_learn, server_commands
 from workloads.demand import MODELS
 from workloads.errors import InvalidDemand
 
@@ -35,7 +35,7 @@ def test_a_program_gets_the_parameters_of_its_model(workload, parameters, argume
 @pytest.mark.parametrize(
     ("workload", "parameters", "said"),
     [
-        ("task", {"cores": 1, "cpu_seconds": 5}, "workload task is a model without a program: use pi, mlp, stress"),
+        ("task", {"cores": 1, "cpu_seconds": 5}, "workload task is a model without a program"),
         ("mlp", {"cpu_seconds": 10}, "its program has no option for cpu_seconds"),
         ("pi", {"digits": 10.5}, "digits must be a whole number for the program, got 10.5"),
         ("pi", {"digit": 10}, "does not take digit"),
@@ -54,6 +54,16 @@ def test_the_programs_take_them(workload, parameters):
     command = command_of(workload, parameters)
     done = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True, check=True)
     assert "wall_s=" in done.stdout
+
+
+def test_a_server_and_its_client_take_their_parameters():
+    server, client = server_commands({"duration_s": 1.5, "rate_per_s": 8, "service_ms": 2, "threads": 3}, 8081)
+    assert server[3:] == ["serve", "--host", "0.0.0.0", "--port", "8081", "--threads", "3", "--service-ms", "2"]
+    assert client[3:] == ["poll", "http://127.0.0.1:8081/", "--each", "--interval", "0.125", "--duration", "1.5"]
+    with pytest.raises(InvalidDemand, match="memory describes the model alone"):
+        server_commands({"duration_s": 1, "memory": "1Gi"}, 8081)
+    with pytest.raises(InvalidDemand, match="web is two programs, a server and its client"):
+        command_of("web", {"duration_s": 1})
 
 
 def test_one_workload_needs_scikit_learn():

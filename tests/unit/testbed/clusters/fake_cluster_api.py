@@ -22,6 +22,7 @@ class FakeClusterApi:
         self.asked = []
         self.ending = "Succeeded"
         self.reason = "Completed"
+        self.log = ""
         self._events = []
         self._news = threading.Condition()
         self._over = False
@@ -74,7 +75,7 @@ class FakeClusterApi:
             self._watch(handler)
             return
         status, answer = getattr(self, f"_{handler.command.lower()}")(url.path, query, body)
-        content = json.dumps(answer).encode()
+        content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
         handler.send_response(status)
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
@@ -84,6 +85,8 @@ class FakeClusterApi:
         if path.endswith("/serviceaccounts/default"):
             return 200, {}
         name = path.rpartition("/")[2]
+        if name == "log":
+            return 200, self.log
         if name in ("namespaces", "nodes", "jobs", "events", "pods"):
             below = path
             if wanted := query.get("fieldSelector"):

@@ -131,6 +131,16 @@ def test_the_nodes_of_a_cluster_are_in_kinds_order(make):
     assert make().nodes("c") == ["c-worker", "c-worker2", "c-control-plane"]
 
 
+def test_a_server_and_its_client_are_one_pod(containers):
+    platform, _ = containers
+    wanted = scenario(workload="web", parameters={"duration_s": 60, "rate_per_s": 20}, pods=1)
+    spec = platform.template(wanted.jobs[0], [float("inf")], wanted)["spec"]
+    (server,), (client,) = spec["initContainers"], spec["containers"]
+    assert server["restartPolicy"] == "Always"
+    assert " ".join(server["command"][3:]) == "serve --host 0.0.0.0 --port 8080 --threads 4 --service-ms 0.2"
+    assert " ".join(client["command"][3:]) == "poll http://127.0.0.1:8080/ --each --interval 0.05 --duration 60"
+
+
 class FakeApi:
     """Nodes whose kubelets take what they are told at once."""
 
@@ -223,7 +233,6 @@ def test_pods_run_the_workloads_program(containers):
         (scenario(nodes=3), UsageError, "tried wants 3 nodes, the kind cluster has 2 workers"),
         (scenario(nodes=2, cores=1), UsageError, "tried wants 2 CPUs for its nodes, this machine has 2, of which 0.5"),
         (scenario(work=[1.0, 2.0]), UsageError, "leave out their `work`"),
-        (scenario(platform=True), UsageError, "leave out `platform`"),
         (
             scenario(workload="task", parameters={"cores": 1, "cpu_seconds": 1}),
             InvalidDemand,

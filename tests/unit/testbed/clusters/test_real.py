@@ -1,5 +1,8 @@
 """A scenario on a real cluster's API: what is published, what is measured, and what is left."""
 
+import time
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -110,6 +113,33 @@ def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provi
         *("events.json", "jobs.json", "nodes.json", "unscheduled_pods.json", "scheduler.log")
     }
     assert "pi-0-0-x" in (folder / "unscheduled_pods.json").read_text()
+
+
+class Serving(FakeNodes):
+    """Nodes whose servers are programs."""
+
+    def prepare(self, cluster, scenario, scheduler, settings):
+        return replace(super().prepare(cluster, scenario, scheduler, settings), serves=True)
+
+
+def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, api):
+    provider._platform = Serving()
+    parameters = {"duration_s": 60.0}
+    web = JobSpec("web", "web", 1, parameters, disturbance=True, platform=True, placement="first")
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda namespace, job: (jobs.append((namespace, job["metadata"]["name"])), create(namespace, job))
+    now = time.time()
+    server.log = "".join(f"due_unix_s={now + due:.6f} latency_s=0.002000\n" for due in (0.1, 0.2)) + "a table\n"
+    run = provider.run(msgspec.structs.replace(SMALL, jobs=[web, PI]), KUBE, 1, {})
+    (series,) = run.requests
+    assert (series.job, series.node, series.latency_s) == ("web", "node-0", [0.002, 0.002])
+    assert 0 < series.sent_s[0] < series.sent_s[1] < 5
+    assert "request_latency" in {one.labels["metric"] for one in run.data_items}
+    # Pods of the platform are where agents do not count them, and do not stay there.
+    assert {name: namespace for namespace, name in jobs} == {"web-0": "carico-testbed", "pi-0": "carico-0-run-1"}
+    assert api.jobs("carico-testbed") == []
+    assert [pod.job for pod in run.pods] == ["web", "pi", "pi", "pi"]
 
 
 def test_ctrl_c_removes_the_namespace(provider, server):

@@ -4,10 +4,12 @@ import contextlib
 import errno
 import http.client
 import json
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -216,3 +218,19 @@ def test_runs_on_the_standard_library_alone():
     program = f"import sys; sys.path.insert(0, {root!r}); from workloads.web.__main__ import main; main(['poll', '-h'])"
     finished = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_every_answer_is_told_when_it_was_due():
+    with serving() as (_, url):
+        began = time.time()
+        done = subprocess.run(
+            [sys.executable, "-m", "workloads.web", "poll", url, "--each", "--interval=0.05", "--requests=3"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    told = re.findall(r"^due_unix_s=(\S+) latency_s=(\S+)$", done.stdout, re.MULTILINE)
+    due = [float(due) for due, _ in told]
+    assert [round(later - due[0], 3) for later in due] == [0.0, 0.05, 0.1]
+    assert began < due[0] < time.time()
+    assert all(0 < float(latency) < 1 for _, latency in told)
