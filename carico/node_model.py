@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carico.arrays import BoolArray, FloatArray, IntArray, common_shape, finite, numbers, whole
+from carico.arrays import BoolArray, FloatArray, IntArray, common_shape, finite, numbers, whole, zero_if_nan
 from carico.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
 from carico.errors import InvalidInput, InvalidState
 from carico.estimators import ESTIMATORS
@@ -163,7 +163,7 @@ class NodeModel:
             )
         newest = np.maximum.accumulate([self._last_sample_at[0], *times])
         fresh = times > newest[:-1]
-        self.late_samples += int(np.count_nonzero(~fresh))
+        self.late_samples += np.count_nonzero(~fresh)
         self._last_sample_at = newest[-1:]
         for smoothed in self._ema.follow(x[fresh]):
             self._batch[0, :, self._batched[0] % self.variant.batch_size] = smoothed
@@ -289,7 +289,8 @@ class NodeModel:
         self._learn_own(index)
         own = self._own(index)
         workload = self._blend(own, index).scaled_workload(self.variant.workload_exponent)
-        usage = self._usage(index)
+        assert self._ema.value is not None
+        usage = zero_if_nan(self._ema.value[index])
         signal = capacity_signal(usage, workload)
         blind = at - self._last_sample_at[index] > self.variant.blind_after_s
 
@@ -300,8 +301,8 @@ class NodeModel:
         full = signal <= self.variant.kalman.full_signal
         halted = hold_off | ~sampled | full
         self._learn_idle_usage(index, usage, (pods == 0) & ~halted)
-        idle_usage = _zero_if_unknown(self._idle_usage[index])
-        idle, empty = capacity_signal(np.stack([idle_usage, np.zeros_like(usage)]), workload)
+        idle_usage, no_usage = zero_if_nan(self._idle_usage[index]), np.zeros_like(usage)
+        idle, empty = capacity_signal(np.stack([idle_usage, no_usage]), workload)
         unit = self._unit(idle)
         self._learn_cost(index, signal / unit, empty / unit, halted)
         baseline = np.atleast_1d(self._estimator.baseline)[index] * unit
@@ -436,15 +437,10 @@ class NodeModel:
         seen = Subspace.unchecked(self._global_basis[index], self._global_values[index])
         return Subspace.merge(own, seen, 1.0 - weight, weight, self.variant.rank)
 
-    def _usage(self, index: IntArray) -> FloatArray:
-        """Smoothed usage; zero where nothing was ever observed."""
-        assert self._ema.value is not None
-        return _zero_if_unknown(self._ema.value[index])
-
     def _learn_idle_usage(self, index: IntArray, usage: FloatArray, idle: BoolArray) -> None:
         known = self._idle_usage[index]
         kept = np.where(np.isnan(known), 0.0, self.variant.idle_memory)
-        mean = kept * _zero_if_unknown(known) + (1.0 - kept) * usage
+        mean = kept * zero_if_nan(known) + (1.0 - kept) * usage
         self._idle_usage[index] = np.where(idle[:, None], mean, known)
 
     def _unit(self, idle_signal: FloatArray) -> FloatArray:
@@ -494,15 +490,10 @@ class NodeModel:
         old = at - self._exchanged_at[index] >= self.variant.exchange_age_s
         sent = self._exchanged[index]
         workload = own.workload
-        moved = np.linalg.norm(workload - sent, axis=-1)
-        length = np.linalg.norm(workload, axis=-1)
+        moved, length = np.linalg.norm([workload - sent, workload], axis=-1)
         never = np.isnan(sent).any(axis=-1)
         due: BoolArray = self._has_own[index] & (never | old | ~(moved <= self.variant.exchange_drift * length))
         return due
-
-
-def _zero_if_unknown(values: FloatArray) -> FloatArray:
-    return np.where(np.isnan(values), 0.0, values)
 
 
 _ESTIMATOR = "estimator_"
