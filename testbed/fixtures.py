@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,18 @@ def carico_cluster(carico_provider: ClusterProvider) -> Cluster:
         )
     cluster: Cluster = carico_provider.cluster()
     return cluster
+
+
+@pytest.fixture
+def carico_namespace(
+    pytestconfig: pytest.Config, carico_cluster: Cluster, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """A namespace of the test's own on the real cluster; it is removed in the end with all that is in it."""
+    from testbed.clusters.namespaces import namespace_of_run
+
+    name = f"carico-test-{zlib.crc32(request.node.nodeid.encode()):08x}"
+    with namespace_of_run(carico_cluster.api, name, pytestconfig.stash[STATE].run_id):
+        yield name
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,14 @@ import pytest
 
 from testbed import hookspec
 from testbed.errors import TestbedError
-from testbed.fixtures import carico_cluster, carico_experiment, carico_paper, carico_provider, carico_results
+from testbed.fixtures import (
+    carico_cluster,
+    carico_experiment,
+    carico_namespace,
+    carico_paper,
+    carico_provider,
+    carico_results,
+)
 from testbed.markers import declare_markers, is_cluster, wrong_keys
 from testbed.options import add_options, options_of
 from testbed.preflight import listed
@@ -28,7 +35,14 @@ from testbed.state import STATE, State, provider_name, provider_of
 if TYPE_CHECKING:
     from testbed.clusters.provider import ClusterProvider
 
-__all__ = ["carico_cluster", "carico_experiment", "carico_paper", "carico_provider", "carico_results"]
+__all__ = [
+    "carico_cluster",
+    "carico_experiment",
+    "carico_namespace",
+    "carico_paper",
+    "carico_provider",
+    "carico_results",
+]
 
 HANDED_OVER = ("left_out", "elsewhere", "complaint")
 """What of its state a worker of xdist hands over to the process that reports."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 from testbed.clusters.api import ClusterApi
 from testbed.clusters.fake_nodes import fake_pod_spec, shape_nodes
 from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.namespaces import namespace_of_run
 from testbed.clusters.waiting import wait_until
 from workloads.scenario import ClusterShape, Requests
 
@@ -76,7 +73,5 @@ class KwokCluster:
 
 
 @pytest.fixture
-def kwok_cluster(carico_cluster, request) -> Iterator[KwokCluster]:
-    namespace = f"carico-test-{zlib.crc32(request.node.nodeid.encode()):x}"
-    with namespace_of_run(carico_cluster.api, namespace, "test"):
-        yield KwokCluster(carico_cluster, namespace)
+def kwok_cluster(carico_cluster, carico_namespace) -> KwokCluster:
+    return KwokCluster(carico_cluster, carico_namespace)

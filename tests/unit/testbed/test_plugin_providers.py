@@ -118,6 +118,43 @@ def test_the_cluster_is_closed_after_the_last_test(real, pytester):
     assert (pytester.path / "closed").read_text() == "closed once"
 
 
+def test_every_test_has_a_namespace_of_its_own_for_as_long_as_it_runs(session, pytester):
+    pytester.makeconftest(
+        CONFTEST
+        + """
+from types import SimpleNamespace
+
+class Api:
+    def __getattr__(self, name):
+        def told(*arguments):
+            with open("asked", "a") as file:
+                print(name, *arguments[:1], file=file)
+            return SimpleNamespace(list=lambda: ([], "1"))
+        return told
+
+Real.cluster = lambda self: SimpleNamespace(api=Api())
+"""
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_one(carico_namespace, number):
+            with open("asked", "a") as file:
+                print(carico_namespace, file=file)
+        """
+    )
+    session("--carico-seed=1").assert_outcomes(passed=2)
+    asked = (pytester.path / "asked").read_text().splitlines()
+    first, second = (line for line in asked if " " not in line)
+    assert first != second
+    of_first = [f"create_namespace {first}", f"has_service_account {first}", first, f"delete_work {first}"]
+    assert asked[:4] == of_first
+    assert asked.index(f"delete_namespace {first}") < asked.index(f"create_namespace {second}")
+    assert asked[-1] == f"delete_namespace {second}"
+
+
 def test_ctrl_c_closes_it(real, pytester):
     pytester.makepyfile("def test_one(carico_cluster): raise KeyboardInterrupt")
     result = pytester.runpytest_subprocess("-p", "testbed.plugin", "--carico-seed=1")  # in here it would be ours
