@@ -77,3 +77,32 @@ def some_pressure(runnable: FloatArray, cores: FloatArray | float, reading: str)
     if reading == "kernel":
         waiting = waiting / cores
     return np.minimum(waiting, 1.0)
+
+
+def throttled_pressure(runnable: FloatArray, quota: FloatArray, cpus: float, reading: str) -> FloatArray:
+    """Return `some` CPU pressure of nodes that have a quota of a larger machine, as a control group has it.
+
+    Its threads run side by side on the machine's CPUs until the quota of a period is used up, and all wait for the rest
+    of it: the kernel counts that as pressure.
+
+    Parameters
+    ----------
+    runnable : ndarray
+        Mean number of threads that run or want to.
+    quota : ndarray
+        CPUs of every node.
+    cpus : float
+        Of the machine.
+    reading : str
+        As for `some_pressure`, of the time in which threads run.
+
+    Examples
+    --------
+    Half a CPU of two: one thread runs for 50 of 100 ms, four run for 25 and are two too many meanwhile.
+
+    >>> throttled_pressure(np.array([0.4, 1.0, 4.0]), np.array([0.5, 0.5, 0.5]), 2.0, "kernel").tolist()
+    [0.0, 0.5, 1.0]
+    """
+    at_once = np.minimum(runnable, cpus)
+    runs = np.divide(quota, at_once, out=np.ones_like(at_once), where=at_once > quota)
+    return (1.0 - runs) + runs * some_pressure(runnable, cpus, reading)

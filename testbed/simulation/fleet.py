@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.telemetry.counters import Counters
-from testbed.simulation.cpu import cgroup_weight, share_cpu, some_pressure
+from testbed.simulation.cpu import cgroup_weight, share_cpu, some_pressure, throttled_pressure
 from testbed.simulation.hypervisor import Hypervisor
 from testbed.simulation.parameters import SimulationParameters
 from workloads.demand import Demand
@@ -180,7 +180,7 @@ class NodeFleet:
         rate = self._rates(node, threads, system, weight)
         self._last_tick = _Tick(active, node, threads, system, weight, rate)
         runnable = self._per_node(node, threads)
-        pressure = some_pressure(runnable, self.cores, parameters.pressure)
+        pressure = self._pressure(runnable)
         self._pressure_s += pressure * dt
 
         lost = np.maximum(tasks.loss[active], parameters.contention_loss) * pressure[node]
@@ -260,6 +260,12 @@ class NodeFleet:
         for_system = np.minimum(daemons, np.maximum(self._guaranteed * (cores / self.cores), cores - pods))
         capacity = np.stack([cores - for_system, for_system], axis=1).reshape(-1)
         return share_cpu(threads, weight, group, capacity)
+
+    def _pressure(self, runnable: FloatArray) -> FloatArray:
+        parameters = self._parameters
+        if parameters.quota_of_cpus:
+            return throttled_pressure(runnable, self.cores, parameters.quota_of_cpus, parameters.pressure)
+        return some_pressure(runnable, self.cores, parameters.pressure)
 
     def _per_node(self, node: IntArray, amounts: FloatArray) -> FloatArray:
         """Sum of what the tasks of every node have."""

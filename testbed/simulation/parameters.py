@@ -28,6 +28,9 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     # Nodes
     pressure: Literal["kernel", "at-least-one-waiting"] = "kernel"
     """What `some` CPU pressure means: per CPU as psi.c computes it, or the thesis's wording (§4.2.1)."""
+    quota_of_cpus: Annotated[float, Meta(ge=0, le=1024)] = 0.0
+    """CPUs of the machine that all nodes have a quota of, as kind's have; 0 for nodes with CPUs of their own. Threads
+    run side by side there until the quota is used up, and being throttled is pressure."""
     tick_s: Annotated[float, Meta(ge=0.001, le=0.1)] = 0.1
     """Step of the nodes' CPU sharing, and the telemetry period of 10 Hz divided by a whole number."""
     warm_up_s: Seconds = 30.0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.simulation.cpu import share_cpu, some_pressure
+from testbed.simulation.cpu import share_cpu, some_pressure, throttled_pressure
 
 cores = st.floats(0.0, 64.0) | st.sampled_from([0.0, 1.0, 4.0])
 demands = st.floats(0.0, 16.0) | st.sampled_from([0.0, 1.0, 4.0])
@@ -137,3 +137,28 @@ class TestPressure:
             assert 0 <= low <= high <= 1
         kernel, literal = (some_pressure(np.array([a]), cpus, r)[0] for r in ("kernel", "at-least-one-waiting"))
         assert kernel <= literal
+
+
+class TestPressureOfAQuota:
+    @pytest.mark.parametrize(("threads", "pressure"), [(0, 0.0), (1, 0.5), (2, 0.75), (4, 1.0)])
+    def test_half_a_cpu_of_two(self, threads, pressure):
+        assert throttled_pressure(np.array([float(threads)]), np.array([0.5]), 2.0, "kernel") == [pressure]
+
+    def test_measured_on_containers_of_half_a_cpu(self):
+        # A node of kind with 1 and with 4 pods: 0.47 to 0.51 and 0.88 to 0.99, second by second.
+        one, four = throttled_pressure(np.array([1.0, 4.0]), np.full(2, 0.5), 2.0, "kernel")
+        assert one == pytest.approx(0.49, abs=0.03)
+        assert four == pytest.approx(0.93, abs=0.08)
+
+    @given(st.floats(0, 100), st.floats(0, 100), st.floats(0.1, 64), st.floats(1, 64))
+    def test_grows_with_the_threads_within_bounds_and_is_never_below_that_of_the_whole_machine(self, a, b, quota, cpus):
+        for reading in ("kernel", "at-least-one-waiting"):
+            threads = np.array(sorted((a, b)))
+            low, high = throttled_pressure(threads, np.full(2, quota), cpus, reading)
+            assert 0 <= low <= high + 1e-9 <= 1 + 2e-9
+            assert low >= some_pressure(threads[:1], cpus, reading)[0] - 1e-9
+
+    @given(st.floats(0, 100), st.floats(1, 64))
+    def test_a_quota_of_all_cpus_is_none(self, threads, cpus):
+        whole = throttled_pressure(np.array([threads]), np.array([cpus]), cpus, "kernel")
+        assert whole == pytest.approx(some_pressure(np.array([threads]), cpus, "kernel"))
