@@ -47,7 +47,7 @@ def test_several_at_once():
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InvalidSetting) as error:
         parameters_from({"tick": "0.1", "colour": "red", "tick_s": "0.1"})
-    assert str(error.value).startswith("no setting is named 'colour', 'tick'; known: pressure, tick_s, ")
+    assert str(error.value).startswith("no setting is named 'colour', 'tick'; known: pressure, quota_of_cpus, tick_s, ")
     assert all(name in str(error.value) for name in DEFAULTS)
 
 
