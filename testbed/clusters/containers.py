@@ -15,7 +15,7 @@ from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes
 from testbed.clusters.kind_settings import kind_settings
 from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.platform import KUBE_SCHEDULER, Prepared
+from testbed.clusters.platform import CARICO, KUBE_SCHEDULER, Prepared
 from testbed.errors import UsageError
 from testbed.images.image import Image
 from testbed.schedulers.spec import SchedulerSpec
@@ -24,8 +24,6 @@ from workloads.scenario import JobSpec, Scenario
 
 OWN_CPUS = 0.5
 """Left of the machine for the control plane and for who measures."""
-CARICO = "carico"
-"""The name by which pods ask for CARICO."""
 
 
 class Containers:
@@ -102,6 +100,9 @@ class Containers:
             "command": command_of(job.workload, job.parameters),
         }
         return {"spec": {"containers": [container], "automountServiceAccountToken": False}}
+
+    def close(self) -> None:
+        """Everything runs in the cluster; see `Platform.close`."""
 
     def _image(self, job: JobSpec) -> Image:
         return self._maker.image("workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads")
