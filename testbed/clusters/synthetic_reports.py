@@ -87,7 +87,7 @@ class SyntheticReports:
         """Where pods run, by UID."""
         self._running: Counter[str] = Counter()
         self._sequence = 0
-        self._failing = False
+        self._failing: set[str] = set()
 
     def pod_changed(self, pod: Json) -> None:
         """Take in a pod as it is now."""
@@ -128,11 +128,11 @@ class SyntheticReports:
             await asyncio.sleep(due - self._clock.now())
             try:
                 await self.report(node)
-                self._failing = False
+                self._failing.discard(node)
             except RpcError as error:
-                if not self._failing:  # a thousand nodes fail for the same reason
+                if not self._failing:  # of a thousand nodes that fail the first tells why
                     _log.warning("a report was not taken in: %s", error)
-                self._failing = True
+                self._failing.add(node)
             due = max(due + period_s, self._clock.now())
 
 
