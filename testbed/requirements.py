@@ -11,7 +11,14 @@ from importlib.util import find_spec
 from testbed.errors import MissingExtra
 
 TESTBED = {"msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "pyyaml"}
-MODULES = {"testbed": TESTBED, "cluster": TESTBED | {"kubernetes": "kubernetes", "tenacity": "tenacity"}}
+CLUSTER = TESTBED | {
+    "cryptography": "cryptography",
+    "grpc": "grpcio",
+    "kubernetes": "kubernetes",
+    "prometheus_client": "prometheus-client",
+    "tenacity": "tenacity",
+}
+MODULES = {"testbed": TESTBED, "cluster": CLUSTER}
 """By extra, what is imported, and the package that has it."""
 
 

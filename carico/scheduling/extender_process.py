@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,7 +38,10 @@ from carico.status import serve_status
 _log = logging.getLogger(__name__)
 
 ANNOTATION = "carico.dev/capacity"
-"""Of a node: what it had room for when refused pods were last woken for it, pods."""
+"""Of a node: what it had room for when refused pods were last woken for it, pods, and when that was.
+
+The same room again would be no change of the node, and would wake nobody.
+"""
 _TICK_S = 1.0
 
 
@@ -260,8 +264,9 @@ class ExtenderProcess:
                 while True:  # what has gathered while the API server was slow
                     rooms.update([self._to_wake.get_nowait()])
             for node, available in rooms.items():
+                at = datetime.now(UTC).isoformat(timespec="milliseconds")
                 try:
-                    kube.annotate_node(node, {ANNOTATION: f"{available:.2f}"})
+                    kube.annotate_node(node, {ANNOTATION: f"{available:.2f} at {at}"})
                     self._metrics.wake_ups.labels("done").inc()
                 except KubeError as error:
                     self._metrics.wake_ups.labels("failed").inc()

@@ -16,7 +16,7 @@ from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes
 from testbed.clusters.kind_settings import kind_settings
 from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.platform import KUBE_SCHEDULER, Prepared
+from testbed.clusters.platform import CARICO, KUBE_SCHEDULER, Prepared
 from testbed.clusters.servers import server_spec
 from testbed.errors import UsageError
 from testbed.images.image import Image
@@ -26,8 +26,6 @@ from workloads.scenario import JobSpec, Scenario
 
 OWN_CPUS = 0.5
 """Left of the machine for the control plane and for who measures."""
-CARICO = "carico"
-"""The name by which pods ask for CARICO."""
 
 
 class Containers:
@@ -103,6 +101,9 @@ class Containers:
             return server_spec(job, image)
         command = command_of(job.workload, job.parameters)
         return {"containers": [{"name": job.workload, "image": image, "imagePullPolicy": "Never", "command": command}]}
+
+    def close(self) -> None:
+        """Everything runs in the cluster; see `Platform.close`."""
 
     def _image(self, job: JobSpec) -> Image:
         return self._maker.image("workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads")

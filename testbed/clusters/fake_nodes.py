@@ -2,6 +2,7 @@
 
 How long a pod takes is given: its work at the parallelism that its node would allow, as if it were alone there. So
 completion times are no measurement here; how pods are scheduled, how long that takes and how many a second, are.
+CARICO is told that a node has room for as many pods as it has cores: how it would learn that is no measurement either.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from carico.variants import DEFAULT_VARIANT
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.platform import Prepared
+from testbed.clusters.local_carico import LocalCarico
+from testbed.clusters.platform import CARICO, Prepared
 from testbed.clusters.waiting import wait_until
 from testbed.errors import InvalidSetting, UsageError
 from testbed.schedulers.spec import SchedulerSpec
@@ -22,29 +25,50 @@ from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
 DURATIONS = "carico.dev/durations"
 """Annotation of a pod that KWOK's stage reads: seconds, by completion index, or one number for all."""
 READY_TIMEOUT_S = 300.0
+PODS_PER_CORE = 1
+"""Of what CARICO is told that a node has room for."""
 _MANAGED = {"kwok.x-k8s.io/node": "fake"}
 
 
 class FakeNodes:
     """A `Platform`."""
 
+    def __init__(self) -> None:
+        self._carico: LocalCarico | None = None
+
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take any scenario, and no settings; see `Platform.check`."""
         if settings:
             raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
-        if scheduler.variant is not None:
+        if scheduler.variant is None:
+            return {}
+        if scheduler.variant != DEFAULT_VARIANT:
             raise UsageError(
-                f"{scheduler.text}: nodes of the provider kwok have no telemetry that agents could learn from; carico "
-                f"runs on simulated and kind"
+                f"{scheduler.text}: nodes of the provider kwok have no agents, their reports are synthetic and no "
+                f"parameter changes them: write carico, or use simulated or kind"
             )
-        return {}
+        return {"reports": "synthetic", "pods_per_core": PODS_PER_CORE}
 
     def prepare(
         self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
     ) -> Prepared:
-        """Replace the nodes that are not as the scenario wants them; see `Platform.prepare`."""
-        shape_nodes(cluster.api, scenario.cluster)
-        return Prepared({name: name for name in scenario.cluster.node_names})
+        """Replace the nodes that are not as wanted, and start CARICO if it is asked for; see `Platform.prepare`."""
+        self.close()
+        shape = scenario.cluster
+        shape_nodes(cluster.api, shape)
+        names = {name: name for name in shape.node_names}
+        if scheduler.variant is None:
+            return Prepared(names)
+        slots = {name: PODS_PER_CORE * pool.cores for name, pool in zip(names, shape.each_node, strict=True)}
+        self._carico = LocalCarico(cluster.kubeconfig, cluster.folder / CARICO, slots)
+        self._carico.open()
+        return Prepared(names, CARICO)
+
+    def close(self) -> None:
+        """End CARICO; see `Platform.close`."""
+        if self._carico is not None:
+            self._carico.close()
+            self._carico = None
 
     def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return a pod that lasts as long as it would alone on a node; see `Platform.template`."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from testbed.clusters.platform import CARICO
 from testbed.clusters.programs import VARIABLE, found_programs, version_of
 from testbed.clusters.run_program import run_program
 from testbed.errors import ClusterError
@@ -32,6 +33,7 @@ OPTIONS = {
 """The programs of a cluster, and what kwokctl's configuration calls them."""
 CONTROL = "kwokctl"
 _STOP_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 120.0
 
 
 class KwokMaker:
@@ -119,11 +121,24 @@ class KwokMaker:
             *("delete", "cluster", "--name", name, "--kubeconfig", str(self.kubeconfig(name, folder))),
         )
 
+    def restart(self, name: str, folder: Path) -> None:
+        """Stop the control plane, API server and etcd among it, and start it again; what they hold stays.
+
+        Raises
+        ------
+        ClusterError
+            If it does not answer in time.
+        """
+        self._run(folder, _STOP_TIMEOUT_S, "stop", "cluster", "--name", name)
+        self._run(folder, _START_TIMEOUT_S, "start", "cluster", "--name", name)
+
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Copy the logs of the control plane; see `ClusterMaker.collect_logs`."""
+        """Copy the logs of the control plane, and of CARICO beside it; see `ClusterMaker.collect_logs`."""
         logs = _workdir(folder) / "clusters" / name / "logs"
         try:
             shutil.copytree(logs, into / "logs", dirs_exist_ok=True)
+            for file in (folder / CARICO).glob("*.log"):
+                shutil.copy(file, into / "logs" / f"{CARICO}-{file.name}")
         except (OSError, shutil.Error) as error:
             raise ClusterError(f"the logs of {name} cannot be copied from {logs}: {error}") from error
 

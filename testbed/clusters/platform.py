@@ -17,6 +17,8 @@ from workloads.scenario import JobSpec, Scenario
 
 KUBE_SCHEDULER = "default-scheduler"
 """The name by which pods ask for the cluster's own scheduler."""
+CARICO = "carico"
+"""The name by which they ask for CARICO."""
 
 
 @dataclass(frozen=True)
@@ -72,4 +74,8 @@ class Platform(Protocol):
             CPU-seconds of its pods, by completion index.
         scenario : Scenario
         """
+        ...
+
+    def close(self) -> None:
+        """End what runs for the cluster outside of it; it is prepared anew if it is used again."""
         ...

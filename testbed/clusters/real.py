@@ -74,6 +74,7 @@ class RealProvider:
 
     def close(self) -> None:
         """Remove the cluster, or leave it if it is to be kept; see `ClusterLife.close`."""
+        self._platform.close()
         self._life.close()
 
     def preflight(self) -> Sequence[Problem]:

@@ -50,3 +50,13 @@ def test_scheduling_is_measured_below_a_second(run, carico_paper):
     carico_paper.row("scheduling throughput, real", item(run, "scheduling_throughput")["value"], None, "pods/s")
     # An idle scheduler decides in milliseconds; whole seconds, as the API dates, would give 0 or 1.
     assert 0 < latency["p50"] < LATE_S
+
+
+def test_carico_schedules_there_on_synthetic_reports(carico_experiment, carico_paper):
+    """A node reports room for a pod per core; what began to run since its last report is above that, and told here."""
+    run = carico_experiment.run("pi-2000", "carico", pods=PODS)[0]
+    assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS
+    assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
+    assert len({pod.node for pod in run.pods}) == 19
+    most = max(max(node.running_pods) for node in run.nodes)
+    carico_paper.row("most pods on a node of 4 cores, CARICO", most, None, "pods")

@@ -76,6 +76,11 @@ class FakeKube:
         if self.fails:
             raise self.fails
 
+    @property
+    def rooms(self):
+        """What nodes were annotated with, without the times."""
+        return [(node, annotations[ANNOTATION].partition(" at ")[0]) for node, annotations in self.annotated]
+
     def close(self):
         self._over.set()
 
@@ -163,7 +168,21 @@ def test_refused_pods_are_woken_by_an_annotation(started):
     assert chosen(process, "u1", ["a"]) == []
     started.reports.on_report("a", 1.25, 0, 0.0)
     assert kube.was_annotated.wait(5)
-    assert kube.annotated == [("a", {ANNOTATION: "1.25"})]
+    assert kube.rooms == [("a", "1.25")]
+
+
+def test_the_same_room_again_is_another_annotation(started):
+    """An object that a patch leaves as it was is no event, and wakes nobody."""
+    kube = FakeKube()
+    process = started(kube, kubernetes={}, wake_up={"node_interval_s": 1e-9, "interval_s": 1e-9})
+    for _ in range(2):
+        kube.was_annotated.clear()
+        started.reports.on_report("a", 0.5, 0, 0.0)
+        assert chosen(process, "u1", ["a"]) == []
+        started.reports.on_report("a", 1.25, 0, 0.0)
+        assert kube.was_annotated.wait(5)
+    first, second = (annotations[ANNOTATION] for _, annotations in kube.annotated)
+    assert first != second
 
 
 def test_a_node_that_cannot_be_annotated_stops_nothing(started):
@@ -191,7 +210,7 @@ def test_an_api_server_that_was_slow_is_told_the_latest_of_a_node_only(started):
     kube.was_annotated.clear()
     kube.goes_on.set()
     assert kube.was_annotated.wait(5)
-    assert kube.annotated == [("a", {ANNOTATION: "1.00"}), ("a", {ANNOTATION: "3.00"})]
+    assert kube.rooms == [("a", "1.00"), ("a", "3.00")]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

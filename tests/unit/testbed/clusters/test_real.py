@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from workloads.scenario import ClusterShape, JobSpec, NodeChange, Requests, Scen
 PI = JobSpec("pi", "pi", pods=3, requests=Requests(cpu="500m"))
 SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=2))
 KUBE = parse_spec("kube-scheduler")
+CARICO = parse_spec("carico")
 
 
 @pytest.fixture
@@ -156,7 +158,8 @@ def test_ctrl_c_removes_the_namespace(provider, server):
 @pytest.mark.parametrize(
     ("scenario", "scheduler", "settings", "error", "message"),
     [
-        (SMALL, "carico", {}, UsageError, "carico: nodes of the provider kwok have no telemetry"),
+        (SMALL, "carico:variant=thesis-literal", {}, UsageError, "nodes of the provider kwok have no agents"),
+        (SMALL, "carico:hold_off_s=2", {}, UsageError, "their reports are synthetic and no parameter changes them"),
         (SMALL, "kube-scheduler", {"pressure": "kernel"}, InvalidSetting, "has no settings, got pressure"),
         (SMALL, "kube-scheduler:cpu=5", {}, InvalidSpec, "request less"),
         (changed(priority=5), "kube-scheduler", {}, UsageError, "job pi: the provider fake knows no priorities, got 5"),
@@ -175,3 +178,40 @@ def test_what_it_cannot_run_is_refused_before_there_is_a_cluster(
     with pytest.raises(error, match=message):
         provider.run(scenario, parse_spec(scheduler), 1, settings)
     assert provider._maker.calls == []
+
+
+class FakeCarico:
+    """What `LocalCarico` is asked."""
+
+    all: ClassVar = []
+
+    def __init__(self, kubeconfig, folder, slots):
+        self.told = (kubeconfig, folder.name, slots)
+        self.state = "made"
+        self.all.append(self)
+
+    def open(self):
+        self.state = "open"
+
+    def close(self):
+        self.state = "closed"
+
+
+def test_carico_runs_beside_the_nodes_for_its_own_repetitions_only(provider, monkeypatch, server):
+    monkeypatch.setattr("testbed.clusters.fake_nodes.LocalCarico", FakeCarico)
+    monkeypatch.setattr(FakeCarico, "all", [])
+    asked = []
+    make = server._work
+    monkeypatch.setattr(server, "_work", lambda path, job: (asked.append(job), make(path, job)))
+    run = provider.run(msgspec.structs.replace(SMALL, cluster=ClusterShape(nodes=2, cores=4)), CARICO, 1, {})
+    assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
+    assert [job["spec"]["template"]["spec"]["schedulerName"] for job in asked] == ["carico"]
+    (carico,) = FakeCarico.all
+    assert carico.told == (provider.cluster().kubeconfig, "carico", {"node-0": 4, "node-1": 4})
+    assert carico.state == "open"
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert "reports" not in run.settings
+    assert [carico.state for carico in FakeCarico.all] == ["closed"]
+    provider.run(SMALL, CARICO, 1, {})
+    provider.close()
+    assert [carico.state for carico in FakeCarico.all] == ["closed", "closed"]

@@ -1,0 +1,174 @@
+"""CARICO's extender in the real kube-scheduler, with a thousand nodes that report: how fast, how soon, with faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+from contextlib import contextmanager
+
+import pytest
+
+from carico.clock import SystemClock
+from testbed.clusters.backlog import Backlog, schedule
+from testbed.clusters.kwok import KwokMaker
+from testbed.clusters.local_carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
+from testbed.clusters.namespaces import namespace_of_run
+from testbed.clusters.platform import CARICO
+from testbed.clusters.refused_pod import NEVER_WAKE, RefusedPod
+from workloads.scenario import ClusterShape
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+CLOCK = SystemClock()
+UNREPORTED_S = 8.0
+"""A report of 5 s is believed; what is told of pods comes up to 3 s late on a busy machine."""
+AIM = 0.8
+BOUND_TIMEOUT_S = 240.0
+
+
+@pytest.fixture
+def carico(kwok_cluster, tmp_path):
+    """A function that gives the cluster nodes and prepares CARICO for them; what it starts ends with the test."""
+    made = []
+
+    def prepare(nodes, slots, **settings):
+        shape = ClusterShape(nodes=nodes, cores=4, memory="16Gi")
+        kwok_cluster.shape(shape)
+        one = LocalCarico(
+            kwok_cluster.kubeconfig,
+            tmp_path / f"carico-{len(made)}",
+            dict.fromkeys(shape.node_names, slots),
+            **settings,
+        )
+        made.append(one)
+        return one
+
+    yield prepare
+    for one in made:
+        one.close()
+
+
+def assert_right(backlog, pods):
+    """None is lost, and none bound twice."""
+    assert len(backlog.bound) == pods
+    assert backlog.moved == []
+    assert set(backlog.bindings().values()) == {1}
+
+
+REPETITIONS = 2
+NODES = PODS = 1000
+SLOTS = 2.0
+
+
+def test_a_backlog_is_scheduled_nearly_as_fast_as_without_it(kwok_cluster, carico, carico_paper, tmp_path):
+    """The aim is 0.8 of kube-scheduler's own rate; less than half of it would be a defect on any machine."""
+    rates = {"alone": [], "extender": []}
+
+    def backlog(scheduler, number, start):
+        namespace = f"{kwok_cluster.namespace}-{scheduler}-{number}"
+        with namespace_of_run(kwok_cluster.api, namespace, "test"):
+            found = Backlog(kwok_cluster.api, namespace, CARICO, CLOCK)
+            schedule(found, PODS, start, BOUND_TIMEOUT_S)
+            assert_right(found, PODS)
+            rates[scheduler].append(found.pods_per_s)
+            return found
+
+    for number in range(REPETITIONS):
+        with_it = carico(NODES, SLOTS, qps=LIFTED_QPS)
+        alone = lambda: kube_scheduler_alone(kwok_cluster.kubeconfig, tmp_path, LIFTED_QPS)  # noqa: E731
+        backlog("alone", number, alone)
+        with_it.start("extender")
+        with_it.start("reports")
+        with_it.wait_until_reported()
+        found = backlog("extender", number, lambda: with_it.start("kube-scheduler"))  # noqa: B023 - called at once
+        with_it.close()
+        assert found.above(with_it.slots, UNREPORTED_S) == {}
+    medians = {scheduler: statistics.median(found) for scheduler, found in rates.items()}
+    ratio = medians["extender"] / medians["alone"]
+    for scheduler, rate in medians.items():
+        carico_paper.row(f"pods bound a second, {scheduler}", rate, None, "pods/s")
+    carico_paper.row(f"ratio, aim {AIM:g}", ratio, None, "")
+    assert ratio > 0.4
+
+
+FEW = ["node-0", "node-1", "node-2"]
+
+
+@contextmanager
+def refused(kwok_cluster, carico, **settings):
+    one = RefusedPod(kwok_cluster.api, kwok_cluster.namespace, carico(len(FEW), 0.0, **settings), FEW, CLOCK)
+    with one.running():
+        yield one
+
+
+def test_a_refused_pod_is_woken_by_the_annotation(kwok_cluster, carico, carico_paper):
+    with refused(kwok_cluster, carico) as pod:
+        slept = [pod.sleep_s(node, 30.0) for node in FEW * 2]
+    assert None not in slept
+    carico_paper.row("a refused pod sleeps, median", statistics.median(slept), None, "s")
+    # A report's period, the wake-up's interval and one second's back-off.
+    assert statistics.median(slept) < 2.0
+
+
+def test_without_the_annotation_it_sleeps_until_something_happens_to_another_pod(kwok_cluster, carico, carico_paper):
+    """kube-scheduler would try it again after five minutes; what happens to any assigned pod wakes it, from 1.32 on."""
+    with refused(kwok_cluster, carico, wake_up=NEVER_WAKE) as pod:
+        assert pod.sleep_s(FEW[0], 30.0) is not None, "the first room wakes once"
+        assert pod.sleep_s(FEW[1], ASLEEP_FOR_S) is None
+        woken = pod.sleep_s(FEW[2], 30.0, other_pod=True)
+    assert woken is not None
+    carico_paper.row("a refused pod sleeps that another pod's event wakes", woken, None, "s")
+
+
+ASLEEP_FOR_S = 20.0
+"""As long as nothing happens; a part of the five minutes."""
+FAULTY = {"nodes": 100, "slots": 4.0}
+FAULTY_PODS = 300
+
+
+@contextmanager
+def extender_killed(carico):
+    carico.process("extender").kill()
+    yield
+    carico.start("extender")
+
+
+@contextmanager
+def reports_stopped(carico):
+    pid = carico.process("reports").pid
+    os.kill(pid, signal.SIGSTOP)
+    CLOCK.sleep_until(CLOCK.now() + UNREPORTED_S)
+    yield
+    os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def half_bound(kwok_cluster, carico):
+    """CARICO, and a backlog of which a part is bound."""
+    one = carico(**FAULTY)
+    one.open()
+    backlog = Backlog(kwok_cluster.api, kwok_cluster.namespace, CARICO, CLOCK)
+    with backlog.followed():
+        backlog.create(FAULTY_PODS // 2)
+        backlog.wait_until_bound(BOUND_TIMEOUT_S, FAULTY_PODS // 4)
+        yield one, backlog
+        backlog.wait_until_bound(BOUND_TIMEOUT_S)
+        assert_right(backlog, FAULTY_PODS)
+        assert backlog.above(one.slots, UNREPORTED_S) == {}
+
+
+@pytest.mark.parametrize("fault", [extender_killed, reports_stopped])
+def test_without_decisions_or_reports_no_pod_is_bound_and_none_is_lost(half_bound, fault):
+    carico, backlog = half_bound
+    with fault(carico):
+        backlog.create(FAULTY_PODS // 2)
+        CLOCK.sleep_until(CLOCK.now() + 2.0)
+        meanwhile = {f"pod-{number}" for number in range(FAULTY_PODS // 2, FAULTY_PODS)}
+        assert not meanwhile & set(backlog.bound)
+
+
+def test_a_control_plane_that_is_restarted_loses_no_pod(half_bound, kwok_cluster):
+    _, backlog = half_bound
+    backlog.create(FAULTY_PODS // 2)
+    KwokMaker().restart(kwok_cluster.cluster.name, kwok_cluster.cluster.folder)
