@@ -15,17 +15,16 @@ from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes
 from testbed.clusters.kind_settings import kind_settings
 from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.platform import KUBE_SCHEDULER, Prepared
+from testbed.clusters.platform import CARICO, KUBE_SCHEDULER, Prepared
+from testbed.clusters.program_pods import check_programs, program_pod
 from testbed.errors import UsageError
 from testbed.images.image import Image
 from testbed.schedulers.spec import SchedulerSpec
-from workloads.commands import command_of, needs_scikit_learn
+from workloads.commands import needs_scikit_learn
 from workloads.scenario import JobSpec, Scenario
 
 OWN_CPUS = 0.5
 """Left of the machine for the control plane and for who measures."""
-CARICO = "carico"
-"""The name by which pods ask for CARICO."""
 
 
 class Containers:
@@ -65,12 +64,8 @@ class Containers:
                 f"{scenario.name} wants {wanted:g} CPUs for its nodes, this machine has {self._cpus:g}, of which "
                 f"{OWN_CPUS:g} are the control plane's: describe smaller nodes (cluster: cores), or fewer"
             )
-        for job in scenario.jobs:
-            command_of(job.workload, job.parameters)
-            if job.work:
-                raise UsageError(f"job {job.name}: pods of a real Job run the same program, leave out their `work`")
-            if job.platform:
-                raise UsageError(f"job {job.name}: pods of the platform are real ones here, leave out `platform`")
+        check_programs(scenario)
+        scheduler.check_fits(scenario)
         return {**msgspec.structs.asdict(chosen), "machine_cpus": self._cpus}
 
     def prepare(
@@ -95,13 +90,7 @@ class Containers:
 
     def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return a pod that runs the job's program; see `Platform.template`."""
-        container = {
-            "name": job.workload,
-            "image": self._image(job).tag,
-            "imagePullPolicy": "Never",
-            "command": command_of(job.workload, job.parameters),
-        }
-        return {"spec": {"containers": [container], "automountServiceAccountToken": False}}
+        return {"spec": program_pod(job, self._image(job).tag, pull="Never")}
 
     def _image(self, job: JobSpec) -> Image:
         return self._maker.image("workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads")

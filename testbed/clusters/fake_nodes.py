@@ -12,6 +12,7 @@ from typing import Any
 
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.lifecycle import Cluster
+from testbed.clusters.nodes import is_ready
 from testbed.clusters.platform import Prepared
 from testbed.clusters.waiting import wait_until
 from testbed.errors import InvalidSetting, UsageError
@@ -30,6 +31,7 @@ class FakeNodes:
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take any scenario, and no settings; see `Platform.check`."""
+        scheduler.check_fits(scenario)
         if settings:
             raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
         if scheduler.variant is not None:
@@ -78,7 +80,7 @@ def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
 
     def lacking() -> str:
         nodes = api.nodes()
-        unready = [node["metadata"]["name"] for node in nodes if not _is_ready(node)]
+        unready = [node["metadata"]["name"] for node in nodes if not is_ready(node)]
         tainted = [node["metadata"]["name"] for node in nodes if node["spec"].get("taints")]
         if not unready:
             # The controller manager takes the taints of new nodes off, too, but only some ten a second.
@@ -129,8 +131,3 @@ def node_manifest(name: str, pool: NodePool) -> Json:
 
 def _allocatable(node: Json) -> dict[str, str]:
     return dict((node.get("status") or {}).get("allocatable") or {})
-
-
-def _is_ready(node: Json) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

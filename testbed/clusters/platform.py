@@ -17,6 +17,8 @@ from workloads.scenario import JobSpec, Scenario
 
 KUBE_SCHEDULER = "default-scheduler"
 """The name by which pods ask for the cluster's own scheduler."""
+CARICO = "carico"
+"""The name by which pods ask for CARICO."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Platform(Protocol):
         Raises
         ------
         UsageError
-            If it cannot have this shape, run these jobs or this scheduler, or does not know a setting.
+            If it cannot have this shape, run these jobs or this scheduler (a pod fits no node, for instance), or does
+            not know a setting.
         """
         ...
 
