@@ -13,7 +13,7 @@ from carico.clock import Clock, SystemClock
 from carico.errors import CaricoError, KubeError
 from testbed.clusters.api import ClusterApi
 from testbed.clusters.lifecycle import Cluster, connected
-from testbed.clusters.namespaces import CLEAN_TIMEOUT_S
+from testbed.clusters.namespaces import CLEAN_TIMEOUT_S, OWN
 from testbed.clusters.nodes import usable_nodes
 from testbed.clusters.signs_of_life import BEAT_S, SignsOfLife, Watched, run_of
 from testbed.clusters.waiting import wait_until
@@ -147,6 +147,8 @@ class ExternalCluster:
         left = []
         for namespace in self.api.namespaces():
             name, run = namespace["metadata"]["name"], run_of(namespace)
+            if name == OWN:  # of who has made the cluster, if the testbed has
+                continue
             is_alive = name in alive or self._others.is_alive(namespace)
             if run == self._wishes.run or is_alive is False:
                 self.api.delete_namespace(name)

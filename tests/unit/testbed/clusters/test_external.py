@@ -140,12 +140,13 @@ def test_what_dead_runs_have_left_is_removed_and_what_is_alive_stays(cluster, se
     server.put(f"{NAMESPACES}/dead", namespace("dead", **{LABEL: "killed"}))
     server.put(f"{NAMESPACES}/alive", namespace("alive", **{LABEL: "neighbour"}))
     server.put(f"{NAMESPACES}/mine", namespace("mine", **{LABEL: "run-1"}))
+    server.put(f"{NAMESPACES}/carico-testbed", namespace("carico-testbed", **{LABEL: "who-made-the-cluster"}))
     signs = signs_of_life.SignsOfLife(cluster.api, "neighbour", 0.01)
     signs.start()
     try:
         for _ in range(2):
             cluster.clean()
-            assert names(server) == ["alive", "theirs"]
+            assert names(server) == ["alive", "carico-testbed", "theirs"]
     finally:
         signs.stop()
     assert said == ["run neighbour measures on this cluster, too: each disturbs the other"]
