@@ -13,6 +13,12 @@ NODE_IMAGE_HELP = (
 )
 WORKERS_HELP = "nodes of a kind cluster beside the control plane (default: 2)"
 
+KUBECONFIG_HELP = "leads to somebody's cluster, for the provider external; nothing on it is touched that is not ours"
+CONTEXT_HELP = "of the kubeconfig (default: its current one)"
+WORKLOAD_IMAGE_HELP = (
+    "what pods run on somebody's cluster, which must be able to pull it: as 'carico-testbed images build' makes it"
+)
+
 
 def count(text: str) -> int:
     """Return a whole number from 1 on.

@@ -201,6 +201,9 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     run.add_argument("--node-image", metavar="IMAGE", help=arguments.NODE_IMAGE_HELP)
     run.add_argument("--workers", metavar="N", type=arguments.count, default=WORKERS, help=arguments.WORKERS_HELP)
+    run.add_argument("--kubeconfig", metavar="FILE", type=Path, help=arguments.KUBECONFIG_HELP)
+    run.add_argument("--context", metavar="NAME", help=arguments.CONTEXT_HELP)
+    run.add_argument("--workload-image", metavar="IMAGE", help=arguments.WORKLOAD_IMAGE_HELP)
     run.add_argument(
         "--processes",
         metavar="N",
@@ -236,6 +239,9 @@ def _run(options: argparse.Namespace) -> int:
         workers=options.workers,
         diagnostics=runs_folder(root) / run_id / "diagnostics",
         say=lambda text: print(f"carico-testbed: {text}", file=sys.stderr),
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+        workload_image=options.workload_image,
     )
     provider = provider_named(options.provider, wishes)
     plan.check(provider)

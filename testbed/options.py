@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from testbed import arguments
-from testbed.clusters.kinds import PROVIDERS, check_settings
+from testbed.clusters.kinds import PROVIDERS, check_settings, check_wishes
 from testbed.clusters.wishes import WORKERS
 from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.presets import PRESETS, Preset, default_preset, preset_named
@@ -24,6 +24,7 @@ from testbed.results import OWN_FOLDER
 NAMES = (
     *("provider", "preset", "seed", "repetitions", "set", "json", "missing"),
     *("keep_cluster", "recreate_cluster", "node_image", "workers"),
+    *("kubeconfig", "context", "workload_image"),
 )
 SWITCHES = ("keep_cluster", "recreate_cluster")
 MISSING = ("fail", "skip")
@@ -51,6 +52,12 @@ class Options:
     """What kind runs as a node."""
     workers: int
     """Nodes of a kind cluster."""
+    kubeconfig: Path | None
+    """Leads to somebody's cluster."""
+    context: str | None
+    """Of the kubeconfig."""
+    workload_image: str | None
+    """What pods run on somebody's cluster."""
     given: bool
     """Whether a flag was given, that is: whether cluster tests are asked for."""
 
@@ -59,8 +66,10 @@ class Options:
         times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
         switches = "".join(f" {name.replace('_', '-')}" for name in SWITCHES if getattr(self, name))
+        place = "" if self.kubeconfig is None else f" kubeconfig={self.kubeconfig}"
+        place += "" if self.context is None else f" context={self.context}"
         return (
-            f"provider={self.provider} preset={self.preset.name} ({times}) seed={self.seed}{missing}{switches} "
+            f"provider={self.provider}{place} preset={self.preset.name} ({times}) seed={self.seed}{missing}{switches} "
             f"settings: {settings}"
         )
 
@@ -128,6 +137,9 @@ def add_options(parser: pytest.Parser) -> None:
         help=arguments.NODE_IMAGE_HELP,
     )
     declare("--carico-workers", metavar="N", type=arguments.count, help=arguments.WORKERS_HELP)
+    declare("--carico-kubeconfig", metavar="FILE", help=arguments.KUBECONFIG_HELP)
+    declare("--carico-context", metavar="NAME", help=arguments.CONTEXT_HELP)
+    declare("--carico-workload-image", metavar="IMAGE", help=arguments.WORKLOAD_IMAGE_HELP)
     for name in NAMES:
         kind = "linelist" if name == "set" else "bool" if name in SWITCHES else "string"
         flag = name.replace("_", "-")
@@ -159,6 +171,11 @@ def options_of(config: pytest.Config) -> Options:
         if missing not in MISSING:
             raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
         _check_settings(provider, settings, missing)
+        kubeconfig = _file(config, "kubeconfig")
+        context, image = (
+            flags[name] or config.getini(f"carico_{name}") or None for name in ("context", "workload_image")
+        )
+        check_wishes(provider, kubeconfig, context, image)
     except (TestbedError, ArgumentTypeError) as error:
         raise pytest.UsageError(f"carico: {error}") from error
     given = any(value is not None for value in flags.values())
@@ -169,12 +186,15 @@ def options_of(config: pytest.Config) -> Options:
         repetitions,
         seed,
         settings,
-        _results_file(config),
+        _file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",
         missing,
         keep,
         recreate,
         flags["node_image"] or config.getini("carico_node_image") or None,
         workers,
+        kubeconfig,
+        context,
+        image,
         given,
     )
 
@@ -199,10 +219,10 @@ def _value(config: pytest.Config, name: str, convert: Callable[[str], int], defa
         raise UsageError(f"carico_{name}: {error}") from error
 
 
-def _results_file(config: pytest.Config) -> Path:
+def _file(config: pytest.Config, name: str) -> Path | None:
     """A path on the command line counts from where the user stands, one in the ini file from the root folder."""
-    flag: str | None = config.getoption("carico_json")
-    written: str | None = config.getini("carico_json")
+    flag: str | None = config.getoption(f"carico_{name}")
+    written: str | None = config.getini(f"carico_{name}")
     if flag:
-        return config.invocation_params.dir / flag
-    return config.rootpath / (written or Path(OWN_FOLDER, "result.json"))
+        return config.invocation_params.dir / Path(flag).expanduser()
+    return config.rootpath / Path(written).expanduser() if written else None

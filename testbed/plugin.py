@@ -90,6 +90,9 @@ def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
         options.workers,
         state.run_path / "diagnostics",
         state.said.append,
+        options.kubeconfig,
+        options.context,
+        options.workload_image,
     )
     return provider_named(options.provider, wishes)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from testbed.clusters.kinds import REAL
+from testbed.clusters.kinds import SIMULATED
 from testbed.errors import TestbedError
 from testbed.markers import CARICO, is_cluster, wrong_keys, wrong_markers
 from testbed.preflight import listed, missing_prerequisites, unusable_places
@@ -45,7 +45,7 @@ def session_header(config: pytest.Config) -> list[str]:
     """Return the lines that say what cluster tests will run on, and what earlier runs have left."""
     state = config.stash[STATE]
     version = None
-    if state.options.provider in REAL:
+    if state.options.provider != SIMULATED:
         with suppress(TestbedError):  # the preflight says what is missing
             version = provider_of(config).kubernetes_version()
     kubernetes = "" if version is None else f" Kubernetes={version}"

@@ -14,6 +14,8 @@ from carico.kube.objects import KubeObjects
 
 LABEL = "carico.dev/run"
 """On everything that a run creates; its value is the run's id."""
+ALIVE = "carico.dev/alive"
+"""Annotation of a namespace whose run is alive: changes again and again."""
 _NOT_FOUND, _CONFLICT = 404, 409
 _PAGE = 500
 _DELETED_AT_ONCE = 50
@@ -50,18 +52,31 @@ class ClusterApi:
         """Return the pods of a namespace, to be listed and watched."""
         return self._client.pods(f"metadata.namespace={namespace}")
 
-    def create_namespace(self, name: str, run: str) -> None:
-        """Create a namespace of a run."""
-        self._client.get(self._core.create_namespace, {"metadata": {"name": name, "labels": {LABEL: run}}})
+    def version(self) -> str:
+        """Return the version of Kubernetes, for example "v1.34.4"."""
+        return str(self._client.get(self._client.api("VersionApi").get_code).get("gitVersion"))
+
+    def create_namespace(self, name: str, run: str, only_try: bool = False) -> None:
+        """Create a namespace of a run, or only let the server say whether that would be allowed."""
+        body = {"metadata": {"name": name, "labels": {LABEL: run}}}
+        self._client.get(self._core.create_namespace, body, dry_run="All" if only_try else None)
 
     def namespaces(self) -> list[Json]:
         """Return the namespaces that bear our label, whichever run's."""
         return self._all(self._core.list_namespace, label_selector=LABEL)
 
+    def show_alive(self, name: str, sign: str) -> None:
+        """Put a new sign of life on a namespace."""
+        body = {"metadata": {"annotations": {ALIVE: sign}}}
+        self._client.get(self._core.patch_namespace, name, body, _content_type="application/merge-patch+json")
+
     def delete_namespace(self, name: str) -> None:
-        """Begin to remove a namespace with all that is in it; one that is not there is none to remove."""
+        """Begin to remove a namespace with all that is in it; one that is not there, or not ours, is none to remove."""
         try:
-            self._client.get(self._core.delete_namespace, name)
+            metadata = self._client.get(self._core.read_namespace, name)["metadata"]
+            if LABEL in (metadata.get("labels") or {}):
+                same = {"preconditions": {"uid": metadata["uid"]}}
+                self._client.get(self._core.delete_namespace, name, body=same)
         except KubeRefused as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):  # conflict: it is being removed
                 raise

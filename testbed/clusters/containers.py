@@ -10,18 +10,17 @@ import msgspec
 
 from carico.clock import Clock, SystemClock
 from carico.variants import DEFAULT_VARIANT, VARIANTS
-from testbed.clusters.api import Json
 from testbed.clusters.deployed import DeployedCarico
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes
 from testbed.clusters.kind_settings import kind_settings
 from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.platform import CARICO, KUBE_SCHEDULER, Prepared
-from testbed.clusters.servers import server_spec
+from testbed.clusters.program_pods import check_programs, program_pod
 from testbed.errors import UsageError
 from testbed.images.image import Image
 from testbed.schedulers.spec import SchedulerSpec
-from workloads.commands import command_of, needs_scikit_learn
+from workloads.commands import needs_scikit_learn
 from workloads.scenario import JobSpec, Scenario
 
 OWN_CPUS = 0.5
@@ -65,10 +64,8 @@ class Containers:
                 f"{scenario.name} wants {wanted:g} CPUs for its nodes, this machine has {self._cpus:g}, of which "
                 f"{OWN_CPUS:g} are the control plane's: describe smaller nodes (cluster: cores), or fewer"
             )
-        for job in scenario.jobs:
-            self._spec(job)
-            if job.work:
-                raise UsageError(f"job {job.name}: pods of a real Job run the same program, leave out their `work`")
+        check_programs(scenario)
+        scheduler.check_fits(scenario)
         return {**msgspec.structs.asdict(chosen), "machine_cpus": self._cpus}
 
     def prepare(
@@ -93,14 +90,7 @@ class Containers:
 
     def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
         """Return a pod that runs the job's program; see `Platform.template`."""
-        return {"spec": {**self._spec(job), "automountServiceAccountToken": False}}
-
-    def _spec(self, job: JobSpec) -> Json:
-        image = self._image(job).tag
-        if job.demand.service is not None:
-            return server_spec(job, image)
-        command = command_of(job.workload, job.parameters)
-        return {"containers": [{"name": job.workload, "image": image, "imagePullPolicy": "Never", "command": command}]}
+        return {"spec": program_pod(job, self._image(job).tag, pull="Never")}
 
     def close(self) -> None:
         """Everything runs in the cluster; see `Platform.close`."""

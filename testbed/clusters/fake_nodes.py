@@ -15,6 +15,7 @@ from carico.variants import DEFAULT_VARIANT
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.local_carico import LocalCarico
+from testbed.clusters.nodes import is_ready
 from testbed.clusters.platform import CARICO, Prepared
 from testbed.clusters.waiting import wait_until
 from testbed.errors import InvalidSetting, UsageError
@@ -38,6 +39,7 @@ class FakeNodes:
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take any scenario, and no settings; see `Platform.check`."""
+        scheduler.check_fits(scenario)
         if settings:
             raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
         if scheduler.variant is None:
@@ -102,7 +104,7 @@ def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
 
     def lacking() -> str:
         nodes = api.nodes()
-        unready = [node["metadata"]["name"] for node in nodes if not _is_ready(node)]
+        unready = [node["metadata"]["name"] for node in nodes if not is_ready(node)]
         tainted = [node["metadata"]["name"] for node in nodes if node["spec"].get("taints")]
         if not unready:
             # The controller manager takes the taints of new nodes off, too, but only some ten a second.
@@ -153,8 +155,3 @@ def node_manifest(name: str, pool: NodePool) -> Json:
 
 def _allocatable(node: Json) -> dict[str, str]:
     return dict((node.get("status") or {}).get("allocatable") or {})
-
-
-def _is_ready(node: Json) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import yaml
 
 from testbed.clusters.api import ClusterApi, Json
+from testbed.clusters.nodes import allocatable, is_ready
 from testbed.clusters.waiting import wait_until
 from testbed.images.docker import Docker
 from workloads.quantity import memory_bytes, millicpu
@@ -46,8 +47,12 @@ def size_nodes(docker: Docker, api: ClusterApi, workers: list[str], wanted: Mapp
 
     def lacking() -> str:
         now = {node["metadata"]["name"]: node for node in api.nodes()}
-        unready = [f"{worker} is not ready" for worker in wanted if not _is_ready(now[worker])]
-        others = [f"{worker} is {_is(now[worker])}" for worker in wanted if _is(now[worker]) != _wants(wanted[worker])]
+        unready = [f"{worker} is not ready" for worker in wanted if not is_ready(now[worker])]
+        others = [
+            f"{worker} is {allocatable(now[worker])}"
+            for worker in wanted
+            if allocatable(now[worker]) != _wants(wanted[worker])
+        ]
         return ", ".join(unready + others)
 
     wait_until(f"{len(wanted)} nodes have their size and are ready", lacking, READY_TIMEOUT_S)
@@ -56,7 +61,7 @@ def size_nodes(docker: Docker, api: ClusterApi, workers: list[str], wanted: Mapp
 def _size(docker: Docker, worker: str, pool: NodePool, node: Json) -> None:
     limits = (f"--cpus={pool.cores:g}", f"--memory={pool.memory_bytes}", f"--memory-swap={pool.memory_bytes}")
     docker.call("update", *limits, worker)
-    if _is(node) == _wants(pool):
+    if allocatable(node) == _wants(pool):
         return
     capacity = node["status"]["capacity"]
     config = yaml.safe_load(docker.call("exec", worker, "cat", _KUBELET_CONFIG))
@@ -71,13 +76,3 @@ def _size(docker: Docker, worker: str, pool: NodePool, node: Json) -> None:
 
 def _wants(pool: NodePool) -> tuple[int, int, int]:
     return round(1000 * pool.cores), pool.memory_bytes, pool.max_pods
-
-
-def _is(node: Json) -> tuple[int, int, int]:
-    """Return what a node can give to pods: thousandths of a CPU, bytes, pods."""
-    allocatable = node["status"]["allocatable"]
-    return millicpu(allocatable["cpu"]), memory_bytes(allocatable["memory"]), int(allocatable["pods"])
-
-
-def _is_ready(node: Json) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions") or ())

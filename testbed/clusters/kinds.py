@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.clusters.wishes import Wishes
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from testbed.clusters.provider import ClusterProvider
 
 SIMULATED = "simulated"
+EXTERNAL = "external"
+"""Somebody's cluster."""
 
 
 def _kind(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
@@ -33,8 +36,8 @@ def _kwok(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
 
 
 REAL: Mapping[str, Callable[[Wishes], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
-"""Real ones, by name: what makes a cluster, and what pods find there."""
-PROVIDERS = (SIMULATED, *REAL)
+"""Real ones that are made here, by name: what makes a cluster, and what pods find there."""
+PROVIDERS = (SIMULATED, *REAL, EXTERNAL)
 
 
 def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
@@ -49,10 +52,11 @@ def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
     Raises
     ------
     UsageError
-        If there is none; the message lists the known ones.
+        If there is none, the message lists the known ones; or the wishes are another's, see `check_wishes`.
     MissingExtra
         If it needs packages that are not installed.
     """
+    check_wishes(name, wishes.kubeconfig, wishes.context, wishes.workload_image)
     if name == SIMULATED:
         check_installed()
         from testbed.clusters.simulated import SimulatedProvider
@@ -60,9 +64,19 @@ def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
         return SimulatedProvider()
     if name in REAL:
         check_installed("cluster")
+        from testbed.clusters.lifecycle import ClusterLife
         from testbed.clusters.real import RealProvider
 
-        return RealProvider(*REAL[name](wishes), wishes)
+        maker, platform = REAL[name](wishes)
+        return RealProvider(maker, platform, wishes, ClusterLife(maker, wishes))
+    if name == EXTERNAL:
+        check_installed("cluster")
+        from testbed.clusters.external import ExternalCluster
+        from testbed.clusters.found_nodes import FoundNodes
+        from testbed.clusters.real import RealProvider
+
+        cluster = ExternalCluster(wishes)
+        return RealProvider(cluster, FoundNodes(cluster, wishes.workload_image), wishes, cluster)
     raise UsageError(f"no provider is named {name!r}; known: {', '.join(PROVIDERS)}")
 
 
@@ -76,6 +90,29 @@ def makers() -> dict[str, ClusterMaker]:
     """
     check_installed("cluster")
     return {name: made(Wishes("clean"))[0] for name, made in REAL.items()}
+
+
+def check_wishes(name: str, kubeconfig: Path | None, context: str | None, workload_image: str | None) -> None:
+    """Check that a cluster of somebody is named if, and only if, it is to be used: never by accident.
+
+    Raises
+    ------
+    UsageError
+        If not.
+    """
+    if name == EXTERNAL:
+        if kubeconfig is None:
+            raise UsageError(
+                "the provider external needs the kubeconfig of a cluster, which is never taken from the environment: "
+                "name it with --kubeconfig FILE (pytest: --carico-kubeconfig)"
+            )
+        return
+    given = {"kubeconfig": kubeconfig, "context": context, "workload-image": workload_image}
+    if named := [option for option, value in given.items() if value is not None]:
+        raise UsageError(
+            f"{', '.join(named)}: only for the provider external, the provider is {name}: leave it out, or add "
+            f"--provider=external (pytest: --carico-provider=external)"
+        )
 
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:
@@ -94,7 +131,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
         from testbed.clusters.kind_settings import kind_settings
 
         kind_settings(settings)
-    elif name in REAL:
+    elif name in REAL or name == EXTERNAL:
         raise InvalidSetting(f"the provider {name} has no settings, got {', '.join(settings)}")
     if name == SIMULATED:
         check_installed()

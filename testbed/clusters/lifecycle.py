@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -16,7 +17,7 @@ from carico.errors import CaricoError
 from carico.kube.client import KubeClient
 from testbed.clusters.api import ClusterApi
 from testbed.clusters.maker import ClusterMaker
-from testbed.clusters.namespaces import OWN
+from testbed.clusters.namespaces import OWN, wait_until_clean
 from testbed.clusters.registry import ClusterFolder, Registered, Registry
 from testbed.clusters.waiting import wait_until
 from testbed.clusters.wishes import Wishes
@@ -41,10 +42,36 @@ class Cluster:
     folder: Path
     """What its maker has of it."""
     used_again: bool = False
+    context: str | None = None
+    """Of the kubeconfig, where its current one leads elsewhere."""
+
+
+class Life(Protocol):
+    """The cluster of one session, from the first use to the end."""
+
+    def open(self) -> Cluster:
+        """Return the cluster; raises ClusterError if there is none that can be used."""
+        ...
+
+    def clean(self) -> None:
+        """Remove what earlier repetitions have left, and return when it is gone.
+
+        Raises
+        ------
+        WaitTimedOut
+            If it does not go in time.
+        KubeError
+            If the API server refuses.
+        """
+        ...
+
+    def close(self) -> None:
+        """Use the cluster no longer; raises ClusterError if something is left that should not be."""
+        ...
 
 
 class ClusterLife:
-    """The cluster of one session, from the first use to the end.
+    """The `Life` of a cluster that is made for it.
 
     Parameters
     ----------
@@ -80,6 +107,10 @@ class ClusterLife:
         if self._cluster is None:
             self._cluster = self._kept() or self._made()
         return self._cluster
+
+    def clean(self) -> None:
+        """Remove the namespaces of every run; see `Life.clean`. Who uses the cluster is alone on it."""
+        wait_until_clean(self.open().api)
 
     def close(self) -> None:
         """Use the cluster no longer: it is removed, unless it is to be kept.
@@ -190,9 +221,9 @@ class ClusterLife:
         return Cluster(name, self._maker.kind, version, kubeconfig, api, folder.files, used_again)
 
 
-def connected(kubeconfig: Path) -> ClusterApi:
+def connected(kubeconfig: Path, context: str | None = None) -> ClusterApi:
     """Return the API that a kubeconfig leads to; raises InvalidConfig if it leads nowhere."""
-    return ClusterApi(KubeClient.from_config(str(kubeconfig), silence_s=SILENCE_S))
+    return ClusterApi(KubeClient.from_config(str(kubeconfig), context, silence_s=SILENCE_S))
 
 
 def wait_until_api_answers(api: ClusterApi, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The protocol of what makes real clusters of one kind: kwok, later kind, Xen guests, or somebody's own.
+"""The protocols of where real clusters come from: what makes those of one kind, or finds somebody's.
 
 A maker knows its programs and nothing else: no session, no scenario, no owner. When a cluster is made, used again or
 removed is decided in `testbed.clusters.lifecycle`; what its nodes and pods are like in `testbed.clusters.platform`.
@@ -13,24 +13,38 @@ from typing import Protocol
 from testbed.requirements import Problem
 
 
-class ClusterMaker(Protocol):
-    """Makes, describes and removes clusters of one kind.
-
-    Everything of a cluster that is not in its own API lies in the folder that is passed in, which is empty before
-    `create`. A cluster is known by a name that begins with `carico-`; what does not bear it is never touched.
-    """
+class ClusterSource(Protocol):
+    """What is known of clusters of one kind, whoever makes them."""
 
     kind: str
     """The provider's name, for example "kwok"."""
 
     @property
     def kubernetes_version(self) -> str:
-        """The version that its clusters run, for example "v1.34.4"."""
+        """The version that its clusters run, for example "v1.34.4"; raises TestbedError if it cannot be told."""
         ...
 
     def preflight(self) -> Sequence[Problem]:
-        """Return what is missing to make one; see `ClusterProvider.preflight`."""
+        """Return what is missing to use one; see `ClusterProvider.preflight`."""
         ...
+
+    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
+        """Copy the logs of the control plane, and of what else may tell why a run failed, into a folder.
+
+        Raises
+        ------
+        ClusterError
+            If there are none; who collects goes on.
+        """
+        ...
+
+
+class ClusterMaker(ClusterSource, Protocol):
+    """Makes, describes and removes clusters of one kind.
+
+    Everything of a cluster that is not in its own API lies in the folder that is passed in, which is empty before
+    `create`. A cluster is known by a name that begins with `carico-`; what does not bear it is never touched.
+    """
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return what a cluster is made of, for example versions, the node image, a digest of its configuration.
@@ -60,15 +74,5 @@ class ClusterMaker(Protocol):
         ------
         ClusterError
             If something of it is still there.
-        """
-        ...
-
-    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Copy the logs of the control plane, and of what else may tell why a run failed, into a folder.
-
-        Raises
-        ------
-        ClusterError
-            If there are none; who collects goes on.
         """
         ...

@@ -73,7 +73,7 @@ def job_manifest(
         "schedulerName": scheduler_name,
     }
     if job.placement != "any":
-        spec["affinity"] = _affinity(job.placement, first_node)
+        spec["affinity"] = _affinity(job.placement, first_node, spec.get("affinity") or {})
     body: Json = {
         "completions": pods,
         "parallelism": min(pods, job.parallelism or pods),
@@ -91,10 +91,16 @@ def _quantities(requests: Requests) -> dict[str, str]:
     return {name: written[name] for name in written if getattr(requests, name) is not None}
 
 
-def _affinity(placement: str, first_node: str) -> Json:
+def on_nodes(terms: list[Json]) -> Json:
+    """Return an affinity to the nodes that one of the terms selects."""
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def _affinity(placement: str, first_node: str, there: Mapping[str, Any]) -> Json:
+    """The first node or all others, of those that the platform's own affinity selects."""
     only = {"key": "metadata.name", "operator": "In" if placement == "first" else "NotIn", "values": [first_node]}
-    terms = {"nodeSelectorTerms": [{"matchFields": [only]}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    required = there.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    return on_nodes([{**term, "matchFields": [only]} for term in required.get("nodeSelectorTerms", [{}])])
 
 
 def _rules(job: JobSpec) -> list[Json]:

@@ -44,7 +44,8 @@ class Platform(Protocol):
         Raises
         ------
         UsageError
-            If it cannot have this shape, run these jobs or this scheduler, or does not know a setting.
+            If it cannot have this shape, run these jobs or this scheduler (a pod fits no node, for instance), or does
+            not know a setting.
         """
         ...
 

@@ -33,7 +33,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class ClusterProvider(Protocol):
-    """A kind of cluster (`simulated`, `kwok`, later `kind`, `xen`, `external`)."""
+    """A kind of cluster (`simulated`, `kwok`, `kind`, `external`, later `xen`)."""
 
     name: str
     shared_hardware: bool

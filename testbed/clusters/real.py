@@ -1,4 +1,4 @@
-"""The provider of any real cluster: a maker makes it, a platform says what its pods are, the engine runs them."""
+"""The provider of any real cluster: it has its life, a platform says what its pods are, the engine runs them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from carico.clock import Clock, SystemClock
 from carico.errors import KubeError
 from testbed.clusters.diagnostics import collect
 from testbed.clusters.engine import ClusterRun
-from testbed.clusters.lifecycle import Cluster, ClusterLife
-from testbed.clusters.maker import ClusterMaker
-from testbed.clusters.namespaces import namespace_of_run, wait_until_clean
+from testbed.clusters.lifecycle import Cluster, Life
+from testbed.clusters.maker import ClusterSource
+from testbed.clusters.namespaces import namespace_of_run
 from testbed.clusters.platform import Platform
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.clusters.wishes import Wishes
@@ -35,10 +35,10 @@ class RealProvider:
 
     Parameters
     ----------
-    maker : ClusterMaker
+    source : ClusterSource
     platform : Platform
     wishes : Wishes
-    life : ClusterLife, optional
+    life : Life
     clock : Clock, optional
     wall : callable, optional
         Seconds since 1970.
@@ -48,38 +48,38 @@ class RealProvider:
 
     def __init__(
         self,
-        maker: ClusterMaker,
+        source: ClusterSource,
         platform: Platform,
         wishes: Wishes,
-        life: ClusterLife | None = None,
+        life: Life,
         clock: Clock | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self.name = maker.kind
-        self._maker = maker
+        self.name = source.kind
+        self._source = source
         self._platform = platform
         self._wishes = wishes
-        self._life = ClusterLife(maker, wishes) if life is None else life
+        self._life = life
         self._clock = SystemClock() if clock is None else clock
         self._wall = wall
         self._numbers = count()
 
     def kubernetes_version(self) -> str:
-        """Ask the maker; see `ClusterProvider.kubernetes_version`."""
-        return self._maker.kubernetes_version
+        """Ask where it comes from; see `ClusterProvider.kubernetes_version`."""
+        return self._source.kubernetes_version
 
     def cluster(self) -> Cluster:
-        """Return the cluster, which the first call makes; see `ClusterLife.open`."""
+        """Return the cluster, which the first call opens; see `Life.open`."""
         return self._life.open()
 
     def close(self) -> None:
-        """Remove the cluster, or leave it if it is to be kept; see `ClusterLife.close`."""
+        """Use the cluster no longer; see `Life.close`."""
         self._platform.close()
         self._life.close()
 
     def preflight(self) -> Sequence[Problem]:
-        """Ask the maker; see `ClusterProvider.preflight`."""
-        return self._maker.preflight()
+        """Ask where it comes from; see `ClusterProvider.preflight`."""
+        return self._source.preflight()
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check that this can be run; see `ClusterProvider.check`."""
@@ -93,7 +93,6 @@ class RealProvider:
                     f"job {job.name}: pods that arrive one after the other are several Jobs here, which cannot share "
                     f"parallelism = {job.parallelism}: leave out one of the two"
                 )
-        scheduler.check_fits(scenario)
         in_force = self._platform.check(scenario, scheduler, settings)
         version = None
         with suppress(TestbedError):  # without its programs nothing is run, and the preflight says why
@@ -116,12 +115,12 @@ class RealProvider:
             If the cluster does not do what it should.
         """
         in_force = self.check(scenario, scheduler, settings)
-        self._tell(on_progress, scenario, "making the cluster")
+        self._tell(on_progress, scenario, "opening the cluster")
         cluster = self.cluster()
         namespace = f"carico-{next(self._numbers)}-{self._wishes.run.lower()}"
         try:
             self._tell(on_progress, scenario, "preparing nodes")
-            wait_until_clean(cluster.api)
+            self._life.clean()
             prepared = self._platform.prepare(cluster, scenario, scheduler, in_force)
             with namespace_of_run(cluster.api, namespace, self._wishes.run):
                 run = ClusterRun(
@@ -168,7 +167,7 @@ class RealProvider:
             return
         into = self._wishes.diagnostics / f"{scenario.name}-{seed}-{namespace}"
         collect(
-            cluster.api, namespace, into, lambda folder: self._maker.collect_logs(cluster.name, cluster.folder, folder)
+            cluster.api, namespace, into, lambda folder: self._source.collect_logs(cluster.name, cluster.folder, folder)
         )
         self._wishes.say(f"diagnostics: {into}")
 

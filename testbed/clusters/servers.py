@@ -15,8 +15,14 @@ _PORT = 8080
 _ANSWER = re.compile(r"^due_unix_s=([0-9.]+) latency_s=([0-9.]+)$", re.MULTILINE)
 
 
-def server_spec(job: JobSpec, image: str) -> Json:
+def server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:
     """Return the spec of a pod whose client begins when its server answers, and which is over when the client is.
+
+    Parameters
+    ----------
+    job : JobSpec
+    pulled : mapping of str to str
+        Image, and when it is pulled, as fields of a container.
 
     Raises
     ------
@@ -24,7 +30,6 @@ def server_spec(job: JobSpec, image: str) -> Json:
         If the programs do not take the job's parameters.
     """
     server, client = server_commands(job.parameters, _PORT)
-    pulled: Mapping[str, str] = {"image": image, "imagePullPolicy": "Never"}
     ready = {"httpGet": {"path": "/healthz", "port": _PORT}, "periodSeconds": 1, "failureThreshold": 60}
     beside = {"name": "server", **pulled, "command": server, "restartPolicy": "Always", "startupProbe": ready}
     return {"initContainers": [beside], "containers": [{"name": CLIENT, **pulled, "command": client}]}

@@ -29,3 +29,9 @@ class Wishes:
     """Where to put what may tell why a run failed."""
     say: Callable[[str], None] = lambda text: None
     """Is told what a user should know: why a kept cluster is not used again, what was removed."""
+    kubeconfig: Path | None = None
+    """Leads to somebody's cluster, for the provider external."""
+    context: str | None = None
+    """Of the kubeconfig; its current one by default."""
+    workload_image: str | None = None
+    """What pods run on somebody's cluster, which must be able to pull it."""

@@ -35,7 +35,6 @@ PACKAGES = (
     "systemd-sysv",
 )
 _NOT_NEEDED = (
-    "./usr/share/doc/*",
     "./usr/share/info/*",
     "./usr/share/locale/*",
     "./usr/share/man/*",
@@ -102,9 +101,17 @@ def debian_image(docker: Docker, mirror: Mirror) -> Image:
             root = Path(place) / "root"
             _debootstrap(root, mirror, on_progress)
             on_progress("debian: making an image of it")
+            _keep_only_notices(root / "usr/share/doc")
             docker.import_root(tag, root, _NOT_NEEDED)
 
     return Image("debian", (mirror.suite, *PACKAGES, *_NOT_NEEDED), make)
+
+
+def _keep_only_notices(documents: Path) -> None:
+    """Remove what packages have in documents, but not their licences: these go where their programs go."""
+    for path in documents.rglob("*"):
+        if path.name != "copyright" and not path.is_dir():
+            path.unlink()
 
 
 def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:

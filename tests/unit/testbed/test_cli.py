@@ -210,6 +210,18 @@ def test_wrong_arguments_end_with_2_and_one_message_before_anything_runs(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--kubeconfig", "some"], "kubeconfig: only for the provider external, the provider is simulated"),
+        (["--provider", "external"], "the provider external needs the kubeconfig of a cluster"),
+    ],
+)
+def test_somebodys_cluster_is_named_if_and_only_if_it_is_to_be_used(options, said, capsys):
+    assert main(["run", "pi-2000", *options]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_scenario_of_ones_own_comes_from_a_file(provider, tmp_path, capsys):
     (tmp_path / "mine.yaml").write_text(
         "{name: mine, description: two pods, jobs: [{name: twins, workload: pi, pods: 2}]}"

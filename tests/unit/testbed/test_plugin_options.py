@@ -49,6 +49,11 @@ def test_ci_systems_get_the_preset_ci(session, mixed, monkeypatch, value, preset
         ("--carico-repetitions=0", "*--carico-repetitions: a whole number from 1 on is needed, got '0'*"),
         ("--carico-set=pressure", "*a setting is written key=value, got 'pressure'*"),
         ("--carico-set=warp=9", "ERROR: carico: no setting is named 'warp'; known: pressure*"),
+        (
+            "--carico-context=there",
+            "ERROR: carico: context: only for the provider external, the provider is simulated*",
+        ),
+        ("--carico-provider=external", "ERROR: carico: the provider external needs the kubeconfig of a cluster*"),
         ("--carico-json=gone/r.json", "ERROR: carico: cannot write the results*create it first"),
     ],
 )
@@ -66,7 +71,7 @@ def test_a_wrong_flag_ends_with_4_and_one_message(session, mixed, flag, message)
         ("carico_seed = x", "ERROR: carico: carico_seed: a whole number from 0 on is needed, got 'x'"),
         (
             "carico_provider = cloud",
-            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kind, kwok",
+            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kind, kwok, external",
         ),
         ("carico_set = tick_s", "ERROR: carico: a setting is written key=value, got 'tick_s'"),
     ],
@@ -96,3 +101,11 @@ def test_help_explains_every_option(session):
     for name in ("provider", "preset", "repetitions", "seed", "set", "json", "missing"):
         assert f"--carico-{name}" in text
         assert f"carico_{name} " in text
+
+
+def test_a_kubeconfig_of_the_ini_file_counts_from_there_and_a_flags_from_where_one_stands(session, pytester, mixed):
+    pytester.makeini("[pytest]\ncarico_provider = external\ncarico_kubeconfig = kube/config\n")
+    said = f"kubeconfig={pytester.path / 'kube' / 'config'} "
+    assert said in header(session("-m", "cluster"))
+    flags = ["--carico-kubeconfig=mine", "--carico-context=there"]
+    assert f"kubeconfig={pytester.path / 'mine'} context=there " in header(session(*flags))

@@ -84,14 +84,17 @@ class FakeClusterApi:
     def _get(self, path, query, body):
         if path.endswith("/serviceaccounts/default"):
             return 200, {}
+        if path == "/version/":
+            return 200, {"gitVersion": "v1.34.4"}
         name = path.rpartition("/")[2]
         if name == "log":
             return 200, self.log
-        if name in ("namespaces", "nodes", "jobs", "events", "pods"):
+        if name in ("namespaces", "nodes", "jobs", "events", "pods", "daemonsets", "statefulsets"):
             below = path
             if wanted := query.get("fieldSelector"):
                 below = f"/api/v1/namespaces/{wanted.partition('=')[2]}/pods"
-            return 200, {"metadata": {"resourceVersion": str(len(self._events))}, "items": self._collection(below)}
+            items = [one for one in self._collection(below) if _has_labels(one, query.get("labelSelector"))]
+            return 200, {"metadata": {"resourceVersion": str(len(self._events))}, "items": items}
         with self._news:
             return (200, self.objects[path]) if path in self.objects else (404, {})
 
@@ -106,14 +109,21 @@ class FakeClusterApi:
         if kind == "nodes":
             body["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
             body["spec"] = {"taints": [{"key": "node.kubernetes.io/not-ready"}]}
-        self.put(f"{path}/{body['metadata']['name']}", body)
+        if "dryRun" not in query:
+            self.put(f"{path}/{body['metadata']['name']}", body)
         if kind == "jobs":
             self._work(path, body)
         return 201, body
 
     def _patch(self, path, query, body):
         with self._news:
-            self.objects[path]["spec"].pop("taints")
+            if path not in self.objects:
+                return 404, {}
+            found = self.objects[path]
+            if "metadata" in body:
+                found["metadata"].setdefault("annotations", {}).update(body["metadata"]["annotations"])
+            else:
+                found["spec"].pop("taints")
         return 200, {}
 
     def _delete(self, path, query, body):
@@ -174,3 +184,9 @@ class FakeClusterApi:
                 handler.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
             handler.wfile.flush()
         handler.close_connection = True
+
+
+def _has_labels(thing, selector):
+    labels = thing["metadata"].get("labels", {})
+    wanted = [term.partition("=") for term in selector.split(",")] if selector else []
+    return all(name in labels and (not equals or labels[name] == value) for name, equals, value in wanted)

@@ -177,7 +177,7 @@ def test_what_it_cannot_run_is_refused_before_there_is_a_cluster(
         provider.check(scenario, parse_spec(scheduler), settings)
     with pytest.raises(error, match=message):
         provider.run(scenario, parse_spec(scheduler), 1, settings)
-    assert provider._maker.calls == []
+    assert provider._source.calls == []
 
 
 class FakeCarico:

@@ -2,6 +2,7 @@
 
 import platform
 import stat
+import tarfile
 
 import pytest
 
@@ -52,6 +53,18 @@ def test_what_debootstrap_makes_becomes_an_image(programs, docker, place):
     assert image.ensure(docker, told.append) == image.tag
     assert told[0] == "debian: I: Retrieving bash"
     assert place.joinpath("images", image.tag.replace("/", "_")).stat().st_size
+
+
+def test_of_the_packages_documents_only_their_licences_stay(programs, docker, place):
+    programs(
+        "debootstrap",
+        '#!/bin/sh\nmkdir -p "$4/usr/share/doc/dash"\ncd "$4/usr/share/doc"\ntouch dash/copyright dash/changelog.gz\n'
+        "ln -s dash linked\nln -s nowhere NEWS\n",
+    )
+    tag = debian_image(docker, Mirror("http://mirror.example/debian", "bookworm")).ensure(docker, print)
+    with tarfile.open(place / "images" / tag.replace("/", "_")) as image:
+        documents = [name.removeprefix("./usr/share/doc/") for name in image.getnames() if "/doc/" in name]
+    assert sorted(documents) == ["dash", "dash/copyright", "linked"]
 
 
 def test_debootstraps_last_words_are_told(programs, docker):

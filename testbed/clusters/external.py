@@ -1,0 +1,164 @@
+"""Somebody's cluster: found, never made, and left as it was but for the namespaces of the run.
+
+Others may use it, other runs of the testbed among them: only dead runs' namespaces are removed beside one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from carico.clock import Clock, SystemClock
+from carico.errors import CaricoError, KubeError
+from testbed.clusters.api import ClusterApi
+from testbed.clusters.lifecycle import Cluster, connected
+from testbed.clusters.namespaces import CLEAN_TIMEOUT_S, OWN
+from testbed.clusters.nodes import usable_nodes
+from testbed.clusters.signs_of_life import BEAT_S, SignsOfLife, Watched, run_of
+from testbed.clusters.waiting import wait_until
+from testbed.clusters.wishes import Wishes
+from testbed.errors import ClusterError
+from testbed.requirements import Problem
+
+
+class ExternalCluster:
+    """A `ClusterSource` and a `Life`.
+
+    Parameters
+    ----------
+    wishes : Wishes
+        With a kubeconfig.
+    connect : callable, optional
+        Returns the API that a kubeconfig and a context lead to.
+    clock : Clock, optional
+    beat_s : float
+        Between two signs of life, seconds.
+    """
+
+    kind = "external"
+
+    def __init__(
+        self,
+        wishes: Wishes,
+        connect: Callable[[Path, str | None], ClusterApi] = connected,
+        clock: Clock | None = None,
+        beat_s: float = BEAT_S,
+    ) -> None:
+        assert wishes.kubeconfig is not None
+        self._kubeconfig = wishes.kubeconfig
+        self._wishes = wishes
+        self._connect = connect
+        self._others = Watched(SystemClock() if clock is None else clock)
+        self._beat_s = beat_s
+        self._cluster: Cluster | None = None
+        self._signs: SignsOfLife | None = None
+        self._told: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self._wishes.context or f"of {self._kubeconfig.name}"
+
+    @cached_property
+    def api(self) -> ClusterApi:
+        """Its API; raises ClusterError if the kubeconfig leads nowhere."""
+        try:
+            return self._connect(self._kubeconfig, self._wishes.context)
+        except CaricoError as error:
+            raise ClusterError(
+                f"the kubeconfig {self._kubeconfig} leads to no cluster: {error.__cause__ or error}"
+            ) from error
+
+    @cached_property
+    def kubernetes_version(self) -> str:
+        """What the API server says; see `ClusterSource`."""
+        try:
+            return self.api.version()
+        except KubeError as error:
+            raise ClusterError(f"cluster {self.name} does not tell its version: {error}") from error
+
+    def preflight(self) -> Sequence[Problem]:
+        """Ask whether a namespace can be created, and for nodes; see `ClusterProvider.preflight`."""
+        try:
+            api = self.api
+        except ClusterError as error:
+            return [Problem(str(error), "name another with --kubeconfig and --context (pytest: --carico-...)")]
+        try:
+            api.create_namespace(f"carico-{self._wishes.run.lower()}", self._wishes.run, only_try=True)
+            nodes = api.nodes()
+        except KubeError as error:
+            remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
+            return [Problem(f"cluster {self.name} cannot be used: {error}", remedy)]
+        if usable_nodes(nodes):
+            return []
+        what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
+        return [Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`")]
+
+    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
+        """Copy none: the control plane is somebody's; see `ClusterSource.collect_logs`."""
+
+    def open(self) -> Cluster:
+        """Return the cluster; from the first call on the run shows that it is alive. See `Life.open`."""
+        if self._cluster is None:
+            self._cluster = Cluster(
+                self.name,
+                self.kind,
+                self.kubernetes_version,
+                self._kubeconfig,
+                self.api,
+                self._kubeconfig.parent,
+                used_again=True,
+                context=self._wishes.context,
+            )
+            self._signs = SignsOfLife(self.api, self._wishes.run, self._beat_s)
+            self._signs.start()
+        return self._cluster
+
+    def clean(self) -> None:
+        """Remove the namespaces of this run, and of runs that are dead; see `Life.clean`."""
+        alive: set[str] = set()
+        wait_until("the namespaces of earlier repetitions are gone", lambda: self._left(alive), CLEAN_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Return when the namespaces of this run are gone; see `Life.close`."""
+        signs, self._signs, self._cluster = self._signs, None, None
+        try:
+            if signs is not None:
+                wait_until("the namespaces of this run are gone", self._own_left, CLEAN_TIMEOUT_S)
+        except KubeError as error:
+            raise ClusterError(
+                f"cluster {self.name}: namespaces of run {self._wishes.run} are left: {error}"
+            ) from error
+        finally:
+            if signs is not None:
+                signs.stop()
+            if "api" in self.__dict__:
+                self.api.close()
+
+    def _own_left(self) -> str:
+        own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._wishes.run]
+        for name in own:
+            self.api.delete_namespace(name)
+        return f"there are still {', '.join(own)}" if own else ""
+
+    def _left(self, alive: set[str]) -> str:
+        """Remove what has to go, and return what is not gone yet; who is found alive is added to `alive`."""
+        left = []
+        for namespace in self.api.namespaces():
+            name, run = namespace["metadata"]["name"], run_of(namespace)
+            if name == OWN:  # of who has made the cluster, if the testbed has
+                continue
+            is_alive = name in alive or self._others.is_alive(namespace)
+            if run == self._wishes.run or is_alive is False:
+                self.api.delete_namespace(name)
+                left.append(name)
+                continue
+            if is_alive is None:
+                left.append(f"{name}, whose run {run} may be alive")
+                continue
+            alive.add(name)
+            if run not in self._told:
+                self._told.add(run)
+                self._wishes.say(f"run {run} measures on this cluster, too: each disturbs the other")
+        return f"there are still {', '.join(left)}" if left else ""

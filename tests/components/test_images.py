@@ -1,0 +1,79 @@
+"""What is in the images: no more than programs need, nothing that its user could change, and all notices."""
+
+import sys
+import tarfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+IMAGES = ("carico", "workloads", "workloads-sklearn")
+LIGHT_BYTES = 60_000_000
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session", params=IMAGES)
+def exported(request, image, containers, tmp_path_factory):
+    """An image's files, as a container has them."""
+    client = containers.DockerClient().client
+    container = client.containers.create(image(request.param), "true")
+    file = tmp_path_factory.mktemp("exported") / f"{request.param}.tar"
+    try:
+        with file.open("wb") as target:
+            target.writelines(container.export())
+    finally:
+        container.remove()
+        client.close()
+    with tarfile.open(file) as files:
+        yield files
+    file.unlink()
+
+
+def test_the_light_image_is_light(image, containers):
+    client = containers.DockerClient().client
+    assert client.images.get(image("workloads")).attrs["Size"] <= LIGHT_BYTES
+    client.close()
+
+
+def test_all_is_roots_and_only_root_may_change_it(exported):
+    members = exported.getmembers()
+    assert {(one.uid, one.gid) for one in members} == {(0, 0)}
+    open_to_all = [one for one in members if not one.issym() and one.mode & 0o002]
+    assert [(one.name, oct(one.mode & 0o7777)) for one in open_to_all] == [("tmp", "0o1777")]
+    assert not [one.name for one in members if one.isfile() and one.mode & 0o6000]
+
+
+def test_all_can_be_read_by_its_user(exported):
+    unreadable = [one.name for one in exported if (one.isfile() and not one.mode & 0o004)]
+    closed = [one.name for one in exported if one.isdir() and one.mode & 0o005 != 0o005]
+    assert unreadable + closed == []
+
+
+def test_nothing_is_left_of_how_it_was_made(exported):
+    names = [PurePosixPath(name) for name in exported.getnames()]
+    assert not [str(name) for name in names if {".cache", "pip", "ensurepip"} & set(name.parts)]
+    assert not [str(name) for name in names if name.parts[:1] == ("with-libraries",)]
+    # Of this machine's folders, and of where wheels were unpacked.
+    traces = [str(ROOT).encode(), sys.prefix.encode(), b"/packages/../"]
+    for member in exported:
+        if member.isfile():
+            content = exported.extractfile(member).read()
+            assert not [trace for trace in traces if trace in content], member.name
+
+
+def test_the_notices_of_all_that_was_copied_are_there(exported):
+    names = set(exported.getnames())
+    for package in ("libc6", "libssl3", "libpython3.11-stdlib", "python3.11-minimal", "dash", "libsqlite3-0"):
+        assert f"usr/share/doc/{package}/copyright" in names
+    assert {"usr/share/common-licenses/Apache-2.0", "usr/share/common-licenses/LGPL-2.1"} <= names
+    described = {PurePosixPath(name).parent for name in names if name.endswith(".dist-info/METADATA")}
+    silent = [
+        folder.name
+        for folder in described
+        if not any(PurePosixPath(name).is_relative_to(folder) and _is_licence(name) for name in names)
+    ]
+    # kubernetes's wheels hold none: it is under the Apache licence 2.0, which is there.
+    assert [name for name in silent if not name.startswith("kubernetes-")] == []
+
+
+def _is_licence(name):
+    return PurePosixPath(name).name.lower().startswith(("licen", "copying", "notice"))

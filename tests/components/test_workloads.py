@@ -1,0 +1,77 @@
+"""The workloads' programs in their images: they run, measure, and end when they are told to."""
+
+import signal
+
+import pytest
+
+from workloads.commands import command_of
+
+END_S = 6.0
+"""A server may take five to answer what is in flight."""
+PORT = 8080
+SERVICE_MS = 20
+
+
+@pytest.fixture
+def network(containers):
+    from testcontainers.core.network import Network
+
+    with Network() as network:
+        yield network
+
+
+def ended(container):
+    """What a program has written, once it has ended well."""
+    assert (container.wait(), container.logged()) == (0, container.logged())
+    return container.logged()
+
+
+def test_a_poller_measures_a_server_that_ends_cleanly(run, network):
+    command = ["python3", "-m", "workloads.web"]
+    serving = [*command, "serve", "--host", "0.0.0.0", "--port", str(PORT), "--service-ms", str(SERVICE_MS)]
+    server = run("workloads", *serving, network=network, network_aliases=["web"])
+    server.wait_until("it listens", lambda: "listening" not in server.logged())
+    asked = [*command, "poll", "--requests", "20", "--interval", "0.05", f"http://web:{PORT}/"]
+    names, numbers = (line.split() for line in ended(run("workloads", *asked, network=network)).splitlines())
+    measured = dict(zip(names, map(float, numbers), strict=False))
+    assert (measured["count"], measured["errors"]) == (20, 0)
+    # The server works that long for every request, and nobody can be faster.
+    assert SERVICE_MS <= measured["min"] <= measured["median"] <= measured["max"]
+    code, took_s = server.end()
+    assert (code, took_s < END_S) == (0, True)
+
+
+def test_pi_is_computed_in_the_light_image(run):
+    assert ended(run("workloads", "python3", "-m", "workloads.pi", "50")).startswith("3.14159265358979")
+
+
+def test_stress_keeps_busy_for_as_long_as_it_is_told(run):
+    parameters = {"cpu": 1, "vm": 1, "vm_bytes": "16Mi", "duration_s": 1}
+    told = ended(run("workloads", *command_of("stress", parameters)))
+    seconds = float(next(word for word in told.replace("=", " ").split() if word.replace(".", "", 1).isdigit()))
+    assert 0.9 <= seconds <= 5
+
+
+def test_the_network_is_trained_in_the_image_with_scikit_learn_only(run):
+    small = ["--samples", "64", "--features", "16", "--layers", "1", "--width", "16", "--epochs", "1"]
+    command = [*command_of("mlp", {"threads": 1}), *small]
+    light = run("workloads", *command)
+    assert light.wait() == 1
+    assert "scikit-learn" in light.logged()
+    assert "accuracy" in ended(run("workloads-sklearn", *command))
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "begun"),
+    [
+        ("pi", ["100000"], lambda container: container.handles(signal.SIGTERM)),
+        ("stress", ["--cpu", "1"], lambda container: container.processes > 1),
+    ],
+    ids=["pi", "stress"],
+)
+def test_programs_end_when_they_are_told_to(run, program, arguments, begun):
+    """The first process of a container has no default action for SIGTERM: who does not see to it outlives its pod."""
+    container = run("workloads", "python3", "-m", f"workloads.{program}", *arguments)
+    container.wait_until("it has begun", lambda: not begun(container))
+    code, took_s = container.end()
+    assert (code, took_s < END_S) == (128 + signal.SIGTERM, True)

@@ -1,0 +1,288 @@
+"""Somebody's cluster: what is asked of it, what is found there, and that nothing but our own is touched."""
+
+import itertools
+
+import msgspec
+import pytest
+import yaml
+
+from carico.deployment.status import DeploymentStatus, Node
+from carico.errors import KubeRefused
+from testbed.clusters import signs_of_life
+from testbed.clusters.api import ALIVE, LABEL
+from testbed.clusters.external import ExternalCluster
+from testbed.clusters.found_nodes import FoundNodes
+from testbed.clusters.real import RealProvider
+from testbed.clusters.waiting import wait_until
+from testbed.clusters.wishes import Wishes
+from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError
+from testbed.schedulers.spec import parse_spec
+from workloads.scenario import ClusterShape, JobSpec, Scenario
+
+IMAGE = "registry.example/workloads:1"
+KUBE = parse_spec("kube-scheduler")
+PI = JobSpec("pi", "pi", pods=3)
+SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=1))
+NAMESPACES = "/api/v1/namespaces"
+
+
+class LookingClock:
+    """A second passes with every look."""
+
+    def __init__(self):
+        self._seconds = itertools.count()
+
+    def now(self):
+        return float(next(self._seconds))
+
+
+def node(name, cpu="2", ready="True", **spec):
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": f"host-of-{name}"}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "1Gi", "pods": "50"},
+            "conditions": [{"type": "Ready", "status": ready}],
+        },
+    }
+
+
+def namespace(name, **labels):
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}}
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def cluster(server, api, tmp_path, said, monkeypatch):
+    monkeypatch.setattr("testbed.clusters.waiting.POLL_S", 0.005)
+    control_plane = [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]
+    preferred = [{"key": "old", "effect": "PreferNoSchedule"}]
+    for one in (
+        node("a-control-plane", taints=control_plane),
+        node("b-broken", ready="False"),
+        node("c-cordoned", unschedulable=True),
+        node("d-small", "1500m", taints=preferred),
+        node("e-large", "3"),
+    ):
+        server.put(f"/api/v1/nodes/{one['metadata']['name']}", one)
+    server.put(f"{NAMESPACES}/theirs", namespace("theirs", team="other"))
+    wishes = Wishes("run-1", say=said.append, kubeconfig=tmp_path / "kubeconfig", context="there", workload_image=IMAGE)
+    return ExternalCluster(wishes, lambda kubeconfig, context: api, LookingClock(), beat_s=0.01)
+
+
+@pytest.fixture
+def provider(cluster, said, monkeypatch):
+    monkeypatch.setattr("testbed.clusters.engine.SLOW_LOOK_S", 0.05)
+    wishes = Wishes("run-1", say=said.append)
+    provider = RealProvider(cluster, FoundNodes(cluster, IMAGE), wishes, cluster)
+    yield provider
+    provider.close()
+
+
+def names(server):
+    return [one["metadata"]["name"] for one in server.within(NAMESPACES) if one["metadata"].get("uid")]
+
+
+def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider, server, api):
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda where, job: (jobs.append(job), create(where, job))
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["succeeded"] * 3
+    spec = jobs[0]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == (IMAGE, "IfNotPresent")
+    selected = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["host-of-d-small"]}
+    assert selected == [{"matchExpressions": [expression]}]
+    assert run.settings["allocatable"] == {
+        "node-0": {"node": "d-small", "millicpu": 1500, "memory_bytes": 1 << 30, "pods": 50}
+    }
+    # What the scenario says of its nodes is not so here.
+    assert run.settings["cores"] is run.settings["memory"] is None
+    provider.close()
+    assert names(server) == ["theirs"]
+    changed = {path for method, path in server.asked if method in ("DELETE", "PATCH")}
+    assert {path.partition("namespaces/")[2].partition("/")[0] for path in changed} == {"carico-0-run-1"}
+
+
+def test_a_placement_is_among_the_nodes_of_the_scenario(provider, api):
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda where, job: (jobs.append(job), create(where, job))
+    wanted = msgspec.structs.replace(
+        SMALL, jobs=[msgspec.structs.replace(PI, placement="others")], cluster=ClusterShape(nodes=2)
+    )
+    provider.run(wanted, KUBE, 1, {})
+    affinity = jobs[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == ["host-of-d-small", "host-of-e-large"]
+    assert term["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["d-small"]}]
+
+
+def test_ctrl_c_leaves_nothing(provider, server):
+    def press(progress):
+        if progress.phase == "running":
+            raise KeyboardInterrupt
+
+    server.ending = ""
+    with pytest.raises(KeyboardInterrupt):
+        provider.run(SMALL, KUBE, 1, {}, press)
+    provider.close()
+    assert names(server) == ["theirs"]
+
+
+def test_what_dead_runs_have_left_is_removed_and_what_is_alive_stays(cluster, server, said):
+    server.put(f"{NAMESPACES}/dead", namespace("dead", **{LABEL: "killed"}))
+    server.put(f"{NAMESPACES}/alive", namespace("alive", **{LABEL: "neighbour"}))
+    server.put(f"{NAMESPACES}/mine", namespace("mine", **{LABEL: "run-1"}))
+    server.put(f"{NAMESPACES}/carico-testbed", namespace("carico-testbed", **{LABEL: "who-made-the-cluster"}))
+    signs = signs_of_life.SignsOfLife(cluster.api, "neighbour", 0.01)
+    signs.start()
+    try:
+        for _ in range(2):
+            cluster.clean()
+            assert names(server) == ["alive", "carico-testbed", "theirs"]
+    finally:
+        signs.stop()
+    assert said == ["run neighbour measures on this cluster, too: each disturbs the other"]
+    cluster.close()
+
+
+def test_a_run_that_ends_while_others_wait_for_its_sign_is_waited_for_no_longer(cluster, server):
+    server.put(f"{NAMESPACES}/other", namespace("other", **{LABEL: "other"}))
+    wait = itertools.count()
+    listed = cluster.api.namespaces
+
+    def ending():
+        if next(wait) == 2:
+            cluster.api.delete_namespace("other")
+        return listed()
+
+    cluster.api.namespaces = ending
+    cluster.clean()
+    assert next(wait) < signs_of_life.SILENCE_S
+    cluster.close()
+
+
+def test_it_shows_that_it_is_alive_from_the_first_use_to_the_end(cluster, server):
+    cluster.open()
+    cluster.api.create_namespace("carico-0-run-1", "run-1")
+
+    def sign():
+        found = server.objects.get(f"{NAMESPACES}/carico-0-run-1", {})
+        return found.get("metadata", {}).get("annotations", {}).get(ALIVE)
+
+    wait_until("there is a sign", lambda: "" if sign() else "none", 5.0)
+    first = sign()
+    wait_until("there is another", lambda: "" if sign() != first else "none", 5.0)
+    assert ALIVE not in server.objects[f"{NAMESPACES}/theirs"]["metadata"].get("annotations", {})
+    cluster.close()
+    assert names(server) == ["theirs"]
+
+
+def test_a_namespace_of_our_name_that_is_not_ours_is_left_alone(provider, server, api):
+    server.put(f"{NAMESPACES}/carico-0-run-1", namespace("carico-0-run-1"))
+    api.delete_namespace("carico-0-run-1")
+    assert "carico-0-run-1" in names(server)
+
+
+def test_the_preflight_asks_for_what_a_run_needs_and_changes_nothing(cluster, server):
+    before = dict(server.objects)
+    assert cluster.preflight() == []
+    for name in ("d-small", "e-large"):
+        server.objects.pop(f"/api/v1/nodes/{name}")
+    (problem,) = cluster.preflight()
+    assert "cluster there has 3 nodes, none of them ready and open to any pod" in str(problem)
+    assert set(server.objects) < set(before)
+
+
+def test_one_who_may_not_create_namespaces_is_told_so(cluster, api, monkeypatch):
+    def refuse(*namespace, only_try):
+        raise KubeRefused("the Kubernetes API answered 403: namespaces is forbidden", 403)
+
+    monkeypatch.setattr(api, "create_namespace", refuse)
+    (problem,) = cluster.preflight()
+    assert "cluster there cannot be used: the Kubernetes API answered 403" in str(problem)
+    assert "kubectl create namespace" in str(problem)
+
+
+def test_a_cluster_that_cannot_be_reached_is_a_problem_and_no_crash(tmp_path):
+    cluster = ExternalCluster(Wishes("run-1", kubeconfig=tmp_path / "gone"))
+    (problem,) = cluster.preflight()
+    assert "gone leads to no cluster" in str(problem)
+    with pytest.raises(ClusterError, match="gone leads to no cluster"):
+        cluster.open()
+    cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "scheduler", "settings", "error", "told"),
+    [
+        (
+            {"cluster": ClusterShape(nodes=3)},
+            "kube-scheduler",
+            {},
+            UsageError,
+            "small wants 3 nodes, cluster there has 2",
+        ),
+        ({}, "kube-scheduler", {"agents": "false"}, InvalidSetting, "has no settings, got agents"),
+        ({}, "kube-scheduler:cpu=2", {}, InvalidSpec, "at most 1500m"),
+        ({}, "carico", {}, UsageError, "CARICO is not deployed in the namespace carico: `carico deploy` does it"),
+        ({"jobs": [msgspec.structs.replace(PI, work=[1.0] * 3)]}, "kube-scheduler", {}, UsageError, "leave out their"),
+    ],
+)
+def test_what_it_cannot_run_is_refused(provider, server, changes, scheduler, settings, error, told):
+    with pytest.raises(error, match=told):
+        provider.check(msgspec.structs.replace(SMALL, **changes), parse_spec(scheduler), settings)
+    assert names(server) == ["theirs"]
+
+
+def test_without_an_image_it_is_told_how_to_make_and_push_one(cluster):
+    with pytest.raises(
+        UsageError, match=r"images build workloads\).*docker push REGISTRY/workloads:1.*--workload-image"
+    ):
+        FoundNodes(cluster, None).check(SMALL, KUBE, {})
+    trained = msgspec.structs.replace(SMALL, jobs=[JobSpec("mlp", "mlp", pods=1)])
+    with pytest.raises(UsageError, match="images build workloads-sklearn"):
+        FoundNodes(cluster, None).check(trained, KUBE, {})
+
+
+def test_a_node_that_has_gone_since_is_told(cluster, server):
+    platform = FoundNodes(cluster, IMAGE)
+    settings = platform.check(SMALL, KUBE, {})
+    server.objects.pop("/api/v1/nodes/d-small")
+    with pytest.raises(ClusterError, match="d-small can take no pods any more"):
+        platform.prepare(cluster.open(), SMALL, KUBE, settings)
+    cluster.close()
+
+
+class Deployed:
+    """CARICO at work, as far as its status and its agents' configuration tell."""
+
+    def __init__(self, variant):
+        self.variant = variant
+
+    def read(self, thing):
+        return {"data": {"agent.yaml": yaml.safe_dump({"variant": self.variant})}}
+
+
+@pytest.mark.parametrize(("asked", "refused"), [("thesis-literal", ""), ("thesis-rebased", "run the variant thesis-l")])
+def test_carico_is_taken_as_it_is_deployed(cluster, monkeypatch, asked, refused):
+    nodes = [Node("d-small", agent_ready=True, stale=False), Node("a-control-plane", agent_ready=False)]
+    status = DeploymentStatus("carico", "leader", [], nodes, ["1 of 2 nodes do not report: a-control-plane"])
+    monkeypatch.setattr("testbed.clusters.found_nodes.read_status", lambda *asked: status)
+    monkeypatch.setattr(type(cluster.api), "objects", Deployed("thesis-literal"))
+    platform, spec = FoundNodes(cluster, IMAGE), parse_spec(f"carico:variant={asked}")
+    if refused:
+        with pytest.raises(UsageError, match=refused):
+            platform.check(SMALL, spec, {})
+        return
+    prepared = platform.prepare(cluster.open(), SMALL, spec, platform.check(SMALL, spec, {}))
+    assert (prepared.scheduler_name, prepared.names) == ("carico", {"d-small": "node-0"})
+    assert prepared.telemetry is not None
+    cluster.close()
