@@ -64,6 +64,7 @@ class KindMaker:
         self.docker = Docker() if docker is None else docker
         self._node_image = node_image
         self._environment = dict(os.environ if environment is None else environment)
+        self._images: dict[str, Image] = {}
 
     @property
     def kubernetes_version(self) -> str:
@@ -200,8 +201,14 @@ class KindMaker:
         return Catalogue(self.docker, Programs(default_place()))
 
     def image(self, name: str) -> Image:
-        """Return an image for pods: made as the nodes' is, here or on what can be pulled."""
-        return self.catalogue.image(name, PUBLISHED_BASE if self._label is None else None)
+        """Return an image for pods: made as the nodes' is, here or on what can be pulled.
+
+        It is the same for the whole session, whatever becomes of the files that it is made from: what nodes have been
+        given is what pods must ask for.
+        """
+        if name not in self._images:
+            self._images[name] = self.catalogue.image(name, PUBLISHED_BASE if self._label is None else None)
+        return self._images[name]
 
     @property
     def _needed_instances(self) -> int:

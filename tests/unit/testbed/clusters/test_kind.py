@@ -112,6 +112,16 @@ def test_nodes_that_could_not_watch_files_are_not_even_begun(make, tmp_path, mon
     assert not tmp_path.joinpath("kind.log").exists()
 
 
+def test_an_image_for_pods_is_the_same_for_the_whole_session(make, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        kind_module, "Catalogue", lambda *parts: SimpleNamespace(image=lambda *of: asked.append(of) or object())
+    )
+    maker = make()
+    maker.image("carico"), maker.image("workloads"), maker.image("carico")
+    assert asked == [("carico", None), ("workloads", None)]
+
+
 def test_a_cluster_is_known_by_what_it_is_made_of(make):
     one, other = make(workers=1).fingerprint(), make(workers=2).fingerprint()
     assert one["kind"] == "0.30.0"
