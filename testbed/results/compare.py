@@ -82,6 +82,10 @@ class Comparison:
     high: float
     """95 % interval of the ratio."""
     verdict: Literal["better", "worse", "inconclusive"]
+    repetitions: int
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: 95 % interval {self.low:.2f} to {self.high:.2f}, n = {self.repetitions}"
 
 
 def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) -> Comparison:
@@ -105,8 +109,8 @@ def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) 
 
     Examples
     --------
-    >>> compare_repetitions([10.0, 12.0], [11.0, 12.0]).verdict
-    'inconclusive'
+    >>> print(compare_repetitions([10.0, 12.0], [11.0, 12.0]))
+    inconclusive: 95 % interval 1.00 to 1.10, n = 2
     """
     if not len(reference) or len(reference) != len(candidate):
         raise ResultsError(
@@ -129,4 +133,4 @@ def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) 
         verdict = "better"
     elif sure and low > 1:
         verdict = "worse"
-    return Comparison(ratio, min(low, ratio), max(high, ratio), verdict)
+    return Comparison(ratio, low, high, verdict, ratios.size)
