@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
@@ -58,14 +58,8 @@ class AgentTelemetry:
         KubeError
             If it cannot be found out where the agents are.
         """
-        selector = f"{SELECTOR},{COMPONENT}=agent"
-        pods = {
-            pod["spec"]["nodeName"]: pod["metadata"]["name"]
-            for pod in self._kube.list("v1", "Pod", self._namespace, selector)
-            if pod["spec"].get("nodeName") in self._names
-        }
-        stop = threading.Event()
-        thread = threading.Thread(target=self._ask, args=(pods, origin, stop), name="agents' telemetry", daemon=True)
+        agents, stop = self._agents(), threading.Event()
+        thread = threading.Thread(target=self._ask, args=(agents, origin, stop), name="agents' telemetry", daemon=True)
         thread.start()
         try:
             yield
@@ -79,14 +73,26 @@ class AgentTelemetry:
         columns = {metric: [rows.get(round(second), {}).get(metric) for second in series.time_s] for metric in METRICS}
         return msgspec.structs.replace(series, **columns)
 
-    def _ask(self, pods: Mapping[str, str], origin: float, stop: threading.Event) -> None:
-        with ThreadPoolExecutor(max_workers=max(len(pods), 1)) as pool:
+    def _agents(self) -> dict[str, str]:
+        """Return the agents' pods by node."""
+        return {
+            pod["spec"]["nodeName"]: pod["metadata"]["name"]
+            for pod in self._kube.list("v1", "Pod", self._namespace, f"{SELECTOR},{COMPONENT}=agent")
+            if pod["spec"].get("nodeName") in self._names
+        }
+
+    def _ask(self, agents: Mapping[str, str], origin: float, stop: threading.Event) -> None:
+        with ThreadPoolExecutor(max_workers=max(len(agents), 1)) as pool:
             second = 0
             while not stop.is_set():
                 second = max(second + 1, math.ceil((self._clock.now() - origin) / PERIOD_S))
                 stop.wait(max(origin + second * PERIOD_S - self._clock.now(), 0.0))
-                for node, told in zip(pods, pool.map(self._told_by, pods.values()), strict=True):
+                answers = dict(zip(agents, pool.map(self._told_by, agents.values()), strict=True))
+                for node, told in answers.items():
                     self._rows[self._names[node]][second] = told
+                if not all(answers.values()):  # an agent that was replaced has another name
+                    with suppress(KubeError):
+                        agents = self._agents()
 
     def _told_by(self, pod: str) -> dict[str, float]:
         try:

@@ -11,6 +11,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
+from testbed.clusters.inotify import free_instances
 from testbed.clusters.kind_config import kind_config
 from testbed.clusters.programs import VARIABLE, found_programs, version_of
 from testbed.clusters.run_program import run_program
@@ -29,8 +30,9 @@ PUBLISHED_NODE = "docker.io/kindest/node:v1.34.0"
 """What kind's own version 0.30 runs by default; pulled where no image was made here."""
 NEEDED_BYTES = 2 << 30
 """Measured: a control plane and two workers take 1.2 GiB when idle."""
-_NEEDED_INSTANCES = 128
-"""Of inotify, of which every node's systemd, kubelet and containerd take some twenty."""
+_INSTANCES_OF_NODE = 15
+"""Of inotify, and twice as many of a control plane: measured 14 and 28. Without them a kubelet does not start, which
+kind waits for in vain for four minutes, and only the node's own journal says why."""
 _DELETE_TIMEOUT_S = 120.0
 _LOAD_TIMEOUT_S = 300.0
 
@@ -62,6 +64,7 @@ class KindMaker:
         self.docker = Docker() if docker is None else docker
         self._node_image = node_image
         self._environment = dict(os.environ if environment is None else environment)
+        self._images: dict[str, Image] = {}
 
     @property
     def kubernetes_version(self) -> str:
@@ -91,10 +94,10 @@ class KindMaker:
                 )
             )
         limit = _setting("fs/inotify/max_user_instances")
-        if limit is not None and limit < _NEEDED_INSTANCES:
+        if limit is not None and limit < self._needed_instances:
             found.append(
                 Problem(
-                    f"fs.inotify.max_user_instances is {limit}, nodes need {_NEEDED_INSTANCES}",
+                    f"fs.inotify.max_user_instances is {limit}, nodes need {self._needed_instances}",
                     "sysctl fs.inotify.max_user_instances=1024",
                 )
             )
@@ -111,6 +114,12 @@ class KindMaker:
 
     def create(self, name: str, folder: Path, timeout_s: float) -> None:
         """Let kind make it; see `ClusterMaker.create`."""
+        free = free_instances(self._needed_instances)
+        if free < self._needed_instances:
+            raise ClusterError(
+                f"nodes need {self._needed_instances} of inotify's instances, {free} are free: remove other clusters, "
+                f"or sysctl fs.inotify.max_user_instances=1024"
+            )
         config = folder / "kind.yaml"
         config.write_text(self._config, encoding="utf-8")
         kubeconfig = self.kubeconfig(name, folder)
@@ -192,8 +201,18 @@ class KindMaker:
         return Catalogue(self.docker, Programs(default_place()))
 
     def image(self, name: str) -> Image:
-        """Return an image for pods: made as the nodes' is, here or on what can be pulled."""
-        return self.catalogue.image(name, PUBLISHED_BASE if self._label is None else None)
+        """Return an image for pods: made as the nodes' is, here or on what can be pulled.
+
+        It is the same for the whole session, whatever becomes of the files that it is made from: what nodes have been
+        given is what pods must ask for.
+        """
+        if name not in self._images:
+            self._images[name] = self.catalogue.image(name, PUBLISHED_BASE if self._label is None else None)
+        return self._images[name]
+
+    @property
+    def _needed_instances(self) -> int:
+        return _INSTANCES_OF_NODE * (2 + self.workers)
 
     @cached_property
     def _label(self) -> str | None:

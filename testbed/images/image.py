@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
@@ -34,9 +35,9 @@ class Image:
     parts: tuple[str | bytes | Path, ...]
     make: Callable[[str, OnProgress], None]
 
-    @property
+    @cached_property
     def tag(self) -> str:
-        """The name to run it by, as in carico.local/node:0123456789abcdef."""
+        """The name to run it by, as in carico.local/node:0123456789abcdef; of the parts as they are first looked at."""
         return f"{REGISTRY}/{self.name}:{digest_of(*self.parts)}"
 
     def ensure(self, docker: Docker, on_progress: OnProgress) -> str:

@@ -1,11 +1,19 @@
-"""Comparing completion times: how sure a median is, and whether one scheduler is slower than another."""
+"""Comparing completion times: how sure a median is, and whether one scheduler is slower than another.
+
+On one cluster after the other the same pods meet the same conditions (`compare`); on one real cluster conditions
+drift, and all that pairs have in common is that they ran one after the other (`compare_repetitions`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+
+from testbed.errors import ResultsError
 
 LEAST_FOR_INTERVAL = 6
 """Of fewer values than that not even the extremes enclose the median with 95 % confidence."""
@@ -62,3 +70,67 @@ def compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> t
     if abs(mean) <= half:
         return delta, "unclear"
     return delta, "slower" if mean > 0 else "faster"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a figure of which less is better compares with a reference's."""
+
+    ratio: float
+    """Candidate over reference: the geometric mean over the repetitions."""
+    low: float
+    high: float
+    """95 % interval of the ratio."""
+    verdict: Literal["better", "worse", "inconclusive"]
+    repetitions: int
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: 95 % interval {self.low:.2f} to {self.high:.2f}, n = {self.repetitions}"
+
+
+def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) -> Comparison:
+    """Compare repetitions that took turns, pair by pair, by a bootstrap over the pairs.
+
+    Parameters
+    ----------
+    reference, candidate : sequence of float
+        Positive, in the order of the turns, at least one.
+
+    Returns
+    -------
+    Comparison
+        Below six pairs the interval is the extremes of the pairs' ratios, and the verdict is ``inconclusive``: a
+        bootstrap of so few is far too sure of itself.
+
+    Raises
+    ------
+    ResultsError
+        If there is no pair, or one has no partner.
+
+    Examples
+    --------
+    >>> print(compare_repetitions([10.0, 12.0], [11.0, 12.0]))
+    inconclusive: 95 % interval 1.00 to 1.10, n = 2
+    """
+    if not len(reference) or len(reference) != len(candidate):
+        raise ResultsError(
+            f"repetitions are compared in pairs, got {len(reference)} of the reference and {len(candidate)} of the "
+            f"candidate: run both equally often, once at least"
+        )
+    ratios = np.log(candidate) - np.log(reference)
+    ratio = math.exp(ratios.mean())
+    if ratios.size < LEAST_FOR_INTERVAL or ratios.min() == ratios.max():
+        low, high = math.exp(ratios.min()), math.exp(ratios.max())
+    else:
+        from scipy.stats import bootstrap
+
+        rng = np.random.default_rng(0)
+        found = bootstrap((ratios,), np.mean, method="percentile", random_state=rng).confidence_interval
+        low, high = math.exp(found.low), math.exp(found.high)
+    sure = ratios.size >= LEAST_FOR_INTERVAL
+    verdict: Literal["better", "worse", "inconclusive"] = "inconclusive"
+    if sure and high < 1:
+        verdict = "better"
+    elif sure and low > 1:
+        verdict = "worse"
+    return Comparison(ratio, low, high, verdict, ratios.size)

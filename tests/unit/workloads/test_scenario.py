@@ -334,7 +334,7 @@ class TestLoading:
         with pytest.raises(UnknownScenario) as error:
             load_scenario(name)
         assert repr(name) in str(error.value)
-        assert "known: arriving-jobs, complementary-capacity, conflicting-capacity" in str(error.value)
+        assert "known: arriving-jobs, bursts-two-nodes, complementary-capacity" in str(error.value)
         assert "or give a path that ends in .yaml" in str(error.value)
 
 

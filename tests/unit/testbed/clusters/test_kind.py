@@ -57,8 +57,9 @@ class FakeDocker:
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(tmp_path, monkeypatch):
     """Return makers whose kind is a script; what it was asked is in `kind.log`."""
+    monkeypatch.setattr(kind_module, "free_instances", lambda at_most: at_most)
 
     def maker(docker=None, then="", node_image=NODE, **options):
         folder = tmp_path / "programs"
@@ -102,6 +103,23 @@ def test_an_image_that_cannot_be_pulled_is_told_with_what_to_do(make, tmp_path):
     with pytest.raises(ClusterError, match="kind create cluster ended with 1:\nfailed to pull image") as failed:
         maker.create("carico-kind-1", tmp_path, 10)
     assert "carico-testbed images build node" in failed.value.__notes__[0]
+
+
+def test_nodes_that_could_not_watch_files_are_not_even_begun(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(kind_module, "free_instances", lambda at_most: min(at_most, 13))
+    with pytest.raises(ClusterError, match="nodes need 60 of inotify's instances, 13 are free: remove other clusters"):
+        make(workers=2).create("carico-kind-1", tmp_path, 10)
+    assert not tmp_path.joinpath("kind.log").exists()
+
+
+def test_an_image_for_pods_is_the_same_for_the_whole_session(make, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        kind_module, "Catalogue", lambda *parts: SimpleNamespace(image=lambda *of: asked.append(of) or object())
+    )
+    maker = make()
+    maker.image("carico"), maker.image("workloads"), maker.image("carico")
+    assert asked == [("carico", None), ("workloads", None)]
 
 
 def test_a_cluster_is_known_by_what_it_is_made_of(make):

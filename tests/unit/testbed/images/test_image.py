@@ -34,3 +34,12 @@ def test_what_the_daemon_has_is_not_made_again(docker, place):
     assert image.ensure(docker, print) == image.ensure(docker, print) == image.tag
     assert made == [image.tag]
     assert Image("tried", ("2",), make).tag != image.tag
+
+
+def test_an_image_keeps_its_tag_whatever_becomes_of_its_parts(tmp_path):
+    tmp_path.joinpath("a").write_text("1")
+    image = Image("tried", (tmp_path,), lambda tag, on_progress: None)
+    tag = image.tag
+    tmp_path.joinpath("a").write_text("2")
+    assert image.tag == tag
+    assert Image("tried", (tmp_path,), image.make).tag != tag

@@ -1,0 +1,24 @@
+"""What holds of every run, whatever the machine is doing besides."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from testbed.results.schema import Repetition
+
+WARM_UP = {"warm_up_s": 10}
+"""For runs that need no better-known idle node: an agent steps once a second."""
+
+
+def every_pod_completed_once(run: Repetition, replaced: bool = False) -> None:
+    """Assert that every job completed, each of its indices exactly once; `replaced` if pods may have failed before."""
+    for job, wanted in run.measured_jobs.items():
+        mine = [pod for pod in run.pods if pod.job == job]
+        succeeded = [pod for pod in mine if pod.outcome == "succeeded"]
+        # job-NUMBER-INDEX-SUFFIX
+        indices = Counter(pod.name.rpartition("-")[0] for pod in succeeded)
+        assert len(succeeded) == wanted, f"{job}: {Counter(pod.outcome for pod in mine)}"
+        assert set(indices.values()) == {1}, f"{job}: {indices}"
+        assert all(pod.node is not None for pod in succeeded)
+        assert replaced or len(mine) == wanted, f"{job}: {Counter(pod.outcome for pod in mine)}"
+        assert run.job_completion_time_s[job] is not None

@@ -1,0 +1,50 @@
+"""The capacity signal of a real node when its peer learns of another workload (thesis §4.2.3, Fig 4.6, 4.7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.claims import not_reproduced
+from testbed.measurement.utilisation import median_between
+
+from .invariants import WARM_UP, every_pod_completed_once
+
+pytestmark = pytest.mark.cluster
+
+VISIBLE = 0.2
+"""As in tests/cluster/test_capacity_scenarios.py: the figures have curves and no numbers."""
+BEFORE_S, LATE_S = 8.0, 8.0
+"""How long k is looked at before the peer's job, and after how much of it again."""
+
+
+@pytest.fixture
+def signals(request, carico_experiment, carico_paper) -> tuple[float, float]:
+    """Medians of k of the observed node before the job on its peer, and late in it."""
+    run = carico_experiment.run(request.param, "kube-scheduler", settings=WARM_UP)[0]
+    every_pod_completed_once(run)
+    observed, _ = run.nodes
+    job = [pod for pod in run.pods if pod.job == "pi"]
+    began_s, ended_s = min(pod.started_s for pod in job), max(pod.finished_s for pod in job)
+    before = median_between(observed, "capacity_signal", began_s - BEFORE_S, began_s)
+    during = median_between(observed, "capacity_signal", began_s + LATE_S, ended_s)
+    carico_paper.row("k before the peer's job", before, None)
+    carico_paper.row("k during the peer's job", during, None)
+    return before, during
+
+
+@pytest.mark.parametrize("signals", ["conflicting-two-nodes"], indirect=True)
+def test_conflicting_capacity(signals):
+    """A node under light CPU load offers less once its peer runs a heavier CPU workload."""
+    before, during = signals
+    assert during < (1 - VISIBLE) * before
+
+
+@not_reproduced(
+    "thesis: k of a node under memory load rises when its peer computes; here it was 0.174 before and during the job: "
+    "the node's memory, 0.72 in use, limits k, and the peer's pods, which use memory, too, do not lower its share"
+)
+@pytest.mark.parametrize("signals", ["complementary-two-nodes"], indirect=True)
+def test_complementary_capacity(signals):
+    """A node under memory load offers more once its peer runs a CPU workload, which wants what the node has."""
+    before, during = signals
+    assert during > (1 + VISIBLE) * before

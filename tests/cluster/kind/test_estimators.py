@@ -1,0 +1,53 @@
+"""The dual Kalman filter on real telemetry: bursts of pods of different sizes (thesis §4.2.4, Fig 4.9)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.results.schema import NodeSeries, Repetition
+
+from .invariants import every_pod_completed_once
+
+pytestmark = pytest.mark.cluster
+
+SETTLED_S = 22.0
+"""The first burst is over by then."""
+ACCURATE = 0.2
+"""As in tests/cluster/test_estimators.py: a fifth decides about one pod of eight and less; of a baseline half of it."""
+
+
+@pytest.fixture
+def run(carico_experiment) -> Repetition:
+    return carico_experiment.run("bursts-two-nodes", "kube-scheduler")[0]
+
+
+def columns(node: NodeSeries) -> dict[str, np.ndarray]:
+    """What agents told, second by second; seconds without an answer are left out."""
+    names = ("time_s", "running_pods", "capacity_signal", "baseline", "pod_cost")
+    rows = [row for row in zip(*(getattr(node, name) for name in names), strict=True) if None not in row]
+    return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
+
+
+def test_every_pod_completes_once(run):
+    every_pod_completed_once(run)
+
+
+def test_baseline_is_the_signal_of_the_idle_node(run, carico_paper):
+    told = columns(run.nodes[0])
+    idle = (told["running_pods"] == 0) & (told["time_s"] > SETTLED_S)
+    errors = np.abs(told["baseline"] / told["capacity_signal"] - 1)[idle]
+    carico_paper.row("median error of the baseline, idle after a burst", float(np.median(errors)), None)
+    assert np.median(errors) < ACCURATE / 2
+
+
+def test_cost_explains_the_signal_of_a_loaded_node(run, carico_paper):
+    """Baseline less the pods' cost is the signal that is measured, in bursts of sizes not seen before."""
+    told = columns(run.nodes[0])
+    loaded = (told["running_pods"] > 0) & (told["time_s"] > SETTLED_S)
+    baseline, signal = told["baseline"][loaded], told["capacity_signal"][loaded]
+    explained = baseline - (told["pod_cost"] * told["running_pods"])[loaded]
+    with_cost, without = (float(np.median(np.abs(value - signal) / baseline)) for value in (explained, baseline))
+    carico_paper.row("median error of baseline - cost × pods, of the baseline", with_cost, None)
+    carico_paper.row("the same if pods cost nothing", without, None)
+    assert with_cost < ACCURATE < without

@@ -1,0 +1,78 @@
+"""What CARICO's agents cost: a job with and without them, and what they take themselves (thesis §5.7)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR
+from testbed.results.compare import compare_repetitions
+from testbed.results.schema import Repetition
+
+from .invariants import WARM_UP, every_pod_completed_once
+
+pytestmark = pytest.mark.cluster
+
+SCENARIO, SCHEDULER = "pi-two-nodes", "kube-scheduler:cpu=250m"
+WATCHED_S = 20.0
+AIM_CPU = 0.005
+"""Of a core, that an agent is to take at most; shown, for what it takes depends on the machine."""
+REQUESTED_CPU, REQUESTED_BYTES = 0.02, 64 << 20
+"""What the DaemonSet requests for it (carico/manifests/agent.yaml): the scheduler keeps that free, and no more."""
+
+
+@pytest.fixture
+def runs(carico_experiment) -> dict[bool, list[Repetition]]:
+    """The job with agents and without, in turns; what was run already is not run again."""
+    found: dict[bool, list[Repetition]] = {}
+    for turn in range(1, carico_experiment.repetitions + 1):
+        for agents in (True, False) if turn % 2 else (False, True):
+            settings = WARM_UP | {"agents": agents}
+            found[agents] = carico_experiment.run(SCENARIO, SCHEDULER, repetitions=turn, settings=settings)
+    return found
+
+
+def test_a_job_takes_as_long_with_agents_as_without(runs, carico_paper):
+    for run in (*runs[True], *runs[False]):
+        every_pod_completed_once(run)
+    without, with_agents = ([run.job_completion_time_s[SCENARIO] for run in runs[agents]] for agents in (False, True))
+    found = compare_repetitions(without, with_agents)
+    carico_paper.row("JCT with agents / without", found.ratio, None, note=str(found))
+    assert found.verdict != "worse", str(found)
+
+
+def test_an_agent_takes_no_more_than_it_requests(kind_cluster, carico_paper):
+    """CPU time and memory of the pod, as the control groups of its node count them, on an idle node."""
+    node, docker = kind_cluster.workers[0], kind_cluster.docker
+    pods = kind_cluster.api.objects.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT}=agent")
+    uid = next(pod["metadata"]["uid"] for pod in pods if pod["spec"].get("nodeName") == node)
+    folders = docker.call("exec", node, "find", "/sys/fs/cgroup", "-type", "d", "-name", f"pod{uid}").split()
+
+    def content(name: str) -> str:
+        """A file of the pod's group, in whichever hierarchy has it."""
+        return docker.call(
+            "exec", node, "sh", "-c", " || ".join(f"cat {folder}/{name} 2>/dev/null" for folder in folders)
+        )
+
+    def cpu_s() -> float:
+        if any("/cpuacct/" in folder for folder in folders):
+            return int(content("cpuacct.usage")) / 1e9
+        return int(content("cpu.stat").split()[1]) / 1e6
+
+    def used_bytes() -> int:
+        """Without files that the kernel may drop, as the kubelet counts it."""
+        version_1 = any("/memory/" in folder for folder in folders)
+        usage, inactive = (
+            ("memory.usage_in_bytes", "total_inactive_file") if version_1 else ("memory.current", "inactive_file")
+        )
+        stat = dict(line.split() for line in content("memory.stat").splitlines())
+        return int(content(usage)) - int(stat[inactive])
+
+    began_s, used_s = time.monotonic(), cpu_s()
+    time.sleep(WATCHED_S)
+    share = (cpu_s() - used_s) / (time.monotonic() - began_s)
+    carico_paper.row("CPU of an agent, of a core", share, None, note=f"aim: {AIM_CPU:g}")
+    carico_paper.row("memory of an agent", used_bytes() / 2**20, None, "MiB")
+    assert 0 < share <= REQUESTED_CPU
+    assert 0 < used_bytes() <= REQUESTED_BYTES
