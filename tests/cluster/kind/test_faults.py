@@ -1,0 +1,205 @@
+"""What fails while a job runs, and how that ends: no pod is lost, none completes twice, and all is well afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+
+from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR
+from carico.deployment.status import read_status
+from carico.kube.objects import KubeObject
+from testbed.clusters.agent_telemetry import PORT, read_metrics
+from testbed.clusters.kind import KindMaker
+from testbed.clusters.provider import Progress
+from testbed.clusters.waiting import wait_until
+from testbed.results.schema import NodeSeries, Repetition
+from testbed.schedulers.spec import parse_spec
+from workloads.scenario import load_scenario
+
+from .invariants import every_pod_completed_once
+
+pytestmark = pytest.mark.cluster
+
+SCENARIO = "pi-two-nodes"
+WHOLE_S = 120.0
+"""A kubelet starts a killed container at once, one that was killed again after 10 s and more; then it must report."""
+VISIBLE = 0.2
+"""Pressure that no idle node has: measured up to 0.1 for single seconds."""
+ROLLED_S = 5.0
+SILENT_S = 3.0
+"""An agent that is rolled says nothing for longer: its pod ends, and the next one has two containers to run first."""
+KEPT = 0.25
+"""As near as an estimate must come to the truth to count as found (tests/cluster/test_estimators.py)."""
+UNIFIED = "/sys/fs/cgroup/unified"
+SETTINGS = {"agents": True, "warm_up_s": 5.0}
+
+Injury = Callable[[], object]
+
+
+class Injured:
+    """Runs the job on the session's cluster, and does things to it at given times."""
+
+    def __init__(self, cluster, provider, seed: int) -> None:
+        self.cluster = cluster
+        self.maker = KindMaker()
+        self._provider = provider
+        self._seed = seed
+        nodes = self.maker.nodes(cluster.name)
+        self.control_plane = next(node for node in nodes if node.endswith("control-plane"))
+        self.workers = [node for node in nodes if node != self.control_plane]
+
+    def kill(self, node: str, program: str) -> None:
+        """Kill the processes of a node whose command line has this; there must be one."""
+        processes = self.maker.docker.call("exec", node, "pgrep", "--full", program).split()
+        self.maker.docker.call("exec", node, "kill", "-KILL", *processes)
+
+    def run(self, injuries: Mapping[float, Injury]) -> Repetition:
+        """Run it under CARICO; every injury comes within a second after its time, seconds since the job's."""
+        left = dict(sorted(injuries.items()))
+
+        def on_progress(progress: Progress) -> None:
+            if progress.phase == "running" and left and progress.at_s >= next(iter(left)):
+                left.pop(next(iter(left)))()
+
+        run = self._provider.run(load_scenario(SCENARIO), parse_spec("carico"), self._seed, SETTINGS, on_progress)
+        assert not left, f"the job was over before {list(left)} s"
+        return run
+
+    def wait_until_whole(self) -> None:
+        """Wait until all components run and all nodes report."""
+        wait_until_whole(self.cluster)
+
+
+def wait_until_whole(cluster) -> None:
+    def lacking() -> str:
+        return "; ".join(read_status(cluster.api.objects, NAMESPACE, datetime.now(UTC)).problems)
+
+    wait_until("CARICO is whole", lacking, WHOLE_S)
+
+
+@pytest.fixture
+def injured(carico_cluster, carico_provider, carico_experiment) -> Injured:
+    return Injured(carico_cluster, carico_provider, carico_experiment.seed)
+
+
+def test_carico_killed_under_load(injured):
+    """All agents, then all aggregators, then all extenders: pods wait a moment, and go on."""
+    injuries = {
+        3: lambda: [injured.kill(worker, "carico agent") for worker in injured.workers],
+        7: lambda: injured.kill(injured.control_plane, "carico aggregator"),
+        11: lambda: injured.kill(injured.control_plane, "carico extender"),
+    }
+    every_pod_completed_once(injured.run(injuries))
+    injured.wait_until_whole()
+
+
+def test_the_api_server_restarted_under_load(injured):
+    every_pod_completed_once(injured.run({4: lambda: injured.kill(injured.control_plane, "^kube-apiserver ")}))
+    injured.wait_until_whole()
+
+
+def test_a_node_stopped_and_started_under_load(injured):
+    """What ran there is lost and done again elsewhere or there; the node offers room again."""
+    docker, node = injured.maker.docker, injured.workers[1]
+    run = injured.run({4: lambda: docker.call("kill", node), 10: lambda: docker.call("start", node)})
+    every_pod_completed_once(run, replaced=True)
+    assert any(pod.outcome != "succeeded" for pod in run.pods)
+    injured.wait_until_whole()
+
+
+def test_agents_that_are_rolled_under_load_keep_their_estimates(injured, carico_paper):
+    """What a pod costs is known after the roll as before it; a new agent would have to learn it first."""
+    kube = injured.cluster.api.objects
+    agents = next(thing for thing in kube.list("apps/v1", "DaemonSet", NAMESPACE, SELECTOR))
+    rolled = {"spec": {"template": {"metadata": {"annotations": {"carico.dev/rolled-at": str(time.time_ns())}}}}}
+    run = injured.run({ROLLED_S: lambda: kube.patch(agents, rolled)})
+    every_pod_completed_once(run)
+    injured.wait_until_whole()
+    found = [kept for node in run.nodes if (kept := kept_share(node)) is not None]
+    for kept in found:
+        carico_paper.row("first cost / baseline after a roll, of the last before", kept, None)
+    assert found, "the job was over before an agent was rolled"
+    assert max(abs(kept - 1) for kept in found) < KEPT
+
+
+def kept_share(node: NodeSeries) -> float | None:
+    """What a pod costs, of an idle node's signal: right after the longest silence of an agent over right before."""
+    told = [
+        (at_s, cost / baseline)
+        for at_s, cost, baseline in zip(node.time_s, node.pod_cost, node.baseline, strict=True)
+        if cost is not None and baseline is not None
+    ]
+    silences = [
+        (after[0] - before[0], after[1] / before[1]) for before, after in pairwise(told) if before[0] > ROLLED_S
+    ]
+    longest_s, kept = max(silences, default=(0.0, 0.0))
+    return kept if longest_s >= SILENT_S else None
+
+
+@pytest.fixture
+def node_without_pressure(kind_cluster) -> Iterator[str]:
+    """A node whose kernel does not tell its pressure, with an agent that was started there."""
+    node, docker = kind_cluster.workers[0], kind_cluster.docker
+    if "unified" not in docker.call("exec", node, "ls", "/sys/fs/cgroup").split():
+        pytest.skip("pressure can be taken from a node only where it has a hierarchy of its own (cgroup v1, hybrid)")
+    docker.call("exec", node, "umount", "--lazy", UNIFIED)
+    try:
+        restart_agent(kind_cluster, node)
+        yield node
+    finally:
+        docker.call("exec", node, "mount", "-t", "cgroup2", "cgroup2", UNIFIED)
+        restart_agent(kind_cluster, node)
+
+
+def agent_of(kind_cluster, node: str) -> KubeObject:
+    pods = kind_cluster.api.objects.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT}=agent")
+    return next(pod for pod in pods if pod["spec"].get("nodeName") == node)
+
+
+def restart_agent(kind_cluster, node: str) -> None:
+    before = agent_of(kind_cluster, node)
+    kind_cluster.api.objects.delete(before)
+
+    def lacking() -> str:
+        try:
+            return "" if agent_of(kind_cluster, node)["metadata"]["uid"] != before["metadata"]["uid"] else "the old one"
+        except StopIteration:
+            return "none"
+
+    wait_until("the node has a new agent", lacking, WHOLE_S)
+    wait_until_whole(kind_cluster.cluster)
+
+
+def test_a_node_whose_pressure_is_off_offers_less_under_load(kind_cluster, node_without_pressure, carico_paper):
+    """The agent takes the time for which the quota stops the node for it, and goes on."""
+    agent = agent_of(kind_cluster, node_without_pressure)["metadata"]["name"]
+
+    def told() -> dict[str, float]:
+        return read_metrics(kind_cluster.api.objects.text_of_pod(NAMESPACE, agent, PORT, "metrics"))
+
+    wait_until(
+        "the agent tells of its node", lambda: ", ".join({"cpu_pressure", "pod_capacity"} - told().keys()), WHOLE_S
+    )
+    idle = told()
+    for number in range(3):
+        pod = kind_cluster.pi_pod(f"pi-{number}", node_without_pressure, 2000)
+        kind_cluster.api.create_pod(kind_cluster.namespace, pod)
+    loaded: dict[str, float] = {}
+
+    def lacking() -> str:
+        loaded.update(told())
+        return "" if loaded["cpu_pressure"] > VISIBLE and loaded["pod_capacity"] < 1 else str(loaded)
+
+    wait_until("the load is seen", lacking, WHOLE_S, 1.0)
+    carico_paper.row("cpu_pressure without pressure files, idle", idle["cpu_pressure"], None)
+    carico_paper.row("cpu_pressure without pressure files, under load", loaded["cpu_pressure"], None)
+
+    def unfinished() -> str:
+        phases = [pod["status"]["phase"] for pod in kind_cluster.api.pods_in(kind_cluster.namespace).list()[0]]
+        return "" if phases == ["Succeeded"] * 3 else str(phases)
+
+    wait_until("all pods have completed", unfinished, WHOLE_S)
