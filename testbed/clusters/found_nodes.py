@@ -65,8 +65,7 @@ class FoundNodes:
         for job in scenario.jobs:
             if job.platform:
                 raise UsageError(
-                    f"job {job.name}: which pods count is said to the agents of a cluster by who deployed them, leave out "
-                    f"`platform`"
+                    f"job {job.name}: which pods count is for who deployed the agents to say, leave out `platform`"
                 )
         if self._image is None:
             raise UsageError(_how_to_push(scenario))

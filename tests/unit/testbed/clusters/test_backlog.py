@@ -68,6 +68,6 @@ def test_more_pods_than_reservations_allow_are_found(backlog, pods, above):
 
 def test_bindings_are_counted_by_their_events(backlog, server):
     for number, (reason, name) in enumerate([("Scheduled", "a"), ("FailedScheduling", "b"), ("Scheduled", "a")]):
-        event = {"reason": reason, "involvedObject": {"name": name}}
+        event = {"metadata": {}, "reason": reason, "involvedObject": {"name": name}}
         server.put(f"/api/v1/namespaces/carico-test/events/{number}", event)
     assert backlog.bindings() == {"a": 2}
