@@ -109,14 +109,12 @@ class NodeSources:
                 events.containerd_socket, events.containerd_namespace, events.excluded_namespaces, self._clock
             )
         from carico.podevents.cgroups import CgroupEvents
-        from carico.podevents.pod_logs import platform_pods
+        from carico.podevents.pod_logs import PodLogs
 
-        logs = events.pod_logs
-        return CgroupEvents(
-            events.cgroup_root,
-            tuple if logs is None else lambda: platform_pods(logs, events.excluded_namespaces),
-            clock=self._clock,
-        )
+        if events.pod_logs is None:
+            return CgroupEvents(events.cgroup_root, clock=self._clock)
+        logs = PodLogs(events.pod_logs, self._clock, events.excluded_namespaces)
+        return CgroupEvents(events.cgroup_root, logs.left_out, clock=self._clock)
 
     def _kube(self) -> KubeClient:
         from carico.kube.client import KubeClient

@@ -1,11 +1,13 @@
-"""Which pods are the platform's, by the folders that the kubelet makes for their logs: a folder's name says it all.
+"""Which pods do not count, by the folders that the kubelet makes for their logs: names and presence say it all.
 
 ::
 
-    /var/log/pods/<namespace>_<name>_<uid>
+    /var/log/pods/<namespace>_<name>_<uid>/<container>
 
-The folder is made right before the runtime is asked for the pod's sandbox, so later than the pod's control group: a pod
-of the platform may count for that moment. Nothing in the folders is read.
+A pod's folder is made right before the runtime is asked for its sandbox, so later than the pod's control group: a pod
+of the platform may count for that moment. A container's is made with the container: a pod without any waits, for its
+image for instance, and takes nothing meanwhile; counted, it would teach its node that pods cost nothing. No log is
+read.
 """
 
 from __future__ import annotations
@@ -13,32 +15,64 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from carico.clock import Clock
 from carico.errors import PodEventsError
 from carico.podevents.source import PLATFORM_NAMESPACES
 
+PATIENCE_S = 30.0
+"""A pod without containers counts for so long: it is about to start, and what starts it is the node's load already."""
 
-def platform_pods(folder: str | Path, namespaces: Collection[str] = PLATFORM_NAMESPACES) -> frozenset[str]:
-    """Return the UIDs of the pods of some namespaces that this node has, or had lately.
+
+class PodLogs:
+    """The pods of a node that do not count.
 
     Parameters
     ----------
     folder : path
         Where the kubelet keeps the logs of pods.
+    clock : Clock
     namespaces : collection of str
         Kubernetes namespaces whose pods do not count.
-
-    Raises
-    ------
-    PodEventsError
-        If the folder cannot be read.
     """
+
+    def __init__(self, folder: str | Path, clock: Clock, namespaces: Collection[str] = PLATFORM_NAMESPACES) -> None:
+        self._folder = Path(folder)
+        self._clock = clock
+        self._namespaces = frozenset(namespaces)
+        self._waiting: dict[str, float] = {}
+        """When a pod was first seen, of those that have had no container yet."""
+        self._started: set[str] = set()
+
+    def left_out(self) -> frozenset[str]:
+        """Return the UIDs of the platform's pods, and of those that have waited for their first container for long.
+
+        Raises
+        ------
+        PodEventsError
+            If the folder cannot be read.
+        """
+        try:
+            found = {path: path.name.split("_") for path in self._folder.iterdir()}
+        except OSError as error:
+            raise PodEventsError(
+                f"{self._folder} cannot be listed ({error.strerror}): which pods count is told by the folders of their "
+                f"logs; let the agent see the node's (in a pod a hostPath), or set `pod_logs: null`, and all count"
+            ) from error
+        # Neither namespaces nor names have an underscore.
+        pods = {parts[2]: (path, parts[0]) for path, parts in found.items() if len(parts) == 3}
+        platform = {uid for uid, (_, namespace) in pods.items() if namespace in self._namespaces}
+        now = self._clock.now()
+        self._started &= pods.keys()
+        self._started |= {
+            uid for uid, (path, _) in pods.items() if uid not in platform | self._started and _has_containers(path)
+        }
+        waiting = pods.keys() - platform - self._started
+        self._waiting = {uid: self._waiting.get(uid, now) for uid in waiting}
+        return frozenset(platform | {uid for uid, since in self._waiting.items() if now - since > PATIENCE_S})
+
+
+def _has_containers(folder: Path) -> bool:
     try:
-        names = [path.name for path in Path(folder).iterdir()]
-    except OSError as error:
-        raise PodEventsError(
-            f"{folder} cannot be listed ({error.strerror}): pods of the platform are told from others by the folders "
-            f"of their logs; let the agent see the node's (in a pod a hostPath), or set `pod_logs: null`, and all count"
-        ) from error
-    # Neither namespaces nor names have an underscore.
-    parts = (name.split("_") for name in names)
-    return frozenset(part[2] for part in parts if len(part) == 3 and part[0] in namespaces)
+        return any(True for _ in folder.iterdir())
+    except OSError:
+        return True  # gone since it was named, or not for our eyes: then it counts as ever

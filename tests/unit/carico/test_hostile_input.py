@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from carico.errors import InvalidState, KubeError, TelemetryError
 from carico.kube.client import PodSelection
 from carico.node_model import NodeModel
-from carico.podevents.pod_logs import platform_pods
+from carico.podevents.pod_logs import PodLogs
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.metrics_server import allocatable, checked
 from carico.telemetry.procfs import ProcfsSource
@@ -158,7 +158,7 @@ def test_folders_of_logs(tmp_path_factory, names):
     for name in names:
         if name not in (".", "..") and len(name.encode()) <= 255:
             folder.joinpath(name).mkdir(exist_ok=True)
-    assert all(isinstance(uid, str) for uid in platform_pods(folder))
+    assert all(isinstance(uid, str) for uid in PodLogs(folder, ManualClock()).left_out())
 
 
 def learned():

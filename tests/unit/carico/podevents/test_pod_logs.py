@@ -6,7 +6,7 @@ import pytest
 
 from carico.errors import PodEventsError
 from carico.podevents.cgroups import CgroupEvents
-from carico.podevents.pod_logs import platform_pods
+from carico.podevents.pod_logs import PATIENCE_S, PodLogs
 from carico.testing import ManualClock
 
 UIDS = [f"0f3cd{number:03d}-9d1c-4a53-8f0e-5a4fbb9a3e1{number}" for number in range(3)]
@@ -17,14 +17,33 @@ def test_a_folder_names_namespace_and_uid(tmp_path):
     for name in (f"kube-system_kube-proxy-x_{UIDS[0]}", f"kube-system_etcd_{STATIC}", f"jobs_pi-1_{UIDS[1]}"):
         tmp_path.joinpath(name).mkdir()
     tmp_path.joinpath("something else").mkdir()
-    assert platform_pods(tmp_path) == {UIDS[0], STATIC}
-    assert platform_pods(tmp_path, ["jobs"]) == {UIDS[1]}
-    assert platform_pods(tmp_path, []) == frozenset()
+    clock = ManualClock()
+    assert PodLogs(tmp_path, clock).left_out() == {UIDS[0], STATIC}
+    assert PodLogs(tmp_path, clock, ["jobs"]).left_out() == {UIDS[1]}
+    assert PodLogs(tmp_path, clock, []).left_out() == frozenset()
+
+
+def test_a_pod_that_waits_for_its_image_counts_only_at_first(tmp_path):
+    folders = [tmp_path / f"jobs_pi-{number}_{uid}" for number, uid in enumerate(UIDS[:2])]
+    for folder in folders:
+        folder.mkdir()
+    clock = ManualClock()
+    logs = PodLogs(tmp_path, clock)
+    assert logs.left_out() == frozenset()
+    folders[0].joinpath("pi").mkdir()
+    clock.advance(PATIENCE_S + 1)
+    assert logs.left_out() == {UIDS[1]}
+    folders[1].joinpath("pi").mkdir()
+    assert logs.left_out() == frozenset()
+    # The kubelet rotates and removes logs of containers that are over: that the pod had some is not forgotten.
+    folders[0].joinpath("pi").rmdir()
+    clock.advance(PATIENCE_S + 1)
+    assert logs.left_out() == frozenset()
 
 
 def test_without_the_folder_the_remedy_is_told(tmp_path):
     with pytest.raises(PodEventsError, match=r"cannot be listed .*hostPath.*pod_logs: null"):
-        platform_pods(tmp_path / "nowhere")
+        PodLogs(tmp_path / "nowhere", ManualClock()).left_out()
 
 
 def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
@@ -37,8 +56,9 @@ def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
         logs.joinpath(f"{namespace}_a-pod_{uid}").mkdir()  # a moment later, as the kubelet does
         groups.joinpath(f"pod{uid}", "sandbox").mkdir()
 
+    clock = ManualClock()
     start("kube-system", STATIC)
-    source = CgroupEvents(groups.parent, lambda: platform_pods(logs), clock=ManualClock())
+    source = CgroupEvents(groups.parent, PodLogs(logs, clock).left_out, clock=clock)
     source.start(told)
     assert told.so_far() == 0
     start("kube-system", UIDS[0])
