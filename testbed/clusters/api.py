@@ -16,8 +16,8 @@ LABEL = "carico.dev/run"
 """On everything that a run creates; its value is the run's id."""
 _NOT_FOUND, _CONFLICT = 404, 409
 _PAGE = 500
-_DELETED_AT_ONCE = 50
-"""Of many pods: no answer comes before all are deleted, on a busy machine some ten a second."""
+_DELETED_AT_ONCE = 10
+"""Of many pods: no answer comes before all are deleted, on a busy machine five a second."""
 
 Json = dict[str, Any]
 
