@@ -59,8 +59,8 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     ):
         cluster = life.open()
         namespaces = (f"carico-{RUN}-{number}" for number in count())
-        sleeps = _sleeps(cluster, Path(folder), partial(next, namespaces))
         rates = _rates(cluster, Path(folder), partial(next, namespaces), options)
+        sleeps = _sleeps(cluster, Path(folder), partial(next, namespaces))
     alone, extender = (statistics.median(rates[name]) for name in ("alone", "extender"))
     return {
         "nodes": options.nodes,
@@ -84,6 +84,7 @@ def _rates(
         with namespace_of_run(cluster.api, name, RUN):
             backlog = Backlog(cluster.api, name, CARICO, _CLOCK)
             schedule(backlog, options.pods, start, BOUND_TIMEOUT_S)
+            print(f"{name}: {backlog.pods_per_s:.1f} pods/s", flush=True)
         return backlog.pods_per_s
 
     for number in range(options.repetitions):

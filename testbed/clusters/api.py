@@ -18,8 +18,8 @@ ALIVE = "carico.dev/alive"
 """Annotation of a namespace whose run is alive: changes again and again."""
 _NOT_FOUND, _CONFLICT = 404, 409
 _PAGE = 500
-_DELETED_AT_ONCE = 50
-"""Of many pods: no answer comes before all are deleted, on a busy machine some ten a second."""
+_DELETED_AT_ONCE = 10
+"""Of many pods: no answer comes before all are deleted, on a busy machine five a second."""
 
 Json = dict[str, Any]
 

@@ -61,8 +61,8 @@ NODES = PODS = 1000
 SLOTS = 2.0
 
 
-def test_a_backlog_is_scheduled_nearly_as_fast_as_without_it(kwok_cluster, carico, carico_paper, tmp_path):
-    """The aim is 0.8 of kube-scheduler's own rate; less than half of it would be a defect on any machine."""
+def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, carico_paper, tmp_path):
+    """The aim is 0.8 of kube-scheduler's own rate: told, for on two shared CPUs 0.67 to 0.82 were found, not asserted."""
     rates = {"alone": [], "extender": []}
 
     def backlog(scheduler, number, start):
@@ -89,6 +89,7 @@ def test_a_backlog_is_scheduled_nearly_as_fast_as_without_it(kwok_cluster, caric
     for scheduler, rate in medians.items():
         carico_paper.row(f"pods bound a second, {scheduler}", rate, None, "pods/s")
     carico_paper.row(f"ratio, aim {AIM:g}", ratio, None, "")
+    # Far below all that was found.
     assert ratio > 0.4
 
 
