@@ -62,7 +62,7 @@ SLOTS = 2.0
 
 
 def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, carico_paper, tmp_path):
-    """The aim is 0.8 of kube-scheduler's own rate: told, for on two shared CPUs 0.67 to 0.82 were found, not asserted."""
+    """The aim is 0.8 of kube-scheduler's own rate: told, not asserted, for on two shared CPUs it was 0.67 to 0.82."""
     rates = {"alone": [], "extender": []}
 
     def backlog(scheduler, number, start):
