@@ -36,7 +36,7 @@ def carico(kwok_cluster, tmp_path):
         shape = ClusterShape(nodes=nodes, cores=4, memory="16Gi")
         kwok_cluster.shape(shape)
         one = LocalCarico(
-            kwok_cluster.kubeconfig,
+            kwok_cluster.cluster.kubeconfig,
             tmp_path / f"carico-{len(made)}",
             dict.fromkeys(shape.node_names, slots),
             **settings,
@@ -76,7 +76,7 @@ def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, caric
 
     for number in range(REPETITIONS):
         with_it = carico(NODES, SLOTS, qps=LIFTED_QPS)
-        alone = lambda: kube_scheduler_alone(kwok_cluster.kubeconfig, tmp_path, LIFTED_QPS)  # noqa: E731
+        alone = lambda: kube_scheduler_alone(kwok_cluster.cluster.kubeconfig, tmp_path, LIFTED_QPS)  # noqa: E731
         backlog("alone", number, alone)
         with_it.start("extender")
         with_it.start("reports")
