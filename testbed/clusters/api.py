@@ -99,10 +99,6 @@ class ClusterApi:
         """Return the Jobs of a namespace."""
         return self._all(self._batch.list_namespaced_job, namespace)
 
-    def delete_job(self, namespace: str, name: str) -> None:
-        """Begin to remove a Job with its pods."""
-        self._client.get(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
-
     def log(self, namespace: str, pod: str, container: str) -> str:
         """Return what a container has printed."""
         return self._client.text(self._core.read_namespaced_pod_log, pod, namespace, container=container)

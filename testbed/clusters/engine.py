@@ -18,7 +18,7 @@ from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.draws import drawn
 from testbed.clusters.manifests import Publication, job_manifest, publications
 from testbed.clusters.namespaces import OWN as PLATFORM
-from testbed.clusters.namespaces import wait_until_empty
+from testbed.clusters.namespaces import borrowed
 from testbed.clusters.platform import Platform, Prepared
 from testbed.clusters.pod_lives import PodLives
 from testbed.clusters.provider import OnProgress, Progress
@@ -99,6 +99,8 @@ class ClusterRun:
         """
         telemetry = nullcontext() if self._telemetry is None else self._telemetry.collected(self._origin)
         with ExitStack() as opened:
+            if PLATFORM in self._namespaces:
+                opened.enter_context(borrowed(self._api, PLATFORM))
             for namespace in self._namespaces:
                 opened.enter_context(self._followed(namespace))
             opened.enter_context(telemetry)
@@ -119,9 +121,6 @@ class ClusterRun:
                 self._clock.sleep_until(self._origin + due_s)
             self._lasted_s = self._now()
             self._requests = self._measured_by_clients()
-        if PLATFORM in self._namespaces:
-            self._api.delete_work(PLATFORM)
-            wait_until_empty(self._api, PLATFORM)
 
     @property
     def requests(self) -> list[RequestSeries]:

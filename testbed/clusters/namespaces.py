@@ -42,9 +42,31 @@ def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
             error.add_note(f"namespace {name} is left: {another}")
         raise
     # The namespace's removal would begin only some seconds later.
-    api.delete_work(name)
-    wait_until_empty(api, name)
+    empty(api, name)
     api.delete_namespace(name)
+
+
+@contextmanager
+def borrowed(api: ClusterApi, namespace: str) -> Iterator[None]:
+    """Use a namespace that stays: what a repetition puts there is removed in the end, however that comes.
+
+    Raises as `namespace_of_run` does.
+    """
+    try:
+        yield
+    except BaseException as error:
+        try:
+            api.delete_work(namespace)
+        except KubeError as another:  # the next run removes it
+            error.add_note(f"pods are left in namespace {namespace}: {another}")
+        raise
+    empty(api, namespace)
+
+
+def empty(api: ClusterApi, namespace: str) -> None:
+    """Remove all Jobs and pods of a namespace, and return when they are gone; see `wait_until`."""
+    api.delete_work(namespace)
+    wait_until_empty(api, namespace)
 
 
 def wait_until_pods_can_be_created(api: ClusterApi, namespace: str, timeout_s: float = ACCOUNT_TIMEOUT_S) -> None:
@@ -67,7 +89,7 @@ def wait_until_empty(api: ClusterApi, namespace: str, timeout_s: float = CLEAN_T
 
 
 def wait_until_clean(api: ClusterApi, timeout_s: float = CLEAN_TIMEOUT_S) -> None:
-    """Remove what earlier repetitions have left, and return when it is gone; see `wait_until`."""
+    """Remove what earlier repetitions have left, here and in `OWN`; return when it is gone; see `wait_until`."""
 
     def lacking() -> str:
         left = [one["metadata"]["name"] for one in api.namespaces() if one["metadata"]["name"] != OWN]
@@ -75,4 +97,5 @@ def wait_until_clean(api: ClusterApi, timeout_s: float = CLEAN_TIMEOUT_S) -> Non
             api.delete_namespace(name)
         return f"there are still {', '.join(left)}" if left else ""
 
+    empty(api, OWN)
     wait_until("the namespaces of earlier repetitions are gone", lacking, timeout_s)

@@ -16,7 +16,6 @@ from typing import Any
 from testbed.clusters.manifests import JOB_LABEL, OOM_EXIT_CODE
 from testbed.results.schema import Outcome, PodResult
 
-INDEX = "batch.kubernetes.io/job-completion-index"
 _RESOLUTION_S = 1.0
 """Of a time in the API."""
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from importlib.resources import files
 
+import msgspec
 import pytest
 import yaml
 
@@ -20,7 +21,8 @@ from carico.deployment.manifests import (
     containers,
     manifests,
 )
-from carico.errors import InvalidInput
+from carico.errors import InvalidInput, UnknownVariant
+from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.rpc.tls import is_loopback
 from carico.scheduling.extender_process import ANNOTATION
 
@@ -227,6 +229,26 @@ class TestChoices:
         assert moved[0]["metadata"]["name"] == "batch"
         (configuration,) = [each for each in moved if each["metadata"]["name"] == "carico-agent" and "data" in each]
         assert "batch" in yaml.safe_load(configuration["data"]["agent.yaml"])["pod_events"]["excluded_namespaces"]
+
+    def test_servers_and_schedulers_may_keep_to_the_control_plane(self):
+        for chosen in (False, True):
+            templates = {
+                each["kind"]: each["spec"]["template"]["spec"]
+                for each in manifests(Choices(on_control_plane=chosen))
+                if "template" in each.get("spec", {})
+            }
+            assert ("nodeSelector" in templates["StatefulSet"]) == chosen
+            assert "nodeSelector" not in templates["DaemonSet"]
+        assert templates["StatefulSet"]["tolerations"][0]["key"] in templates["StatefulSet"]["nodeSelector"]
+
+    def test_agents_take_a_variant_and_leave_out_namespaces(self):
+        made = manifests(Choices(variant="thesis-literal", excluded_namespaces=("kube-system", "probes")))
+        (configuration,) = [each for each in made if each["metadata"]["name"] == "carico-agent" and "data" in each]
+        told = msgspec.convert(yaml.safe_load(configuration["data"]["agent.yaml"]), AgentConfig)
+        assert told.variant == "thesis-literal"
+        assert told.pod_events.excluded_namespaces == (*PLATFORM_NAMESPACES, "probes")
+        with pytest.raises(UnknownVariant, match="no variant is named 'none'"):
+            Choices(variant="none")
 
     def test_images(self):
         moved = manifests(

@@ -145,6 +145,29 @@ def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, a
     assert [pod.job for pod in run.pods] == ["web", "pi", "pi", "pi"]
 
 
+def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
+    def press(progress):
+        if progress.phase == "running":
+            raise KeyboardInterrupt
+
+    provider._platform = Serving()
+    web = JobSpec("web", "web", 1, {"duration_s": 60.0}, disturbance=True, platform=True)
+    with pytest.raises(KeyboardInterrupt):
+        provider.run(
+            msgspec.structs.replace(SMALL, jobs=[web, msgspec.structs.replace(PI, start_s=9.0)]), KUBE, 1, {}, press
+        )
+    assert api.jobs("carico-testbed") == []
+
+
+def test_what_a_killed_run_left_of_the_platform_is_removed_before_the_next(provider, server, api):
+    provider.cluster()
+    left = {"metadata": {"name": "of-a-killed-run"}}
+    server.put("/apis/batch/v1/namespaces/carico-testbed/jobs/of-a-killed-run", left)
+    assert len(api.jobs("carico-testbed")) == 1
+    provider.run(SMALL, KUBE, 1, {})
+    assert api.jobs("carico-testbed") == []
+
+
 def test_ctrl_c_removes_the_namespace(provider, server):
     def press(progress):
         if progress.phase == "running":
