@@ -12,7 +12,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from testbed.images import command as images
 from testbed.measurement.completion_times import why_incomplete
 from testbed.preflight import listed, missing_prerequisites, unusable_places
 from testbed.progress import ProgressLine, describe
+from testbed.recovery import save_unfinished
 from testbed.remembered import Remembered
 from testbed.report.latencies import latency_table
 from testbed.report.listing import listing
@@ -39,9 +40,10 @@ from testbed.results.record import Asked, RunRecord
 from testbed.results.run_id import new_run_id
 from testbed.results.runs import all_runs, left_overs, run_named
 from testbed.results.schema import Repetition
-from testbed.results.store import merged, partial_path, write_complete, write_results
+from testbed.results.store import merged, write_complete, write_results
 from testbed.schedulers import DEFAULT_SCHEDULERS
 from testbed.schedulers.spec import parse_spec
+from testbed.validation import command as validation
 from workloads.errors import WorkloadError
 from workloads.scenario import load_scenario
 
@@ -140,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     recover.set_defaults(run=_recover)
     images.add(commands)
     clusters.add(commands)
+    validation.add(commands)
     return parser
 
 
@@ -266,7 +269,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     except (KeyboardInterrupt, TestbedError) as error:
         line.clear()
-        _save_unfinished(options.json, record, len(plan.passes()), isinstance(error, KeyboardInterrupt))
+        save_unfinished(options.json, record, len(plan.passes()), isinstance(error, KeyboardInterrupt))
         raise
     finally:
         line.clear()
@@ -308,24 +311,6 @@ def _save(file: Path | None, record: RunRecord) -> None:
     print(
         f"\nresults: {file}" if file is not None else f"\nto keep the results: {record.folder.recovery()} --json FILE"
     )
-
-
-def _save_unfinished(file: Path | None, record: RunRecord, asked_for: int, interrupted: bool) -> None:
-    lines, _ = record.folder.lines.read()
-    said = f"interrupted after {len(lines)} of {asked_for} runs"
-    partial = partial_path(file) if file is not None and lines else None
-    if partial is not None:
-        try:
-            write_results(partial, merged(line.repetition for line in lines))
-            said += f"; they are in {partial}"
-        except ResultsError as error:
-            partial, said = None, f"{said}; {error}; to keep them: {record.folder.recovery()} --json FILE"
-    elif lines:
-        said += f"; to keep them: {record.folder.recovery()} --json FILE"
-    if interrupted or lines:
-        print(f"carico-testbed: {said}", file=sys.stderr)
-    with suppress(ResultsError):  # what went wrong first is what is told
-        record.close("interrupted" if interrupted else "failed", lines, _now(), partial)
 
 
 def _runs(options: argparse.Namespace) -> int:

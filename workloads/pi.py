@@ -87,9 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quiet", action="store_true", help="print the seconds it took in place of the digits")
     options = parser.parse_args(arguments)
 
-    cpu_start_s, wall_start_s = time.process_time(), time.perf_counter()
+    wall_start_s = time.perf_counter()
     digits = pi_digits(options.digits)
-    cpu_s, wall_s = time.process_time() - cpu_start_s, time.perf_counter() - wall_start_s
+    cpu_s, wall_s = time.process_time(), time.perf_counter() - wall_start_s  # CPU of the whole process, as `mlp` tells
     print(f"cpu_s={cpu_s:.3f} wall_s={wall_s:.3f}" if options.quiet else digits)
     return 0
 

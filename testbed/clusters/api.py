@@ -52,6 +52,10 @@ class ClusterApi:
         """Return the pods of a namespace, to be listed and watched."""
         return self._client.pods(f"metadata.namespace={namespace}")
 
+    def pods_on(self, node: str) -> PodSelection:
+        """Return the pods of a node, to be listed and watched."""
+        return self._client.pods(f"spec.nodeName={node}")
+
     def version(self) -> str:
         """Return the version of Kubernetes, for example "v1.34.4"."""
         return str(self._client.get(self._client.api("VersionApi").get_code).get("gitVersion"))

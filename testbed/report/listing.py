@@ -10,7 +10,8 @@ from typing import Any
 
 from carico.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.presets import PRESETS
-from testbed.simulation.parameters import SimulationParameters, choices
+from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
+from testbed.simulation.parameters import SET, SimulationParameters, choices
 from workloads.arrivals import PATTERNS
 from workloads.demand import MODELS, signature_of
 from workloads.scenario import NodePool, Scenario, catalogue
@@ -40,6 +41,9 @@ def listing() -> list[str]:
     for preset in PRESETS.values():
         lines += _entry(preset.name, preset.description)
     lines += ["", "Settings of the simulated cluster (--set KEY=VALUE), with their defaults"]
+    lines += _entry(
+        f"{SET}={DEFAULT}", f"One of {', '.join(PARAMETER_SETS)}: a named set of the others, on which they go"
+    )
     documentation = field_documentation(SimulationParameters)
     for name, default in _defaults(SimulationParameters):
         allowed = choices(name)

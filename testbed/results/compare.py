@@ -7,9 +7,9 @@ drift, and all that pairs have in common is that they ran one after the other (`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,13 +23,22 @@ LEAST_FOR_VERDICT = 3
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % bootstrap interval of the median; below six values their extremes, which is all there is."""
+    return _interval(values, np.median)
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the same of the mean."""
+    return _interval(values, np.mean)
+
+
+def _interval(values: Sequence[float], statistic: Callable[..., Any]) -> tuple[float, float]:
     if len(values) < LEAST_FOR_INTERVAL or min(values) == max(values):
         return min(values), max(values)
     from scipy.stats import bootstrap
 
     # The percentile method: the others are undefined for samples of few distinct values.
     rng = np.random.default_rng(0)
-    found = bootstrap((values,), np.median, method="percentile", random_state=rng).confidence_interval
+    found = bootstrap((values,), statistic, method="percentile", random_state=rng).confidence_interval
     return float(found.low), float(found.high)
 
 

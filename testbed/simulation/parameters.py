@@ -13,11 +13,14 @@ from msgspec import Meta
 
 from carico.variants import SAMPLES_PER_S
 from testbed.errors import InvalidSetting
+from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Rate = Annotated[float, Meta(gt=0, le=1_000_000)]
 
+SET = "parameters"
+"""The setting that names a set of them."""
 SAMPLE_PERIOD_S = 1 / SAMPLES_PER_S
 """The telemetry period."""
 
@@ -150,19 +153,28 @@ def _is_whole(ratio: float) -> bool:
 
 
 def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
-    """Return the defaults with `settings` (names to values or their text) in place.
+    """Return a named set, by default the one of the thesis, with `settings` (names to values or their text) in place.
 
     Raises
     ------
     InvalidSetting
         If a name is unknown (the message lists all) or a value is none that it takes.
+
+    Examples
+    --------
+    >>> parameters_from({"parameters": "kind", "start_cpu_s": "0.3"}).start_cpu_s
+    0.3
     """
+    own = {name: value for name, value in settings.items() if name != SET}
     known = SimulationParameters.__struct_fields__
-    unknown = sorted(set(settings) - set(known))
+    unknown = sorted(set(own) - set(known))
     if unknown:
-        raise InvalidSetting(f"no setting is named {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+        raise InvalidSetting(f"no setting is named {', '.join(map(repr, unknown))}; known: {', '.join((SET, *known))}")
+    named = settings.get(SET, DEFAULT)
+    if named not in PARAMETER_SETS:
+        raise InvalidSetting(f"no set of parameters is named {named!r}; known: {', '.join(PARAMETER_SETS)}")
     try:
-        return msgspec.convert(dict(settings), SimulationParameters, strict=False)
+        return msgspec.convert({**PARAMETER_SETS[named], **own}, SimulationParameters, strict=False)
     except msgspec.ValidationError as error:
         given = ", ".join(f"{name}={value}" for name, value in settings.items())
         wrong = {name: allowed for name in settings if (allowed := choices(name)) and settings[name] not in allowed}

@@ -185,7 +185,7 @@ def test_progress_is_on_standard_error_unless_it_is_to_be_quiet(provider, capsys
         (["pi-2000", "--scheduler", "volcano"], "no scheduler is named 'volcano'; write carico"),
         (["pi-2000", "--scheduler", "carico", "carico"], "every scheduler is named once"),
         (["pi-2000", "--set", "pressure"], "--set: a setting is written key=value, got 'pressure'"),
-        (["pi-2000", "--set", "warp=9"], "no setting is named 'warp'; known: pressure"),
+        (["pi-2000", "--set", "warp=9"], "no setting is named 'warp'; known: parameters, pressure"),
         (
             ["pi-2000", "--set", "pressure=psi"],
             "'psi'.*pressure is one of kernel, at-least-one-waiting; 'carico-testbed list' shows",

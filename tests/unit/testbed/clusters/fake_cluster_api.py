@@ -113,6 +113,9 @@ class FakeClusterApi:
             self.put(f"{path}/{body['metadata']['name']}", body)
         if kind == "jobs":
             self._work(path, body)
+        if kind == "pods":
+            body["metadata"]["namespace"] = path.split("/")[4]
+            self._live(body | {"status": {"phase": "Pending"}}, body["spec"].get("nodeName"))
         return 201, body
 
     def _patch(self, path, query, body):
@@ -149,15 +152,19 @@ class FakeClusterApi:
                 "spec": dict(template["spec"]),
                 "status": {"phase": "Pending"},
             }
-            self._tell("ADDED", pod)
-            if not self.ending:
-                continue
-            self._tell("MODIFIED", pod | {"spec": pod["spec"] | {"nodeName": node}})
-            self._tell("MODIFIED", pod | {"spec": pod["spec"] | {"nodeName": node}, "status": {"phase": "Running"}})
-            ended = {"phase": self.ending, "containerStatuses": [{"state": {"terminated": {"reason": self.reason}}}]}
-            self._tell("MODIFIED", pod | {"spec": pod["spec"] | {"nodeName": node}, "status": ended})
+            self._live(pod, node)
         if self.ending == "Failed":
             job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+
+    def _live(self, pod, node):
+        self._tell("ADDED", pod)
+        if not self.ending or node is None:
+            return
+        bound = pod | {"spec": pod["spec"] | {"nodeName": node}}
+        self._tell("MODIFIED", bound)
+        self._tell("MODIFIED", bound | {"status": {"phase": "Running"}})
+        ended = {"phase": self.ending, "containerStatuses": [{"state": {"terminated": {"reason": self.reason}}}]}
+        self._tell("MODIFIED", bound | {"status": ended})
 
     def _tell(self, kind, pod):
         with self._news:

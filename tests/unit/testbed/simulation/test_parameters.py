@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from testbed.errors import InvalidSetting
+from testbed.simulation.parameter_sets import PARAMETER_SETS
 from testbed.simulation.parameters import SimulationParameters, parameters_from
 
 DEFAULTS = msgspec.to_builtins(SimulationParameters())
@@ -44,10 +45,25 @@ def test_several_at_once():
     assert (parameters.start_delay_min_s, parameters.start_delay_max_s) == (2.0, 3.0)
 
 
+@pytest.mark.parametrize("name", PARAMETER_SETS)
+def test_a_named_set_is_the_defaults_with_its_own_values(name):
+    assert msgspec.to_builtins(parameters_from({"parameters": name})) == DEFAULTS | PARAMETER_SETS[name]
+
+
+@pytest.mark.parametrize("name", PARAMETER_SETS)
+def test_what_is_set_goes_on_top_of_a_named_set(name):
+    assert parameters_from({"start_cpu_s": "0.05", "parameters": name}).start_cpu_s == 0.05
+
+
+def test_an_unknown_set_lists_the_known_ones():
+    with pytest.raises(InvalidSetting, match="no set of parameters is named 'xen'; known: thesis, kind"):
+        parameters_from({"parameters": "xen"})
+
+
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InvalidSetting) as error:
         parameters_from({"tick": "0.1", "colour": "red", "tick_s": "0.1"})
-    assert str(error.value).startswith("no setting is named 'colour', 'tick'; known: pressure, quota_of_cpus, tick_s, ")
+    assert str(error.value).startswith("no setting is named 'colour', 'tick'; known: parameters, pressure, quota_of_cpus, ")
     assert all(name in str(error.value) for name in DEFAULTS)
 
 

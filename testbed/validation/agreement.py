@@ -1,0 +1,105 @@
+"""How well the simulated cluster agrees with a real one: completion times of the same scenario, side by side. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from testbed.errors import ResultsError
+from testbed.measurement.completion_times import pod_completion_times
+from testbed.report.tables import seconds
+from testbed.results.compare import LEAST_FOR_INTERVAL, mean_interval
+from testbed.results.schema import Repetition
+
+AIM = 0.10
+"""By how much a simulated mean PCT may differ, at most."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One figure of a job under a scheduler, repetition by repetition."""
+
+    scheduler: str
+    job: str
+    figure: str
+    """`mean PCT` or `JCT`."""
+    real: list[float]
+    simulated: list[float]
+    """Seconds; a repetition each."""
+
+    @property
+    def ratio(self) -> float:
+        """Simulated over real, of the means."""
+        return fmean(self.simulated) / fmean(self.real)
+
+    @property
+    def ratio_interval(self) -> tuple[float, float]:
+        """95 % bootstrap interval of the ratio; below six real repetitions what their extremes give."""
+        if len(self.real) < LEAST_FOR_INTERVAL:
+            mean = fmean(self.simulated)
+            return mean / max(self.real), mean / min(self.real)
+        from scipy.stats import bootstrap
+
+        def ratio(real: Any, simulated: Any, axis: int = -1) -> Any:
+            return np.mean(simulated, axis=axis) / np.mean(real, axis=axis)
+
+        found = bootstrap((self.real, self.simulated), ratio, method="percentile", rng=np.random.default_rng(0))
+        return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def agreements(real: Sequence[Repetition], simulated: Sequence[Repetition]) -> list[Agreement]:
+    """Return both figures of every job and scheduler.
+
+    Raises
+    ------
+    ResultsError
+        If a job did not complete: what it took cannot be compared.
+    """
+    return [
+        Agreement(
+            scheduler, job, figure, _of(real, scheduler, job, seconds_of), _of(simulated, scheduler, job, seconds_of)
+        )
+        for job in real[0].measured_jobs
+        for figure, seconds_of in (("mean PCT", _mean_pct), ("JCT", _jct))
+        for scheduler in dict.fromkeys(one.scheduler for one in real)
+    ]
+
+
+def agreement_table(rows: Iterable[Agreement]) -> list[str]:
+    """Return a table, 80 columns wide."""
+    lines = [f"  {'scheduler':27}{'kind s [interval]':>21}{'simulated':>10}{'ratio [interval]':>19}"]
+    title = ""
+    for row in rows:
+        if title != (title := f"{row.job} · {row.figure}"):
+            lines.append(title)
+        low, high = row.ratio_interval
+        real_low, real_high = mean_interval(row.real)
+        real = f"{seconds(fmean(row.real))} [{seconds(real_low)}, {seconds(real_high)}]"
+        ratio = f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
+        lines.append(f"  {row.scheduler:27}{real:>21}{seconds(fmean(row.simulated)):>10}{ratio:>19}")
+    return lines
+
+
+def _of(
+    runs: Iterable[Repetition], scheduler: str, job: str, seconds_of: Callable[[Repetition, str], float]
+) -> list[float]:
+    return [seconds_of(one, job) for one in runs if one.scheduler == scheduler]
+
+
+def _mean_pct(repetition: Repetition, job: str) -> float:
+    _jct(repetition, job)
+    return fmean(pod_completion_times(repetition.pods, job))
+
+
+def _jct(repetition: Repetition, job: str) -> float:
+    taken = repetition.job_completion_time_s[job]
+    if taken is None:
+        raise ResultsError(
+            f"job {job} did not complete under {repetition.scheduler} with seed {repetition.seed}: only jobs that do "
+            f"can be compared; raise the scenario's limit_s, or ask for fewer pods"
+        )
+    return taken

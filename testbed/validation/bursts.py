@@ -1,0 +1,192 @@
+"""Bursts of containers on a node of a real cluster: what their starts and ends take, seen from all sides.
+
+A burst is so many pods at once that do nothing: each writes down when it began, sleeps until an hour that all of them
+know, and writes down when it ends. The node's counters are read before and after, the API is watched all along.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from carico.clock import SystemClock
+from carico.kube.reflector import Reflector
+from carico.telemetry.counters import Counters
+from carico.telemetry.source import TelemetrySource
+from testbed.clusters.api import ClusterApi, Json
+from testbed.clusters.waiting import wait_until
+from testbed.errors import ClusterError
+
+SETTLE_S = 3.0
+"""After a burst: what kubelet and runtime still do for it is over then."""
+HELD_S = 6.0
+"""For how long its pods are looked at while they sleep."""
+_TIMEOUT_S = 120.0
+_PROGRAM = """\
+import os, sys, time
+with open("/proc/self/stat") as stat:
+    started = int(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - started
+print('{"began_s": %f,' % (time.time() - age_s), flush=True)
+time.sleep(max(float(sys.argv[1]) - time.time(), 0))
+print('"cpu_s": %f, "ended_s": %f}' % (time.process_time(), time.time()), flush=True)
+"""
+
+
+class _Told(msgspec.Struct):
+    """What a pod of a burst has written down: seconds since 1970, and CPU-seconds of its own."""
+
+    began_s: float
+    cpu_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A stretch of time in which nothing begins or ends."""
+
+    lasted_s: float
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What a burst took."""
+
+    pods: int
+    start_latency_s: list[float]
+    """From when each pod was known to the kubelet's API server to when its program began."""
+    running_visible_s: list[float]
+    """From there until a watch showed it as Running."""
+    finished_visible_s: list[float]
+    """From the program's end until a watch showed it as Succeeded."""
+    start_cpu_s: float
+    """CPU time of the node from the first pod's creation until all had settled, without what the programs took."""
+    start_lasted_s: float
+    start_pressure: float
+    """Mean CPU pressure from the creation until the last program began."""
+    stop_cpu_s: float
+    stop_lasted_s: float
+    held: Idle
+    """Between the two, with all pods asleep."""
+
+
+def idle(source: TelemetrySource, lasts_s: float) -> Idle:
+    """Look at a node for so many seconds."""
+    before = source.read()
+    time.sleep(lasts_s)
+    return _between(before, source.read())
+
+
+def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: TelemetrySource, pods: int) -> Burst:
+    """Let so many pods begin and end at the same time.
+
+    Parameters
+    ----------
+    api : ClusterApi
+    namespace : str
+        Has no other pods.
+    spec : mapping
+        Of a pod whose image has Python; its node among it.
+    source : TelemetrySource
+        Reads the node's counters.
+    pods : int
+
+    Raises
+    ------
+    WaitTimedOut
+        If they do not begin or end in time.
+    ClusterError
+        If starting takes so long that there is no time left to look at them asleep.
+    KubeError, TelemetryError
+        If the API server or the node's counters cannot be read.
+    """
+    with _watched(api, namespace) as heard:
+        first = source.read()
+        created_s = []
+        deadline = time.time() + _allowance_s(pods) + SETTLE_S + HELD_S
+        names = [f"burst-{number}" for number in range(pods)]
+        for name in names:
+            api.create_pod(namespace, _pod(name, spec, deadline))
+            created_s.append(time.time())
+        wait_until("all pods run", lambda: _without(heard, names, "Running"), _TIMEOUT_S, 0.1)
+        running = source.read()
+        time.sleep(SETTLE_S)
+        settled = source.read()
+        if time.time() > deadline - HELD_S / 2:
+            raise ClusterError(
+                f"{pods} pods took {time.time() - created_s[0]:.0f} s to start, of which {_allowance_s(pods):g} s were "
+                f"expected: nothing else may run on this machine while it is measured"
+            )
+        time.sleep(max(deadline - 0.2 - time.time(), 0.0))
+        asleep = source.read()
+        wait_until("all pods have ended", lambda: _without(heard, names, "Succeeded"), _TIMEOUT_S, 0.1)
+        time.sleep(SETTLE_S)
+        over = source.read()
+        told = [msgspec.json.decode(api.log(namespace, name, "burst"), type=_Told) for name in names]
+    started, stopped = _between(first, settled), _between(asleep, over)
+    return Burst(
+        pods=pods,
+        start_latency_s=[one.began_s - at for one, at in zip(told, created_s, strict=True)],
+        running_visible_s=[heard[name, "Running"] - one.began_s for name, one in zip(names, told, strict=True)],
+        finished_visible_s=[heard[name, "Succeeded"] - one.ended_s for name, one in zip(names, told, strict=True)],
+        start_cpu_s=started.cpu_s - sum(one.cpu_s for one in told),
+        start_lasted_s=started.lasted_s,
+        start_pressure=_pressure(first, running),
+        stop_cpu_s=stopped.cpu_s,
+        stop_lasted_s=stopped.lasted_s,
+        held=_between(settled, asleep),
+    )
+
+
+def _allowance_s(pods: int) -> float:
+    """What starting may take on half a CPU."""
+    return 6.0 + 3.0 * pods
+
+
+def _pod(name: str, spec: Mapping[str, Any], deadline: float) -> Json:
+    (container,) = spec["containers"]
+    program = {**container, "name": "burst", "command": ["python3", "-c", _PROGRAM, f"{deadline:.3f}"]}
+    return {"metadata": {"name": name}, "spec": {**spec, "restartPolicy": "Never", "containers": [program]}}
+
+
+def _without(heard: Mapping[tuple[str, str], float], names: Sequence[str], phase: str) -> str:
+    missing = [name for name in names if (name, phase) not in heard]
+    return f"{', '.join(missing)} not yet {phase}" if missing else ""
+
+
+@contextmanager
+def _watched(api: ClusterApi, namespace: str) -> Iterator[dict[tuple[str, str], float]]:
+    """Let a thread note when a watch first shows a pod in a phase, seconds since 1970."""
+    heard: dict[tuple[str, str], float] = {}
+    stop, listed = threading.Event(), threading.Event()
+
+    def changed(pod: Json) -> None:
+        heard.setdefault((pod["metadata"]["name"], pod["status"].get("phase", "")), time.time())
+
+    follow = Reflector(
+        api.pods_in(namespace), changed, lambda uid: None, listed.set, SystemClock(), random.Random(namespace)
+    )
+    threading.Thread(target=follow.run, args=(stop,), name=f"pods of {namespace}", daemon=True).start()
+    try:
+        wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", _TIMEOUT_S)
+        yield heard
+    finally:
+        stop.set()
+
+
+def _between(before: Counters, after: Counters) -> Idle:
+    """What a node has used, by its control group, whose counters are in microseconds."""
+    used_us = (after.cpu_total - after.cpu_idle) - (before.cpu_total - before.cpu_idle)
+    return Idle(float(after.at_s - before.at_s), float(used_us) / 1e6)
+
+
+def _pressure(before: Counters, after: Counters) -> float:
+    return float((after.cpu_pressure_us - before.cpu_pressure_us) / 1e6 / (after.at_s - before.at_s))

@@ -1,0 +1,118 @@
+"""What containers cost on a node of kind: from bursts that were measured to parameters of the simulated cluster."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from testbed.report.tables import WIDTH
+from testbed.validation.bursts import Burst, Idle
+
+
+@dataclass(frozen=True)
+class ContainerCosts:
+    """Bursts on one node, and what they say.
+
+    Parameters
+    ----------
+    cores : float
+        CPUs that the node may use.
+    idle : Idle
+        The node before.
+    bursts : sequence of Burst
+        One pod and several at once, each at least once.
+    """
+
+    cores: float
+    idle: Idle
+    bursts: Sequence[Burst]
+
+    @property
+    def background_cores(self) -> float:
+        """CPUs that the node uses with nothing to do: systemd, containerd, kubelet, the platform's pods."""
+        return self.idle.cpu_s / self.idle.lasted_s
+
+    @property
+    def background_cores_per_pod(self) -> float:
+        """CPUs that every pod adds to that by being there."""
+        return max(fmean(self._beyond_idle(one.held) / one.held.lasted_s / one.pods for one in self.bursts), 0.0)
+
+    @property
+    def start_cpu_s(self) -> float:
+        """CPU-seconds that starting a container takes, in bursts of several."""
+        return fmean(self.starts(one) for one in self._largest)
+
+    @property
+    def stop_cpu_s(self) -> float:
+        """CPU-seconds that its end takes."""
+        return fmean(self.stops(one) for one in self._largest)
+
+    def starts(self, burst: Burst) -> float:
+        """Return the CPU-seconds of a start in a burst."""
+        return self._beyond_idle(Idle(burst.start_lasted_s, burst.start_cpu_s)) / burst.pods
+
+    def stops(self, burst: Burst) -> float:
+        """Return the CPU-seconds of an end in a burst."""
+        return self._beyond_idle(Idle(burst.stop_lasted_s, burst.stop_cpu_s)) / burst.pods
+
+    def settings(self) -> dict[str, Any]:
+        """Return what this is in a simulated cluster, by its parameters' names.
+
+        What a single pod waits is what its start takes beyond the time that its CPU-seconds need.
+        """
+        single = [one for one in self.bursts if one.pods == 1]
+        computing_s = self.start_cpu_s / min(max(self.cores - self.background_cores, 0.1), 1.0)
+        waits = [max(latency - computing_s, 0.0) for one in single for latency in one.start_latency_s]
+        found: dict[str, Any] = {
+            "background_cores": self.background_cores,
+            "background_cores_per_pod": self.background_cores_per_pod,
+            "start_cpu_s": self.start_cpu_s,
+            "stop_cpu_s": self.stop_cpu_s,
+            "starts_per_s": max(map(_per_second, self._largest)),
+        }
+        for name, seconds in {
+            "start_delay": waits,
+            "running_visible": [seen for one in self.bursts for seen in one.running_visible_s],
+            "finished_visible": [seen for one in self.bursts for seen in one.finished_visible_s],
+        }.items():
+            found |= {f"{name}_min_s": max(min(seconds), 0.0), f"{name}_max_s": max(*seconds, 0.0)}
+        return {name: round(value, 3) for name, value in found.items()}
+
+    @property
+    def _largest(self) -> list[Burst]:
+        most = max(one.pods for one in self.bursts)
+        return [one for one in self.bursts if one.pods == most]
+
+    def _beyond_idle(self, stretch: Idle) -> float:
+        return stretch.cpu_s - self.background_cores * stretch.lasted_s
+
+
+def costs_table(costs: ContainerCosts) -> list[str]:
+    """Return what was measured as text, 80 columns wide."""
+    lines = [
+        f"A node of {costs.cores:g} CPUs: {costs.background_cores:.3f} CPUs when idle, "
+        f"{costs.background_cores_per_pod:.4f} more for every pod",
+        f"  {'pods at once':14}{'start: CPU-s':>13}{'first s':>9}{'last s':>8}{'pressure':>9}{'end: CPU-s':>12}"
+        f"{'shown, s':>13}",
+    ]
+    for one in costs.bursts:
+        shown = f"{fmean(one.running_visible_s):.2f}, {fmean(one.finished_visible_s):.2f}"
+        lines.append(
+            f"  {one.pods:<14}{costs.starts(one):>13.2f}{min(one.start_latency_s):>9.2f}"
+            f"{max(one.start_latency_s):>8.2f}{one.start_pressure:>9.2f}{costs.stops(one):>12.2f}{shown:>13}"
+        )
+    note = (
+        "CPU-seconds of a pod, without what its program takes; when the first and the last of the programs began after "
+        "their creation; mean CPU pressure until then; when the API showed a pod as Running after it began, and as "
+        "Succeeded after it ended."
+    )
+    return [*lines, *textwrap.wrap(note, WIDTH, initial_indent="  ", subsequent_indent="  ")]
+
+
+def _per_second(burst: Burst) -> float:
+    """How fast the pods of a burst began, one after the other."""
+    spread = max(burst.start_latency_s) - min(burst.start_latency_s)
+    return (burst.pods - 1) / spread if spread > 0 else float(burst.pods)

@@ -1,0 +1,113 @@
+"""What is measured of a kind cluster before it is compared: what containers cost on a node, what programs take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from carico.telemetry.cgroup import CgroupSource
+from testbed.clusters.kind import KindMaker
+from testbed.clusters.lifecycle import Cluster
+from testbed.clusters.namespaces import namespace_of_run
+from testbed.clusters.platform import Platform, Prepared
+from testbed.requirements import Problem
+from testbed.validation.bursts import burst, idle
+from testbed.validation.container_costs import ContainerCosts
+from testbed.validation.demands import measured_demands
+from workloads.quantity import memory_bytes, millicpu
+from workloads.scenario import Scenario
+
+TURNS = 3
+"""Bursts of each size, and pods of each job on every node, by default."""
+SEVERAL = 4
+"""Pods of the larger bursts: what a node of half a CPU gets at once from a scheduler that counts requests."""
+IDLE_S = 20.0
+
+Say = Callable[[str], None]
+
+
+def rights_problem() -> list[Problem]:
+    """Return what is missing to read the nodes' counters from outside, so that reading costs the nodes nothing."""
+    if os.geteuid() == 0:
+        return []
+    return [Problem("the counters of kind's nodes are read as root", "run it as root (sudo)")]
+
+
+def measured_costs(
+    cluster: Cluster,
+    maker: KindMaker,
+    platform: Platform,
+    prepared: Prepared,
+    scenario: Scenario,
+    run: str,
+    say: Say,
+    turns: int,
+) -> ContainerCosts:
+    """Measure what containers cost on the first node.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Idle, and prepared for the scenario.
+    maker : KindMaker
+    platform : Platform
+    prepared : Prepared
+    scenario : Scenario
+    run : str
+        The value of our label.
+    say : callable
+        Is told what is going on.
+    turns : int
+        Bursts of each size.
+
+    Raises
+    ------
+    ClusterError, KubeError, TelemetryError
+        If the cluster does not do what it should, or cannot be read.
+    """
+    node = next(iter(prepared.names))
+    spec = {**platform.template(scenario.jobs[0], [], scenario)["spec"], "nodeName": node}
+    with counters_of(maker, node) as source:
+        say(f"an idle node, {IDLE_S:g} s")
+        before = idle(source, IDLE_S)
+        bursts = []
+        for turn in range(turns):
+            for pods in (1, SEVERAL):
+                say(f"what starting {pods} pod{'s' * (pods > 1)} costs, {turn + 1} of {turns}")
+                namespace = f"carico-burst-{turn}-{pods}-{run.lower()}"
+                with namespace_of_run(cluster.api, namespace, run):
+                    bursts.append(burst(cluster.api, namespace, spec, source, pods))
+    return ContainerCosts(scenario.cluster.each_node[0].cores, before, bursts)
+
+
+def measured_programs(
+    cluster: Cluster, platform: Platform, prepared: Prepared, scenario: Scenario, run: str, say: Say, turns: int
+) -> dict[str, list[float]]:
+    """Measure what the scenario's programs take; see `measured_demands`."""
+    namespace = f"carico-demand-{run.lower()}"
+    with namespace_of_run(cluster.api, namespace, run):
+        return measured_demands(
+            cluster.api, namespace, platform, scenario, list(prepared.names)[: scenario.cluster.nodes], turns, say
+        )
+
+
+def counters_of(maker: KindMaker, node: str) -> CgroupSource:
+    """Return what reads a node's own control group, from outside."""
+    pid = maker.docker.call("inspect", "--format", "{{.State.Pid}}", node).strip()
+    return CgroupSource(Path("/proc", pid, "root/sys/fs/cgroup"))
+
+
+def platform_requests(cluster: Cluster, nodes: Sequence[str]) -> dict[str, int]:
+    """Return what the platform's pods on a node request, by the names of the simulated cluster's parameters."""
+    pods, _ = cluster.api.pods_on(nodes[0]).list()
+    wanted = [_requests(container) for pod in pods for container in pod["spec"]["containers"]]
+    return {
+        "platform_millicpu": sum(millicpu(one.get("cpu", "0")) for one in wanted),
+        "platform_memory_mib": round(sum(memory_bytes(one.get("memory", "0")) for one in wanted) / 2**20),
+    }
+
+
+def _requests(container: Mapping[str, Any]) -> Mapping[str, str]:
+    return (container.get("resources") or {}).get("requests") or {}

@@ -1,0 +1,119 @@
+"""The whole validation: measure a kind cluster, run a scenario there and on a simulated cluster that is like it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from testbed.clusters.containers import Containers
+from testbed.clusters.kind import KindMaker
+from testbed.clusters.lifecycle import Cluster
+from testbed.clusters.simulated import SimulatedProvider
+from testbed.errors import ResultsError
+from testbed.experiment import OnProgress, Plan, run_plan
+from testbed.provenance import machine
+from testbed.report.tables import WIDTH
+from testbed.results.files import write_whole
+from testbed.results.run import Machine
+from testbed.results.schema import Repetition
+from testbed.validation.container_costs import ContainerCosts, costs_table
+from testbed.validation.demands import twin_of
+from testbed.validation.measured_node import TURNS, measured_costs, measured_programs, platform_requests
+
+Say = Callable[[str], None]
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What was measured of the cluster before anything was compared."""
+
+    costs: ContainerCosts
+    settings: dict[str, Any]
+    """Of a simulated cluster of such nodes."""
+    demands_cpu_s: dict[str, list[float]]
+    """Of every job's pods."""
+
+    def table(self) -> list[str]:
+        """Return it as text, 80 columns wide."""
+        demands = [
+            f"  a pod of {job}: {fmean(cpu_s):.2f} CPU-seconds ({min(cpu_s):.2f} to {max(cpu_s):.2f}, n = {len(cpu_s)})"
+            for job, cpu_s in self.demands_cpu_s.items()
+        ]
+        as_settings = " ".join(f"{name}={value:g}" for name, value in self.settings.items())
+        wrapped = textwrap.wrap(as_settings, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+        return [
+            *costs_table(self.costs),
+            "Programs",
+            *demands,
+            "The same as settings of the simulated cluster (--set NAME=VALUE)",
+            *wrapped,
+        ]
+
+
+class Validation(msgspec.Struct, frozen=True):
+    """A file of `carico-testbed validate`."""
+
+    measured: Measured
+    real: list[Repetition]
+    simulated: list[Repetition]
+    machine: Machine
+    schema_version: int = 1
+
+
+def measure(
+    cluster: Cluster, maker: KindMaker, platform: Containers, plan: Plan, run: str, say: Say, turns: int = TURNS
+) -> Measured:
+    """Measure a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    maker : KindMaker
+    platform : Containers
+    plan : Plan
+        Its first scheduler is the one that the cluster is prepared for.
+    run : str
+        The value of our label.
+    say : callable
+        Is told what is going on.
+    turns : int
+        How often everything is measured.
+
+    Raises
+    ------
+    ClusterError, KubeError, TelemetryError
+        If the cluster does not do what it should, or cannot be read.
+    """
+    say("preparing nodes")
+    scheduler = plan.schedulers[0]
+    settings = platform.check(plan.scenario, scheduler, plan.settings)
+    prepared = platform.prepare(cluster, plan.scenario, scheduler, settings)
+    costs = measured_costs(cluster, maker, platform, prepared, plan.scenario, run, say, turns)
+    demands = measured_programs(cluster, platform, prepared, plan.scenario, run, say, turns)
+    like_it = {
+        "quota_of_cpus": settings["machine_cpus"],
+        "warm_up_s": settings["warm_up_s"],
+        **platform_requests(cluster, list(prepared.names)),
+        **costs.settings(),
+    }
+    return Measured(costs, like_it, demands)
+
+
+def simulate(measured: Measured, plan: Plan, repetitions: int, on_progress: OnProgress | None) -> list[Repetition]:
+    """Run the plan's scenario on a simulated cluster that is like the measured one."""
+    twin = twin_of(plan.scenario, measured.demands_cpu_s)
+    return run_plan(
+        Plan(twin, plan.schedulers, repetitions, plan.seed, measured.settings), SimulatedProvider(), on_progress
+    )
+
+
+def write_validation(file: Path, measured: Measured, real: list[Repetition], simulated: list[Repetition]) -> None:
+    """Write everything that was measured; raises ResultsError if that is not possible."""
+    try:
+        write_whole(file, msgspec.json.encode(Validation(measured, real, simulated, machine())) + b"\n")
+    except OSError as error:
+        raise ResultsError(f"cannot write the validation to {file}: {error.strerror}") from error
