@@ -100,6 +100,8 @@ class NodeFleet:
         self._up: FloatArray = np.ones(nodes)
         self._hypervisor = Hypervisor(self.cores, self._speed, parameters, rng)
         self._memory: FloatArray = parameters.background_memory * self.memory_bytes
+        self._memory_noise: FloatArray = np.zeros(nodes)
+        """What is read beside that, more or less; it kills nobody."""
         self._tasks = _Tasks(64)
         self._ended: dict[int, Ended] = {}
         self._free: list[int] = []
@@ -167,9 +169,14 @@ class NodeFleet:
         if dt <= 0:
             return
         parameters, tasks = self._parameters, self._tasks
-        # Daemons wake up irregularly: a gamma-distributed load of the given mean.
         load = parameters.background_cores + parameters.background_cores_per_pod * self._containers
-        tasks.threads[self._background] = load * self._up * self._rng.gamma(4.0, 0.25, self.nodes)
+        if parameters.background_variation:
+            variance = parameters.background_variation**2
+            load = load * self._rng.gamma(1.0 / variance, variance, self.nodes)
+        tasks.threads[self._background] = load * self._up
+        if parameters.background_memory_variation:
+            spread = parameters.background_memory_variation * parameters.background_memory
+            self._memory_noise = self.memory_bytes * self._rng.normal(0.0, spread, self.nodes)
         self._hypervisor.advance(dt)
         if self._active_changed:
             self._active = np.flatnonzero(tasks.alive[: self._used])
@@ -236,7 +243,7 @@ class NodeFleet:
     def counters(self) -> Counters:
         """What the nodes' /proc would say now: cumulative, in the kernel's own grain."""
         total_s = self.cores * (self.now - self._boot_s)
-        used = np.minimum(self._memory, self.memory_bytes)
+        used = np.minimum(self._memory + self._memory_noise, self.memory_bytes)
         cached = np.minimum(CACHE_SHARE * self.memory_bytes, self.memory_bytes - used)
         return Counters(
             at_s=self.now,

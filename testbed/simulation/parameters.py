@@ -40,10 +40,14 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Idle time before the scenario begins, in which agents get to know their nodes."""
     background_cores: Annotated[float, Meta(ge=0, le=64)] = 0.2
     """CPU that the operating system and the platform's own pods use on every node."""
+    background_variation: Annotated[float, Meta(ge=0, le=10)] = 0.5
+    """Coefficient of variation of that from tick to tick (gamma): daemons wake up irregularly."""
     background_cores_per_pod: Annotated[float, Meta(ge=0, le=1)] = 0.015
     """CPU that kubelet and runtime spend on every running pod (statistics, probes, shims)."""
     background_memory: Share = 0.14
     """Share of a node's memory that they hold."""
+    background_memory_variation: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Coefficient of variation of that from sample to sample (normal)."""
     contention_loss: Share = 0.0
     """Share of the CPU that is lost at full pressure (cache and context switches); VMs mask it (§5.7)."""
     node_speed_variation: Share = 0.0

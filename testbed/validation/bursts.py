@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from carico.clock import SystemClock
 from carico.kube.reflector import Reflector
@@ -23,6 +25,7 @@ from carico.telemetry.source import TelemetrySource
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.waiting import wait_until
 from testbed.errors import ClusterError
+from testbed.simulation.parameters import SAMPLE_PERIOD_S
 
 SETTLE_S = 3.0
 """After a burst: what kubelet and runtime still do for it is over then."""
@@ -57,6 +60,19 @@ class Idle:
 
 
 @dataclass(frozen=True)
+class IdleNode:
+    """A node with nothing to do, as an agent sees it."""
+
+    whole: Idle
+    cpu_variation: float
+    """Coefficient of variation of its CPU use from sample to sample."""
+    memory: float
+    """Share of its memory that is in use."""
+    memory_variation: float
+    """Coefficient of variation of that from sample to sample."""
+
+
+@dataclass(frozen=True)
 class Burst:
     """What a burst took."""
 
@@ -78,11 +94,19 @@ class Burst:
     """Between the two, with all pods asleep."""
 
 
-def idle(source: TelemetrySource, lasts_s: float) -> Idle:
-    """Look at a node for so many seconds."""
-    before = source.read()
-    time.sleep(lasts_s)
-    return _between(before, source.read())
+def idle_node(source: TelemetrySource, lasts_s: float) -> IdleNode:
+    """Look at a node ten times a second for so many seconds."""
+    began, read = time.monotonic(), [source.read()]
+    while (at := began + len(read) * SAMPLE_PERIOD_S) <= began + lasts_s:
+        time.sleep(max(at - time.monotonic(), 0.0))
+        read.append(source.read())
+    whole = _between(read[0], read[-1])
+    rates = [one.cpu_s / one.lasted_s for one in starmap(_between, pairwise(read))]
+    free = [float((one.memory_free + one.memory_buffers + one.memory_cached) / one.memory_total) for one in read]
+    memory = 1.0 - np.array(free)
+    return IdleNode(
+        whole, float(np.std(rates) / np.mean(rates)), float(memory.mean()), float(memory.std() / memory.mean())
+    )
 
 
 def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: TelemetrySource, pods: int) -> Burst:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from testbed.report.tables import WIDTH
-from testbed.validation.bursts import Burst, Idle
+from testbed.validation.bursts import Burst, Idle, IdleNode
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,20 @@ class ContainerCosts:
     ----------
     cores : float
         CPUs that the node may use.
-    idle : Idle
+    idle : IdleNode
         The node before.
     bursts : sequence of Burst
         One pod and several at once, each at least once.
     """
 
     cores: float
-    idle: Idle
+    idle: IdleNode
     bursts: Sequence[Burst]
 
     @property
     def background_cores(self) -> float:
         """CPUs that the node uses with nothing to do: systemd, containerd, kubelet, the platform's pods."""
-        return self.idle.cpu_s / self.idle.lasted_s
+        return self.idle.whole.cpu_s / self.idle.whole.lasted_s
 
     @property
     def background_cores_per_pod(self) -> float:
@@ -68,6 +68,9 @@ class ContainerCosts:
         waits = [max(latency - computing_s, 0.0) for one in single for latency in one.start_latency_s]
         found: dict[str, Any] = {
             "background_cores": self.background_cores,
+            "background_variation": self.idle.cpu_variation,
+            "background_memory": self.idle.memory,
+            "background_memory_variation": self.idle.memory_variation,
             "background_cores_per_pod": self.background_cores_per_pod,
             "start_cpu_s": self.start_cpu_s,
             "stop_cpu_s": self.stop_cpu_s,
@@ -79,7 +82,7 @@ class ContainerCosts:
             "finished_visible": [seen for one in self.bursts for seen in one.finished_visible_s],
         }.items():
             found |= {f"{name}_min_s": max(min(seconds), 0.0), f"{name}_max_s": max(*seconds, 0.0)}
-        return {name: round(value, 3) for name, value in found.items()}
+        return {name: round(value, 4) for name, value in found.items()}
 
     @property
     def _largest(self) -> list[Burst]:
@@ -94,7 +97,8 @@ def costs_table(costs: ContainerCosts) -> list[str]:
     """Return what was measured as text, 80 columns wide."""
     lines = [
         f"A node of {costs.cores:g} CPUs: {costs.background_cores:.3f} CPUs when idle, "
-        f"{costs.background_cores_per_pod:.4f} more for every pod",
+        f"{costs.background_cores_per_pod:.4f} more for every pod,",
+        f"  and {costs.idle.memory:.1%} of its memory, varying by {costs.idle.memory_variation:.2%}",
         f"  {'pods at once':14}{'start: CPU-s':>13}{'first s':>9}{'last s':>8}{'pressure':>9}{'end: CPU-s':>12}"
         f"{'shown, s':>13}",
     ]

@@ -13,7 +13,7 @@ from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.namespaces import namespace_of_run
 from testbed.clusters.platform import Platform, Prepared
 from testbed.requirements import Problem
-from testbed.validation.bursts import burst, idle
+from testbed.validation.bursts import burst, idle_node
 from testbed.validation.container_costs import ContainerCosts
 from testbed.validation.demands import measured_demands
 from workloads.quantity import memory_bytes, millicpu
@@ -71,7 +71,7 @@ def measured_costs(
     spec = {**platform.template(scenario.jobs[0], [], scenario)["spec"], "nodeName": node}
     with counters_of(maker, node) as source:
         say(f"an idle node, {IDLE_S:g} s")
-        before = idle(source, IDLE_S)
+        before = idle_node(source, IDLE_S)
         bursts = []
         for turn in range(turns):
             for pods in (1, SEVERAL):

@@ -63,7 +63,9 @@ def test_an_unknown_set_lists_the_known_ones():
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(InvalidSetting) as error:
         parameters_from({"tick": "0.1", "colour": "red", "tick_s": "0.1"})
-    assert str(error.value).startswith("no setting is named 'colour', 'tick'; known: parameters, pressure, quota_of_cpus, ")
+    assert str(error.value).startswith(
+        "no setting is named 'colour', 'tick'; known: parameters, pressure, quota_of_cpus, "
+    )
     assert all(name in str(error.value) for name in DEFAULTS)
 
 

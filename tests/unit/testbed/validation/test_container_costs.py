@@ -3,10 +3,10 @@
 import pytest
 
 from testbed.simulation.parameters import parameters_from
-from testbed.validation.bursts import Burst, Idle
+from testbed.validation.bursts import Burst, Idle, IdleNode
 from testbed.validation.container_costs import ContainerCosts, costs_table
 
-IDLE = Idle(20.0, 1.0)
+IDLE = IdleNode(Idle(20.0, 1.0), 1.1, 0.14, 0.0025)
 
 
 def burst(pods, latencies, start_cpu_s, stop_cpu_s=0.5):
@@ -32,6 +32,7 @@ def test_what_an_idle_node_uses_is_no_cost_of_a_pod(costs):
 def test_settings_are_those_of_a_simulated_cluster(costs):
     settings = costs.settings()
     assert parameters_from(settings)
+    assert (settings["background_memory"], settings["background_memory_variation"]) == (0.14, 0.0025)
     assert settings["start_cpu_s"] == 0.3
     assert settings["stop_cpu_s"] == 0.1
     assert settings["starts_per_s"] == 2.0
@@ -52,5 +53,5 @@ def test_a_burst_that_began_all_at_once_has_a_rate_all_the_same():
 def test_the_table_shows_every_burst_in_80_columns(costs):
     lines = costs_table(costs)
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "A node of 0.55 CPUs: 0.050 CPUs when idle, 0.0025 more for every pod"
-    assert lines[3].split() == ["4", "0.30", "1.60", "3.10", "0.40", "0.10", "0.45,", "-0.01"]
+    assert lines[0] == "A node of 0.55 CPUs: 0.050 CPUs when idle, 0.0025 more for every pod,"
+    assert lines[4].split() == ["4", "0.30", "1.60", "3.10", "0.40", "0.10", "0.45,", "-0.01"]

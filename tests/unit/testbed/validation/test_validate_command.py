@@ -9,7 +9,7 @@ from testbed.experiment import Plan
 from testbed.provenance import machine
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
-from testbed.validation.bursts import Burst, Idle
+from testbed.validation.bursts import Burst, Idle, IdleNode
 from testbed.validation.container_costs import ContainerCosts
 from testbed.validation.figure import draw
 from testbed.validation.validation import Measured, Validation, simulate, write_validation
@@ -24,7 +24,7 @@ def measured():
         Burst(pods, [1.0] * pods, [0.5] * pods, [1.5] * pods, 0.5, 5.0, 0.4, 0.4, 5.0, Idle(10.0, 0.5))
         for pods in (1, 4)
     ]
-    costs = ContainerCosts(0.6, Idle(20.0, 1.0), bursts)
+    costs = ContainerCosts(0.6, IdleNode(Idle(20.0, 1.0), 1.1, 0.14, 0.0025), bursts)
     settings = {"quota_of_cpus": 2, "warm_up_s": 10.0, **costs.settings()}
     return Measured(costs, settings, {"pi-two-nodes": [1.5, 1.6]})
 
@@ -89,7 +89,7 @@ def test_what_was_measured_is_shown_in_80_columns(measured):
     lines = measured.table()
     assert max(map(len, lines)) <= 80
     assert "  a pod of pi-two-nodes: 1.55 CPU-seconds (1.50 to 1.60, n = 2)" in lines
-    assert " start_cpu_s=0.062 " in " ".join(lines)
+    assert " start_cpu_s=0.0625 " in " ".join(lines)
 
 
 def test_the_figure_is_the_same_for_the_same_runs(runs, tmp_path):
