@@ -147,7 +147,7 @@ def reports_stopped(carico):
 @pytest.fixture
 def half_bound(kwok_cluster, carico):
     """CARICO, and a backlog of which a part is bound."""
-    one = carico(**FAULTY)
+    one = carico(**FAULTY, aggregator=True)
     one.open()
     backlog = Backlog(kwok_cluster.api, kwok_cluster.namespace, CARICO, CLOCK)
     with backlog.followed():
@@ -167,6 +167,17 @@ def test_without_decisions_or_reports_no_pod_is_bound_and_none_is_lost(half_boun
         CLOCK.sleep_until(CLOCK.now() + 2.0)
         meanwhile = {f"pod-{number}" for number in range(FAULTY_PODS // 2, FAULTY_PODS)}
         assert not meanwhile & set(backlog.bound)
+
+
+def test_an_aggregator_that_is_restarted_holds_up_no_pod_and_nodes_exchange_with_it_again(half_bound):
+    carico, backlog = half_bound
+    carico.wait_until_exchanged()
+    carico.process("aggregator").kill()
+    backlog.create(FAULTY_PODS // 4)
+    backlog.wait_until_bound(BOUND_TIMEOUT_S)
+    carico.start("aggregator")
+    backlog.create(FAULTY_PODS // 4)
+    carico.wait_until_exchanged()
 
 
 def test_a_control_plane_that_is_restarted_loses_no_pod(half_bound, kwok_cluster):
