@@ -57,12 +57,12 @@ def assert_right(backlog, pods):
 
 
 REPETITIONS = 2
-NODES = PODS = 1000
+NODES, PODS = 1000, 500
 SLOTS = 2.0
 
 
 def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, carico_paper, tmp_path):
-    """The aim is 0.8 of kube-scheduler's own rate. It is told, not asserted: 0.67 to 0.82 on two shared CPUs."""
+    """The aim is 0.8 of kube-scheduler's own rate. It is told, not asserted: 0.60 to 0.82 on two shared CPUs."""
     rates = {"alone": [], "extender": []}
 
     def backlog(scheduler, number, start):
@@ -74,14 +74,13 @@ def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, caric
             rates[scheduler].append(found.pods_per_s)
             return found
 
+    with_it = carico(NODES, SLOTS, qps=LIFTED_QPS)
     for number in range(REPETITIONS):
-        with_it = carico(NODES, SLOTS, qps=LIFTED_QPS)
-        alone = lambda: kube_scheduler_alone(kwok_cluster.cluster.kubeconfig, tmp_path, LIFTED_QPS)  # noqa: E731
-        backlog("alone", number, alone)
+        backlog("alone", number, lambda: kube_scheduler_alone(kwok_cluster.cluster.kubeconfig, tmp_path, LIFTED_QPS))
         with_it.start("extender")
         with_it.start("reports")
         with_it.wait_until_reported()
-        found = backlog("extender", number, lambda: with_it.start("kube-scheduler"))  # noqa: B023 - called at once
+        found = backlog("extender", number, lambda: with_it.start("kube-scheduler"))
         with_it.close()
         assert found.above(with_it.slots, UNREPORTED_S) == {}
     medians = {scheduler: statistics.median(found) for scheduler, found in rates.items()}
