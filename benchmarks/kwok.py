@@ -2,7 +2,8 @@
 
 Nodes and pods are objects without machines; everything else is real: control plane, both kube-schedulers, the extender
 with mutual TLS, and a report of every node once a second. kube-scheduler's own limit of 50 calls a second is lifted for
-both. All of it runs on this machine, the reports' other end, too.
+both. All of it runs on this machine, the reports' other end, too: a third backlog is scheduled by kube-scheduler alone
+while an extender that it does not ask takes the reports. The three take turns.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.common import parse, parser, shown
+from benchmarks.cpus import cpus_taken
 from carico.clock import SystemClock
-from testbed.clusters.backlog import Backlog, schedule
+from testbed.clusters.backlog import Backlog, scheduling
 from testbed.clusters.fake_nodes import shape_nodes
 from testbed.clusters.kwok import KwokMaker
 from testbed.clusters.lifecycle import Cluster, ClusterLife
@@ -29,6 +31,7 @@ from testbed.clusters.platform import CARICO
 from testbed.clusters.refused_pod import NEVER_WAKE, RefusedPod
 from testbed.clusters.tethered import Tethered
 from testbed.clusters.wishes import Wishes
+from testbed.results.compare import compare_repetitions
 from workloads.scenario import ClusterShape
 
 SLOTS = 2.0
@@ -38,6 +41,7 @@ FEW = 5
 SLEEPS_TIMEOUT_S = 360.0
 """kube-scheduler tries a refused pod again after five minutes, and looks every half minute."""
 RUN = "benchmark"
+ALONE, BESIDE, ASKING = "alone", "beside_reports", "extender"
 _CLOCK = SystemClock()
 
 
@@ -59,43 +63,48 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     ):
         cluster = life.open()
         namespaces = (f"carico-{RUN}-{number}" for number in count())
-        rates = _rates(cluster, Path(folder), partial(next, namespaces), options)
+        rates, cpus = _rates(cluster, Path(folder), partial(next, namespaces), options)
         sleeps = _sleeps(cluster, Path(folder), partial(next, namespaces))
-    alone, extender = (statistics.median(rates[name]) for name in ("alone", "extender"))
-    return {
-        "nodes": options.nodes,
-        "pods_per_s_kube_scheduler": alone,
-        "pods_per_s_extender": extender,
-        "ratio": extender / alone,
-        **sleeps,
-    }
+    figures: dict[str, float] = {"nodes": options.nodes}
+    figures |= {f"pods_per_s_{arm}": statistics.median(found) for arm, found in rates.items()}
+    for arm in (BESIDE, ASKING):
+        ratio = compare_repetitions(rates[ALONE], rates[arm])
+        figures |= {f"ratio_{arm}": ratio.ratio, f"ratio_{arm}_low": ratio.low, f"ratio_{arm}_high": ratio.high}
+    figures |= {f"cpus_{part}": statistics.median(one[part] for one in cpus) for part in cpus[0]}
+    return figures | sleeps
 
 
 def _rates(
     cluster: Cluster, folder: Path, namespace: Callable[[], str], options: argparse.Namespace
-) -> dict[str, list[float]]:
-    """Return how many pods were bound a second, one after the other."""
+) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
+    """Return how many pods were bound a second, by turns, and the CPUs taken while the extender was asked."""
     shape = ClusterShape(nodes=options.nodes)
     shape_nodes(cluster.api, shape)
-    rates: dict[str, list[float]] = {"alone": [], "extender": []}
+    rates: dict[str, list[float]] = {ALONE: [], BESIDE: [], ASKING: []}
+    taken: list[dict[str, float]] = []
+    carico = LocalCarico(cluster.kubeconfig, folder / "rates", dict.fromkeys(shape.node_names, SLOTS), LIFTED_QPS)
+    alone = partial(kube_scheduler_alone, cluster.kubeconfig, folder, LIFTED_QPS)
 
-    def scheduled(start: Callable[[], Tethered]) -> float:
+    def take(arm: str, start: Callable[[], Tethered]) -> dict[str, float]:
         name = namespace()
         with namespace_of_run(cluster.api, name, RUN):
             backlog = Backlog(cluster.api, name, CARICO, _CLOCK)
-            schedule(backlog, options.pods, start, BOUND_TIMEOUT_S)
-            print(f"{name}: {backlog.pods_per_s:.1f} pods/s", flush=True)
-        return backlog.pods_per_s
+            backlog.create(options.pods)
+            with backlog.followed(), scheduling(start), cpus_taken() as cpus:
+                backlog.wait_until_bound(BOUND_TIMEOUT_S)
+            rates[arm].append(backlog.pods_per_s)
+            print(f"{arm}: {backlog.pods_per_s:.1f} pods/s", flush=True)
+        return cpus
 
-    for number in range(options.repetitions):
-        rates["alone"].append(scheduled(partial(kube_scheduler_alone, cluster.kubeconfig, folder, LIFTED_QPS)))
-        slots = dict.fromkeys(shape.node_names, SLOTS)
-        with closing(LocalCarico(cluster.kubeconfig, folder / str(number), slots, LIFTED_QPS)) as carico:
+    for _ in range(options.repetitions):
+        take(ALONE, alone)
+        with closing(carico):
             carico.start("extender")
             carico.start("reports")
             carico.wait_until_reported()
-            rates["extender"].append(scheduled(partial(carico.start, "kube-scheduler")))
-    return rates
+            take(BESIDE, alone)
+            taken.append(take(ASKING, partial(carico.start, "kube-scheduler")))
+    return rates, taken
 
 
 def _sleeps(cluster: Cluster, folder: Path, namespace: Callable[[], str]) -> dict[str, float]:

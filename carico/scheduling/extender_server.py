@@ -177,6 +177,15 @@ def _handler(
         wbufsize = -1  # one packet an answer
         disable_nagle_algorithm = True
 
+        def setup(self) -> None:
+            """Read the client's certificate once for all that it will ask over the connection."""
+            super().setup()
+            self._allowed = (
+                not clients
+                or not isinstance(self.connection, ssl.SSLSocket)
+                or bool(clients & names_of(self.connection.getpeercert()))
+            )
+
         def handle_one_request(self) -> None:
             """Wait long for a request to begin, for connections are kept, and not long for it to be complete."""
             self.connection.settimeout(limits.idle_timeout_s)
@@ -194,15 +203,10 @@ def _handler(
         def do_POST(self) -> None:
             if self.path != "/filter":
                 self._refuse(404, "POST /filter is all there is")
-            elif not self._allowed():
+            elif not self._allowed:
                 self._refuse(403, "the certificate is not in one of the names that may ask (`clients`)")
             elif (body := self._body()) is not None:
                 self._filter(body)
-
-        def _allowed(self) -> bool:
-            if not clients or not isinstance(self.connection, ssl.SSLSocket):
-                return True
-            return bool(clients & names_of(self.connection.getpeercert()))
 
         def _body(self) -> bytes | None:
             text = self.headers.get("Content-Length", "")

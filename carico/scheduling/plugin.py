@@ -284,16 +284,13 @@ class CaricoPlugin:
 
     def _reserved(self, nodes: Sequence[str], rows: IntArray) -> IntArray:
         """Pods on their way to each candidate."""
+        counts = self.ledger.counts()
+        known = np.fromiter(map(self._row.get, counts, repeat(-1)), np.intp, len(counts))
         by_row = np.zeros(self._reports.shape[1], np.int64)
-        elsewhere = {}
-        for node, count in self.ledger.counts().items():
-            row = self._row.get(node)
-            if row is None:
-                elsewhere[node] = count
-            else:
-                by_row[row] = count
+        by_row[known] = np.fromiter(counts.values(), np.int64, len(counts))
+        by_row[-1] = 0
         reserved: IntArray = by_row[rows]
-        if elsewhere:  # on their way to nodes that have not reported, as after a restart
+        if (known == -1).any():  # on their way to nodes that have not reported, as after a restart
             for index in np.flatnonzero(rows == -1).tolist():
-                reserved[index] = elsewhere.get(nodes[index], 0)
+                reserved[index] = counts.get(nodes[index], 0)
         return reserved

@@ -149,6 +149,16 @@ class Backlog:
             known.running_s = now
 
 
+@contextmanager
+def scheduling(start: Callable[[], Tethered]) -> Iterator[None]:
+    """Start a scheduler, and end it."""
+    scheduler = start()
+    try:
+        yield
+    finally:
+        scheduler.end()
+
+
 def schedule(backlog: Backlog, pods: int, start: Callable[[], Tethered], timeout_s: float) -> None:
     """Create pods, and only then start their scheduler; it is ended when all are bound.
 
@@ -158,9 +168,5 @@ def schedule(backlog: Backlog, pods: int, start: Callable[[], Tethered], timeout
         If they are not in time.
     """
     backlog.create(pods)
-    with backlog.followed():
-        scheduler = start()
-        try:
-            backlog.wait_until_bound(timeout_s)
-        finally:
-            scheduler.end()
+    with backlog.followed(), scheduling(start):
+        backlog.wait_until_bound(timeout_s)

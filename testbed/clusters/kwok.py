@@ -15,6 +15,7 @@ import yaml
 from testbed.clusters.platform import CARICO
 from testbed.clusters.programs import VARIABLE, found_programs, version_of
 from testbed.clusters.run_program import run_program
+from testbed.clusters.waiting import wait_until
 from testbed.errors import ClusterError
 from testbed.provenance import meminfo_bytes
 from testbed.requirements import Problem
@@ -127,9 +128,17 @@ class KwokMaker:
         Raises
         ------
         ClusterError
-            If it does not answer in time.
+            If its programs do not end, or it does not answer, in time.
         """
+        files = (_workdir(folder) / "clusters" / name / "pids").glob("*.pid")
+        stopped = {file.stem: int(file.read_text(encoding="ascii")) for file in files}
         self._run(folder, _STOP_TIMEOUT_S, "stop", "cluster", "--name", name)
+        # kwokctl does not wait for what it has told to end, and starts what needs the same ports.
+        wait_until(
+            f"the programs of {name} have ended",
+            lambda: ", ".join(sorted(program for program, pid in stopped.items() if _lives(pid))),
+            _STOP_TIMEOUT_S,
+        )
         self._run(folder, _START_TIMEOUT_S, "start", "cluster", "--name", name)
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
@@ -162,6 +171,14 @@ class KwokMaker:
 
 def _workdir(folder: Path) -> Path:
     return folder / "kwok"
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs: one that nobody has waited for yet has no ports any more."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _stages() -> str:

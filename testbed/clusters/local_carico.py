@@ -1,4 +1,4 @@
-"""CARICO beside a cluster whose control plane runs on this machine: its extender and kube-scheduler as processes here.
+"""CARICO beside a cluster whose control plane runs on this machine: its servers and kube-scheduler as processes here.
 
 All of it is as deployed, but for the reports: the nodes have no telemetry, so `synthetic_reports` says for each what it
 has room for. The processes end with `close`, or with the thread that started them.
@@ -19,9 +19,10 @@ from urllib.request import urlopen
 
 import msgspec
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from carico.certs import Authority
-from carico.config import ExtenderConfig, JournalConfig, KubernetesConfig, StatusConfig, TlsFiles
+from carico.config import AggregatorConfig, ExtenderConfig, JournalConfig, KubernetesConfig, StatusConfig, TlsFiles
 from testbed.clusters.programs import found_programs
 from testbed.clusters.synthetic_reports import ReportsConfig, node_files
 from testbed.clusters.tethered import Tethered
@@ -37,7 +38,7 @@ _HOST = "localhost"
 
 
 class LocalCarico:
-    """Its processes by name: `extender`, `reports` and `kube-scheduler`.
+    """Its processes by name: `extender`, `reports` and `kube-scheduler`, and `aggregator` if there is to be one.
 
     Parameters
     ----------
@@ -49,42 +50,68 @@ class LocalCarico:
         How many pods a node has room for when none runs, by node.
     qps : int, optional
         See `kube_scheduler_command`.
+    aggregator : bool, optional
+        Whether the nodes exchange subspaces with an aggregation server.
     **extender
         Settings of the extender, see `ExtenderConfig`.
     """
 
     def __init__(
-        self, kubeconfig: Path, folder: Path, slots: Mapping[str, float], qps: int = DEFAULT_QPS, **extender: Any
+        self,
+        kubeconfig: Path,
+        folder: Path,
+        slots: Mapping[str, float],
+        qps: int = DEFAULT_QPS,
+        *,
+        aggregator: bool = False,
+        **extender: Any,
     ) -> None:
         self._folder = folder
         self.slots = dict(slots)
         self._running: dict[str, Tethered] = {}
         authority = Authority(folder / "tls", datetime.now(UTC), valid_days=7, overwrite=True)
         authority.make_ca()
-        tls = authority.make_server("extender", [_HOST])
         own = authority.make_server("kube-scheduler", [_HOST])
         for node in slots:
             authority.make_node(node)
         ca = str(folder / "tls" / "ca.crt")
+
+        def tls(name: str) -> TlsFiles:
+            certificate = authority.make_server(name, [_HOST])
+            return TlsFiles(str(certificate), str(certificate.with_suffix(".key")), ca)
+
         # Not the system's choice when they listen: an extender that is started again is asked where it was before.
-        port, self.report_port, self._status_port = _free_ports(3)
+        ports = _free_ports(5)
+        port, self.report_port, exchange_port, self._status_port, self._aggregator_status_port = ports
         settings = ExtenderConfig(
             port=port,
             report_port=self.report_port,
-            tls=TlsFiles(str(tls), str(tls.with_suffix(".key")), ca),
+            tls=tls("extender"),
             kubernetes=KubernetesConfig(str(kubeconfig)),
             journal=JournalConfig(str(folder / "journal.jsonl")),
             status=StatusConfig(port=self._status_port),
         )
-        reports = ReportsConfig(f"{_HOST}:{self.report_port}", str(kubeconfig), str(folder / "tls"), dict(slots))
+        aggregation = AggregatorConfig(
+            port=exchange_port, tls=tls("aggregator"), status=StatusConfig(port=self._aggregator_status_port)
+        )
+        reports = ReportsConfig(
+            f"{_HOST}:{self.report_port}",
+            str(kubeconfig),
+            str(folder / "tls"),
+            dict(slots),
+            aggregator=f"{_HOST}:{exchange_port}" if aggregator else None,
+        )
         asked = {
             "urlPrefix": f"https://{_HOST}:{port}",
             "tlsConfig": {"certFile": str(own), "keyFile": str(own.with_suffix(".key")), "caFile": ca},
         }
-        settings_file = self._written("extender.yaml", msgspec.to_builtins(settings) | extender)
+        extender_file = self._written("extender.yaml", msgspec.to_builtins(settings) | extender)
+        aggregator_file = self._written("aggregator.yaml", msgspec.to_builtins(aggregation))
         reports_file = self._written("reports.yaml", msgspec.to_builtins(reports))
+        carico = [sys.executable, "-m", "carico"]
         self._commands = {
-            "extender": [sys.executable, "-m", "carico", "extender", "--config", settings_file],
+            "extender": [*carico, "extender", "--config", extender_file],
+            **({"aggregator": [*carico, "aggregator", "--config", aggregator_file]} if aggregator else {}),
             "reports": [sys.executable, "-m", "testbed.clusters.synthetic_reports", reports_file],
             "kube-scheduler": kube_scheduler_command(kubeconfig, folder / "kube-scheduler.yaml", asked, qps),
         }
@@ -131,12 +158,31 @@ class LocalCarico:
 
         wait_until(f"{len(self.slots)} nodes have reported to the extender", lacking, REPORTED_TIMEOUT_S)
 
+    def wait_until_exchanged(self) -> None:
+        """Return when every node has exchanged its subspace with the aggregator that runs; see `wait_until`."""
+
+        def lacking() -> str:
+            self.process("aggregator").require_alive()
+            nodes = self._nodes_of_aggregator()
+            return "" if nodes == len(self.slots) else f"{nodes} have"
+
+        wait_until(f"{len(self.slots)} nodes have exchanged their subspaces", lacking, REPORTED_TIMEOUT_S)
+
     def known(self) -> dict[str, float | None]:
         """Return the last Pod-Capacity of every node that the extender knows of; None if it is too old."""
         with suppress(OSError), urlopen(f"http://127.0.0.1:{self._status_port}/nodes", timeout=5) as answer:
             nodes = json.load(answer)["nodes"]
             return {one["node"]: None if one["stale"] else one["pod_capacity"] for one in nodes}
         return {}
+
+    def _nodes_of_aggregator(self) -> int:
+        with (
+            suppress(OSError),
+            urlopen(f"http://127.0.0.1:{self._aggregator_status_port}/metrics", timeout=5) as answer,
+        ):
+            families = {one.name: one for one in text_string_to_metric_families(answer.read().decode())}
+            return int(families["carico_aggregator_nodes"].samples[0].value)
+        return 0
 
     def _written(self, name: str, configuration: Mapping[str, Any]) -> str:
         file = self._folder / name

@@ -1,7 +1,8 @@
 """Reports of nodes that have no agents, over the real Capacity service: room for so many pods, less those that run.
 
 Everything about them but the number is as agents do it: a certificate and a stream for each node, once a second, spread
-over it. A process of its own: ``python -m testbed.clusters.synthetic_reports FILE``, ended by SIGTERM.
+over it. A process of its own: ``python -m testbed.clusters.synthetic_reports FILE``, ended by SIGTERM. The nodes
+exchange subspaces, too, if there is an aggregator.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from carico.clock import Clock, SystemClock
 from carico.config import Address, Seconds, TlsFiles, read_config
-from carico.errors import RpcError
 from carico.kube.client import KubeClient
 from carico.kube.reflector import Reflector
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
 from testbed.clusters.api import Json
-
-_log = logging.getLogger(__name__)
+from testbed.clusters.pacing import say_in_turn
+from testbed.clusters.synthetic_exchanges import SyntheticExchanges
 
 DEADLINE_S = 5.0
 """For an answer; a thousand nodes connect at the same time when a server was restarted."""
@@ -46,6 +48,10 @@ class ReportsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slots: dict[str, Annotated[float, Meta(ge=0)]]
     """How many pods a node has room for when none runs, by node."""
     period_s: Seconds = 1.0
+    aggregator: Address | None = None
+    """Where subspaces are exchanged; without one they are not."""
+    exchange_period_s: Seconds = 1.0
+    """Agents do so as often at most."""
 
 
 def node_files(folder: Path, node: str) -> TlsFiles:
@@ -87,7 +93,6 @@ class SyntheticReports:
         """Where pods run, by UID."""
         self._running: Counter[str] = Counter()
         self._sequence = 0
-        self._failing: set[str] = set()
 
     def pod_changed(self, pod: Json) -> None:
         """Take in a pod as it is now."""
@@ -117,33 +122,29 @@ class SyntheticReports:
     async def run(self, period_s: float) -> None:
         """Report for every node once in a period, seconds, until this is cancelled; what fails is tried again then."""
         try:
-            await asyncio.gather(*(self._again(node, place, period_s) for place, node in enumerate(self.slots)))
+            await say_in_turn(self.slots, self.report, "a report", period_s, self._clock)
         finally:
             for client in self._clients.values():
                 await client.close()
 
-    async def _again(self, node: str, place: int, period_s: float) -> None:
-        due = self._clock.now() + period_s * place / len(self.slots)
-        while True:
-            await asyncio.sleep(due - self._clock.now())
-            try:
-                await self.report(node)
-                self._failing.discard(node)
-            except RpcError as error:
-                if not self._failing:  # of a thousand nodes that fail the first tells why
-                    _log.warning("a report was not taken in: %s", error)
-                self._failing.add(node)
-            due = max(due + period_s, self._clock.now())
+
+async def _run(
+    config: ReportsConfig, reports: SyntheticReports, files: Callable[[str], TlsFiles], clock: Clock
+) -> None:
+    async with asyncio.TaskGroup() as saying:
+        saying.create_task(reports.run(config.period_s))
+        if config.aggregator is not None:
+            rng = np.random.default_rng()
+            exchanges = SyntheticExchanges(config.aggregator, files, list(config.slots), clock, rng)
+            saying.create_task(exchanges.run(config.exchange_period_s))
 
 
 def main() -> None:
     """Report until this is ended."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     config = read_config(Path(sys.argv[1]), ReportsConfig)
-    clock, certificates = SystemClock(), Path(config.certificates)
-    reports = SyntheticReports(
-        config.target, lambda node: node_files(certificates, node), config.slots, clock, time.time
-    )
+    clock, files = SystemClock(), partial(node_files, Path(config.certificates))
+    reports = SyntheticReports(config.target, files, config.slots, clock, time.time)
     listed = threading.Event()
     reflector = Reflector(
         KubeClient.from_config(config.kubeconfig).pods("spec.nodeName!="),
@@ -155,7 +156,7 @@ def main() -> None:
     )
     threading.Thread(target=reflector.run, args=(threading.Event(),), name="watch on pods", daemon=True).start()
     listed.wait()
-    asyncio.run(reports.run(config.period_s))
+    asyncio.run(_run(config, reports, files, clock))
 
 
 if __name__ == "__main__":

@@ -57,12 +57,12 @@ def assert_right(backlog, pods):
 
 
 REPETITIONS = 2
-NODES = PODS = 1000
+NODES, PODS = 1000, 500
 SLOTS = 2.0
 
 
 def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, carico_paper, tmp_path):
-    """The aim is 0.8 of kube-scheduler's own rate. It is told, not asserted: 0.67 to 0.82 on two shared CPUs."""
+    """The aim is 0.8 of kube-scheduler's own rate. It is told, not asserted: 0.60 to 0.82 on two shared CPUs."""
     rates = {"alone": [], "extender": []}
 
     def backlog(scheduler, number, start):
@@ -74,14 +74,13 @@ def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, caric
             rates[scheduler].append(found.pods_per_s)
             return found
 
+    with_it = carico(NODES, SLOTS, qps=LIFTED_QPS)
     for number in range(REPETITIONS):
-        with_it = carico(NODES, SLOTS, qps=LIFTED_QPS)
-        alone = lambda: kube_scheduler_alone(kwok_cluster.cluster.kubeconfig, tmp_path, LIFTED_QPS)  # noqa: E731
-        backlog("alone", number, alone)
+        backlog("alone", number, lambda: kube_scheduler_alone(kwok_cluster.cluster.kubeconfig, tmp_path, LIFTED_QPS))
         with_it.start("extender")
         with_it.start("reports")
         with_it.wait_until_reported()
-        found = backlog("extender", number, lambda: with_it.start("kube-scheduler"))  # noqa: B023 - called at once
+        found = backlog("extender", number, lambda: with_it.start("kube-scheduler"))
         with_it.close()
         assert found.above(with_it.slots, UNREPORTED_S) == {}
     medians = {scheduler: statistics.median(found) for scheduler, found in rates.items()}
@@ -147,7 +146,7 @@ def reports_stopped(carico):
 @pytest.fixture
 def half_bound(kwok_cluster, carico):
     """CARICO, and a backlog of which a part is bound."""
-    one = carico(**FAULTY)
+    one = carico(**FAULTY, aggregator=True)
     one.open()
     backlog = Backlog(kwok_cluster.api, kwok_cluster.namespace, CARICO, CLOCK)
     with backlog.followed():
@@ -167,6 +166,17 @@ def test_without_decisions_or_reports_no_pod_is_bound_and_none_is_lost(half_boun
         CLOCK.sleep_until(CLOCK.now() + 2.0)
         meanwhile = {f"pod-{number}" for number in range(FAULTY_PODS // 2, FAULTY_PODS)}
         assert not meanwhile & set(backlog.bound)
+
+
+def test_an_aggregator_that_is_restarted_holds_up_no_pod_and_nodes_exchange_with_it_again(half_bound):
+    carico, backlog = half_bound
+    carico.wait_until_exchanged()
+    carico.process("aggregator").kill()
+    backlog.create(FAULTY_PODS // 4)
+    backlog.wait_until_bound(BOUND_TIMEOUT_S)
+    carico.start("aggregator")
+    backlog.create(FAULTY_PODS // 4)
+    carico.wait_until_exchanged()
 
 
 def test_a_control_plane_that_is_restarted_loses_no_pod(half_bound, kwok_cluster):

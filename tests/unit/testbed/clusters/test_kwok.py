@@ -1,6 +1,7 @@
 """What is asked of kwokctl, and where the programs come from; a real cluster is in tests/cluster/kwok."""
 
 import json
+import subprocess
 
 import pytest
 import yaml
@@ -61,6 +62,17 @@ def test_a_cluster_is_made_of_these_programs_and_reached_from_this_machine_only(
     assert {options[option] for option in OPTIONS.values()} == {str(programs / name) for name in OPTIONS}
     assert options["bindAddress"] == "127.0.0.1"
     assert [stage["kind"] for stage in stages] == ["Stage"] * 3
+
+
+def test_a_restart_begins_when_all_that_was_stopped_has_ended(maker, programs, folder):
+    pids = folder / "kwok" / "clusters" / "carico-kwok-x" / "pids"
+    pids.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "0.3"]) as slow:
+        (pids / "etcd.pid").write_text(str(slow.pid))
+        maker.restart("carico-kwok-x", folder)
+        assert slow.poll() == 0
+    called = [line.partition(" ")[2] for line in (programs / "called").read_text().splitlines()]
+    assert called == ["stop cluster --name carico-kwok-x", "start cluster --name carico-kwok-x"]
 
 
 def test_logs_are_copied_and_the_cluster_is_removed(maker, programs, folder, tmp_path):

@@ -41,17 +41,19 @@ def kube_scheduler(tmp_path, monkeypatch):
 @pytest.fixture
 def carico(kubeconfig, kube_scheduler, tmp_path):
     kube_scheduler("exec sleep 60")
-    carico = LocalCarico(kubeconfig, tmp_path / "carico", {"node-0": 2.0, "node-1": 3.0}, stale_after_s=60)
+    slots = {"node-0": 2.0, "node-1": 3.0}
+    carico = LocalCarico(kubeconfig, tmp_path / "carico", slots, aggregator=True, stale_after_s=60)
     yield carico
     carico.close()
 
 
 def pids(carico):
-    return [carico.process(name).pid for name in ("extender", "reports", "kube-scheduler")]
+    return [carico.process(name).pid for name in ("extender", "aggregator", "reports", "kube-scheduler")]
 
 
-def test_the_extender_hears_of_every_node_and_all_end_with_it(carico):
+def test_extender_and_aggregator_hear_of_every_node_and_all_end_with_it(carico):
     carico.open()
+    carico.wait_until_exchanged()
     assert carico.known() == {"node-0": 2.0, "node-1": 3.0}
     there = pids(carico)
     assert all(Path(f"/proc/{pid}").exists() for pid in there)

@@ -1,0 +1,46 @@
+"""How many CPUs each program of a test on KWOK takes: all of them share this machine, clusters spread them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+
+import psutil
+
+PARTS = {
+    "kube-scheduler": "kube_scheduler",
+    "kube-apiserver": "control_plane",
+    "kube-controller-manager": "control_plane",
+    "etcd": "control_plane",
+    "kwok-controller": "nodes",
+    "extender": "extender",
+    "testbed.clusters.synthetic_reports": "reports",
+}
+"""Which part a process is of that has such a program, or such an argument."""
+
+
+@contextmanager
+def cpus_taken() -> Iterator[dict[str, float]]:
+    """Yield what holds, at the end, how many CPUs each part took, and `machine`, all processes together."""
+    taken: dict[str, float] = dict.fromkeys(("machine", *PARTS.values()), 0.0)
+    before, began = _cpu_s(), perf_counter()
+    yield taken
+    after, seconds = _cpu_s(), perf_counter() - began
+    for (part, pid), used_s in after.items():
+        taken[part] += (used_s - before.get((part, pid), 0.0)) / seconds
+
+
+def _cpu_s() -> dict[tuple[str, int], float]:
+    """Return CPU time so far, seconds, by part and process."""
+    whole = psutil.cpu_times()
+    found = {("machine", 0): sum(whole) - whole.idle - whole.iowait - whole.steal - whole.guest - whole.guest_nice}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it has ended meanwhile
+            words = [Path(word).name for word in process.cmdline()]
+            part = next((PARTS[word] for word in words if word in PARTS), None)
+            if part is not None:
+                times = process.cpu_times()
+                found[part, process.pid] = times.user + times.system
+    return found
