@@ -50,6 +50,7 @@ def pids(carico):
     return [carico.process(name).pid for name in ("extender", "reports", "kube-scheduler")]
 
 
+@pytest.mark.machine
 def test_the_extender_hears_of_every_node_and_all_end_with_it(carico):
     carico.open()
     assert carico.known() == {"node-0": 2.0, "node-1": 3.0}
