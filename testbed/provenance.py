@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def cpu_model() -> str:
     return models[0] if models else platform.machine()
 
 
+@cache
 def packages() -> dict[str, str]:
     """Return the versions of the packages that results may depend on; those that are not installed are left out."""
     found = {"carico-testbed": __version__}

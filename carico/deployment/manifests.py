@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -135,8 +136,13 @@ def labelled(kind: str, name: str, namespace: str, component: str, **content: An
 
 
 def _documents(name: str) -> list[Any]:
-    # Anchors would be the same object twice, and be changed twice.
-    return [copy.deepcopy(each) for each in yaml.safe_load_all((_FOLDER / name).read_text(encoding="utf-8"))]
+    # Anchors would be the same object twice, and be changed twice; who asks may change what they get.
+    return [copy.deepcopy(each) for each in _shipped(name)]
+
+
+@cache
+def _shipped(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((_FOLDER / name).read_text(encoding="utf-8")))
 
 
 def _config_map(generator: dict[str, Any], choices: Choices) -> dict[str, Any]:

@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 IMPORT = """
 import importlib, json, pkgutil, sys
 import numpy, carico
@@ -49,9 +47,8 @@ def test_importing_the_algorithm_imports_nothing_but_numpy_and_the_standard_libr
     assert imported() == set()
 
 
-@pytest.mark.parametrize("modules", [("carico.cli",), ("carico.commands.record",), ("carico.commands.watch",)])
-def test_the_command_line_starts_without_any_extra(modules):
-    assert imported(*modules) == set()
+def test_the_command_line_starts_without_any_extra():
+    assert imported("carico.cli", "carico.commands.record", "carico.commands.watch") == set()
 
 
 def test_an_agent_imports_neither_the_schedulers_libraries_nor_the_testbeds():

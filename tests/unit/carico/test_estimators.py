@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from filterpy.kalman import KalmanFilter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -48,6 +47,8 @@ def learned(kind, cost=COST):
 
 def filter_of(x, P):
     """A filterpy filter of a constant state that is measured in one number."""
+    from filterpy.kalman import KalmanFilter  # a second, which not every worker has to spend
+
     found = KalmanFilter(dim_x=len(x), dim_z=1)
     found.x, found.P, found.F = np.reshape(x, (-1, 1)).astype(float), np.array(P, float), np.eye(len(x))
     return found

@@ -3,8 +3,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.decomposition import TruncatedSVD
-from sklearn.utils.extmath import randomized_svd
 
 from carico.errors import InvalidInput
 from carico.subspace import Subspace
@@ -72,6 +70,8 @@ class TestBatch:
 
     @given(batches(min_d=2))
     def test_workload_is_what_scikit_learn_finds(self, found):
+        from sklearn.utils.extmath import randomized_svd  # a second, which not every worker has to spend
+
         (samples,) = found
         assume(samples.max() > 1e-150)  # scikit-learn squares them
         u, sigma, _ = randomized_svd(samples, n_components=1, random_state=0)
@@ -82,6 +82,8 @@ class TestBatch:
             np.testing.assert_allclose(workload, sigma[0] * np.abs(u[:, 0]), atol=1e-6)
 
     def test_needs_no_mean_like_truncated_svd(self):
+        from sklearn.decomposition import TruncatedSVD
+
         samples = np.random.default_rng(1).random((3, 40))
         oracle = TruncatedSVD(n_components=2, algorithm="arpack", random_state=0).fit(samples.T)
         found = Subspace.from_batch(samples, rank=2)

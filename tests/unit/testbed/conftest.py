@@ -31,8 +31,8 @@ def session(pytester, monkeypatch):
     pytester.makeini("[pytest]")
     pytester.makeconftest(CONFTEST)
 
-    def run(*arguments):
-        return pytester.runpytest_inprocess("-p", "testbed.plugin", *arguments)
+    def run(*arguments, **options):
+        return pytester.runpytest_inprocess("-p", "testbed.plugin", *arguments, **options)
 
     return run
 

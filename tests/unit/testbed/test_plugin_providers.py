@@ -157,7 +157,7 @@ Real.cluster = lambda self: SimpleNamespace(api=Api())
 
 def test_ctrl_c_closes_it(real, pytester):
     pytester.makepyfile("def test_one(carico_cluster): raise KeyboardInterrupt")
-    result = pytester.runpytest_subprocess("-p", "testbed.plugin", "--carico-seed=1")  # in here it would be ours
+    result = real("--carico-seed=1", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert (pytester.path / "closed").read_text() == "closed once"
 

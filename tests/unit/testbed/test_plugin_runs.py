@@ -1,6 +1,11 @@
 """The run of a session: its folder, and what is left when the session is interrupted or killed."""
 
+import os
+import shutil
 import signal
+import subprocess
+import sys
+from textwrap import dedent
 
 import pytest
 
@@ -15,19 +20,25 @@ LONG = """
     def test_long(carico_experiment):
         carico_experiment.run("pi-2000", "carico", pods=3, repetitions=5)
 """
-ENDING = """
+CTRL_C = """
+    from testbed.testing import FakeProvider
+
+    def pytest_carico_provider(config):
+        return FakeProvider(interrupt_after={after})
+"""
+SIGNALLED = """
     import os
     import signal
     from testbed.testing import FakeProvider
 
-    class Ending(FakeProvider):
+    class Signalled(FakeProvider):
         def run(self, *arguments):
             if len(self.calls) == {after}:
                 os.kill(os.getpid(), {signal})
             return super().run(*arguments)
 
     def pytest_carico_provider(config):
-        return Ending()
+        return Signalled()
 """
 
 
@@ -38,16 +49,38 @@ def runs(pytester):
 
 
 @pytest.fixture
-def program(session, pytester):
-    """A function that runs the long test in a program of its own, which gets a signal after so many repetitions."""
+def interrupted(session, pytester):
+    """A function that runs the long test, which gets a Ctrl-C after so many repetitions."""
     pytester.makepyfile(test_long=LONG)
 
-    def run(number, after=2, more=""):
-        (pytester.path / "conftest.py").unlink()
-        pytester.makeconftest(ENDING.format(after=after, signal=int(number)) + more)
-        return pytester.runpytest_subprocess("-p", "testbed.plugin", "-m", "cluster")
+    def run(after):
+        pytester.makeconftest(CTRL_C.format(after=after))
+        return session("-m", "cluster", no_reraise_ctrlc=True)
 
     return run
+
+
+def program(folder, number, after, more=""):
+    """Run the long test in a program of its own, which gets a signal after so many repetitions; return its code."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "conftest.py").write_text(dedent(SIGNALLED.format(after=after, signal=int(number)) + more))
+    (folder / "test_long.py").write_text(dedent(LONG))
+    command = [sys.executable, "-m", "pytest", "-p", "testbed.plugin", "-m", "cluster"]
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    return subprocess.run(command, cwd=folder, env=os.environ | alone, capture_output=True, check=False).returncode
+
+
+@pytest.fixture(scope="module")
+def killed_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("killed")
+    assert program(folder, signal.SIGKILL, after=3) == -signal.SIGKILL
+    return folder
+
+
+@pytest.fixture
+def killed(killed_once, session, pytester):
+    """A session that was killed after three repetitions was here."""
+    shutil.copytree(killed_once, pytester.path, dirs_exist_ok=True)
 
 
 def test_a_complete_run_leaves_its_description_and_the_results_alone(session, pytester, mixed, runs):
@@ -79,12 +112,13 @@ def test_a_session_that_runs_nothing_on_a_cluster_leaves_nothing(session, pytest
     assert not (pytester.path / ".carico").exists()
 
 
-def test_ctrl_c_keeps_what_was_finished_and_says_where(program, pytester, runs):
-    result = program(signal.SIGINT)
+def test_ctrl_c_keeps_what_was_finished_and_says_where(interrupted, pytester, runs):
+    result = interrupted(after=2)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     (folder,) = runs()
     result.stdout.fnmatch_lines(
         [
+            "  carico * 2 *",
             "interrupted: 2 finished repetitions are kept, what was running is not",
             f"results: {pytester.path}/.carico/result.json.partial",
             f"run: {folder.path}",
@@ -95,13 +129,14 @@ def test_ctrl_c_keeps_what_was_finished_and_says_where(program, pytester, runs):
         1002,
     ]
     assert (folder.read().state, folder.read().finished_repetitions) == ("interrupted", 2)
+    assert not (pytester.path / ".carico" / "result.json").exists()
 
 
-def test_ctrl_c_before_anything_was_finished_says_so(program, runs):
-    program(signal.SIGINT, after=0).stdout.fnmatch_lines(["interrupted: no repetition was finished", "run: *"])
+def test_ctrl_c_before_anything_was_finished_says_so(interrupted):
+    interrupted(after=0).stdout.fnmatch_lines(["interrupted: no repetition was finished", "run: *"])
 
 
-def test_a_second_ctrl_c_while_the_results_are_written_corrupts_nothing(program, pytester, runs, monkeypatch, capsys):
+def test_a_second_ctrl_c_while_the_results_are_written_corrupts_nothing(tmp_path):
     again = """
     from pathlib import Path
 
@@ -114,18 +149,17 @@ def test_a_second_ctrl_c_while_the_results_are_written_corrupts_nothing(program,
 
     Path.replace = interrupted
     """
-    program(signal.SIGINT, more=again)
-    (folder,) = runs()
-    assert not list((pytester.path / ".carico").glob("*result.json*"))
+    assert program(tmp_path, signal.SIGINT, after=2, more=again) == -signal.SIGINT
+    (folder,) = all_runs(tmp_path / ".carico" / "runs")
+    assert not list((tmp_path / ".carico").glob("*result.json*"))
     assert folder.read().state == "failed"
     assert len(folder.lines) == 2
 
 
-def test_what_a_killed_session_had_finished_is_recovered(program, session, pytester, runs, monkeypatch, capsys):
-    assert program(signal.SIGKILL, after=3).ret == -signal.SIGKILL
+@pytest.mark.usefixtures("killed")
+def test_what_a_killed_session_had_finished_is_recovered(session, pytester, runs, monkeypatch, capsys):
     (folder,) = runs()
     said = f"carico: an earlier run left 3 finished repetitions: carico-testbed recover {folder.id}"
-    pytester.makeconftest("")
     result = session("-m", "cluster", "--collect-only")
     result.stdout.fnmatch_lines([said])
     session("-m", "cluster", "--collect-only").stdout.no_fnmatch_line("*an earlier run*")
@@ -135,11 +169,11 @@ def test_what_a_killed_session_had_finished_is_recovered(program, session, pytes
     assert [one.seed for one in read_results(folder.path / "result.json").repetitions] == [1001, 1002, 1003]
 
 
+@pytest.mark.usefixtures("killed")
 @pytest.mark.parametrize("arguments", [["test_long.py"], ["-m", "cluster", "-q"]])
-def test_a_killed_run_is_named_whichever_way_cluster_tests_are_asked_for(program, session, pytester, arguments):
-    program(signal.SIGKILL, after=1)
+def test_a_killed_run_is_named_whichever_way_cluster_tests_are_asked_for(session, arguments):
     result = session(*arguments, "--collect-only")
-    result.stdout.fnmatch_lines(["carico: an earlier run left 1 finished repetition: carico-testbed recover *"])
+    result.stdout.fnmatch_lines(["carico: an earlier run left 3 finished repetitions: carico-testbed recover *"])
 
 
 def test_results_that_cannot_be_written_are_kept_as_lines(session, pytester, runs):

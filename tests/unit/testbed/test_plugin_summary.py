@@ -105,38 +105,6 @@ def test_an_error_before_or_after_a_test_is_a_failure(session, pytester):
     session("-m", "cluster").stdout.fnmatch_lines(["0 tests hold, 0 NOT REPRODUCED, 2 failed"])
 
 
-def test_an_interruption_saves_what_was_finished_and_says_so(session, pytester):
-    pytester.makeconftest(
-        """
-        import pytest
-        from testbed.testing import FakeProvider
-
-        @pytest.fixture(scope="session")
-        def carico_provider():
-            return FakeProvider(interrupt_after=2)
-        """
-    )
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.cluster
-        def test_long(carico_experiment):
-            carico_experiment.run("pi-2000", "carico", pods=3, repetitions=5)
-        """
-    )
-    result = pytester.runpytest_subprocess("-p", "testbed.plugin", "-m", "cluster")
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(
-        [
-            "  carico * 2 *",
-            "interrupted: 2 finished repetitions are kept, what was running is not",
-            f"results: {pytester.path}/.carico/result.json.partial",
-        ]
-    )
-    assert not (pytester.path / ".carico" / "result.json").exists()
-
-
 def test_results_that_cannot_be_written_in_the_end_fail_the_session(session, pytester):
     pytester.makepyfile(
         """

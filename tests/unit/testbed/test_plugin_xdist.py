@@ -45,14 +45,11 @@ def test_results_and_tables_are_identical(session, pytester):
         file.unlink()
     assert contents[0] == contents[1]
     assert outputs[0] == outputs[1]
-
-
-def test_what_was_left_out_is_said_once(session, mixed):
-    result = session(*XDIST, "-n1")
-    result.assert_outcomes(passed=1)
-    assert [line for line in result.outlines if "left out" in line] == [
-        "carico: 3 cluster tests were left out; to run them: pytest -m cluster"
-    ]
+    runs = {folder.path: folder.read() for folder in all_runs(pytester.path / ".carico" / "runs")}
+    assert sorted(run.command[-1] for run in runs.values()) == ["-n2", "xdist.plugin"], "all workers write to one run"
+    for path, run in runs.items():
+        assert (run.state, run.finished_repetitions) == ("complete", 4)
+        assert [file.name for file in path.iterdir()] == ["run.json"]
 
 
 def test_a_marker_that_makes_no_sense_is_no_internal_error(session, pytester):
@@ -78,17 +75,23 @@ def test_who_reports_says_how_much_the_workers_have_done(session, mixed, impatie
     assert [line.partition(" tests done · 0:")[0] for line in progress] == [f"carico: {done}/3" for done in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("arguments", [["-n2", "-q"], ["-n0"]])
+@pytest.mark.parametrize("arguments", [["-n1", "-q"], ["-n0"]])
 def test_a_quiet_session_and_one_without_workers_do_not(session, mixed, impatient, arguments):
     session("-m", "cluster", *XDIST, *arguments).stdout.no_fnmatch_line("*tests done*")
 
 
 def test_a_short_session_needs_no_sign_of_life(session, mixed):
-    session("-m", "cluster", *XDIST, "-n2").stdout.no_fnmatch_line("*tests done*")
+    session("-m", "cluster", *XDIST, "-n1").stdout.no_fnmatch_line("*tests done*")
 
 
-def test_unit_tests_in_workers_are_nothing_to_report(session, mixed, impatient):
-    session(*XDIST, "-n2").stdout.no_fnmatch_line("*tests done*")
+def test_unit_tests_in_workers_leave_and_report_nothing_but_what_was_left_out_once(session, pytester, mixed, impatient):
+    result = session(*XDIST, "-n1")
+    result.assert_outcomes(passed=1)
+    assert [line for line in result.outlines if "left out" in line] == [
+        "carico: 3 cluster tests were left out; to run them: pytest -m cluster"
+    ]
+    result.stdout.no_fnmatch_line("*tests done*")
+    assert not (pytester.path / ".carico").exists()
 
 
 PROVIDER = """
@@ -106,7 +109,7 @@ def test_missing_prerequisites_are_one_message(session, pytester, mixed):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == ["ERROR: carico: kind is not installed: install it"]
     assert not (pytester.path / ".carico").exists()
-    session("--carico-missing=skip", *XDIST, "-n2").assert_outcomes(passed=1, skipped=3)
+    session("--carico-missing=skip", *XDIST, "-n1").assert_outcomes(passed=1, skipped=3)
 
 
 def test_runs_that_would_disturb_one_another_fail_with_the_command_to_use(session, pytester, mixed):
@@ -120,19 +123,3 @@ def test_runs_that_would_disturb_one_another_fail_with_the_command_to_use(sessio
         ]
     )
     session("--carico-seed=1", *XDIST, "-n", "2", "-n0").assert_outcomes(passed=4)
-
-
-def test_all_workers_write_to_one_run(session, pytester):
-    pytester.makeconftest("")
-    pytester.makepyfile(TESTS)
-    session("-m", "cluster", *XDIST, "-n2").assert_outcomes(passed=3, xfailed=1)
-    (folder,) = all_runs(pytester.path / ".carico" / "runs")
-    run = folder.read()
-    assert (run.state, run.finished_repetitions) == ("complete", 4)
-    assert run.command[-1] == "-n2"
-    assert [path.name for path in folder.path.iterdir()] == ["run.json"]
-
-
-def test_unit_tests_in_workers_leave_nothing(session, pytester, mixed):
-    session(*XDIST, "-n2").assert_outcomes(passed=1)
-    assert not (pytester.path / ".carico").exists()

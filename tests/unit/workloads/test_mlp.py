@@ -65,6 +65,7 @@ def test_without_options_it_is_the_thesiss_job(monkeypatch):
     assert sizes == {"samples": 5000, "features": 512, "layers": 8, "width": 1024, "epochs": 6, "seed": 0}
 
 
+@pytest.mark.machine
 def test_program_prints_its_figures_and_keeps_to_its_threads():
     # A process of its own: the threads are set before BLAS is loaded, which has long happened in this one.
     program = (

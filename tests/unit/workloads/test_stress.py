@@ -29,8 +29,8 @@ class FakeMachine:
         return self.wall_s
 
     def thread_time(self):
-        self.cpu_s += 1e-5
-        self.wall_s += 1e-5 / self.share
+        self.cpu_s += 5e-5
+        self.wall_s += 5e-5 / self.share
         return self.cpu_s
 
     def sleep(self, seconds):
@@ -185,7 +185,7 @@ def test_a_worker_that_is_killed_ends_all_with_a_message(until):
 
 
 def test_a_worker_that_is_stopped_is_not_dead(until):
-    with running("--cpu=1", "--timeout=1.5") as process:
+    with running("--cpu=1", "--timeout=0.5") as process:
         until(lambda: workers_of(process))
         os.kill(int(workers_of(process)[0]), signal.SIGSTOP)
         _, errors = process.communicate(timeout=10)

@@ -5,7 +5,7 @@ import json
 import socket
 import ssl
 import threading
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,17 @@ def post(connection, body, path="/filter", **headers):
     connection.request("POST", path, body, headers)
     answer = connection.getresponse()
     return answer.status, answer.read()
+
+
+@contextmanager
+def silent_after(server, *said):
+    """Clients of which each says so much, and then nothing."""
+    with ExitStack() as stack:
+        address = "127.0.0.1", server.port
+        clients = [stack.enter_context(socket.create_connection(address, timeout=5)) for _ in said]
+        for client, words in zip(clients, said, strict=True):
+            client.sendall(words)
+        yield clients
 
 
 @pytest.fixture
@@ -141,13 +152,12 @@ class TestHttp:
 
 
 class TestMisbehaviour:
-    @pytest.mark.parametrize("said", [b"", b"POST /fil", b"POST /filter HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf"])
-    def test_a_client_that_falls_silent_is_cut_and_blocks_nobody(self, served, connect, said):
+    def test_clients_that_fall_silent_are_cut_and_block_nobody(self, served, connect):
         server = served(request_timeout_s=0.5, idle_timeout_s=0.5)
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
-            silent.sendall(said)
+        half = b"POST /filter HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf"
+        with silent_after(server, b"", b"POST /fil", half) as clients:
             assert post(connect(server), request("u1", ["a"]))[0] == 200
-            assert silent.recv(1000) == b""
+            assert [client.recv(1000) for client in clients] == [b""] * 3
 
     def test_there_are_so_many_connections_and_who_has_been_silent_for_longest_makes_room(self, served, connect):
         server = served(connections=2)
@@ -217,16 +227,12 @@ class TestTls:
         with pytest.raises(OSError, match=r"."):
             post(connect(server, context), request("u1", ["a"]))
 
-    @pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02"])
-    def test_a_client_without_a_handshake_blocks_nobody_and_is_cut(
-        self, served, connect, authority, server_files, said
-    ):
+    def test_clients_without_a_handshake_block_nobody_and_are_cut(self, served, connect, authority, server_files):
         server = served(server_files, handshake_timeout_s=0.5)
         context = client_context(authority.server("kube-scheduler"))
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
-            silent.sendall(said)
+        with silent_after(server, b"", b"\x16\x03\x01\x02") as clients:
             assert post(connect(server, context), request("u1", ["a"]))[0] == 200
-            assert silent.recv(1000) == b""
+            assert [client.recv(1000) for client in clients] == [b""] * 2
 
     @pytest.mark.parametrize("shakes_hands", [False, True])
     def test_nor_do_many_that_hold_all_places(self, served, connect, authority, server_files, shakes_hands):

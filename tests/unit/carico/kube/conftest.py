@@ -16,7 +16,13 @@ def server():
 
 
 @pytest.fixture
-def client(server):
-    client = KubeClient(kubernetes.client.Configuration(host=server.url), connect_s=2, silence_s=1.0)
+def silence_s():
+    """After so long without a word a stream has ended, for the client."""
+    return 5.0
+
+
+@pytest.fixture
+def client(server, silence_s):
+    client = KubeClient(kubernetes.client.Configuration(host=server.url), connect_s=2, silence_s=silence_s)
     yield client
     client.close()

@@ -37,6 +37,7 @@ def test_an_event_may_come_in_pieces(client, server):
     assert [kind for kind, _ in client.pods("x=y").watch("5")] == ["ADDED", "ADDED"]
 
 
+@pytest.mark.parametrize("silence_s", [0.3])
 def test_a_stream_that_falls_silent_ends(client, server):
     server.watches = [[("ADDED", pod("a")), "stall"]]
     assert [kind for kind, _ in client.pods("x=y").watch("5")] == ["ADDED"]

@@ -76,6 +76,7 @@ def test_so_does_one_that_was_cut(server, follow):
     assert len(followed.waits) == 1
 
 
+@pytest.mark.parametrize("silence_s", [0.3])
 def test_so_does_one_that_fell_silent(server, follow):
     server.watches = [[("ADDED", pod("a", 101)), "stall"], [END]]
     assert follow().run() == ["listed", "a", "end"]

@@ -51,6 +51,7 @@ def pids(carico):
     return [carico.process(name).pid for name in ("extender", "aggregator", "reports", "kube-scheduler")]
 
 
+@pytest.mark.machine
 def test_extender_and_aggregator_hear_of_every_node_and_all_end_with_it(carico):
     carico.open()
     carico.wait_until_exchanged()

@@ -1,5 +1,7 @@
 """Nodes that join, leave, fail and recover in the middle of a run: what users see of their pods and jobs."""
 
+from functools import cache
+
 import pytest
 
 from testbed.clusters.simulated import SimulatedCluster
@@ -11,7 +13,7 @@ SCHEDULERS = ["carico", "kube-scheduler:cpu=500m"]
 QUICK = {"node_grace_s": 10.0, "eviction_s": 20.0, "warm_up_s": 5.0}
 
 
-def run(*changes, scheduler="kube-scheduler:cpu=500m", nodes=2, pods=60, limit_s=400.0, parameters=QUICK, **job):
+def run(*changes, scheduler="kube-scheduler:cpu=500m", nodes=2, pods=40, limit_s=400.0, parameters=QUICK, **job):
     jobs = [JobSpec(**{"name": "pi", "workload": "pi", "pods": pods, "backoff_limit": 1000} | job)]
     scenario = Scenario(
         name="changes",
@@ -23,6 +25,16 @@ def run(*changes, scheduler="kube-scheduler:cpu=500m", nodes=2, pods=60, limit_s
     )
     settings = SimulationParameters(**parameters)
     return SimulatedCluster(checked(scenario, "test"), parse_spec(scheduler), 1, settings).run()
+
+
+@cache
+def away_for_a_while(scheduler):
+    return run((15.5, "node-1", "failed"), (25.5, "node-1", "recovered"), scheduler=scheduler)
+
+
+@cache
+def away_under_carico():
+    return run((20, "node-1", "failed"), (60, "node-1", "recovered"), scheduler="carico", pods=120)
 
 
 def pods_of(repetition, node, outcome=None):
@@ -61,17 +73,16 @@ class TestEveryScheduler:
         assert repetition.job_completion_time_s["pi"] is not None
 
     def test_a_node_that_recovers_tells_of_its_pods_and_works_again(self, scheduler):
-        repetition = run((20, "node-1", "failed"), (26, "node-1", "recovered"), scheduler=scheduler, pods=100)
+        repetition = away_for_a_while(scheduler)
         assert pods_of(repetition, "node-1", "failed"), "they say what became of them: nobody evicted them"
-        later = [pod for pod in pods_of(repetition, "node-1", "succeeded") if pod.started_s > 26]
+        later = [pod for pod in pods_of(repetition, "node-1", "succeeded") if pod.started_s > 25.5]
         assert later
         replaced = [pod.created_s for pod in repetition.pods if "-retry-" in pod.name]
-        assert 26 < min(replaced) < 50, "sooner than if it had stayed away"
+        assert 25.5 < min(replaced) < 45.5, "sooner than if it had stayed away"
         assert repetition.job_completion_time_s["pi"] is not None
 
     def test_of_a_node_that_is_away_nothing_is_recorded(self, scheduler):
-        repetition = run((15.5, "node-1", "failed"), (25.5, "node-1", "recovered"), scheduler=scheduler)
-        here, away = repetition.nodes
+        here, away = away_for_a_while(scheduler).nodes
         assert None not in here.cpu_utilisation
         unknown = [at for at, value in zip(away.time_s, away.cpu_utilisation, strict=True) if value is None]
         assert unknown == [float(second) for second in range(16, 26)]
@@ -115,7 +126,7 @@ class TestJobs:
 
 class TestCarico:
     def test_what_a_node_reported_before_it_failed_is_forgotten(self):
-        repetition = run((20, "node-1", "failed"), (60, "node-1", "recovered"), scheduler="carico", pods=200)
+        repetition = away_under_carico()
         away = repetition.nodes[1]
         assert {away.pod_capacity[second] for second in range(20, 59)} == {None}
         back = [pod for pod in pods_of(repetition, "node-1") if pod.scheduled_s > 60]
@@ -125,8 +136,8 @@ class TestCarico:
 
     def test_pods_on_their_way_to_a_lost_node_do_not_block_it_for_ever(self):
         """Reservations of pods that never ran end with their eviction."""
-        repetition = run((20, "node-1", "failed"), (55, "node-1", "recovered"), scheduler="carico", pods=200)
-        assert len([pod for pod in pods_of(repetition, "node-1", "succeeded") if pod.started_s > 55]) > 10
+        again = [pod for pod in pods_of(away_under_carico(), "node-1", "succeeded") if pod.started_s > 60]
+        assert len(again) > 10
 
     def test_all_nodes_may_be_away_for_a_while(self):
         changes = [(0, f"node-{n}", "added") for n in (0, 1)]

@@ -290,7 +290,7 @@ class TestPools:
         assert sorted(self.per_node(repetition)) == ["fast-0", "large-0", "small-0", "small-1"]
 
     def test_carico_gives_a_larger_node_more_pods_without_being_told_its_size(self):
-        most = self.per_node(run(self.mixed(job(pods=200)), "carico"))
+        most = self.per_node(run(self.mixed(job(pods=100)), "carico"))
         assert most["large-0"] > 2 * most["small-0"]
 
     def test_requests_fill_a_node_to_its_size_and_its_number_of_pods(self):
@@ -630,7 +630,7 @@ class TestWakeUp:
             SimulatedProvider().check(SMALL, parse_spec("carico:backoff_max_s=0.5"), {})
 
     def test_the_back_off_is_that_of_the_variants_own_scheduler(self):
-        crowd = scenario(job(pods=120, parameters={"digits": 1500}), nodes=1)
+        crowd = scenario(job(pods=50, parameters={"digits": 1500}), nodes=1)
         attempts = {}
         for scheduler in ("carico", "carico:backoff_max_s=1"):
             one = cluster(crowd, scheduler)

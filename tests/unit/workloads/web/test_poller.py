@@ -143,7 +143,7 @@ def test_an_answer_that_never_ends_is_timed_out():
 
 def test_a_server_that_goes_in_the_middle_leaves_what_was_measured(serve, target_of, until):
     server = serve()
-    poller = Poller(target_of(server), interval_s=0.015, timeout_s=5, duration_s=1.5)
+    poller = Poller(target_of(server), interval_s=0.006, timeout_s=5, duration_s=0.6)
     polling = threading.Thread(target=poller.run)
     polling.start()
     until(lambda: poller.results()[0].count)

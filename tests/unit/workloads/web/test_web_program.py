@@ -111,7 +111,7 @@ def test_a_signal_ends_it_while_a_server_says_nothing(serve, target_of, until, m
 
 def test_a_server_that_is_killed_leaves_what_was_measured(until):
     with serving() as (process, url):
-        poller = Poller(parse_url(url), interval_s=0.01, timeout_s=5, duration_s=1.5)
+        poller = Poller(parse_url(url), interval_s=0.01, timeout_s=5, duration_s=0.6)
         polling = threading.Thread(target=poller.run)
         polling.start()
         until(lambda: poller.results()[0].count)
