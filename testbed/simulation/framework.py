@@ -93,10 +93,9 @@ class SchedulingFramework:
     def _schedule(self) -> Process:
         attempt_s = 1.0 / self._parameters.scheduling_attempts_per_s
         while True:
-            while not self._active:
+            while (pod := self._next()) is None:
                 self._work = self._env.event()
                 yield self._work
-            *_, pod = heapq.heappop(self._active)
             if pod.deleted:
                 continue
             events = self._events
@@ -109,6 +108,17 @@ class SchedulingFramework:
             else:
                 self._refuse(pod, missed_event=events != self._events)
 
+    def _next(self) -> Pod | None:
+        """Take the pod whose turn it is, if any waits."""
+        if self._active:
+            return heapq.heappop(self._active)[-1]
+        if not (self._parameters.pop_from_backoff and self._backing_off):
+            return None
+        first = min(self._backing_off, key=lambda entry: entry[0])
+        self._backing_off.remove(first)
+        self._queued_s.pop(first[1], None)
+        return first[1]
+
     def _bind(self, pod: Pod, node: int) -> Process:
         yield self._bindings.wait()
         yield self._env.timeout(self._parameters.bind_latency_s)
@@ -120,7 +130,7 @@ class SchedulingFramework:
         # Beyond some thirty attempts 2^n overflows nothing, but there is no need to compute it either.
         over = self._env.now + min(initial * 2.0 ** min(pod.attempts - 1, 30), longest)
         if missed_event:
-            self._backing_off.append((over, pod))
+            self._back_off(over, pod)
         else:
             self._unschedulable[pod] = (self._env.now, over)
 
@@ -153,13 +163,21 @@ class SchedulingFramework:
             elif over <= self._env.now:
                 self._enqueue(pod)
             else:
-                self._backing_off.append((over, pod))
+                self._back_off(over, pod)
+
+    def _back_off(self, over: float, pod: Pod) -> None:
+        self._backing_off.append((over, pod))
+        if self._parameters.pop_from_backoff:
+            self._wake()
 
     def _enqueue(self, pod: Pod) -> None:
         # The highest priority first, then who was created, or refused, the longest ago (PrioritySort: back-off and
         # moves between the queues do not change the time stamp).
         since = self._queued_s.pop(pod, self._env.now)
         heapq.heappush(self._active, (-pod.job.priority, since, next(self._order), pod))
+        self._wake()
+
+    def _wake(self) -> None:
         if not self._work.triggered:
             self._work.succeed()
 

@@ -116,6 +116,8 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """What a binding call takes, while the next pod is already being scheduled: assumed, not measured."""
     backoff_initial_s: Annotated[float, Meta(gt=0, le=3600)] = 1.0
     """Wait after a pod's first refusal, doubled with each further one: podInitialBackoffSeconds."""
+    pop_from_backoff: bool = False
+    """Whether pods are taken out of the back-off queue while no other waits, as kube-scheduler does from 1.33 on."""
     node_grace_s: Seconds = 40.0
     """Until a node that is silent is NotReady, and gets no more pods: node-monitor-grace-period."""
     eviction_s: Seconds = 300.0

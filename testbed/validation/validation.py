@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import msgspec
+from packaging.version import Version
 
+from carico.variants import THESIS_REBASED_WAKE_UP
 from testbed.clusters.containers import Containers
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import Cluster
@@ -21,9 +24,13 @@ from testbed.report.tables import WIDTH
 from testbed.results.files import write_whole
 from testbed.results.run import Machine
 from testbed.results.schema import Repetition
+from testbed.schedulers.spec import SchedulerSpec
 from testbed.validation.container_costs import ContainerCosts, costs_table
 from testbed.validation.demands import twin_of
 from testbed.validation.measured_node import TURNS, measured_costs, measured_programs, platform_requests
+
+POPS_FROM_BACKOFF = Version("1.33")
+"""The first Kubernetes whose kube-scheduler does (SchedulerPopFromBackoffQ)."""
 
 Say = Callable[[str], None]
 
@@ -97,6 +104,7 @@ def measure(
     like_it = {
         "quota_of_cpus": settings["machine_cpus"],
         "warm_up_s": settings["warm_up_s"],
+        "pop_from_backoff": Version(cluster.kubernetes_version) >= POPS_FROM_BACKOFF,
         **platform_requests(cluster, list(prepared.names)),
         **costs.settings(),
     }
@@ -106,9 +114,17 @@ def measure(
 def simulate(measured: Measured, plan: Plan, repetitions: int, on_progress: OnProgress | None) -> list[Repetition]:
     """Run the plan's scenario on a simulated cluster that is like the measured one."""
     twin = twin_of(plan.scenario, measured.demands_cpu_s)
-    return run_plan(
-        Plan(twin, plan.schedulers, repetitions, plan.seed, measured.settings), SimulatedProvider(), on_progress
-    )
+    schedulers = tuple(map(_as_deployed, plan.schedulers))
+    return run_plan(Plan(twin, schedulers, repetitions, plan.seed, measured.settings), SimulatedProvider(), on_progress)
+
+
+def _as_deployed(scheduler: SchedulerSpec) -> SchedulerSpec:
+    """CARICO with what it always has on a real cluster: refused pods are woken, and back off for a second at most."""
+    if scheduler.variant is None:
+        return scheduler
+    woken = THESIS_REBASED_WAKE_UP
+    deployed = replace(scheduler.variant, wake_up=woken.wake_up, backoff_max_s=woken.backoff_max_s)
+    return replace(scheduler, variant=deployed)
 
 
 def write_validation(file: Path, measured: Measured, real: list[Repetition], simulated: list[Repetition]) -> None:

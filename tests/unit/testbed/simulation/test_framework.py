@@ -183,6 +183,25 @@ class TestRefused:
         # Over at 1.001, noticed at the next of the flushes that come once a second.
         assert [at for at, _ in run.tried] == [0.001, 2.001]
 
+    def test_from_1_33_on_an_event_during_the_back_off_leads_to_an_attempt_at_once(self, scheduler):
+        run = scheduler(pop_from_backoff=True)
+        run.create("a")
+        run.env.run(0.5)
+        run.event()
+        run.env.run(10)
+        assert [at for at, _ in run.tried] == [0.001, 0.501]
+
+    def test_from_1_33_on_pods_that_back_off_come_after_the_others_in_the_order_in_which_it_ends(self, scheduler):
+        run = scheduler(pop_from_backoff=True)
+        run.create("early")
+        run.env.run(0.2)
+        run.create("late")
+        run.env.run(0.4)
+        run.create("new")
+        run.event()
+        run.env.run(10)
+        assert [name for _, name in run.tried] == ["early", "late", "new", "early", "late"]
+
     def test_back_off_doubles_up_to_ten_seconds(self, scheduler):
         run = scheduler()
         run.env.process(run.events_every(0.01))
