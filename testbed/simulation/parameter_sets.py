@@ -12,5 +12,25 @@ from typing import Any
 
 DEFAULT = "thesis"
 
-PARAMETER_SETS: Mapping[str, Mapping[str, Any]] = {DEFAULT: {}, "kind": {}}
+KIND: Mapping[str, Any] = {
+    "quota_of_cpus": 2.0,
+    "background_cores": 0.0325,
+    "background_variation": 1.6,
+    "background_cores_per_pod": 0.0,
+    "background_memory": 0.128,
+    "background_memory_variation": 0.0032,
+    "platform_millicpu": 20,
+    "platform_memory_mib": 64,
+    "start_cpu_s": 0.30,
+    "stop_cpu_s": 0.17,
+    "start_delay_min_s": 0.0,
+    "start_delay_max_s": 0.0,
+    "starts_per_s": 4.7,
+    "running_visible_min_s": 0.36,
+    "running_visible_max_s": 1.93,
+    "finished_visible_min_s": 1.67,
+    "finished_visible_max_s": 2.66,
+    "pop_from_backoff": True,
+}
+PARAMETER_SETS: Mapping[str, Mapping[str, Any]] = {DEFAULT: {}, "kind": KIND}
 """What differs from the defaults, which are calibrated on the thesis."""

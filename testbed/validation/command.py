@@ -72,7 +72,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--seed", metavar="S", type=arguments.seed, default=arguments.DEFAULT_SEED, help="of the first repetition"
     )
     validate.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured there")
-    validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both there (.svg, .png)")
+    validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both there (.svg, .png, .pdf)")
     validate.add_argument("--keep-cluster", action="store_true", help="keep the cluster at the end, or use a kept one")
     validate.add_argument("--recreate-cluster", action="store_true", help="make it anew in place of a kept one")
     validate.add_argument("--node-image", metavar="IMAGE", help=arguments.NODE_IMAGE_HELP)
@@ -94,7 +94,7 @@ def _validate(options: argparse.Namespace) -> int:
     from testbed.schedulers.spec import parse_spec
     from testbed.validation.agreement import agreement_table, agreements
     from testbed.validation.demands import check_measurable
-    from testbed.validation.figure import draw, missing_figures
+    from testbed.validation.figure import draw, undrawable
     from testbed.validation.measured_node import rights_problem
     from testbed.validation.validation import measure, simulate, write_validation
     from workloads.scenario import load_scenario
@@ -121,7 +121,7 @@ def _validate(options: argparse.Namespace) -> int:
     problems = missing_prerequisites(lambda: provider) + rights_problem()
     problems += [problem for file in files or [None] for problem in unusable_places(file, root)]
     if options.figure is not None:
-        problems += missing_figures()
+        problems += undrawable(options.figure)
     if problems:
         raise Unprepared(listed(problems))
     asked = Asked(["carico-testbed", *options.arguments], None, plan.repetitions, plan.seed, plan.settings)

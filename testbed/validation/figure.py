@@ -13,16 +13,19 @@ from testbed.measurement.completion_times import pod_completion_times
 from testbed.requirements import Problem
 from testbed.results.schema import Repetition
 
+FORMATS = (".svg", ".png", ".pdf")
 _COLOURS = {"kind": "tab:blue", "simulated": "tab:orange"}
 
 
-def missing_figures() -> list[Problem]:
-    """Return what is missing to draw."""
-    if find_spec("matplotlib") is not None:
-        return []
-    return [
-        Problem("figures need matplotlib", "pip install 'carico-testbed[docs]', or in a clone pip install '.[docs]'")
-    ]
+def undrawable(file: Path) -> list[Problem]:
+    """Return why a figure cannot be drawn there, before it is too late."""
+    found = []
+    if find_spec("matplotlib") is None:
+        found.append(Problem("figures need matplotlib", "pip install 'carico-testbed[docs]', or in a clone '.[docs]'"))
+    if file.suffix not in FORMATS:
+        formats = ", ".join(FORMATS)
+        found.append(Problem(f"cannot draw {file}: the end of its name is none of {formats}", "give it one of these"))
+    return found
 
 
 def draw(file: Path, real: Sequence[Repetition], simulated: Sequence[Repetition]) -> None:
@@ -31,7 +34,7 @@ def draw(file: Path, real: Sequence[Repetition], simulated: Sequence[Repetition]
     Raises
     ------
     ResultsError
-        If the file cannot be written, or its name says no format that can be drawn.
+        If the file cannot be written.
     """
     import matplotlib as mpl
 
@@ -58,13 +61,13 @@ def draw(file: Path, real: Sequence[Repetition], simulated: Sequence[Repetition]
         above.set_title(scheduler, fontsize=9)
         above.set_xlabel("PCT, s")
         below.set(xlabel="JCT, s", yticks=[0, -1], yticklabels=list(_COLOURS), ylim=(-1.6, 0.6))
-        above.set_xlim(left=0)
-        below.set_xlim(left=0)
+    for row in axes:
+        row[0].set_xlim(left=0)  # only now: it ends what fits the axis to its data
     axes[0][0].set_ylabel("share of pods")
     axes[0][0].legend(frameon=False)
     try:
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
-    except (OSError, ValueError) as error:
-        raise ResultsError(f"cannot draw {file}: {error}") from error
+    except OSError as error:
+        raise ResultsError(f"cannot write the figure to {file}: {error.strerror}") from error
     finally:
         plt.close(figure)

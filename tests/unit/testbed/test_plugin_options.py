@@ -48,7 +48,7 @@ def test_ci_systems_get_the_preset_ci(session, mixed, monkeypatch, value, preset
         ("--carico-seed=-1", "*--carico-seed: a whole number from 0 on is needed, got '-1'*"),
         ("--carico-repetitions=0", "*--carico-repetitions: a whole number from 1 on is needed, got '0'*"),
         ("--carico-set=pressure", "*a setting is written key=value, got 'pressure'*"),
-        ("--carico-set=warp=9", "ERROR: carico: no setting is named 'warp'; known: pressure*"),
+        ("--carico-set=warp=9", "ERROR: carico: no setting is named 'warp'; known: parameters, pressure*"),
         (
             "--carico-context=there",
             "ERROR: carico: context: only for the provider external, the provider is simulated*",

@@ -56,9 +56,9 @@ def test_what_cannot_be_validated_is_refused_before_anything_is_made(arguments, 
 def test_what_is_missing_is_listed_at_once(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("testbed.validation.measured_node.os.geteuid", lambda: 1000)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
-    assert main(["validate", "--json", str(tmp_path / "missing" / "v.json")]) == 4
+    assert main(["validate", "--json", str(tmp_path / "missing" / "v.json"), "--figure", "figure.unknown"]) == 4
     said = capsys.readouterr().err
-    for part in ("as root", "Docker", "missing"):
+    for part in ("as root", "Docker", "missing", "figure.unknown: the end of its name is none of .svg, .png, .pdf"):
         assert part in said
     assert not (tmp_path / ".carico").exists()
 
@@ -93,9 +93,8 @@ def test_what_was_measured_is_shown_in_80_columns(measured):
 
 
 def test_the_figure_is_the_same_for_the_same_runs(runs, tmp_path):
-    pytest.importorskip("matplotlib", reason="figures need the extra docs")
     for name in ("a.svg", "b.svg"):
         draw(tmp_path / name, runs, runs[:1])
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    with pytest.raises(ResultsError, match="cannot draw"):
-        draw(tmp_path / "figure.unknown", runs, runs)
+    with pytest.raises(ResultsError, match="cannot write the figure"):
+        draw(tmp_path / "missing" / "a.svg", runs, runs)
