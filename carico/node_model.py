@@ -167,8 +167,7 @@ class NodeModel:
         self._last_sample_at = newest[-1:]
         smoothed, size = self._ema.follow(x[fresh]), self.variant.batch_size
         self._batched += len(smoothed)
-        # Of more than a batch the last samples stay.
-        kept = smoothed[-size:]
+        kept = smoothed[-size:]  # of more than a batch
         self._batch[0, :, np.arange(self._batched[0] - len(kept), self._batched[0]) % size] = kept
 
     def _take_in(self, x: FloatArray, at: float, arrived: BoolArray) -> None:

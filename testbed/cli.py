@@ -13,21 +13,22 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from carico import __version__
 from carico.errors import CaricoError
 from testbed import arguments
+from testbed.cluster_options import add_cluster_options, wishes_of
 from testbed.clusters import command as clusters
 from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
-from testbed.clusters.wishes import WORKERS, Wishes
 from testbed.errors import UNPREPARED, ResultsError, TestbedError, Unprepared, UsageError
 from testbed.experiment import Plan, run_plan
 from testbed.images import command as images
 from testbed.measurement.completion_times import why_incomplete
 from testbed.preflight import listed, missing_prerequisites, unusable_places
-from testbed.progress import ProgressLine, describe
+from testbed.progress import describe, line_on_stderr
 from testbed.recovery import save_unfinished
 from testbed.remembered import Remembered
 from testbed.report.latencies import latency_table
@@ -194,16 +195,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="change a setting of the cluster, may be repeated; 'carico-testbed list' shows them",
     )
     run.add_argument("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
-    run.add_argument(
-        "--keep-cluster",
-        action="store_true",
-        help="keep a real cluster at the end, and use it again if it is what would be made (default: it is removed)",
-    )
-    run.add_argument(
-        "--recreate-cluster", action="store_true", help="make a real cluster anew in place of one that was kept"
-    )
-    run.add_argument("--node-image", metavar="IMAGE", help=arguments.NODE_IMAGE_HELP)
-    run.add_argument("--workers", metavar="N", type=arguments.count, default=WORKERS, help=arguments.WORKERS_HELP)
+    add_cluster_options(run)
     run.add_argument("--kubeconfig", metavar="FILE", type=Path, help=arguments.KUBECONFIG_HELP)
     run.add_argument("--context", metavar="NAME", help=arguments.CONTEXT_HELP)
     run.add_argument("--workload-image", metavar="IMAGE", help=arguments.WORKLOAD_IMAGE_HELP)
@@ -234,14 +226,8 @@ def _run(options: argparse.Namespace) -> int:
     plan = _plan(options)
     root = Path.cwd()
     run_id = new_run_id(_now(), secrets.token_hex(3))
-    wishes = Wishes(
-        run_id,
-        options.keep_cluster,
-        options.recreate_cluster,
-        node_image=options.node_image,
-        workers=options.workers,
-        diagnostics=runs_folder(root) / run_id / "diagnostics",
-        say=lambda text: print(f"carico-testbed: {text}", file=sys.stderr),
+    wishes = replace(
+        wishes_of(options, run_id, root),
         kubeconfig=options.kubeconfig,
         context=options.context,
         workload_image=options.workload_image,
@@ -259,7 +245,7 @@ def _run(options: argparse.Namespace) -> int:
     for said in left_overs(runs_folder(root)):
         print(f"carico-testbed: {said}", file=sys.stderr)
     remembered = Remembered(provider, record.open(provider.name, provider.kubernetes_version()))
-    line = ProgressLine(_write_to_stderr, sys.stderr.isatty())
+    line = line_on_stderr()
     try:
         repetitions = run_plan(
             plan,
@@ -345,8 +331,3 @@ def _failures(repetition: Repetition) -> list[str]:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _write_to_stderr(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

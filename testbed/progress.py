@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -73,6 +74,16 @@ class ProgressLine:
         if self._after is not None:
             self._write(ERASE_LINE + self._after)
             self._after = None
+
+
+def line_on_stderr() -> ProgressLine:
+    """Return a line on standard error."""
+
+    def write(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return ProgressLine(write, sys.stderr.isatty())
 
 
 def describe(one: Pass, progress: Progress) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from testbed.images.catalogue import PURPOSES, Catalogue, missing_for_programs
 from testbed.images.docker import Docker
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
 from testbed.preflight import listed
-from testbed.progress import ProgressLine
+from testbed.progress import line_on_stderr
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -124,7 +123,7 @@ def _chosen(
 
 def _made(there: bool, make: Callable[[OnProgress], object], quiet: bool) -> str:
     """Make something, show how far it is, and return how that went."""
-    line = ProgressLine(lambda text: print(text, end="", file=sys.stderr, flush=True), sys.stderr.isatty())
+    line = line_on_stderr()
     began = time.monotonic()
     try:
         make((lambda text: None) if quiet else line.show)

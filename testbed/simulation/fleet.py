@@ -243,7 +243,7 @@ class NodeFleet:
     def counters(self) -> Counters:
         """What the nodes' /proc would say now: cumulative, in the kernel's own grain."""
         total_s = self.cores * (self.now - self._boot_s)
-        used = np.minimum(self._memory + self._memory_noise, self.memory_bytes)
+        used = np.clip(self._memory + self._memory_noise, 0.0, self.memory_bytes)
         cached = np.minimum(CACHE_SHARE * self.memory_bytes, self.memory_bytes - used)
         return Counters(
             at_s=self.now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -11,7 +12,7 @@ import numpy as np
 
 from testbed.errors import ResultsError
 from testbed.measurement.completion_times import pod_completion_times
-from testbed.report.tables import seconds
+from testbed.report.tables import WIDTH, seconds
 from testbed.results.compare import LEAST_FOR_INTERVAL, mean_interval
 from testbed.results.schema import Repetition
 
@@ -80,8 +81,16 @@ def agreement_table(rows: Iterable[Agreement]) -> list[str]:
         real_low, real_high = mean_interval(row.real)
         real = f"{seconds(fmean(row.real))} [{seconds(real_low)}, {seconds(real_high)}]"
         ratio = f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
-        lines.append(f"  {row.scheduler:27}{real:>21}{seconds(fmean(row.simulated)):>10}{ratio:>19}")
-    return lines
+        name = row.scheduler
+        if len(name) > 26:
+            lines.append(f"  {name}")
+            name = ""
+        lines.append(f"  {name:27}{real:>21}{seconds(fmean(row.simulated)):>10}{ratio:>19}")
+    note = (
+        f"Means over the repetitions; in brackets 95 % intervals, below {LEAST_FOR_INTERVAL} repetitions the extremes. "
+        f"The aim is a ratio of mean PCT within {AIM:.0%} of 1."
+    )
+    return [*lines, *textwrap.wrap(note, WIDTH)]
 
 
 def _of(

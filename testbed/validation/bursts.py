@@ -128,7 +128,7 @@ def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: Tele
     WaitTimedOut
         If they do not begin or end in time.
     ClusterError
-        If starting takes so long that there is no time left to look at them asleep.
+        If starting takes so long that there is no time left to look at them asleep, or a pod wrote down no times.
     KubeError, TelemetryError
         If the API server or the node's counters cannot be read.
     """
@@ -154,7 +154,7 @@ def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: Tele
         wait_until("all pods have ended", lambda: _without(heard, names, "Succeeded"), _TIMEOUT_S, 0.1)
         time.sleep(SETTLE_S)
         over = source.read()
-        told = [msgspec.json.decode(api.log(namespace, name, "burst"), type=_Told) for name in names]
+        told = [_told(api.log(namespace, name, "burst"), name) for name in names]
     started, stopped = _between(first, settled), _between(asleep, over)
     return Burst(
         pods=pods,
@@ -168,6 +168,13 @@ def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: Tele
         stop_lasted_s=stopped.lasted_s,
         held=_between(settled, asleep),
     )
+
+
+def _told(log: str, pod: str) -> _Told:
+    try:
+        return msgspec.json.decode(log, type=_Told)
+    except msgspec.DecodeError as error:
+        raise ClusterError(f"pod {pod} did not write down its times: {error}; its log: {log.strip()[:200]!r}") from None
 
 
 def _allowance_s(pods: int) -> float:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carico.errors import CaricoError
 from testbed import arguments
-from testbed.clusters.wishes import WORKERS, Wishes
+from testbed.cluster_options import add_cluster_options, wishes_of
 from testbed.errors import TestbedError, Unprepared
 from testbed.preflight import listed, missing_prerequisites, unusable_places
-from testbed.progress import ProgressLine, describe
+from testbed.progress import describe, line_on_stderr
 from testbed.requirements import check_installed
-from testbed.results import runs_folder
 from testbed.results.run_id import new_run_id
 
 if TYPE_CHECKING:
@@ -73,10 +71,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     validate.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured there")
     validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both there (.svg, .png, .pdf)")
-    validate.add_argument("--keep-cluster", action="store_true", help="keep the cluster at the end, or use a kept one")
-    validate.add_argument("--recreate-cluster", action="store_true", help="make it anew in place of a kept one")
-    validate.add_argument("--node-image", metavar="IMAGE", help=arguments.NODE_IMAGE_HELP)
-    validate.add_argument("--workers", metavar="N", type=arguments.count, default=WORKERS, help=arguments.WORKERS_HELP)
+    add_cluster_options(validate)
     validate.add_argument("--quiet", action="store_true", help="no progress on standard error")
     validate.set_defaults(run=_validate)
 
@@ -104,15 +99,7 @@ def _validate(options: argparse.Namespace) -> int:
     check_measurable(scenario)
     schedulers = tuple(parse_spec(text) for text in options.scheduler or SCHEDULERS)
     plan = Plan(scenario, schedulers, options.repetitions, options.seed, {"warm_up_s": WARM_UP_S})
-    wishes = Wishes(
-        run_id,
-        options.keep_cluster,
-        options.recreate_cluster,
-        node_image=options.node_image,
-        workers=options.workers,
-        diagnostics=runs_folder(root) / run_id / "diagnostics",
-        say=lambda text: print(f"carico-testbed: {text}", file=sys.stderr),
-    )
+    wishes = wishes_of(options, run_id, root)
     maker = KindMaker(wishes.workers, wishes.node_image)
     platform = Containers(maker)
     provider = RealProvider(maker, platform, wishes, ClusterLife(maker, wishes))
@@ -127,7 +114,7 @@ def _validate(options: argparse.Namespace) -> int:
     asked = Asked(["carico-testbed", *options.arguments], None, plan.repetitions, plan.seed, plan.settings)
     record = RunRecord(root, run_id, asked)
     remembered = Remembered(provider, record.open(provider.name, provider.kubernetes_version()))
-    line = ProgressLine(_write_to_stderr, sys.stderr.isatty())
+    line = line_on_stderr()
 
     def say(text: str) -> None:
         if not options.quiet:
@@ -158,8 +145,3 @@ def _validate(options: argparse.Namespace) -> int:
         draw(options.figure, real, simulated)
     print("\n".join(agreement_table(agreements(real, simulated))))
     return 0
-
-
-def _write_to_stderr(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -27,12 +26,10 @@ from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from testbed.validation.container_costs import ContainerCosts, costs_table
 from testbed.validation.demands import twin_of
-from testbed.validation.measured_node import TURNS, measured_costs, measured_programs, platform_requests
+from testbed.validation.measured_node import TURNS, Say, measured_costs, measured_programs, platform_requests
 
 POPS_FROM_BACKOFF = Version("1.33")
 """The first Kubernetes whose kube-scheduler does (SchedulerPopFromBackoffQ)."""
-
-Say = Callable[[str], None]
 
 
 class Measured(msgspec.Struct, frozen=True):

@@ -47,7 +47,15 @@ def test_both_may_have_different_numbers_of_repetitions():
     assert {(len(row.real), len(row.simulated)) for row in found} == {(6, 20)}
     lines = agreement_table(found)
     assert max(map(len, lines)) <= 80
-    assert [line for line in lines if not line.startswith(" ")] == ["pi-two-nodes · mean PCT", "pi-two-nodes · JCT"]
+    assert [line for line in lines if " · " in line] == ["pi-two-nodes · mean PCT", "pi-two-nodes · JCT"]
+
+
+def test_a_long_name_has_a_line_of_its_own():
+    name = "kube-scheduler:cpu=250m,memory=750Mi"
+    run = FakeProvider().run(SCENARIO, parse_spec(name), 1, {})
+    lines = agreement_table(agreements([run], [run]))
+    assert max(map(len, lines)) <= 80
+    assert lines.count(f"  {name}") == 2
 
 
 def test_a_job_that_did_not_complete_cannot_be_compared():
