@@ -142,12 +142,14 @@ class Agent:
         stepped = -1
         try:
             while not self._ended.is_set():
-                self._read()
-                self._count_pods()
+                self._captures.append(self.sampler.next_capture())
+                if self._events:
+                    self._count_pods()
                 # A deadline that was missed may have been the one of the step.
                 second = self.sampler.tick // self.model.variant.batch_size
                 if second > stepped:
                     stepped = second
+                    self._read_at = self._clock.now()
                     self._take_in()
                     self._step()
         finally:
@@ -185,10 +187,6 @@ class Agent:
                 self.miscounts += 1
                 _log.warning("pod events contradict the count", extra={"pods": self._running})
             self.model.reconcile(max(self._running, 0), at)
-
-    def _read(self) -> None:
-        self._captures.append(self.sampler.next_capture())
-        self._read_at = self._clock.now()
 
     def _take_in(self) -> None:
         taken = [reading for capture in self._captures if (reading := self.sampler.taken(capture)) is not None]

@@ -165,9 +165,11 @@ class NodeModel:
         fresh = times > newest[:-1]
         self.late_samples += np.count_nonzero(~fresh)
         self._last_sample_at = newest[-1:]
-        for smoothed in self._ema.follow(x[fresh]):
-            self._batch[0, :, self._batched[0] % self.variant.batch_size] = smoothed
-            self._batched += 1
+        smoothed, size = self._ema.follow(x[fresh]), self.variant.batch_size
+        self._batched += len(smoothed)
+        # Of more than a batch the last samples stay.
+        kept = smoothed[-size:]
+        self._batch[0, :, np.arange(self._batched[0] - len(kept), self._batched[0]) % size] = kept
 
     def _take_in(self, x: FloatArray, at: float, arrived: BoolArray) -> None:
         fresh = arrived & (at > self._last_sample_at)
