@@ -123,11 +123,14 @@ class Conversation(asyncio.Protocol):
         if self.over:
             raise CallFailed("UNAVAILABLE", "the connection was closed")
         self._answer = asyncio.get_running_loop().create_future()
-        if self._stream is None:
-            self._stream = self._http.get_next_available_stream_id()
-            self._http.send_headers(self._stream, self._headers(method))
-        self._unsent, self._last = _PREFIX.pack(0, len(message)) + message, last
-        self._send()
+        try:
+            if self._stream is None:
+                self._stream = self._http.get_next_available_stream_id()
+                self._http.send_headers(self._stream, self._headers(method))
+            self._unsent, self._last = _PREFIX.pack(0, len(message)) + message, last
+            self._send()
+        except H2Error as error:
+            self._break_off(error)
         answer = await self._answer
         if last:
             self._forget_stream()
@@ -162,8 +165,7 @@ class Conversation(asyncio.Protocol):
             if not self.over:
                 self._send()
         except (H2Error, ValueError) as error:
-            self._fail("INTERNAL", f"that is no gRPC: {error}")
-            self.close()
+            self._break_off(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
@@ -228,6 +230,10 @@ class Conversation(asyncio.Protocol):
 
     def _forget_stream(self) -> None:
         self._stream, self._unsent, self._received = None, b"", b""
+
+    def _break_off(self, error: Exception) -> None:
+        self._fail("INTERNAL", f"this is no gRPC over HTTP/2: {error}")
+        self.close()
 
     def _fail(self, status: str, details: str) -> None:
         if self._answer is not None and not self._answer.done():

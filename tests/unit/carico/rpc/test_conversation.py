@@ -8,6 +8,7 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived
+from h2.settings import SettingCodes
 
 from carico.rpc.conversation import CallFailed, Conversation
 from carico.rpc.messages import MAX_MESSAGE_BYTES
@@ -98,13 +99,14 @@ class TestWithGrpcsOwnServer:
         assert conversing(echo, ask) == b"second"
 
 
-def served_by(answer):
+def served_by(answer, settings=None):
     """Return how asking a server fails that answers as `answer(http, stream)` does, or closes every connection."""
 
     async def serve(reader, writer):
         http = H2Connection(H2Configuration(client_side=False))
         if answer is not None:
             http.initiate_connection()
+            http.update_settings(settings or {})
             writer.write(http.data_to_send())
             while data := await reader.read(65536):
                 for event in http.receive_data(data):
@@ -119,8 +121,11 @@ def served_by(answer):
             host, port = server.sockets[0].getsockname()
             conversation = await Conversation.to(f"{host}:{port}", None)
             try:
+                while settings and not conversation.greeted:
+                    await asyncio.sleep(0)
                 with pytest.raises(CallFailed) as failed:
                     await conversation.ask(ECHOES, b"x")
+                assert conversation.over or failed.value.status != "INTERNAL"
                 return failed.value.status, failed.value.details
             finally:
                 conversation.close()
@@ -147,7 +152,7 @@ def answering(message, headers=HEADERS):
         (answering(bytes(1) + b"\xff" * 4), "INTERNAL", "an answer of 4294967295 bytes"),
         (answering(b"", [(":status", "503")]), "UNKNOWN", "HTTP status 503"),
         (answering(b"", [*HEADERS, ("grpc-status", "99")]), "UNKNOWN", ""),
-        (answering(b"", [*HEADERS, ("grpc-status", "none")]), "INTERNAL", "that is no gRPC"),
+        (answering(b"", [*HEADERS, ("grpc-status", "none")]), "INTERNAL", "this is no gRPC"),
         (lambda http, stream: http.send_headers(stream, HEADERS, end_stream=True), "UNAVAILABLE", "ended the stream"),
         (
             lambda http, stream: http.send_headers(stream, [(":status", "200"), ("grpc-message", b"\xff")]),
@@ -162,6 +167,11 @@ def test_a_server_that_does_not_do_as_it_should(answer, status, details):
     seen = served_by(answer)
     assert seen[0] == status
     assert details in seen[1]
+
+
+def test_a_server_that_takes_no_stream():
+    status, details = served_by(lambda http, stream: None, {SettingCodes.MAX_CONCURRENT_STREAMS: 0})
+    assert (status, "Max outbound streams is 0" in details) == ("INTERNAL", True)
 
 
 def test_nothing_can_be_asked_once_it_is_over(echo):
