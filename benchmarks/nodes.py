@@ -17,7 +17,7 @@ from grpc import aio
 
 from carico.certs import Authority
 from carico.config import TlsFiles
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import PemFiles
 
 NODES = 256
 _AT_ONCE = 50
@@ -42,7 +42,8 @@ class Node:
     """
 
     def __init__(self, target: str, files: TlsFiles, request: Callable[[], bytes]) -> None:
-        self.channel = aio.secure_channel(target, ChannelCredentials(files).current())
+        pem = PemFiles(files)
+        self.channel = aio.secure_channel(target, grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate))
         self._request = request
 
     def by_calls(self, method: str) -> Ask:

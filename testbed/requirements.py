@@ -14,6 +14,7 @@ TESTBED = {"msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "py
 CLUSTER = TESTBED | {
     "cryptography": "cryptography",
     "grpc": "grpcio",
+    "h2": "h2",
     "kubernetes": "kubernetes",
     "prometheus_client": "prometheus-client",
     "tenacity": "tenacity",

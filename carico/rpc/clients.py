@@ -1,23 +1,20 @@
-"""What a process calls: the aggregation server and the scheduler, over one long-lived channel each.
+"""What a process calls: the aggregation server and the scheduler, over one long-lived connection each.
 
-A channel reconnects by itself, notices a connection that died silently, and is made anew when the TLS files change.
-What nodes say again and again goes over one stream, which costs a server half of what calls do.
+A connection that has ended is made anew by the next call. What nodes say again and again goes over one stream.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from types import TracebackType
-from typing import Self, TypeAlias
-
-import grpc
-from grpc import aio
+from typing import Self
 
 from carico.aggregator import ReplicaView
 from carico.errors import InvalidConfig, Refused, RpcError, Unreachable
+from carico.rpc.conversation import CallFailed, Conversation
 from carico.rpc.identity import node_name
 from carico.rpc.messages import (
-    MAX_MESSAGE_BYTES,
     CapacityReport,
     read_reply,
     read_view,
@@ -28,28 +25,14 @@ from carico.rpc.messages import (
 from carico.rpc.tls import ChannelCredentials, require_loopback
 from carico.subspace import Subspace
 
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.http2.bdp_probe", 0),  # a ping for every answer, to find out what large messages could make use of
-    # A connection whose other end vanished looks alive for a quarter of an hour otherwise.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
-    ("grpc.enable_http_proxy", 0),
-)
 _REFUSALS = frozenset(
-    {
-        grpc.StatusCode.INVALID_ARGUMENT,
-        grpc.StatusCode.PERMISSION_DENIED,
-        grpc.StatusCode.UNAUTHENTICATED,
-        grpc.StatusCode.UNIMPLEMENTED,
-        grpc.StatusCode.FAILED_PRECONDITION,
-    }
+    {"INVALID_ARGUMENT", "PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "FAILED_PRECONDITION"}
 )
-_NO_HANDSHAKE = ("Tls handshake failed", "verification check failed", ": Socket closed")
-"""What gRPC says of a connection that TLS ended; a server that refuses a certificate, or TLS, just closes."""
-_Stream: TypeAlias = "aio.StreamStreamCall[bytes, bytes]"
+_DEADLINES_TO_CONNECT = 5
+"""A server that was restarted meets thousands of nodes at once: who gave up in the middle of a handshake would have
+cost it time for nothing."""
+_MOST_UNANSWERED = 5
+"""In a row; then a new connection is tried: one whose other end vanished looks alive for a quarter of an hour."""
 
 
 class Client:
@@ -78,81 +61,72 @@ class Client:
         self._target = target
         self._credentials = credentials
         self._deadline_s = deadline_s
-        self._made_with: grpc.ChannelCredentials | None = None
-        self._channel: aio.Channel | None = None
-        self._stream: _Stream | None = None
+        self._conversation: Conversation | None = None
+        self._unanswered = 0
 
     async def call(self, method: str, request: bytes) -> bytes:
-        """Send a message and return the answer.
+        """Send a message and return the answer; one at a time.
 
         Raises
         ------
         Unreachable
-            If none came within the deadline.
+            If none came within the deadline, or five times that if a connection had to be made.
         Refused
             If the other side will not do what it is asked.
         """
-        send: aio.UnaryUnaryMultiCallable[bytes, bytes] = (await self._current_channel()).unary_unary(
-            method, None, None
-        )
-        try:
-            return await send(request, timeout=self._deadline_s)
-        except aio.AioRpcError as error:
-            raise self._failure(method, error.code(), error.details()) from error
+        return await self._answered(method, request, last=True)
 
     async def ask(self, method: str, request: bytes) -> bytes:
         """Send a message over the client's stream, which is opened if there is none; otherwise as `call`."""
-        channel = await self._current_channel()
-        if self._stream is None or self._stream.done():  # a server ends them now and then
-            open_stream: aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method, None, None)
-            self._stream = open_stream()
-        stream = self._stream
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                await stream.write(request)
-                answer = await stream.read()
-                if isinstance(answer, bytes):
-                    return answer
-                code, details = await stream.code(), await stream.details()
-        except TimeoutError:
-            code, details = grpc.StatusCode.DEADLINE_EXCEEDED, f"no answer within {self._deadline_s:g} s"
-        except (aio.AioRpcError, asyncio.InvalidStateError):  # it has ended, perhaps long ago
-            code, details = await stream.code(), await stream.details()
-        # A late answer would pass for that of the next request.
-        self._end_stream()
-        raise self._failure(method, code, details)
+        return await self._answered(method, request, last=False)
 
     async def close(self) -> None:
         """Close the connection; calling or asking again opens it again."""
-        self._end_stream()
-        if self._channel is not None:
-            await self._channel.close()
-            self._channel = None
+        if self._conversation is not None:
+            self._conversation.close()
+            self._conversation = None
 
-    def _end_stream(self) -> None:
-        if self._stream is not None:
-            self._stream.cancel()
-            self._stream = None
+    async def _answered(self, method: str, request: bytes, last: bool) -> bytes:
+        conversation = await self._connected(method)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                answer = await conversation.ask(method, request, last)
+            self._unanswered = 0
+            return answer
+        except TimeoutError:
+            self._unanswered += 1
+            status, details = "DEADLINE_EXCEEDED", f"no answer within {self._deadline_s:g} s"
+        except CallFailed as error:
+            status, details = error.status, error.details
+        if self._unanswered >= _MOST_UNANSWERED:
+            self._unanswered = 0
+            conversation.close()
+        else:
+            # A late answer would pass for that of the next request.
+            conversation.end_stream()
+        raise self._failure(method, status, details, may_be_tls=not conversation.greeted)
 
-    def _failure(self, method: str, code: grpc.StatusCode, details: str | None) -> RpcError:
-        why = f"{self._target}{method}: {code.name}: {details}"
-        if details and any(words in details for words in _NO_HANDSHAKE):
+    async def _connected(self, method: str) -> Conversation:
+        if self._conversation is None or self._conversation.over:
+            tls = None if self._credentials is None else self._credentials.current()
+            patience_s = _DEADLINES_TO_CONNECT * self._deadline_s
+            try:
+                async with asyncio.timeout(patience_s):
+                    self._conversation = await Conversation.to(self._target, tls)
+            except TimeoutError:
+                raise self._failure(method, "DEADLINE_EXCEEDED", f"no connection within {patience_s:g} s") from None
+            except OSError as error:
+                may_be_tls = isinstance(error, (ssl.SSLError, ConnectionResetError))
+                raise self._failure(method, "UNAVAILABLE", str(error), may_be_tls) from error
+        return self._conversation
+
+    def _failure(self, method: str, status: str, details: str, may_be_tls: bool = False) -> RpcError:
+        why = f"{self._target}{method}: {status}: {details}"
+        if may_be_tls:
             why += (
                 "; if that stays, check `tls` on both sides: one CA, valid dates, the host in the server's certificate"
             )
-        return (Refused if code in _REFUSALS else Unreachable)(why)
-
-    async def _current_channel(self) -> aio.Channel:
-        credentials = None if self._credentials is None else self._credentials.current()
-        if self._channel is None or credentials is not self._made_with:
-            await self.close()
-            self._made_with = credentials
-            self._channel = (
-                aio.insecure_channel(self._target, options=_OPTIONS)
-                if credentials is None
-                else aio.secure_channel(self._target, credentials, options=_OPTIONS)
-            )
-        return self._channel
+        return (Refused if status in _REFUSALS else Unreachable)(why)
 
     async def __aenter__(self) -> Self:
         return self

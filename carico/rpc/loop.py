@@ -1,11 +1,14 @@
-"""A thread with an event loop: everything that waits for somebody else waits there, at the cost of one thread."""
+"""A thread with an event loop: everything that waits for somebody else waits there, at the cost of one thread.
+
+What can only block, names that are looked up and files that are written, has one more, once there is any.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -23,6 +26,8 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        # For what only blocks: looking names up, writing a file. Of asyncio's own there would soon be six.
+        self._loop.set_default_executor(ThreadPoolExecutor(1, f"{name}-blocking"))
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 

@@ -22,7 +22,7 @@ from carico.errors import InvalidConfig, InvalidInput
 from carico.rpc.identity import owners
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES
-from carico.rpc.tls import require_loopback, server_credentials
+from carico.rpc.tls import PemFiles, require_loopback
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +76,29 @@ Answer = Callable[[bytes, Caller], bytes]
 """Answers a message; raises InvalidInput or NotAllowed. It is called in the server's thread and must not block."""
 OnRefused = Callable[[str], None]
 """Is told why something was refused: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
+
+
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """Return credentials of a server that wants a certificate of the same CA from every client.
+
+    Raises
+    ------
+    InvalidConfig
+        If the files are no certificate, its key and a CA.
+    """
+    pem = PemFiles(files)
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], pem.ca)
+
+    def replaced() -> grpc.ServerCertificateConfiguration | None:
+        return configuration() if pem.changed() else None
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(),
+        replaced,  # type: ignore[arg-type]  # None means no change, which the types do not know
+        require_client_authentication=True,
+    )
 
 
 class RpcServer:

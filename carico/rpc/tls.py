@@ -1,7 +1,7 @@
 """Security of every gRPC connection: both sides show a certificate of the same CA, or the connection is on loopback.
 
-Certificates are replaced while a process runs: a server looks at its files on every new connection, and lets none last
-longer than an hour or so; a client looks before every call. Files that are half replaced, or spoilt, are not taken;
+Certificates are replaced while a process runs: both sides look at their files on every new connection, and a server
+lets none last longer than an hour or so. Files that are half replaced, or spoilt, are not taken;
 what was loaded before stays in force.
 """
 
@@ -11,8 +11,6 @@ import ipaddress
 import logging
 import ssl
 from pathlib import Path
-
-import grpc
 
 from carico.config import TlsFiles
 from carico.errors import InvalidConfig
@@ -38,7 +36,7 @@ class PemFiles:
     def __init__(self, files: TlsFiles) -> None:
         self._paths = [Path(files.certificate), Path(files.key), Path(files.ca)]
         self._seen = self._signature()
-        self.certificate, self.key, self.ca = self._read()
+        self.certificate, self.key, self.ca, self.client = self._read()
 
     def changed(self) -> bool:
         """Whether there is something new, which has been read then; what cannot be used is logged and not taken."""
@@ -54,7 +52,7 @@ class PemFiles:
         if self._signature() != signature:  # replaced while being read: next time
             self._seen = ()
             return False
-        self.certificate, self.key, self.ca = content
+        self.certificate, self.key, self.ca, self.client = content
         _log.info("certificates replaced", extra={"certificate": str(self._paths[0])})
         return True
 
@@ -65,7 +63,7 @@ class PemFiles:
         except OSError:
             return ()
 
-    def _read(self) -> tuple[bytes, bytes, bytes]:
+    def _read(self) -> tuple[bytes, bytes, bytes, ssl.SSLContext]:
         """Read the files; OpenSSL judges them, for gRPC would only refuse every connection."""
         certificate, key, ca = self._paths
         for path in self._paths:
@@ -85,7 +83,8 @@ class PemFiles:
             context.load_verify_locations(ca)
         except ssl.SSLError as error:
             raise InvalidConfig(f"{ca} must hold the certificate of a CA, as PEM: {error}") from error
-        return certificate.read_bytes(), key.read_bytes(), ca.read_bytes()
+        context.set_alpn_protocols(["h2"])
+        return certificate.read_bytes(), key.read_bytes(), ca.read_bytes(), context
 
 
 class ChannelCredentials:
@@ -93,39 +92,11 @@ class ChannelCredentials:
 
     def __init__(self, files: TlsFiles) -> None:
         self._pem = PemFiles(files)
-        self._made = self._make()
 
-    def current(self) -> grpc.ChannelCredentials:
-        """Return credentials from the files as they are now: the same object as long as those have not changed."""
-        if self._pem.changed():
-            self._made = self._make()
-        return self._made
-
-    def _make(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(self._pem.ca, self._pem.key, self._pem.certificate)
-
-
-def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Return credentials of a server that wants a certificate of the same CA from every client.
-
-    Raises
-    ------
-    InvalidConfig
-        If the files are no certificate, its key and a CA.
-    """
-    pem = PemFiles(files)
-
-    def configuration() -> grpc.ServerCertificateConfiguration:
-        return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], pem.ca)
-
-    def replaced() -> grpc.ServerCertificateConfiguration | None:
-        return configuration() if pem.changed() else None
-
-    return grpc.dynamic_ssl_server_credentials(
-        configuration(),
-        replaced,  # type: ignore[arg-type]  # None means no change, which the types do not know
-        require_client_authentication=True,
-    )
+    def current(self) -> ssl.SSLContext:
+        """Return the context of the files as they are now: the same object as long as those have not changed."""
+        self._pem.changed()
+        return self._pem.client
 
 
 def require_loopback(host: str, allowed: bool) -> None:

@@ -17,7 +17,7 @@ from carico.rpc import aggregation_pb2, aggregation_pb2_grpc
 from carico.rpc.clients import AggregationClient, ReplicaClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import write_exchange
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ChannelCredentials, PemFiles
 from carico.subspace import Subspace
 from carico.testing import Blocking, ManualClock
 
@@ -67,7 +67,8 @@ def exchange_until(condition, *calls):
 
 def raw(server, files, method="Exchange", kind="unary_unary"):
     """A caller of the method who sends whatever bytes it likes, and shows the certificate of `files`."""
-    credentials = ChannelCredentials(files).current()
+    pem = PemFiles(files)
+    credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate)
     channel = grpc.secure_channel(f"localhost:{server.port}", credentials)
     return channel, getattr(channel, kind)(f"/carico.v1.Aggregation/{method}")
 

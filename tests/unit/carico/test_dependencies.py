@@ -51,6 +51,6 @@ def test_the_command_line_starts_without_any_extra():
     assert imported("carico.cli", "carico.commands.record", "carico.commands.watch") == set()
 
 
-def test_an_agent_imports_neither_the_schedulers_libraries_nor_the_testbeds():
-    others = {"kubernetes", "cryptography", "pytest", "pandas", "scipy", "simpy", "sklearn", "psutil"}
+def test_an_agent_imports_neither_the_servers_libraries_nor_the_testbeds():
+    others = {"kubernetes", "cryptography", "grpc", "pytest", "pandas", "scipy", "simpy", "sklearn", "psutil"}
     assert not imported("carico.agent_process") & others

@@ -1,8 +1,8 @@
 """Servers that die, hang and come back under load: 100 agents, and somebody who asks all the time, on this machine.
 
 The servers are processes of their own, killed and stopped by signals. The agents are real, too, each with its threads,
-connections and certificate, but share two processes: a process each takes 65 MiB, of which 60 are Python, numpy and
-gRPC. Their nodes' counters are made up. Everything is asked from outside: /metrics, /filter and the journal.
+connections and certificate, but share two processes: a process each takes 52 MiB, most of them Python's and numpy's.
+Their nodes' counters are made up. Everything is asked from outside: /metrics, /filter and the journal.
 """
 
 import http.client

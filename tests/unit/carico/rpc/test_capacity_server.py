@@ -11,7 +11,7 @@ from carico.rpc import capacity_pb2_grpc
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.server import STREAMS_EACH
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ChannelCredentials, PemFiles
 from carico.testing import Blocking, ManualClock
 
 DEADLINE_S = 10.0
@@ -92,7 +92,9 @@ def test_a_report_that_makes_no_sense_is_refused(scheduler, client):
 
 
 def test_an_empty_stream_reports_nothing(scheduler, pki):
-    with grpc.secure_channel(scheduler.target, ChannelCredentials(pki.node("node-a")).current()) as channel:
+    pem = PemFiles(pki.node("node-a"))
+    credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate)
+    with grpc.secure_channel(scheduler.target, credentials) as channel:
         assert list(capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter([]), timeout=DEADLINE_S)) == []
     assert scheduler.reports == []
 

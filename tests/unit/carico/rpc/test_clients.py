@@ -70,21 +70,20 @@ def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki):
     server = serve()
     port = server.port
     client = AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
-    with (
-        LoopThread("test") as loop,
-        BackgroundCalls(loop, "exchange", client.exchange, random.Random(1), Backoff(0.01, 0.01)) as calls,
-    ):
-        calls.submit(OWN)
-        wait_until(lambda: calls.succeeded)
-        server.close()
-        calls.submit(OWN)
-        wait_until(lambda: calls.failed)
-        assert calls.latest() is not None, "the last view stays in use"
-        # UNAVAILABLE, or CANCELLED if the call was under way.
-        assert f"localhost:{port}" in calls.last_error
-        serve(port)
-        before = calls.succeeded
-        wait_until(lambda: calls.submit(OWN) or calls.succeeded > before)
+    with LoopThread("test") as loop:
+        with BackgroundCalls(loop, "exchange", client.exchange, random.Random(1), Backoff(0.01, 0.01)) as calls:
+            calls.submit(OWN)
+            wait_until(lambda: calls.succeeded)
+            server.close()
+            calls.submit(OWN)
+            wait_until(lambda: calls.failed)
+            assert calls.latest() is not None, "the last view stays in use"
+            # UNAVAILABLE, or CANCELLED if the call was under way.
+            assert f"localhost:{port}" in calls.last_error
+            serve(port)
+            before = calls.succeeded
+            wait_until(lambda: calls.submit(OWN) or calls.succeeded > before)
+        loop.run(client.close())
 
 
 def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
@@ -92,10 +91,25 @@ def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
         credentials = ChannelCredentials(pki.node("node-a"))
         target = f"localhost:{mute.getsockname()[1]}"
         with (
-            Blocking(AggregationClient(target, credentials, "node-a", 0.2)) as client,
+            Blocking(AggregationClient(target, credentials, "node-a", 0.05)) as client,
             pytest.raises(Unreachable, match="DEADLINE_EXCEEDED"),
         ):
             client.exchange(OWN)
+
+
+def test_a_connection_whose_other_end_has_vanished_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        target = f"127.0.0.1:{mute.getsockname()[1]}"
+        with Blocking(ReportClient(target, None, "node-a", 0.01)) as client:
+            for sequence in range(6):
+                with pytest.raises(Unreachable, match="DEADLINE_EXCEEDED"):
+                    client.report(1.0, 1, 1.0, sequence)
+            mute.settimeout(DEADLINE_S)
+            # Five were asked over the first connection, one over the second.
+            for _ in range(2):
+                connection, _ = mute.accept()
+                with connection:
+                    assert connection.recv(1)
 
 
 def test_a_server_whose_certificate_is_for_another_host(pki):
