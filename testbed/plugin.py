@@ -167,7 +167,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
             output["carico"] = {name: getattr(state, name) for name in HANDED_OVER}
         else:
             try:
-                state.save(exitstatus)
+                # With -x a session ends like any that has failed, and in xdist's workers like one that was interrupted.
+                state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
             except TestbedError as error:
                 state.complaint = str(error)
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED

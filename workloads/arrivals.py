@@ -38,15 +38,15 @@ class Poisson(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
 
 class StaggeredBursts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="pattern", tag="staggered"):
-    """Bursts of equal size, one every so often; the last one is smaller where they cannot be equal."""
+    """Bursts of equal size, one every so often; where they cannot be equal they differ by a pod."""
 
     bursts: Annotated[int, Meta(ge=1, le=1_000_000)]
     every_s: Period
 
     def times(self, count: int, rng: np.random.Generator) -> list[float]:
         """Return the arrival times of `count` pods, seconds, ascending."""
-        size = math.ceil(count / self.bursts)
-        return [self.every_s * (pod // size) for pod in range(count)]
+        bursts = min(self.bursts, count)
+        return [self.every_s * (pod * bursts // count) for pod in range(count)]
 
 
 class Diurnal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="pattern", tag="diurnal"):

@@ -55,8 +55,8 @@ def why_incomplete(repetition: Repetition, job: str) -> str:
     if spec is None or not lost:
         return text
     how = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(lost.items()))
-    limits = f"backoff_limit is {spec['backoff_limit']}, on_oom_kill {spec['on_oom_kill']}"
-    return f"{text}; its Job gave up ({how}; {limits})"
+    limits = ", ".join(f"{name} {spec[name]}" for name in ("on_oom_kill", "on_disruption"))
+    return f"{text}; its Job gave up ({how}; backoff_limit is {spec['backoff_limit']}, {limits})"
 
 
 def pod_completion_summary(repetitions: Sequence[Repetition], job: str) -> dict[str, float]:

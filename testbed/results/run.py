@@ -15,8 +15,9 @@ from testbed.results.files import read_versioned, write_whole
 RUN_SCHEMA_VERSION = 1
 
 RunState = Literal["running", "complete", "interrupted", "failed"]
-"""Complete: everything was run, whatever became of the tests. Interrupted: by Ctrl-C. Failed: it ended in another way,
-or its results could not be written. Running: it goes on, or nobody has noticed yet that its process is gone."""
+"""Complete: everything was run, whatever became of the tests. Interrupted: by Ctrl-C, or by a failure under pytest's
+`-x`. Failed: it ended in another way, or its results could not be written. Running: it goes on, or nobody has noticed
+yet that its process is gone."""
 
 
 class Machine(msgspec.Struct, frozen=True):

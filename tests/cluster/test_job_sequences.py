@@ -34,6 +34,8 @@ def heavy_job(carico_experiment, carico_paper):
 
     def run(pause_s):
         runs = carico_experiment.run(after_pause(pause_s), "carico")
+        light_s = [run.job_completion_time_s["light"] for run in runs]
+        assert light_s == pytest.approx([LIGHT_OVER_S] * len(runs), abs=5), "or the pause would be another"
         mean = pod_completion_summary(runs, "sklearn")["mean"]
         busiest = max(int(running_pods(one)[:, round(LIGHT_OVER_S + pause_s) :].max()) for one in runs)
         carico_paper.row(f"PCT mean, sklearn {pause_s:g} s after light pods", mean, None, "s")

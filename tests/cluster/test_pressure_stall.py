@@ -47,6 +47,7 @@ def test_container_churn_makes_spikes(pressure, carico_paper, pods):
     level = float(np.median(raw[running[-raw.size :] == pods])) if pods else float(np.median(raw))
     carico_paper.row(f"median of raw pressure while {pods} pods run", level, None)
     carico_paper.row("highest raw pressure", float(raw.max()), None)
+    carico_paper.row("highest avg10", float(avg10(raw).max()), None)
     assert raw.max() > level + SPIKE
 
 

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -84,17 +84,19 @@ def _rows(text: str, path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
             try:
                 yield reader.line_num, msgspec.convert(values, kind, strict=False)
             except msgspec.ValidationError as error:
-                raise InvalidTrace(f"{where}: {_reason(str(error), values)}") from error
+                raise InvalidTrace(f"{where}: {_reason(str(error), values, kind)}") from error
     except csv.Error as error:
         raise InvalidTrace(f"{path}, line {reader.line_num} is no CSV: {error}") from error
     if reader.line_num < 2:
         raise InvalidTrace(f"{path} has no rows: a header and at least one row are needed")
 
 
-def _reason(message: str, values: dict[str, str]) -> str:
-    """What msgspec says, with the column first and the value seen."""
+def _reason(message: str, values: dict[str, str], kind: type[msgspec.Struct]) -> str:
+    """What msgspec says, with the column first and the value seen; of a few words, which they are."""
     if at := re.fullmatch(r"(.*) - at `\$\.(\w+)`", message, re.DOTALL):
-        return f"{at[2]} is {shown(values[at[2]])}: {at[1]}"
+        choices = [choice for choice in get_args(get_type_hints(kind)[at[2]]) if isinstance(choice, str)]
+        wanted = f"one of {', '.join(choices)} is needed" if choices else at[1]
+        return f"{at[2]} is {shown(values[at[2]])}: {wanted}"
     if missing := re.fullmatch(r"Object missing required field `(\w+)`", message):
         return f"{missing[1]} is empty"
     return message

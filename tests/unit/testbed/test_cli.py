@@ -398,4 +398,4 @@ class TestWhyAJobDidNotComplete:
         )
         assert "pods succeeded; its Job gave up (" in told
         assert " evicted" in told
-        assert "backoff_limit is 2, on_oom_kill count)" in told
+        assert "backoff_limit is 2, on_oom_kill count, on_disruption count)" in told

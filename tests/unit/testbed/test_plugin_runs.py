@@ -132,6 +132,25 @@ def test_ctrl_c_keeps_what_was_finished_and_says_where(interrupted, pytester, ru
     assert not (pytester.path / ".carico" / "result.json").exists()
 
 
+def test_a_session_that_stops_at_a_failure_is_not_complete(session, pytester, runs):
+    pytester.makepyfile(
+        """
+        import pytest
+        pytestmark = pytest.mark.cluster
+
+        def test_fails(carico_experiment):
+            assert not carico_experiment.run("pi-2000", "carico", pods=3)
+
+        def test_more(carico_experiment):
+            carico_experiment.run("pi-2000", "carico", pods=4)
+        """
+    )
+    session("-m", "cluster", "-x").stdout.fnmatch_lines(["interrupted: 1 finished repetition is kept, *"])
+    assert not (pytester.path / ".carico" / "result.json").exists()
+    session("-m", "cluster")
+    assert sorted(folder.read().state for folder in runs()) == ["complete", "interrupted"]
+
+
 def test_ctrl_c_before_anything_was_finished_says_so(interrupted):
     interrupted(after=0).stdout.fnmatch_lines(["interrupted: no repetition was finished", "run: *"])
 

@@ -51,9 +51,10 @@ def test_gaps_of_a_poisson_process_are_exponential():
 
 
 @pytest.mark.parametrize(
-    ("pods", "bursts", "sizes"), [(9, 3, [3, 3, 3]), (10, 3, [4, 4, 2]), (2, 5, [1, 1]), (7, 1, [7])]
+    ("pods", "bursts", "sizes"),
+    [(9, 3, [3, 3, 3]), (10, 3, [4, 3, 3]), (5, 4, [2, 1, 1, 1]), (2, 5, [1, 1]), (7, 1, [7])],
 )
-def test_bursts_are_equal_but_for_the_last(pods, bursts, sizes):
+def test_there_are_as_many_bursts_as_asked_for_and_they_are_as_equal_as_can_be(pods, bursts, sizes):
     found = times(StaggeredBursts(bursts, 60.0), pods)
     assert [found.count(60.0 * burst) for burst in range(len(sizes))] == sizes
 

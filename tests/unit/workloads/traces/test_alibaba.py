@@ -93,7 +93,7 @@ class TestPods:
             ("p1,1,1,0,0,,LS,Running,5,4,5", "deletion_time is 4, which is before scheduled_time 5"),
             ("p1,1,1,0,0,,LS,Pending,5,4,", "deletion_time is 4, which is before creation_time 5"),
             ("p1,1,1,0,0,,LS,Running,5,9,4", "scheduled_time is 4, which is before creation_time 5"),
-            ("p1,1,1,0,0,,LS,Lost,1,2,1", "pod_phase is 'Lost': Invalid enum value 'Lost'"),
+            ("p1,1,1,0,0,,LS,Lost,1,2,1", "pod_phase is 'Lost': one of Pending, Running, Succeeded, Failed is needed"),
             (",1,1,0,0,,LS,Running,1,2,1", "name is empty"),
             ("p0,1,1,0,0,,LS,Running,1,2,1", "name 'p0' is there already, in line 2: remove one of them"),
             ("p1,1,1", "line 3: 11 columns are needed, got 3"),
