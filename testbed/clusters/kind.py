@@ -16,6 +16,7 @@ from testbed.clusters.kind_config import kind_config
 from testbed.clusters.programs import VARIABLE, found_programs, version_of
 from testbed.clusters.run_program import run_program
 from testbed.errors import ClusterError, DockerFailed, TestbedError
+from testbed.free_resources import FREE_CPUS, lacking
 from testbed.images.catalogue import Catalogue
 from testbed.images.command import default_place
 from testbed.images.docker import Docker
@@ -23,7 +24,6 @@ from testbed.images.image import Image
 from testbed.images.node_image import LABEL
 from testbed.images.programs import Programs
 from testbed.images.python_image import PUBLISHED_BASE
-from testbed.provenance import meminfo_bytes
 from testbed.requirements import Problem
 
 PUBLISHED_NODE = "docker.io/kindest/node:v1.34.0"
@@ -72,7 +72,7 @@ class KindMaker:
         return self._label or self.node_image.rpartition(":")[2].partition("@")[0]
 
     def preflight(self) -> Sequence[Problem]:
-        """Look for kind, Docker, the node image, memory and limits; see `ClusterMaker.preflight`."""
+        """Look for kind, Docker, the node image, memory, CPU and limits; see `ClusterMaker.preflight`."""
         found = []
         if "kind" not in self._programs:
             found.append(
@@ -84,15 +84,7 @@ class KindMaker:
                 found.append(Problem(f"there is no image {self._node_image}", "carico-testbed images build node"))
         except TestbedError as error:
             found.append(Problem(str(error)))
-        available = meminfo_bytes("MemAvailable")
-        if available is not None and available < NEEDED_BYTES:
-            found.append(
-                Problem(
-                    f"a kind cluster needs {NEEDED_BYTES / 2**30:.0f} GiB of memory, {available / 2**30:.1f} GiB are "
-                    f"available",
-                    "end other programs",
-                )
-            )
+        found += lacking("kind", NEEDED_BYTES, FREE_CPUS)
         limit = _setting("fs/inotify/max_user_instances")
         if limit is not None and limit < self._needed_instances:
             found.append(

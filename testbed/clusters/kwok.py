@@ -17,7 +17,7 @@ from testbed.clusters.programs import VARIABLE, found_programs, version_of
 from testbed.clusters.run_program import run_program
 from testbed.clusters.waiting import wait_until
 from testbed.errors import ClusterError
-from testbed.provenance import meminfo_bytes
+from testbed.free_resources import FREE_CPUS, lacking
 from testbed.requirements import Problem
 from testbed.results.locks import locked
 
@@ -57,7 +57,7 @@ class KwokMaker:
         return self._versions["kubernetes"]
 
     def preflight(self) -> Sequence[Problem]:
-        """Look for the programs and for memory; see `ClusterMaker.preflight`."""
+        """Look for the programs, memory and CPU; see `ClusterMaker.preflight`."""
         found = []
         missing = [name for name in (*OPTIONS, CONTROL) if name not in self._programs]
         if missing:
@@ -69,15 +69,7 @@ class KwokMaker:
             )
         else:
             self._versions  # noqa: B018 - raises if a program does not run
-        available = meminfo_bytes("MemAvailable")
-        if available is not None and available < NEEDED_BYTES:
-            found.append(
-                Problem(
-                    f"a kwok cluster needs {NEEDED_BYTES / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are "
-                    f"available",
-                    "end other programs",
-                )
-            )
+        found += lacking("kwok", NEEDED_BYTES, FREE_CPUS)
         return found
 
     def fingerprint(self) -> Mapping[str, str]:

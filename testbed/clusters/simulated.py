@@ -18,10 +18,10 @@ from carico.variants import Variant
 from testbed.clusters.draws import drawn
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import UsageError
+from testbed.free_resources import lacking
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.request_latency import latency_items
 from testbed.measurement.utilisation import utilisation_items
-from testbed.provenance import meminfo_bytes
 from testbed.requirements import Problem
 from testbed.results.schema import PodResult, Repetition
 from testbed.schedulers.carico import CaricoScheduler
@@ -52,16 +52,7 @@ class SimulatedProvider:
 
     def preflight(self) -> Sequence[Problem]:
         """Check that there is memory for a run; see `ClusterProvider.preflight`."""
-        available = meminfo_bytes("MemAvailable")
-        if available is None or available >= NEEDED_BYTES:
-            return []
-        return [
-            Problem(
-                f"a simulated cluster needs {NEEDED_BYTES / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are "
-                f"available",
-                "end other programs, or run fewer processes",
-            )
-        ]
+        return list(lacking("simulated", NEEDED_BYTES))
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check that this can be run and return all parameters; see `ClusterProvider.check`."""

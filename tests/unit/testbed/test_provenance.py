@@ -48,7 +48,7 @@ def test_the_machine_and_the_packages_are_those_of_this_process():
 
 @pytest.mark.parametrize(("available", "problems"), [(None, 0), (2**40, 0), (100 * 2**20, 1)])
 def test_a_simulated_cluster_needs_memory(monkeypatch, available, problems):
-    monkeypatch.setattr("testbed.clusters.simulated.meminfo_bytes", lambda name: available)
+    monkeypatch.setattr("testbed.free_resources.meminfo_bytes", lambda name: available)
     found = SimulatedProvider().preflight()
     assert len(found) == problems
     assert all("100 MiB are available" in problem.what and problem.remedy for problem in found)

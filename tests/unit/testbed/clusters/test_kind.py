@@ -135,12 +135,12 @@ def test_everything_that_is_missing_is_told(tmp_path, monkeypatch):
         docker=FakeDocker(), environment={"PATH": str(tmp_path)}, node_image="carico.local/node:gone", workers=1
     )
     monkeypatch.setattr(kind_module, "found_programs", lambda names, environment: {})
-    monkeypatch.setattr(kind_module, "meminfo_bytes", lambda name: 1 << 30)
+    monkeypatch.setattr("testbed.free_resources.meminfo_bytes", lambda name: 1 << 30)
     monkeypatch.setattr(kind_module, "_setting", lambda name: 32)
     assert [str(problem)[:35] for problem in maker.preflight()] == [
         "there is no kind: carico-testbed im",
         "there is no image carico.local/node",
-        "a kind cluster needs 2 GiB of memor",
+        "a kind cluster needs 2,048 MiB of m",
         "fs.inotify.max_user_instances is 32",
     ]
 

@@ -1,0 +1,69 @@
+"""What this machine has left: memory, and CPU as measured for a moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from testbed.provenance import meminfo_bytes
+from testbed.requirements import Problem
+
+UPTIME = Path("/proc/uptime")
+FREE_CPUS = 0.25
+"""Less makes every wait of a real cluster time out."""
+MOMENT_S = 0.5
+MOMENTS = 10
+"""What ends just now, or has its turn at work, is waited for."""
+
+
+def lacking(
+    kind: str,
+    needed_bytes: int,
+    free_cpus: float = 0.0,
+    sleep: Callable[[float], None] = time.sleep,
+    uptime: Path = UPTIME,
+) -> Iterator[Problem]:
+    """Yield what there is too little of.
+
+    Parameters
+    ----------
+    kind : str
+        Of cluster, for messages.
+    needed_bytes : int
+        Of memory.
+    free_cpus : float
+        CPUs that nothing else may use all the time; nothing is measured if it is 0, or where nothing tells.
+    sleep : callable
+    uptime : Path
+        The file with the seconds that all CPUs together were idle.
+    """
+    remedy = "end other programs, or run fewer processes"
+    available = meminfo_bytes("MemAvailable")
+    if available is not None and available < needed_bytes:
+        what = f"{_size(needed_bytes)} of memory, {_size(available)} are available"
+        yield Problem(f"a {kind} cluster needs {what}", remedy)
+    if free_cpus and uptime.exists():
+        found = 0.0
+        for _ in range(MOMENTS):
+            found = max(found, _free_cpus(sleep, uptime))
+            if found >= free_cpus:
+                return
+        what = f"{free_cpus:g} free CPUs, at most {found:.2f} were in {MOMENTS * MOMENT_S:g} s"
+        yield Problem(f"a {kind} cluster needs {what}", remedy)
+
+
+def _free_cpus(sleep: Callable[[float], None], uptime: Path) -> float:
+    began, idle_before = _uptime(uptime)
+    sleep(MOMENT_S)
+    ended, idle_after = _uptime(uptime)
+    return (idle_after - idle_before) / max(ended - began, 1e-2)
+
+
+def _uptime(file: Path) -> tuple[float, float]:
+    up, idle = file.read_text(encoding="ascii").split()
+    return float(up), float(idle)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"
