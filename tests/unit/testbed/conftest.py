@@ -53,3 +53,9 @@ def mixed(pytester):
             def test_many(n): pass
         """,
     )
+
+
+@pytest.fixture(autouse=True)
+def free_cpus(monkeypatch):
+    """As if nothing else ran: tests may."""
+    monkeypatch.setattr("testbed.free_resources._free_cpus", lambda sleep, uptime: 2.0)

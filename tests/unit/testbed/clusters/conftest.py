@@ -21,9 +21,3 @@ def api(server):
     api = ClusterApi(KubeClient(kubernetes.client.Configuration(host=server.url), connect_s=2, silence_s=2))
     yield api
     api.close()
-
-
-@pytest.fixture(autouse=True)
-def free_cpus(monkeypatch):
-    """As if nothing else ran: tests may."""
-    monkeypatch.setattr("testbed.free_resources._free_cpus", lambda sleep, uptime: 2.0)
