@@ -19,13 +19,19 @@ from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
 from workloads.scenario import Scenario, load_scenario
 
+REAL_TIMEOUT_S = 3600
+"""Of a test on a real cluster. What it waits for has deadlines of its own; this lets ten repetitions end."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A folder of a provider's name has tests for it; all others need the thesis's nodes in virtual time."""
     for item in items:
         if (here := Path(__file__).parent) in item.path.parents:
             folder = item.path.relative_to(here).parts[0]
-            item.add_marker(pytest.mark.carico(providers=[folder if folder in PROVIDERS else SIMULATED]))
+            real = folder in PROVIDERS
+            item.add_marker(pytest.mark.carico(providers=[folder if real else SIMULATED]))
+            if real:
+                item.add_marker(pytest.mark.timeout(REAL_TIMEOUT_S))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from testbed.clusters.platform import CARICO
 from testbed.clusters.refused_pod import NEVER_WAKE, RefusedPod
 from workloads.scenario import ClusterShape
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.cluster
 
 CLOCK = SystemClock()
 UNREPORTED_S = 8.0
