@@ -22,7 +22,8 @@ from carico.variants import DEFAULT_VARIANT
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-ADDRESS = r"^(\[[0-9a-fA-F:.]+\]|[^\[\]:/\s]+):[0-9]{1,5}$"
+_PORT = "([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+ADDRESS = rf"^(\[[0-9a-fA-F:.]+\]|[^\[\]:/\s]+):{_PORT}$"
 Address = Annotated[str, Meta(pattern=ADDRESS)]
 """host:port, of an IPv6 address [host]:port."""
 

@@ -12,6 +12,7 @@ from typing import Self
 
 from carico.aggregator import ReplicaView
 from carico.errors import InvalidConfig, Refused, RpcError, Unreachable
+from carico.rpc.connecting import connect
 from carico.rpc.conversation import CallFailed, Conversation
 from carico.rpc.identity import node_name
 from carico.rpc.messages import (
@@ -70,7 +71,7 @@ class Client:
         Raises
         ------
         Unreachable
-            If none came within the deadline, or five times that if a connection had to be made.
+            If none came within the deadline, or five times that for each address if a connection had to be made.
         Refused
             If the other side will not do what it is asked.
         """
@@ -99,10 +100,8 @@ class Client:
         except CallFailed as error:
             status, details = error.status, error.details
         if self._unanswered >= _MOST_UNANSWERED:
-            self._unanswered = 0
             conversation.close()
         else:
-            # A late answer would pass for that of the next request.
             conversation.end_stream()
         raise self._failure(method, status, details, may_be_tls=not conversation.greeted)
 
@@ -111,13 +110,14 @@ class Client:
             tls = None if self._credentials is None else self._credentials.current()
             patience_s = _DEADLINES_TO_CONNECT * self._deadline_s
             try:
-                async with asyncio.timeout(patience_s):
-                    self._conversation = await Conversation.to(self._target, tls)
+                self._conversation = await connect(self._target, tls, patience_s)
             except TimeoutError:
                 raise self._failure(method, "DEADLINE_EXCEEDED", f"no connection within {patience_s:g} s") from None
             except OSError as error:
                 may_be_tls = isinstance(error, (ssl.SSLError, ConnectionResetError))
-                raise self._failure(method, "UNAVAILABLE", str(error), may_be_tls) from error
+                why = str(error) or type(error).__name__
+                raise self._failure(method, "UNAVAILABLE", why, may_be_tls) from error
+            self._unanswered = 0
         return self._conversation
 
     def _failure(self, method: str, status: str, details: str, may_be_tls: bool = False) -> RpcError:

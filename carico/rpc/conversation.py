@@ -8,9 +8,8 @@ h2, in the event loop that is there anyway, does. Messages are bytes; nothing is
 from __future__ import annotations
 
 import asyncio
-import ssl
 import struct
-from typing import Self
+from contextlib import suppress
 from urllib.parse import unquote
 
 from h2.config import H2Configuration
@@ -25,7 +24,7 @@ from h2.events import (
     StreamReset,
     TrailersReceived,
 )
-from h2.exceptions import H2Error
+from h2.exceptions import H2Error, StreamClosedError
 
 from carico.rpc.messages import MAX_MESSAGE_BYTES
 
@@ -49,8 +48,12 @@ STATUS = (
     "UNAUTHENTICATED",
 )
 """gRPC's status codes by number."""
+_REFUSED_BY_HTTP = {"401": "UNAUTHENTICATED", "403": "PERMISSION_DENIED", "404": "UNIMPLEMENTED"}
+"""What gRPC takes HTTP's statuses for."""
 _PREFIX = struct.Struct(">BI")
 """What precedes a message: whether it is compressed, and its length."""
+_FRAME_HEADER = 9
+"""Bytes that precede a frame; the first three are its length."""
 
 
 class CallFailed(Exception):
@@ -70,7 +73,13 @@ class CallFailed(Exception):
 
 
 class Conversation(asyncio.Protocol):
-    """A connection to a gRPC server, see `to`.
+    """A connection to a gRPC server; `carico.rpc.connecting` makes it.
+
+    Parameters
+    ----------
+    authority : str
+        host:port, as it was asked for.
+    scheme : {"http", "https"}
 
     Attributes
     ----------
@@ -87,27 +96,10 @@ class Conversation(asyncio.Protocol):
         self._http = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
         self._transport: asyncio.Transport
         self._stream: int | None = None
-        self._unsent = self._received = b""
+        self._unsent = self._received = self._unread = b""
         self._last = False
         """Whether nothing follows what is unsent."""
         self._answer: asyncio.Future[bytes] | None = None
-
-    @classmethod
-    async def to(cls, target: str, tls: ssl.SSLContext | None) -> Self:
-        """Connect to host:port.
-
-        Raises
-        ------
-        OSError
-            If nobody listens there, or TLS does not come about.
-        """
-        host, _, port = target.rpartition(":")
-        loop = asyncio.get_running_loop()
-        scheme = "http" if tls is None else "https"
-        _, conversation = await loop.create_connection(
-            lambda: cls(target, scheme), host.strip("[]"), int(port), ssl=tls
-        )
-        return conversation
 
     async def ask(self, method: str, message: bytes, last: bool = False) -> bytes:
         """Send a message and return the answer.
@@ -118,7 +110,7 @@ class Conversation(asyncio.Protocol):
         Raises
         ------
         CallFailed
-            If there will be none. One that is no longer waited for needs `end_stream`, or would pass for the next.
+            If there will be none.
         """
         if self.over:
             raise CallFailed("UNAVAILABLE", "the connection was closed")
@@ -131,15 +123,20 @@ class Conversation(asyncio.Protocol):
             self._send()
         except H2Error as error:
             self._break_off(error)
-        answer = await self._answer
+        try:
+            answer = await self._answer
+        except asyncio.CancelledError:
+            self.end_stream()  # a late answer would pass for the next one's
+            raise
         if last:
-            self._forget_stream()
+            self.end_stream()
         return answer
 
     def end_stream(self) -> None:
         """Begin anew with the next message, whatever is still under way."""
         if self._stream is not None and not self.over:
-            self._http.reset_stream(self._stream, ErrorCodes.CANCEL)
+            with suppress(StreamClosedError):  # by both sides already
+                self._http.reset_stream(self._stream, ErrorCodes.CANCEL)
             self._transport.write(self._http.data_to_send())
         self._forget_stream()
 
@@ -159,9 +156,11 @@ class Conversation(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
         self.greeted = True
+        self._unread += data
         try:
-            for event in self._http.receive_data(data):
-                self._take(event)
+            while not self.over and (frame := self._next_frame()):
+                for event in self._http.receive_data(frame):
+                    self._take(event)
             if not self.over:
                 self._send()
         except (H2Error, ValueError) as error:
@@ -193,40 +192,67 @@ class Conversation(asyncio.Protocol):
             self._http.send_data(self._stream, part, end_stream=self._last and not self._unsent)
         self._transport.write(self._http.data_to_send())
 
+    def _next_frame(self) -> bytes:
+        """Take the next frame from what was read; empty if it is not all there.
+
+        One by one: given more, h2 forgets what precedes a frame that it does not take, as it takes none after GOAWAY.
+        And it waits for the end of one that is too long, which somebody who speaks another protocol seems to send.
+        """
+        if len(self._unread) < _FRAME_HEADER:
+            return b""
+        length = int.from_bytes(self._unread[:3], "big")
+        if length > self._http.max_inbound_frame_size:
+            raise ValueError(f"a frame of {length} bytes, at most {self._http.max_inbound_frame_size} were offered")
+        end = _FRAME_HEADER + length
+        if len(self._unread) < end:
+            return b""
+        frame, self._unread = self._unread[:end], self._unread[end:]
+        return frame
+
     def _take(self, event: Event) -> None:
         if isinstance(event, ConnectionTerminated):
             # A server ends connections now and then, so that who is connected is looked at again.
-            self._fail("UNAVAILABLE", "the server has ended the connection")
+            said = (event.additional_data or b"").decode(errors="replace")
+            self._fail("UNAVAILABLE", f"the server has ended the connection: {said or 'it does not say why'}")
             self.close()
-        elif self._stream is None or getattr(event, "stream_id", None) != self._stream:
-            pass
-        elif isinstance(event, DataReceived):
-            self._http.acknowledge_received_data(event.flow_controlled_length or 0, self._stream)
+            return
+        if isinstance(event, DataReceived):
+            self._http.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
+        if self._stream is None or getattr(event, "stream_id", None) != self._stream:
+            return
+        if isinstance(event, DataReceived):
             self._received += event.data or b""
-            self._take_message()
+            self._take_messages()
         elif isinstance(event, (ResponseReceived, TrailersReceived)):
             headers = {str(name): str(value) for name, value in event.headers or ()}
             if "grpc-status" in headers:
                 code = int(headers["grpc-status"])
                 status = STATUS[code] if 0 <= code < len(STATUS) else "UNKNOWN"
+                if status == "OK":
+                    status, headers = "INTERNAL", {"grpc-message": "the call ended without an answer"}
                 self._fail(status, unquote(headers.get("grpc-message", "")))
-            elif headers.get(":status", "200") != "200":
-                self._fail("UNKNOWN", f"the server answers with HTTP status {headers[':status']}")
-        elif isinstance(event, (StreamEnded, StreamReset)):
+            elif (http_status := headers.get(":status", "200")) != "200":
+                status = _REFUSED_BY_HTTP.get(http_status, "UNKNOWN")
+                self._fail(status, f"the server answers with HTTP status {http_status}")
+        elif isinstance(event, StreamEnded):
             self._fail("UNAVAILABLE", "the server has ended the stream")
+            self.end_stream()
+        elif isinstance(event, StreamReset):
+            self._fail("UNAVAILABLE", f"the server has ended the stream: {event.error_code!s}")
             self._forget_stream()
 
-    def _take_message(self) -> None:
-        if len(self._received) < _PREFIX.size:
-            return
-        compressed, length = _PREFIX.unpack_from(self._received)
-        if compressed or length > MAX_MESSAGE_BYTES:
-            raise ValueError(f"an answer of {length} bytes, plain ones of at most {MAX_MESSAGE_BYTES} are taken")
-        end = _PREFIX.size + length
-        if len(self._received) >= end:
+    def _take_messages(self) -> None:
+        while len(self._received) >= _PREFIX.size:
+            compressed, length = _PREFIX.unpack_from(self._received)
+            if compressed or length > MAX_MESSAGE_BYTES:
+                raise ValueError(f"an answer of {length} bytes, plain ones of at most {MAX_MESSAGE_BYTES} are taken")
+            end = _PREFIX.size + length
+            if len(self._received) < end:
+                return
             message, self._received = self._received[_PREFIX.size : end], self._received[end:]
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_result(message)
+            if self._answer is None or self._answer.done() or self._unsent:
+                raise ValueError("an answer that nobody has asked for")
+            self._answer.set_result(message)
 
     def _forget_stream(self) -> None:
         self._stream, self._unsent, self._received = None, b"", b""

@@ -34,7 +34,6 @@ _OPTIONS = (
     ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing
     ("grpc.max_connection_age_grace_ms", 100),  # calls are answered at once
     ("grpc.keepalive_time_ms", 60_000),  # who has vanished
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # clients look every 10 s whether we are there
 )
 
 CONNECTION_AGE_S = 3600.0

@@ -36,7 +36,10 @@ class PemFiles:
     def __init__(self, files: TlsFiles) -> None:
         self._paths = [Path(files.certificate), Path(files.key), Path(files.ca)]
         self._seen = self._signature()
-        self.certificate, self.key, self.ca, self.client = self._read()
+        try:
+            self.certificate, self.key, self.ca, self.client = self._read()
+        except OSError as error:
+            raise InvalidConfig(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
 
     def changed(self) -> bool:
         """Whether there is something new, which has been read then; what cannot be used is logged and not taken."""
@@ -46,7 +49,9 @@ class PemFiles:
         self._seen = signature
         try:
             content = self._read()
-        except InvalidConfig as error:
+        except (InvalidConfig, OSError) as error:
+            if isinstance(error, OSError):  # replaced once more just now, or too many files are open: next time
+                self._seen = ()
             _log.warning("certificates not replaced, the old ones stay in force: %s", error)
             return False
         if self._signature() != signature:  # replaced while being read: next time
@@ -66,12 +71,12 @@ class PemFiles:
     def _read(self) -> tuple[bytes, bytes, bytes, ssl.SSLContext]:
         """Read the files; OpenSSL judges them, for gRPC would only refuse every connection."""
         certificate, key, ca = self._paths
-        for path in self._paths:
-            try:
-                path.read_bytes()
-            except OSError as error:
-                raise InvalidConfig(f"cannot read the TLS file {path}: {error.strerror}") from error
+        pem = [path.read_bytes() for path in self._paths]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.hostname_checks_common_name = False
+        # As in gRPC's servers, an intermediate may be the CA.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         try:
             # An empty password, so that nobody is asked for one on the terminal.
             context.load_cert_chain(certificate, key, password="")
@@ -84,7 +89,7 @@ class PemFiles:
         except ssl.SSLError as error:
             raise InvalidConfig(f"{ca} must hold the certificate of a CA, as PEM: {error}") from error
         context.set_alpn_protocols(["h2"])
-        return certificate.read_bytes(), key.read_bytes(), ca.read_bytes(), context
+        return pem[0], pem[1], pem[2], context
 
 
 class ChannelCredentials:

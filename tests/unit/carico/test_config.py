@@ -53,6 +53,7 @@ def test_what_is_written_replaces_a_default(read):
         ("pods: {source: docker}", r"Invalid enum value 'docker' - at `\$.pods.source`"),
         ("tls: {certificate: a}", r"missing required field `key` - at `\$.tls`"),
         ("server: somewhere", r"Expected `str` host:port - at `\$.server`"),
+        ("server: 'a:65536'", r"Expected `str` host:port - at `\$.server`"),
         ("server: 'a:b:1'", r"Expected `str` host:port - at `\$.server`"),
         ("rats: 1", r"all fields: python -m pydoc carico\.config\.Example"),
         ("- 1", "agent.yaml: Expected `object`, got `array`"),

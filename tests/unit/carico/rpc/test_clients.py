@@ -55,7 +55,7 @@ def test_a_server_that_goes_and_comes_back(serve, pki):
         with pytest.raises(Unreachable, match=f"localhost:{port}.*UNAVAILABLE"):
             client.exchange(OWN)
         serve(port)
-        # The channel reconnects by itself, after a pause of its own.
+        # It may not listen yet.
         for _ in range(100_000):
             try:
                 client.exchange(OWN)

@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent import futures
+from contextlib import suppress
 
 import grpc
 import pytest
@@ -9,7 +10,10 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived
 from h2.settings import SettingCodes
+from hypothesis import given
+from hypothesis import strategies as st
 
+from carico.rpc.connecting import connect
 from carico.rpc.conversation import CallFailed, Conversation
 from carico.rpc.messages import MAX_MESSAGE_BYTES
 
@@ -41,7 +45,7 @@ def conversing(target, ask):
     """Return what `ask`, given a conversation with the server there, returns."""
 
     async def run():
-        conversation = await Conversation.to(target, None)
+        conversation = await connect(target, None, 5.0)
         try:
             return await ask(conversation)
         finally:
@@ -93,14 +97,16 @@ class TestWithGrpcsOwnServer:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0):
                     await conversation.ask(ECHOES, b"first")
-            conversation.end_stream()
             return await conversation.ask(ECHOES, b"second")
 
         assert conversing(echo, ask) == b"second"
 
 
-def served_by(answer, settings=None):
-    """Return how asking a server fails that answers as `answer(http, stream)` does, or closes every connection."""
+def at_a_server(answer, ask, settings=None):
+    """Return what `ask` returns at a server that answers as `answer(http, stream)` does, or closes every connection.
+
+    What `answer` returns is sent after all else.
+    """
 
     async def serve(reader, writer):
         http = H2Connection(H2Configuration(client_side=False))
@@ -109,28 +115,38 @@ def served_by(answer, settings=None):
             http.update_settings(settings or {})
             writer.write(http.data_to_send())
             while data := await reader.read(65536):
+                rest = b""
                 for event in http.receive_data(data):
                     if isinstance(event, DataReceived):
-                        answer(http, event.stream_id)
-                writer.write(http.data_to_send())
+                        rest = answer(http, event.stream_id) or b""
+                writer.write(http.data_to_send() + rest)
         writer.close()
 
     async def run():
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             host, port = server.sockets[0].getsockname()
-            conversation = await Conversation.to(f"{host}:{port}", None)
+            conversation = await connect(f"{host}:{port}", None, 5.0)
             try:
                 while settings and not conversation.greeted:
                     await asyncio.sleep(0)
-                with pytest.raises(CallFailed) as failed:
-                    await conversation.ask(ECHOES, b"x")
-                assert conversation.over or failed.value.status != "INTERNAL"
-                return failed.value.status, failed.value.details
+                return await ask(conversation)
             finally:
                 conversation.close()
 
     return asyncio.run(asyncio.wait_for(run(), 10))
+
+
+def served_by(answer, settings=None):
+    """Return how asking such a server fails."""
+
+    async def ask(conversation):
+        with pytest.raises(CallFailed) as failed:
+            await conversation.ask(ECHOES, b"x")
+        assert conversation.over or failed.value.status != "INTERNAL" or "without an answer" in failed.value.details
+        return failed.value.status, failed.value.details
+
+    return at_a_server(answer, ask, settings)
 
 
 HEADERS = [(":status", "200"), ("content-type", "application/grpc")]
@@ -151,6 +167,8 @@ def answering(message, headers=HEADERS):
         (answering((1).to_bytes(1, "big") + bytes(4)), "INTERNAL", "plain ones of at most 65536"),
         (answering(bytes(1) + b"\xff" * 4), "INTERNAL", "an answer of 4294967295 bytes"),
         (answering(b"", [(":status", "503")]), "UNKNOWN", "HTTP status 503"),
+        (answering(b"", [(":status", "403")]), "PERMISSION_DENIED", "HTTP status 403"),
+        (answering(b"", [*HEADERS, ("grpc-status", "0")]), "INTERNAL", "without an answer"),
         (answering(b"", [*HEADERS, ("grpc-status", "99")]), "UNKNOWN", ""),
         (answering(b"", [*HEADERS, ("grpc-status", "none")]), "INTERNAL", "this is no gRPC"),
         (lambda http, stream: http.send_headers(stream, HEADERS, end_stream=True), "UNAVAILABLE", "ended the stream"),
@@ -161,6 +179,7 @@ def answering(message, headers=HEADERS):
         ),
         (lambda http, stream: http.reset_stream(stream), "UNAVAILABLE", "ended the stream"),
         (lambda http, stream: http.close_connection(), "UNAVAILABLE", "ended the connection"),
+        (lambda http, stream: http.close_connection(additional_data=b"max_age"), "UNAVAILABLE", "connection: max_age"),
     ],
 )
 def test_a_server_that_does_not_do_as_it_should(answer, status, details):
@@ -169,9 +188,101 @@ def test_a_server_that_does_not_do_as_it_should(answer, status, details):
     assert details in seen[1]
 
 
+def test_an_answer_that_comes_with_the_end_of_the_connection_counts():
+    """As gRPC's servers end one that is old: more frames follow, of which h2 takes none."""
+
+    def answer(http, stream):
+        http.send_headers(stream, HEADERS)
+        http.send_data(stream, bytes(4) + b"\x01x")
+        rest = H2Connection(H2Configuration(client_side=False))
+        rest.initiate_connection()
+        rest.clear_outbound_data_buffer()
+        rest.ping(bytes(8))
+        http.close_connection()
+        return rest.data_to_send()
+
+    async def ask(conversation):
+        answered = await conversation.ask(ECHOES, b"x")
+        while not conversation.over:
+            await asyncio.sleep(0)
+        return answered
+
+    assert at_a_server(answer, ask) == b"x"
+
+
+def test_a_second_answer_is_not_the_next_ones():
+    def answer(http, stream):
+        http.send_headers(stream, HEADERS)
+        http.send_data(stream, 2 * (bytes(4) + b"\x01x"))
+
+    async def ask(conversation):
+        assert await conversation.ask(ECHOES, b"x") == b"x"
+        assert conversation.over
+        with pytest.raises(CallFailed, match="UNAVAILABLE"):
+            await conversation.ask(ECHOES, b"y")
+
+    at_a_server(answer, ask)
+
+
+def test_a_server_of_another_protocol_is_told_at_once():
+    async def serve(reader, writer):
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    async def run():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            conversation = await connect(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", None, 5.0)
+            with pytest.raises(CallFailed, match="this is no gRPC over HTTP/2: a frame of 4740180 bytes"):
+                await conversation.ask(ECHOES, b"x")
+            assert conversation.over
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+
+
 def test_a_server_that_takes_no_stream():
     status, details = served_by(lambda http, stream: None, {SettingCodes.MAX_CONCURRENT_STREAMS: 0})
     assert (status, "Max outbound streams is 0" in details) == ("INTERNAL", True)
+
+
+class Wire(asyncio.Transport):
+    """What is sent over it, and nothing else."""
+
+    def __init__(self):
+        super().__init__()
+        self.sent = b""
+
+    def write(self, data):
+        self.sent += data
+
+    def abort(self):
+        pass
+
+
+@given(data=st.data())
+def test_whatever_a_server_sends_is_an_answer_or_a_failure(data):
+    async def run():
+        conversation, wire = Conversation("server:1", "http"), Wire()
+        conversation.connection_made(wire)
+        asked = asyncio.ensure_future(conversation.ask(ECHOES, b"x"))
+        await asyncio.sleep(0)
+        http = H2Connection(H2Configuration(client_side=False))
+        http.initiate_connection()
+        http.receive_data(wire.sent)
+        http.send_headers(1, HEADERS)
+        http.send_data(1, bytes(4) + b"\x01x")
+        http.send_headers(1, [("grpc-status", "0")], end_stream=True)
+        said = http.data_to_send()
+        first = data.draw(st.integers(0, len(said)))
+        last = data.draw(st.integers(first, min(first + 40, len(said))))
+        conversation.data_received(said[:first] + data.draw(st.binary(max_size=40)) + said[last:])
+        conversation.connection_lost(None)
+        with suppress(CallFailed):
+            await asked
+        assert conversation.over
+
+    asyncio.run(run())
 
 
 def test_nothing_can_be_asked_once_it_is_over(echo):
