@@ -2,6 +2,7 @@
 
 import time
 
+import kubernetes.client
 import pytest
 from kubernetes.client.exceptions import ApiException
 
@@ -25,18 +26,33 @@ def cluster(carico_cluster):
 
 
 def wait_for_the_policy(cluster, within_s=20.0):
-    """API servers take an admission policy up a moment after it was made."""
+    """API servers take admission policies up a moment after they were made."""
     deadline = time.monotonic() + within_s
-    with cluster.acting_as(SCHEDULER) as core:
-        while time.monotonic() < deadline:
-            try:
-                core.patch_node("access-node", {"metadata": {"labels": {"tried": "1"}}}, dry_run="All")
-            except ApiException as error:
-                if error.status != 422:
-                    raise
-                return
-            time.sleep(0.2)
-    pytest.fail(f"the admission policy was not in force within {within_s:g} s")
+    for tried in (
+        lambda core: core.patch_node("access-node", {"metadata": {"labels": {"tried": "1"}}}, dry_run="All"),
+        lambda core: make_lease(core, NAMESPACE, "tried", dry_run="All"),
+    ):
+        with cluster.acting_as(SCHEDULER) as core:
+            while not refused(tried, core):
+                assert time.monotonic() < deadline, f"an admission policy was not in force within {within_s:g} s"
+                time.sleep(0.2)
+
+
+def refused(tried, core):
+    """Whether an admission policy refuses this."""
+    try:
+        tried(core)
+    except ApiException as error:
+        if error.status != 422:
+            raise
+        return True
+    return False
+
+
+def make_lease(core, namespace, name, **options):
+    api = kubernetes.client.CoordinationV1Api(core.api_client)
+    lease = kubernetes.client.V1Lease(metadata={"name": name}, spec={"holderIdentity": "somebody"})
+    return api.create_namespaced_lease(namespace, lease, **options)
 
 
 SCHEDULER = "carico-scheduler"
@@ -115,6 +131,34 @@ def test_nobody_may(cluster, account, asked):
 def test_who_asks_nothing_may_nothing(cluster, account, asked):
     *what, where = asked
     assert not cluster.may(account, *what, **where)
+
+
+class TestLocksThatTheSchedulerMayHold:
+    def test_its_own(self, cluster):
+        """By a deployed scheduler or, as none runs here, by this."""
+        with cluster.acting_as(SCHEDULER) as core:
+            assert make_lease(core, NAMESPACE, "carico-kube-scheduler", dry_run="All").metadata.name
+
+    @pytest.mark.parametrize(
+        ("namespace", "name"),
+        [("kube-system", "kube-scheduler"), ("kube-system", "carico-kube-scheduler"), (NAMESPACE, "other")],
+    )
+    def test_no_other(self, cluster, namespace, name):
+        with cluster.acting_as(SCHEDULER) as core, pytest.raises(ApiException) as failed:
+            make_lease(core, namespace, name, dry_run="All")
+        assert failed.value.status == 422
+        assert "may hold no lock but its own" in failed.value.body
+
+    def test_not_that_of_the_clusters_own_scheduler(self, cluster):
+        """It is there, and the role that kube-scheduler needs would let it be taken."""
+        with cluster.acting_as(SCHEDULER) as core:
+            api = kubernetes.client.CoordinationV1Api(core.api_client)
+            lease = api.read_namespaced_lease("kube-scheduler", "kube-system")
+            lease.spec.holder_identity = "somebody"
+            with pytest.raises(ApiException) as failed:
+                api.replace_namespaced_lease("kube-scheduler", "kube-system", lease, dry_run="All")
+        assert failed.value.status == 422
+        assert "may hold no lock but its own" in failed.value.body
 
 
 class TestNodesAsTheSchedulerMayPatchThem:

@@ -158,6 +158,8 @@ class TestPrivileges:
     def test_the_lock_is_the_one_that_kube_scheduler_takes(self):
         configuration = yaml.safe_load((FOLDER / "kube-scheduler.yaml").read_text())
         assert configuration["leaderElection"]["resourceName"] == LEASE
+        (rule,) = found("ValidatingAdmissionPolicy", "carico-scheduler-lock")["spec"]["validations"]
+        assert f"request.name == '{LEASE}'" in rule["expression"]
 
     def test_the_policy_lets_the_extenders_annotation_pass(self):
         policy = found("ValidatingAdmissionPolicy", "carico-node-annotations")
