@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import grpc
 from grpc import aio
 
-from carico.config import TlsFiles
+from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.errors import InvalidConfig, InvalidInput
 from carico.rpc.identity import owners
 from carico.rpc.loop import LoopThread
@@ -36,10 +36,6 @@ _OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),  # who has vanished
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # clients look every 10 s whether we are there
 )
-
-CONNECTION_AGE_S = 3600.0
-"""A connection lasts for so long, give or take a tenth: certificates are looked at when one is made, and streams would
-keep one for ever."""
 
 STREAMS_EACH = 4
 """Streams that may be open in one name: an agent has one, and a second while a broken one is not yet known to be."""
@@ -116,7 +112,7 @@ class RpcServer:
         Where to listen; port 0 lets the system choose.
     refused : callable, optional
     connection_age_s : float, optional
-        After so long a connection is ended, so that the other side makes a new one.
+        After so long, give or take a tenth, a connection is ended, so that the other side makes a new one.
 
     Attributes
     ----------

@@ -12,6 +12,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections import OrderedDict
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -180,6 +181,7 @@ def _handler(
         def setup(self) -> None:
             """Read the client's certificate once for all that it will ask over the connection."""
             super().setup()
+            self._old_at = time.monotonic() + limits.connection_age_s
             self._allowed = (
                 not clients
                 or not isinstance(self.connection, ssl.SSLSocket)
@@ -239,6 +241,7 @@ def _handler(
             self._answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
 
         def _answer(self, status: int, content: bytes, kind: str) -> None:
+            self.close_connection |= time.monotonic() >= self._old_at
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))

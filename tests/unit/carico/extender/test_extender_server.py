@@ -88,6 +88,14 @@ class TestHttp:
         assert chosen == [["a"], ["a"], ["b"], ["a"], ["b"]]
         assert len(harness.plugin.ledger) == 5
 
+    def test_a_connection_that_is_old_ends_with_its_answer(self, served, connect):
+        connection = connect(served(connection_age_s=1e-9))
+        for uid in ("u1", "u2"):
+            connection.request("POST", "/filter", request(uid, ["a"]))
+            answer = connection.getresponse()
+            assert (answer.status, answer.getheader("Connection")) == (200, "close")
+            answer.read()
+
     def test_many_may_ask_at_once(self, served, connect, harness):
         server = served()
         harness.report(a=50, b=50)
