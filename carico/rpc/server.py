@@ -27,7 +27,7 @@ from carico.rpc.tls import PemFiles, require_loopback
 _log = logging.getLogger(__name__)
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),  # what the library refuses is not counted
     ("grpc.max_metadata_size", 8 * 1024),
     ("grpc.http2.bdp_probe", 0),  # a ping for every message, to find out what large ones could make use of
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a sharer
@@ -250,6 +250,8 @@ class RpcServer:
 
     async def _answered(self, answer: Answer, data: bytes, call: _Call, caller: Caller) -> bytes:
         try:
+            if len(data) > MAX_MESSAGE_BYTES:
+                raise InvalidInput(f"a message has at most {MAX_MESSAGE_BYTES} bytes, got {len(data)}: say less in one")
             return answer(data, caller)
         except InvalidInput as error:
             self._refused("invalid_input")

@@ -218,8 +218,11 @@ def _handler(
             if len(text) > 12 or int(text) > limits.body_bytes:
                 self._refuse(413, f"a body of at most {limits.body_bytes} bytes is needed, got {text[:20]}")
                 return None
-            body = self.rfile.read(int(text))
+            body = b""
+            with suppress(OSError):  # the client is gone, or too slow
+                body = self.rfile.read(int(text))
             if len(body) < int(text):
+                self._count_bad(400)
                 self.close_connection = True
                 return None
             return body
@@ -234,9 +237,17 @@ def _handler(
             else:
                 self._answer(200, content, "application/json")
 
-        def _refuse(self, status: int, why: str, close: bool = True) -> None:
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """Refuse what the library takes for no request that is served here: no HTTP, or another verb."""
+            self._count_bad(code)
+            super().send_error(code, message, explain)
+
+        def _count_bad(self, status: int) -> None:
             metrics.attempts.labels("error").inc()
-            metrics.bad_requests.labels(str(status)).inc()
+            metrics.bad_requests.labels(str(int(status))).inc()
+
+        def _refuse(self, status: int, why: str, close: bool = True) -> None:
+            self._count_bad(status)
             self.close_connection |= close  # what is left of the request is not read
             self._answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
 

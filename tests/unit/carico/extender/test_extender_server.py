@@ -151,12 +151,19 @@ class TestHttp:
             client.sendall(b"POST /filter HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
             assert b" 411 " in client.recv(1000)
 
-    def test_what_is_no_http_is_answered_and_cut(self, served, connect):
+    def test_what_is_no_http_is_answered_counted_and_cut(self, served, connect, harness):
         server = served()
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
             client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
             assert b"400" in client.recv(1000)
+        assert harness.metric("carico_extender_bad_requests_total", status="400") == 1
         assert post(connect(server), request("u1", ["a"]))[0] == 200
+
+    def test_another_verb_is_refused_and_counted(self, served, connect, harness):
+        connection = connect(served())
+        connection.request("GET", "/filter")
+        assert connection.getresponse().status == 501
+        assert harness.metric("carico_extender_bad_requests_total", status="501") == 1
 
 
 class TestMisbehaviour:
@@ -181,13 +188,14 @@ class TestMisbehaviour:
                 assert another.recv(10)
         assert post(asking, request("u1", ["a"]))[0] == 200
 
-    def test_a_question_that_is_cut_changes_nothing(self, served, harness):
+    def test_a_question_that_is_cut_is_counted_and_changes_nothing(self, served, harness):
         server = served(request_timeout_s=0.5)
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
             body = request("u1", ["a"])
             client.sendall(b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-5])
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1000) == b""
+        assert harness.metric("carico_extender_bad_requests_total", status="400") == 1
         assert len(harness.plugin.ledger) == 0
 
     def test_closing_cuts_those_who_are_connected(self, served, connect):
