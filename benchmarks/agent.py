@@ -1,4 +1,4 @@
-"""Measures what an agent costs its node: CPU and memory of the process, with everything on.
+"""Measures what an agent costs its node: CPU and memory of the process, with everything on, and what a sample costs.
 
 A real agent samples this machine at 10 Hz and steps at 1 Hz; it exchanges with a real aggregation server and reports to
 a real extender over mutual TLS, saves checkpoints and watches control groups. Its CPU time is what the kernel accounts
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import telemetry
 from benchmarks.common import parse, parser, shown
 from benchmarks.nodes import certificates, running
 
@@ -28,7 +29,13 @@ def main() -> int:
     options = parse(arguments)
     if not 1 <= options.seconds <= 86_400:
         arguments.error(f"--seconds must be in [1, 86400], got {options.seconds}")
-    return shown("agent", lambda: measure(options.seconds), options.json)
+    return shown("agent", lambda: samples() | measure(options.seconds), options.json)
+
+
+def samples() -> dict[str, float]:
+    """Return the microseconds of CPU time that a sample takes: ours, and psutil's."""
+    figures = telemetry.measure(telemetry.ROUNDS)
+    return {name: figures[name] for name in ("sample_us", "sample_psutil_us")}
 
 
 def measure(seconds: float) -> dict[str, float]:

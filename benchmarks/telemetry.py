@@ -20,6 +20,7 @@ from carico.errors import TelemetryError
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.procfs import ProcfsSource
 
+ROUNDS = 100
 _READS = 50
 """Samples a round."""
 _PRESSURES = tuple(Path("/proc/pressure") / what for what in ("cpu", "memory", "io"))
@@ -28,7 +29,7 @@ _PRESSURES = tuple(Path("/proc/pressure") / what for what in ("cpu", "memory", "
 def main() -> int:
     """Measure, print and write the figures."""
     arguments = parser(__doc__)
-    arguments.add_argument("--rounds", type=int, default=100, help="rounds of each reader (default: 100)")
+    arguments.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of each reader (default: {ROUNDS})")
     options = parse(arguments)
     if not 3 <= options.rounds <= 100_000:
         arguments.error(f"--rounds must be in [3, 100000], got {options.rounds}")

@@ -139,14 +139,14 @@ class Agent:
         # What runs already has been told by now, and replaces what a saved state remembers.
         self._running = sum(self._events.popleft()[0] for _ in range(len(self._events)))
         self.model.reconcile(max(self._running, 0), self._clock.now())
-        stepped = -1
+        size, stepped = self.model.variant.batch_size, -1
         try:
             while not self._ended.is_set():
-                self._captures.append(self.sampler.next_capture())
+                self._captures.append(self.sampler.next_capture(thorough_from=(stepped + 1) * size))
                 if self._events:
                     self._count_pods()
                 # A deadline that was missed may have been the one of the step.
-                second = self.sampler.tick // self.model.variant.batch_size
+                second = self.sampler.tick // size
                 if second > stepped:
                     stepped = second
                     self._read_at = self._clock.now()

@@ -37,8 +37,17 @@ def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | 
     return pool
 
 
-_MOST_SAMPLES = 1_000_000
-"""Samples in a batch, at most: no singular value of d × n numbers in [0, 1] exceeds √(d n)."""
+MOST_SAMPLES = 100
+"""What a subspace may stand for, samples: ten times an agent's batch, for a view weighs nodes by σ²."""
+
+
+def largest_singular_value(resources: int) -> float:
+    """Return the bound √(d n) on singular values of n samples of d resources, each in [0, 1].
+
+    It bounds what one node can do to the view of all: a merge weighs a subspace by σ². A node whose ten samples say
+    that everything is full has √(10 d); averages, and so views of replicas, stay below their largest part.
+    """
+    return math.sqrt(resources * MOST_SAMPLES)
 
 
 class Aggregator:
@@ -96,10 +105,11 @@ class Aggregator:
         """
         if subspace.basis.ndim != 2 or subspace.basis.shape[0] != self.resources:
             raise InvalidInput(f"{node}: a basis of shape ({self.resources}, r) is needed, got {subspace.basis.shape}")
-        largest = float(np.max(subspace.singular_values, initial=0.0))
-        if largest > math.sqrt(self.resources * _MOST_SAMPLES) or np.abs(subspace.basis).max(initial=0.0) > 1 + 1e-6:
+        largest, allowed = float(np.max(subspace.singular_values, initial=0.0)), largest_singular_value(self.resources)
+        if largest > allowed or np.abs(subspace.basis).max(initial=0.0) > 1 + 1e-6:
             raise InvalidInput(
-                f"{node}: no telemetry in [0, 1] has such a subspace (largest singular value {largest:g})"
+                f"{node}: no telemetry in [0, 1] has such a subspace (largest singular value {largest:g}, at most "
+                f"{allowed:g} is taken)"
             )
         self._nodes.add(node)
         self._waiting[node] = subspace

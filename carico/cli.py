@@ -29,11 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"carico: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "carico":
+        package = (error.name or "carico").partition(".")[0]
+        if package == "carico":
             raise
+        extra = "scheduler" if package == "kubernetes" else options.extra  # an agent may be told to ask the API
         print(
-            f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[scheduler]', "
-            "or in a clone pip install '.[scheduler]'",
+            f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[{extra}]', "
+            f"or in a clone pip install '.[{extra}]'",
             file=sys.stderr,
         )
         return 1
@@ -53,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="carico", description="CARICO, a Kubernetes scheduler that needs no resource requests."
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
+    parser.set_defaults(extra="scheduler")  # what a command needs that names no other
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (watch, record, agent, aggregator, extender, journal, certs, deploy):
         command.add(commands)

@@ -19,6 +19,8 @@ from carico.errors import InvalidConfig
 from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.variants import DEFAULT_VARIANT
 
+CONNECTION_AGE_S = 3600.0
+"""How long a connection lasts: certificates are looked at when one is made, and clients would keep one for ever."""
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -104,6 +106,8 @@ class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For every read of a header or a body that has begun."""
     idle_timeout_s: Seconds = 300.0
     """For the next request of a connection; longer than kube-scheduler keeps one (90 s)."""
+    connection_age_s: Seconds = CONNECTION_AGE_S
+    """An older connection ends with its next answer, so that certificates which were replaced are looked at."""
 
 
 class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@
     │   ├── InvalidConfig                  a configuration file that is not what it should be
     │   ├── InvalidRequest                 a request to the extender that makes no sense
     │   └── InvalidJournal                 a journal of decisions that cannot be read
-    ├── NotReady                           a process that has yet to learn what it decides on
+    ├── NotReady                           a process that has yet to learn what it decides on, or what was decided
     ├── KubeError                          the Kubernetes API did not do what it was asked
     │   ├── KubeUnreachable                no answer, or one that broke off; asking again may help
     │   └── KubeRefused                    it answered that it will not
@@ -60,7 +60,7 @@ class InvalidJournal(InvalidInput):
 
 
 class NotReady(CaricoError):
-    """A process has yet to learn what it decides on."""
+    """Nothing can be decided now: the process has yet to learn on what, or who asks that it was decided."""
 
 
 class KubeError(CaricoError):

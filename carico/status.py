@@ -6,27 +6,26 @@ secret: over TLS, whoever asks needs no certificate.
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
-from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from carico.config import StatusConfig, TlsFiles
 from carico.errors import InvalidConfig
+from carico.http_server import HttpServer
 from carico.https import ServerTls
-
-_log = logging.getLogger(__name__)
 
 _CLIENT_S = 10.0
 """For a client that connects and says nothing."""
+_CONNECTIONS = 32
+"""At a time; kubelet and Prometheus need a few."""
 
 Check = Callable[[], str]
 """Returns why not; an empty text means yes."""
@@ -99,8 +98,10 @@ class StatusServer:
         class Handler(BaseHTTPRequestHandler):
             timeout = _CLIENT_S
             protocol_version = "HTTP/1.1"
+            server: HttpServer
 
             def do_GET(self) -> None:
+                self.server.spoke(self.connection)
                 if self.path == "/metrics":
                     self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
                 elif self.path in checks:
@@ -122,7 +123,7 @@ class StatusServer:
                 """Probes come every few seconds: they are no news."""
 
         self._host = host.strip("[]")
-        self._server = _Server((self._host, port), Handler, tls)
+        self._server = HttpServer((self._host, port), Handler, tls, _CONNECTIONS, _CLIENT_S)
         # It looks this often whether it is to end, and is woken when it is.
         serve = partial(self._server.serve_forever, poll_interval=5.0)
         self._thread = threading.Thread(target=serve, name="status", daemon=True)
@@ -152,26 +153,3 @@ class StatusServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], tls: ServerTls | None) -> None:
-        self._tls = tls
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, handler)
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, in its thread: the handshake blocks nobody else."""
-        if self._tls is None:
-            super().finish_request(request, client_address)
-            return
-        request.settimeout(_CLIENT_S)
-        with self._tls.current().wrap_socket(request, server_side=True) as secured:
-            super().finish_request(secured, client_address)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what a connection ended with; clients that go away are no news."""
-        _log.debug("a connection broke off", exc_info=True, extra={"client": client_address[0]})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from carico.aggregator import MOST_SAMPLES
 from carico.errors import InvalidInput, UnknownVariant
 from carico.estimators import ESTIMATORS, KalmanSettings
 from carico.telemetry.counters import CPU_METRICS
@@ -74,8 +75,8 @@ class Variant:
             raise InvalidInput(f"rank must be at least 1, or None for all components, got {self.rank}")
         if not 0 <= self.workload_exponent < math.inf:
             raise InvalidInput(f"workload_exponent must be finite and not negative, got {self.workload_exponent}")
-        if self.batch_size < 1:
-            raise InvalidInput(f"batch_size must be at least 1, got {self.batch_size}")
+        if not 1 <= self.batch_size <= MOST_SAMPLES:
+            raise InvalidInput(f"batch_size must be in [1, {MOST_SAMPLES}], got {self.batch_size}")
         for name in ("hold_off_s", "blind_after_s", "exchange_drift", "exchange_age_s"):
             if not getattr(self, name) >= 0:
                 raise InvalidInput(f"{name} must not be negative, got {getattr(self, name)}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from carico.commands import Commands
+from carico.commands.arguments import add_config
 from carico.commands.stopping import stop_signal
 
 
@@ -20,8 +20,8 @@ def add(commands: Commands) -> None:
             "nobody answers. Status and metrics are on a port of their own. Runs until SIGTERM or Ctrl-C."
         ),
     )
-    agent.add_argument("--config", metavar="FILE", type=Path, required=True, help="YAML, see AgentConfig")
-    agent.set_defaults(run=_agent)
+    add_config(agent, "AgentConfig")
+    agent.set_defaults(run=_agent, extra="agent")
 
 
 def _agent(options: argparse.Namespace) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 from contextlib import closing
-from pathlib import Path
 
 from carico.clock import SystemClock
 from carico.commands import Commands
+from carico.commands.arguments import add_config
 from carico.commands.stopping import stop_signal
 
 _log = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ def add(commands: Commands) -> None:
             "whole cluster; every connection is mutual TLS. Status and metrics are on a port of their own."
         ),
     )
-    aggregator.add_argument("--config", metavar="FILE", type=Path, required=True, help="YAML, see AggregatorConfig")
-    aggregator.set_defaults(run=_aggregator)
+    add_config(aggregator, "AggregatorConfig")
+    aggregator.set_defaults(run=_aggregator, extra="agent")
 
 
 def _aggregator(options: argparse.Namespace) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from pathlib import Path
 
 from carico.clock import SystemClock
 from carico.commands import Commands
+from carico.commands.arguments import add_config
 from carico.commands.stopping import stop_signal
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
             "on a port of their own."
         ),
     )
-    extender.add_argument("--config", metavar="FILE", type=Path, required=True, help="YAML, see ExtenderConfig")
+    add_config(extender, "ExtenderConfig")
     extender.set_defaults(run=_extender)
 
 

@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         default="/sys/fs/cgroup",
         help="the root folder of cgroups (default: /sys/fs/cgroup)",
     )
-    record.set_defaults(run=_record)
+    record.set_defaults(run=_record, extra="agent")
 
 
 def _record(options: argparse.Namespace) -> None:

@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
     watch.add_argument(
         "--replay", metavar="FILE", type=Path, help="watch what `carico record` has recorded, at its own pace"
     )
-    watch.set_defaults(run=_watch)
+    watch.set_defaults(run=_watch, extra="agent")
 
 
 def _watch(options: argparse.Namespace) -> None:

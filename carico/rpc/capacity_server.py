@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from carico.clock import Clock, SystemClock
-from carico.config import TlsFiles
+from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.rpc.identity import NODE
 from carico.rpc.messages import read_report
-from carico.rpc.server import CONNECTION_AGE_S, Caller, OnRefused, RpcServer
+from carico.rpc.server import Caller, OnRefused, RpcServer
 
 _UNDER_WAY_S = 5.0
 """No report comes later, for agents give one up after a second."""

@@ -7,7 +7,6 @@ of every node.
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from carico.aggregator import ReplicaView
+from carico.aggregator import ReplicaView, largest_singular_value
 from carico.errors import InvalidInput
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
@@ -30,8 +29,6 @@ _LATEST_UNIX_S = 1e11
 """The year 5138: what is later is no time in seconds."""
 _ORTHONORMAL = 1e-6
 """How far products of the basis's columns may be from 0 and 1: single precision passes, anything careless does not."""
-_LARGEST_SINGULAR_VALUE = 1000.0
-"""√n for a million samples of one resource; no singular value of d × n numbers in [0, 1] exceeds √(d n)."""
 
 _M = TypeVar("_M", bound=Message)
 _N = TypeVar("_N", int, float)
@@ -166,7 +163,7 @@ def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace
             f"a subspace of {resources} resources has 1 to {resources} singular values, and {resources} numbers in "
             f"its basis for each, got {rank} and {len(numbers)}"
         )
-    largest = _LARGEST_SINGULAR_VALUE * math.sqrt(resources)
+    largest = largest_singular_value(resources)
     # Every comparison with NaN is false.
     if not all(map(operator.ge, [largest, *values], [*values, 0.0])):
         raise InvalidInput(f"singular values must descend within [0, {largest:g}], got {values}")

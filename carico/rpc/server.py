@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import grpc
 from grpc import aio
 
-from carico.config import TlsFiles
+from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.errors import InvalidConfig, InvalidInput
 from carico.rpc.identity import owners
 from carico.rpc.loop import LoopThread
@@ -27,7 +27,7 @@ from carico.rpc.tls import PemFiles, require_loopback
 _log = logging.getLogger(__name__)
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),  # what the library refuses is not counted
     ("grpc.max_metadata_size", 8 * 1024),
     ("grpc.http2.bdp_probe", 0),  # a ping for every message, to find out what large ones could make use of
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a sharer
@@ -35,10 +35,6 @@ _OPTIONS = (
     ("grpc.max_connection_age_grace_ms", 100),  # calls are answered at once
     ("grpc.keepalive_time_ms", 60_000),  # who has vanished
 )
-
-CONNECTION_AGE_S = 3600.0
-"""A connection lasts for so long, give or take a tenth: certificates are looked at when one is made, and streams would
-keep one for ever."""
 
 STREAMS_EACH = 4
 """Streams that may be open in one name: an agent has one, and a second while a broken one is not yet known to be."""
@@ -115,7 +111,7 @@ class RpcServer:
         Where to listen; port 0 lets the system choose.
     refused : callable, optional
     connection_age_s : float, optional
-        After so long a connection is ended, so that the other side makes a new one.
+        After so long, give or take a tenth, a connection is ended, so that the other side makes a new one.
 
     Attributes
     ----------
@@ -253,6 +249,8 @@ class RpcServer:
 
     async def _answered(self, answer: Answer, data: bytes, call: _Call, caller: Caller) -> bytes:
         try:
+            if len(data) > MAX_MESSAGE_BYTES:
+                raise InvalidInput(f"a message has at most {MAX_MESSAGE_BYTES} bytes, got {len(data)}: say less in one")
             return answer(data, caller)
         except InvalidInput as error:
             self._refused("invalid_input")

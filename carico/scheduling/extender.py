@@ -5,7 +5,8 @@ other pods have been decided on. So `filter` decides: it ranks the candidates by
 reserves on the best and names that one node, and kube-scheduler has nothing left to choose.
 
 - *A pod filtered twice* (by UID): the latest call wins. kube-scheduler asks again only after it gave the earlier
-  attempt up, so the earlier reservation is released before the decision and does not stand in the pod's own way.
+  attempt up, so the earlier reservation is released before the decision and does not stand in the pod's own way. A
+  pod that is bound already has its place: a late call is refused, kube-scheduler's own watch is about to tell it.
 - *A pod is bound*: the watch shows `spec.nodeName`, the reservation is confirmed at that node and has no time-out, for
   pulling an image may take minutes. *It leaves Pending, or is deleted*: released.
 - *Nothing is heard* of a reservation for `reservation_timeout_s`: released; if the pod is bound after all, the watch
@@ -97,7 +98,8 @@ class Extender:
         InvalidRequest
             If a candidate is no node; nothing has changed then.
         NotReady
-            If pods have not been listed yet: what is reserved is not known.
+            If pods have not been listed yet: what is reserved is not known. Or if the pod is bound already; nothing has
+            changed then.
         """
         if self._why_not:
             raise NotReady(self._why_not)
@@ -202,6 +204,9 @@ class Extender:
         return self._why_not
 
     def _decide(self, uid: str, nodes: Sequence[str]) -> Decision:
+        bound = self._plugin.ledger.node_of(uid)
+        if bound is not None and uid not in self._due:
+            raise NotReady(f"the pod {uid} is bound to {bound} already: wait until the watch on pods says so")
         now = self._clock.now()
         self._release_overdue(now)
         self._release(uid, "asked again")

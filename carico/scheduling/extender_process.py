@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 
 from carico.clock import Clock
 from carico.config import ExtenderConfig, JournalConfig
-from carico.errors import InvalidConfig, InvalidInput, KubeError
+from carico.errors import InvalidConfig, InvalidInput, KubeError, KubeRefused, KubeUnreachable
 from carico.files import require_writable
 from carico.https import ServerTls
 from carico.rpc.tls import require_loopback
@@ -43,6 +43,8 @@ ANNOTATION = "carico.dev/capacity"
 The same room again would be no change of the node, and would wake nobody.
 """
 _TICK_S = 1.0
+_REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
+"""HTTP statuses of an annotation that would be refused again."""
 
 
 class ReportServer(Protocol):
@@ -173,7 +175,7 @@ class ExtenderProcess:
             self._metrics,
             config.reservation_timeout_s,
             WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
-            lambda node, available: self._to_wake.put((node, available)),
+            self._wake,
         )
         closing.callback(self._stop.set)
         status = serve_status(
@@ -256,21 +258,32 @@ class ExtenderProcess:
         node = (pod.get("spec") or {}).get("nodeName") or ""
         self.extender.pod_changed(pod["metadata"]["uid"], node, phase == "Pending")
 
+    def _wake(self, node: str, available: float) -> None:
+        if self._kube is not None:  # without it nobody would ever take them out
+            self._to_wake.put((node, available))
+
     def _annotate(self, kube: KubeApi) -> None:
+        rooms: dict[str, float] = {}
+        """The latest room of nodes that have yet to be annotated."""
         while not self._stop.is_set():
-            rooms: dict[str, float] = {}
             with suppress(queue.Empty):
                 rooms.update([self._to_wake.get(timeout=_TICK_S)])
                 while True:  # what has gathered while the API server was slow
                     rooms.update([self._to_wake.get_nowait()])
-            for node, available in rooms.items():
+            for node in list(rooms):
                 at = datetime.now(UTC).isoformat(timespec="milliseconds")
                 try:
-                    kube.annotate_node(node, {ANNOTATION: f"{available:.2f} at {at}"})
-                    self._metrics.wake_ups.labels("done").inc()
+                    kube.annotate_node(node, {ANNOTATION: f"{rooms[node]:.2f} at {at}"})
                 except KubeError as error:
                     self._metrics.wake_ups.labels("failed").inc()
                     _log.warning("a node could not be annotated: %s", error, extra={"node": node})
+                    if isinstance(error, KubeUnreachable):
+                        break  # nor would the others be; all are tried again with the next
+                    if not (isinstance(error, KubeRefused) and error.status in _REFUSED_FOR_GOOD):
+                        continue
+                else:
+                    self._metrics.wake_ups.labels("done").inc()
+                del rooms[node]
 
 
 def _listening(host: str, port: int, make: Callable[..., Any]) -> Any:

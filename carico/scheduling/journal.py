@@ -53,8 +53,8 @@ class Entry(msgspec.Struct, frozen=True):
     """A decision."""
 
     schema_version: Literal[1]
-    at: Finite
-    """Seconds since 1970, UTC."""
+    at: Annotated[float, Meta(ge=0, le=1e11)]
+    """Seconds since 1970, UTC; what is past the year 5138 is no time in seconds."""
     pod: PodId
     choice: str | None
     """The node that was reserved on."""

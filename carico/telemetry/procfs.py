@@ -3,7 +3,8 @@
 A source that reads; what the numbers mean between two readings is in `counters`. The files stay open and every
 reading starts at offset 0, so that a sample costs a system call or two a file and no path look-up; a reading is
 complete or an error, never half of each. Pressure of memory and of input and output is not what CARICO goes by: where
-a kernel offers the CPU's alone, those two are 0, and captures, made ten times a second, take them along in one of ten.
+a kernel offers the CPU's alone, those two are 0, and captures, made ten times a second, take them along where that is
+asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ _KIND = "procfs"
 # user, nice, system, idle, iowait, irq, softirq, steal. The two fields that follow, guest and guest_nice, are already
 # contained in user and nice (proc(5)): "all fields" of the thesis's formula would count them twice.
 _CPU_MODES = 8
-_THOROUGH_EVERY = 10
 
 
 class ProcfsSource(TelemetrySource):
@@ -64,7 +64,7 @@ class ProcfsSource(TelemetrySource):
             self._memory_pressure = pressure_if_any(self.root / "pressure" / "memory", _KIND, opened)
             self._io_pressure = pressure_if_any(self.root / "pressure" / "io", _KIND, opened)
             self._files = opened.pop_all()
-        self._captures = self._memory_pressure_us = self._io_pressure_us = 0
+        self._memory_pressure_us = self._io_pressure_us = 0
 
     def read(self) -> Counters:
         """Return the counters of now.
@@ -78,23 +78,21 @@ class ProcfsSource(TelemetrySource):
         PressureDisabled
             If the kernel refuses to tell the pressure.
         """
-        self._captures = 0
         return self.capture()()
 
-    def capture(self) -> Callable[[], Counters]:
+    def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """See `TelemetrySource`.
 
-        The first and every tenth one is thorough: it takes along the pressure of memory and of input and output, which
-        the others repeat, and looks whether the files are still those that were opened.
+        A thorough one takes along the pressure of memory and of input and output, which the others repeat, and looks
+        whether the files are still those that were opened.
         """
-        if self._captures % _THOROUGH_EVERY == 0:
+        if thorough:
             stat, meminfo = self._stat.read(), self._meminfo.read()
             self._memory_pressure_us = self._memory_pressure.some_total_us() if self._memory_pressure else 0
             self._io_pressure_us = self._io_pressure.some_total_us() if self._io_pressure else 0
             pressure = self._pressure.read()
         else:
             stat, meminfo, pressure = self._stat.peek(), self._meminfo.peek(), self._pressure.peek()
-        self._captures += 1
         # Dated by the pressure, whose change is divided by the time between two readings.
         now = self._clock.now()
         return partial(self._counters, now, stat, meminfo, pressure, self._memory_pressure_us, self._io_pressure_us)

@@ -82,10 +82,15 @@ class Sampler:
         self._latest = self.last_read = self._source.read()
         return self._latest
 
-    def next_capture(self) -> Callable[[], Counters]:
+    def next_capture(self, thorough_from: int = 0) -> Callable[[], Counters]:
         """Wait for the next deadline and read; what is returned gives the reading, to `taken`.
 
         The first call waits for nothing.
+
+        Parameters
+        ----------
+        thorough_from : int
+            Number of a deadline: at this one or a later one the capture is thorough, see `TelemetrySource.capture`.
 
         Raises
         ------
@@ -93,7 +98,7 @@ class Sampler:
             If the source cannot be read; the deadline has passed then.
         """
         self._wait()
-        return self._source.capture()
+        return self._source.capture(self.tick >= thorough_from)
 
     def taken(self, capture: Callable[[], Counters]) -> Counters | None:
         """Return the reading that a capture gives; None if it tells nothing new.

@@ -25,8 +25,10 @@ class TelemetrySource(Protocol):
         """
         ...
 
-    def capture(self) -> Callable[[], Counters]:
+    def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """Read now, and return what gives the reading; what it takes to make sense of it may be left until then.
+
+        One that need not be thorough may repeat what changes slowly from the latest one that was.
 
         Raises
         ------

@@ -7,9 +7,10 @@ from carico.agent import Agent
 from carico.errors import PodEventsError, TelemetryFileMissing
 from carico.subspace import Subspace
 from carico.telemetry.counters import Counters
+from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler
 from carico.telemetry.source import TelemetrySource
-from carico.testing import ManualClock
+from carico.testing import FakeProc, ManualClock
 from carico.variants import DEFAULT_VARIANT
 
 
@@ -207,6 +208,31 @@ class TestStatus:
         assert agent.ready() == "no scheduler has taken a report yet"
         agent, _ = run(3, reports=[])
         assert agent.ready() == "there is no scheduler to report to"
+
+
+def test_a_missed_deadline_leaves_no_second_without_the_pressure_of_memory(tmp_path):
+    clock, machine = ManualClock(), FakeProc(tmp_path)
+    clock.on_advance = machine.elapse
+    machine.memory_pressure, machine.io_pressure, machine.cpu_utilisation = 0.5, 0.25, 0.5
+    pressures = []
+
+    class Late(Mailbox):
+        """The first step takes so long that a deadline is missed; the sixth ends the agent."""
+
+        def submit(self, value):
+            super().submit(value)
+            if agent.telemetry is not None:
+                pressures.append((agent.telemetry.memory_pressure, agent.telemetry.io_pressure))
+            if len(self.given) == 1:
+                clock.advance(0.15)
+            if len(self.given) == 6:
+                agent.end()
+
+    with ProcfsSource(machine.root, clock) as source:
+        agent = Agent(Sampler(source, clock), Node(clock), clock, reports=[Late()])
+        agent.run()
+    assert agent.sampler.missed == 1
+    np.testing.assert_allclose(pressures, [(0.5, 0.25)] * 5)
 
 
 def test_telemetry_that_is_gone_ends_it_with_what_was_learned_saved(run, node):

@@ -16,7 +16,7 @@ from carico.errors import InvalidConfig, InvalidInput, Refused, Unreachable
 from carico.rpc import aggregation_pb2, aggregation_pb2_grpc
 from carico.rpc.clients import AggregationClient, ReplicaClient
 from carico.rpc.loop import LoopThread
-from carico.rpc.messages import write_exchange
+from carico.rpc.messages import MAX_MESSAGE_BYTES, write_exchange
 from carico.rpc.tls import ChannelCredentials, PemFiles
 from carico.subspace import Subspace
 from carico.testing import Blocking, ManualClock
@@ -135,6 +135,7 @@ class TestHostileInput:
             (b"\xff\xff\xff", "3 bytes that are no ExchangeRequest"),
             (b"", "a node's name"),
             (write_exchange("node-a", subspace(0.1, 0.2, 0.3)), "subspaces of 2 resources are exchanged here"),
+            (bytes(MAX_MESSAGE_BYTES + 1), "a message has at most 65536 bytes, got 65537"),
         ],
     )
     def test_is_refused_with_the_reason_counted_and_changes_nothing(self, serve, pki, data, message):

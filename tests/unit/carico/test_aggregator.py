@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from carico.aggregator import Aggregator, ReplicaView, pooled
+from carico.aggregator import Aggregator, ReplicaView, largest_singular_value, pooled
 from carico.errors import InvalidInput
 from carico.subspace import Subspace
 
@@ -43,7 +43,7 @@ class TestExchange:
             pytest.param(subspace(0.1, 0.2, 0.3), id="resources"),
             pytest.param(Subspace.from_batch(np.ones((4, 2, 10))), id="nodes"),
             pytest.param(Subspace(np.eye(2), [1e200, 1.0]), id="overflow"),
-            pytest.param(Subspace(np.eye(2), [1e5, 1.0]), id="more-than-any-telemetry"),
+            pytest.param(Subspace(np.eye(2), [14.2, 1.0]), id="more-than-any-telemetry"),
             pytest.param(Subspace(np.eye(2) * 1e3, [1.0, 1.0]), id="no-unit-vectors"),
         ],
     )
@@ -105,6 +105,15 @@ class TestMerge:
                 aggregator.exchange(node, own)
             aggregator.merge_pending()
         np.testing.assert_allclose(aggregator.view.workload, own.workload, rtol=1e-9)
+
+    def test_no_node_can_say_more_than_ten_nodes_that_are_full(self):
+        aggregator, loudest = Aggregator(2), Subspace([[0.0], [1.0]], [largest_singular_value(2)])
+        for node in range(99):
+            aggregator.exchange(f"node-{node}", subspace(1.0, 0.0))
+        aggregator.merge_pending()
+        aggregator.exchange("loud", loudest)
+        aggregator.merge_pending()
+        np.testing.assert_allclose(gram(aggregator.view).diagonal() / 10, [0.99, 0.2])
 
     def test_follows_a_cluster_that_changes(self):
         aggregator = Aggregator(2)

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import carico
 from carico.cli import main
+from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig
 from carico.testing import FakeProc, ManualClock
 
 
@@ -127,6 +129,44 @@ def test_what_cannot_be_read_is_one_line_and_nothing_else(machine, clock, capsys
     assert captured.err.startswith("carico: ")
     assert captured.err.count("\n") == 1
     assert message in captured.err
+
+
+@pytest.mark.parametrize("struct", [AgentConfig, AggregatorConfig, ExtenderConfig])
+def test_the_help_says_where_the_fields_of_a_configuration_are(capsys, struct):
+    with pytest.raises(SystemExit, match="0"):
+        main([struct.__name__.removesuffix("Config").lower(), "--help"])
+    assert f"python -m pydoc carico.config.{struct.__name__}" in " ".join(capsys.readouterr().out.split())
+
+
+class Lacking(ModuleType):
+    """A module that needs what is not installed."""
+
+    def __init__(self, name, missing):
+        super().__init__(name)
+        self._missing = missing
+
+    def __getattr__(self, name):
+        raise ModuleNotFoundError(name=self.__dict__["_missing"])
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "missing", "extra"),
+    [
+        ("agent", "carico.agent_process", "prometheus_client", "agent"),
+        ("agent", "carico.agent_process", "kubernetes", "scheduler"),
+        ("aggregator", "carico.aggregation_server", "prometheus_client", "agent"),
+        ("extender", "carico.scheduling.extender_process", "prometheus_client", "scheduler"),
+    ],
+)
+def test_the_extra_that_a_command_needs_is_advised_and_no_more(
+    monkeypatch, tmp_path, capsys, command, module, missing, extra
+):
+    (tmp_path / "config.yaml").write_text("insecure_loopback: true")
+    monkeypatch.setitem(sys.modules, module, Lacking(module, missing))
+    assert main([command, "--config", str(tmp_path / "config.yaml")]) == 1
+    assert f"this needs {missing}, which is not installed: pip install 'carico-testbed[{extra}]'" in (
+        capsys.readouterr().err
+    )
 
 
 def test_ctrl_c_ends_with_130(machine, clock, capsys):

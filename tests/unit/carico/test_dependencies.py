@@ -22,6 +22,7 @@ NEEDS_AN_EXTRA = (
     "carico.certs",
     "carico.config",
     "carico.deployment",
+    "carico.http_server",
     "carico.https",
     "carico.kube",
     "carico.node_sources",

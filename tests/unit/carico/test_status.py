@@ -1,9 +1,10 @@
 """/healthz, /readyz and /metrics, over HTTP and HTTPS."""
 
 import http.client
+import select
 import socket
 import ssl
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -74,6 +75,19 @@ def test_a_client_that_says_nothing_blocks_nobody(serve):
     server = serve()
     with socket.create_connection(("127.0.0.1", server.port)):
         assert get(server, "/healthz")[0] == 200
+
+
+def test_of_many_connections_the_one_that_is_silent_for_longest_makes_room(serve):
+    server = serve()
+    with ExitStack() as held:
+        silent = [held.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(31)]
+        asking = held.enter_context(closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)))
+        for _ in range(2):
+            asking.request("GET", "/healthz")
+            assert asking.getresponse().read() == b"ok\n"
+            assert get(server, "/healthz")[0] == 200
+        ended, _, _ = select.select(silent, [], [], 5)
+        assert {client.recv(10) for client in ended} == {b""}
 
 
 def test_once_closed_nothing_is_served(serve):

@@ -70,6 +70,7 @@ def test_a_variant_is_a_value():
         {"global_weight": np.nan},
         {"idle_memory": 2},
         {"batch_size": 0},
+        {"batch_size": 101},
         {"hold_off_s": -1},
         {"hold_off_s": np.nan},
         {"exchange_drift": -0.1},

@@ -62,7 +62,7 @@ def test_a_spec_keeps_its_text(text):
         ("carico:cpu=100m", "unknown option cpu; known: variant, cpu_metric, batch_size, .*initial_cost"),
         ("carico:name=x", "unknown option name"),
         ("carico:batch_size=2.5", "batch_size: Expected `int.*got '2.5'"),
-        ("carico:batch_size=0", "batch_size must be at least 1, got 0"),
+        ("carico:batch_size=0", r"batch_size must be in \[1, 100\], got 0"),
         ("carico:hold_off_s=soon", "hold_off_s: Expected `float.*got 'soon'"),
         ("carico:initial_cost=-1", "initial_cost must be positive and finite, got -1"),
         ("carico:estimator=magic", "estimator must be one of"),

@@ -127,6 +127,14 @@ class TestReservation:
         placed.extender.release_overdue()
         assert placed.reserved("a") == 1
 
+    def test_lasts_where_a_bound_pod_is_asked_for_late(self, placed):
+        placed.extender.pod_changed("u1", "a", pending=True)
+        with pytest.raises(NotReady, match="the pod u1 is bound to a already"):
+            placed.ask("u1", ["a", "b"])
+        assert (placed.reserved("a"), placed.reserved("b")) == (1, 0)
+        placed.extender.pod_changed("u1", "a", pending=False)
+        assert placed.choice("u1", ["a", "b"]) == "a"
+
     def test_lasts_while_the_pod_is_seen_unbound(self, placed):
         placed.extender.pod_changed("u1", "", pending=True)
         assert placed.reserved("a") == 1
@@ -149,6 +157,8 @@ class TestReservation:
         harness.report(a=1.5)
         assert harness.reserved("a") == 1
         assert harness.choice("u3", ["a"]) is None
+        with pytest.raises(NotReady, match="the pod u1 is bound to a already"):
+            harness.ask("u1", ["a"])
 
     def test_of_a_node_that_stopped_reporting_stays(self, placed):
         placed.clock.advance(12)

@@ -16,7 +16,7 @@ import pytest
 from carico.cli import main
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
-from carico.errors import InvalidConfig, KubeRefused, Refused
+from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ChannelCredentials
 from carico.scheduling.extender_process import ANNOTATION, ExtenderProcess
@@ -48,7 +48,8 @@ class FakeKube:
     def __init__(self, pods=()):
         self.listed = list(pods)
         self.events = []
-        self.selected = self.fails = None
+        self.selected = None
+        self.failures = []
         self.annotated = []
         self.was_annotated = threading.Event()
         self.goes_on = threading.Event()
@@ -73,8 +74,8 @@ class FakeKube:
         self.annotated.append((node, annotations))
         self.was_annotated.set()
         assert self.goes_on.wait(5)
-        if self.fails:
-            raise self.fails
+        if self.failures:
+            raise self.failures.pop(0)
 
     @property
     def rooms(self):
@@ -187,7 +188,7 @@ def test_the_same_room_again_is_another_annotation(started):
 
 def test_a_node_that_cannot_be_annotated_stops_nothing(started):
     kube = FakeKube()
-    kube.fails = KubeRefused("no", 403)
+    kube.failures = [KubeRefused("no", 403)] * 2
     process = started(kube, kubernetes={})
     for at in range(2):
         kube.was_annotated.clear()
@@ -196,6 +197,42 @@ def test_a_node_that_cannot_be_annotated_stops_nothing(started):
         while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
             started.reports.on_report(f"n{at}", 1.5, 0, 0.0)
     assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
+
+
+@pytest.mark.parametrize("failure", [KubeRefused("busy", 429), KubeRefused("broken", 500), KubeUnreachable("gone")])
+def test_an_annotation_that_failed_is_made_up_for_without_another_report(started, monkeypatch, failure):
+    monkeypatch.setattr("carico.scheduling.extender_process._TICK_S", 0.01)
+    kube = FakeKube()
+    kube.failures = [failure]
+    process = started(kube, kubernetes={})
+    started.reports.on_report("a", 0.5, 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+    started.reports.on_report("a", 1.25, 0, 0.0)
+    while 'carico_extender_wake_ups_total{result="done"} 1.0' not in call(process.status_port, "GET", "/metrics")[1]:
+        pass
+    assert kube.rooms == [("a", "1.25")] * 2
+
+
+def test_an_annotation_that_would_be_refused_again_is_not_tried_again(started, monkeypatch):
+    monkeypatch.setattr("carico.scheduling.extender_process._TICK_S", 0.01)
+    kube = FakeKube()
+    kube.failures = [KubeRefused("there is no such node", 404)]
+    process = started(kube, kubernetes={})
+    for node in ("a", "b"):
+        kube.was_annotated.clear()
+        started.reports.on_report(node, 0.5, 0, 0.0)
+        assert chosen(process, "u1", [node]) == []
+        while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
+            started.reports.on_report(node, 1.25, 0, 0.0)
+    assert [node for node, _ in kube.rooms] == ["a", "b"]
+
+
+def test_nothing_gathers_where_nobody_annotates(started):
+    process = started()
+    started.reports.on_report("a", 0.5, 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+    started.reports.on_report("a", 1.25, 0, 0.0)
+    assert process._to_wake.empty()
 
 
 def test_an_api_server_that_was_slow_is_told_the_latest_of_a_node_only(started):

@@ -88,6 +88,14 @@ class TestHttp:
         assert chosen == [["a"], ["a"], ["b"], ["a"], ["b"]]
         assert len(harness.plugin.ledger) == 5
 
+    def test_a_connection_that_is_old_ends_with_its_answer(self, served, connect):
+        connection = connect(served(connection_age_s=1e-9))
+        for uid in ("u1", "u2"):
+            connection.request("POST", "/filter", request(uid, ["a"]))
+            answer = connection.getresponse()
+            assert (answer.status, answer.getheader("Connection")) == (200, "close")
+            answer.read()
+
     def test_many_may_ask_at_once(self, served, connect, harness):
         server = served()
         harness.report(a=50, b=50)
@@ -143,12 +151,19 @@ class TestHttp:
             client.sendall(b"POST /filter HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
             assert b" 411 " in client.recv(1000)
 
-    def test_what_is_no_http_is_answered_and_cut(self, served, connect):
+    def test_what_is_no_http_is_answered_counted_and_cut(self, served, connect, harness):
         server = served()
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
             client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
             assert b"400" in client.recv(1000)
+        assert harness.metric("carico_extender_bad_requests_total", status="400") == 1
         assert post(connect(server), request("u1", ["a"]))[0] == 200
+
+    def test_another_verb_is_refused_and_counted(self, served, connect, harness):
+        connection = connect(served())
+        connection.request("GET", "/filter")
+        assert connection.getresponse().status == 501
+        assert harness.metric("carico_extender_bad_requests_total", status="501") == 1
 
 
 class TestMisbehaviour:
@@ -173,13 +188,14 @@ class TestMisbehaviour:
                 assert another.recv(10)
         assert post(asking, request("u1", ["a"]))[0] == 200
 
-    def test_a_question_that_is_cut_changes_nothing(self, served, harness):
+    def test_a_question_that_is_cut_is_counted_and_changes_nothing(self, served, harness):
         server = served(request_timeout_s=0.5)
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
             body = request("u1", ["a"])
             client.sendall(b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-5])
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1000) == b""
+        assert harness.metric("carico_extender_bad_requests_total", status="400") == 1
         assert len(harness.plugin.ledger) == 0
 
     def test_closing_cuts_those_who_are_connected(self, served, connect):

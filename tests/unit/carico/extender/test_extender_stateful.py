@@ -1,8 +1,11 @@
 """Reservations under every order of calls, watch events, silences and restarts: none is lost, none counts twice."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from carico.errors import NotReady
 
 from .conftest import Harness
 
@@ -41,10 +44,13 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(pod=pods, candidates=st.lists(nodes, unique=True))
     def filter(self, pod, candidates):
-        """Asked anew although it was bound, too: the binding failed, and the watch has nothing to say of it."""
+        """Where it was bound, too: kube-scheduler's watch is behind ours."""
+        if pod in self.bound:
+            with pytest.raises(NotReady, match=f"bound to {self.bound[pod]} already"):
+                self.harness.ask(pod, candidates)
+            return
         self.expire()
         self.asked.pop(pod, None)
-        self.bound.pop(pod, None)
         room = {node: self.capacity[node] - self.reserved(node) for node in candidates if node in self.capacity}
         fitting = [node for node in candidates if room.get(node, 0) >= 1]
         choice = self.harness.choice(pod, candidates)

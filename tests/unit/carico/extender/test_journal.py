@@ -219,6 +219,16 @@ class TestCommands:
         made = entry(POD, CaricoPlugin().filter(["a\x1b[2Jb"]), NOW, 10)
         assert "\x1b" not in explain(made)
 
+    @pytest.mark.parametrize("at", ["1e300", "-1", "-1e300"])
+    def test_explain_skips_a_decision_of_no_time(self, file, capsys, at):
+        write(file, decision_on(3), decision_on(3))
+        good, other = file.read_text().splitlines(keepends=True)
+        file.write_text(good + other.replace(f'"at":{NOW}', f'"at":{at}'))
+        assert main(["explain", "pod-1", "--journal", str(file)]) == 0
+        captured = capsys.readouterr()
+        assert captured.out.count("uid uid-1") == 1
+        assert f"{file}:2: skipped: " in captured.err
+
     def test_replay_compares_and_skips_what_is_spoilt(self, file, capsys):
         write(file, decision_on(9), decision_on(200))
         with file.open("ab") as out:
