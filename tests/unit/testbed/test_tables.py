@@ -91,6 +91,42 @@ def test_the_fastest_is_what_others_are_compared_with(repetitions, verdict):
     assert "did not complete" in failed
 
 
+def on(provider, runs, **settings):
+    """The same runs as if a real cluster had given them."""
+    return [msgspec.structs.replace(one, settings=one.settings | {"provider": provider, **settings}) for one in runs]
+
+
+def row_of(table, scheduler):
+    return next(line for line in table if line.split()[0] == scheduler)
+
+
+@pytest.mark.parametrize(("repetitions", "verdict"), [(5, "unclear"), (6, "slower")])
+def test_on_a_real_cluster_few_repetitions_are_not_concluded_from(repetitions, verdict):
+    """As tests there judge the same runs, by `compare_repetitions`."""
+    schedulers = ("carico", "kube-scheduler", "kube-scheduler:cpu=100m")
+    plan = Plan(load_scenario("pi-2000").scaled(pods=4), tuple(map(parse_spec, schedulers)), repetitions)
+    table = medians(on("kind", run_plan(plan, Slower())))
+    carico, slower, failed = (row_of(table, scheduler) for scheduler in schedulers)
+    assert carico.endswith(" ref")
+    assert "+10 %" in slower
+    assert slower.endswith(f" {verdict}")
+    assert failed.endswith(" failed")
+    assert "fewer than 6 nothing is concluded (unclear)" in " ".join(table)
+
+
+def test_on_a_real_cluster_runs_without_a_common_seed_are_not_compared():
+    ours = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 2), Slower())
+    theirs = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 1), Slower())
+    theirs = [msgspec.structs.replace(one, seed=one.seed + 100) for one in theirs]
+    row = row_of(medians(on("kind", [*ours, *theirs])), "kube-scheduler")
+    assert row.endswith(" unclear")
+    assert "%" not in row
+
+
+def test_the_simulated_clusters_table_says_nothing_of_real_ones():
+    assert "real clusters" not in " ".join(medians(measured(repetitions=3, schedulers=("carico", "kube-scheduler"))))
+
+
 def test_one_lucky_run_is_no_reference():
     often = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 5), Slower())
     once = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 1), Slower())
