@@ -155,7 +155,33 @@ def _is_real(repetition: Repetition) -> bool:
 
 def _nodes(repetition: Repetition) -> str:
     nodes = "1 node" if len(repetition.nodes) == 1 else f"{len(repetition.nodes)} nodes"
-    return f"{nodes} of {repetition.settings['provider']}" if _is_real(repetition) else nodes
+    if not _is_real(repetition):
+        return nodes
+    settings = repetition.settings
+    sizes = _sizes(settings)
+    title = f"{nodes} of {settings['provider']}"
+    if sizes:
+        each = (size if len(sizes) == 1 else f"{count} × {size}" for size, count in sizes.items())
+        title += f" ({'; '.join(each)})"
+    if machine := settings.get("machine_cpus"):
+        title += f", machine of {_cpus(machine)}"
+    return title
+
+
+def _sizes(settings: Mapping[str, Any]) -> Counter[str]:
+    """How many nodes of which size: as they were found, else as they were made; none from a provider that is silent."""
+    if found := settings.get("allocatable"):
+        return Counter(
+            f"{_cpus(node['millicpu'] / 1000)}, {round(node['memory_bytes'] / 2**30, 1):g}Gi" for node in found.values()
+        )
+    sizes: Counter[str] = Counter()
+    for pool in settings.get("pools") or ([settings] if "cores" in settings else []):
+        sizes[f"{_cpus(pool['cores'])}, {pool['memory']}"] += pool["nodes"]
+    return sizes
+
+
+def _cpus(number: float) -> str:
+    return "1 CPU" if number == 1 else f"{number:g} CPUs"
 
 
 def _differences(settings: Mapping[str, Any], among: Collection[Mapping[str, Any]]) -> list[str]:

@@ -127,6 +127,35 @@ def test_the_simulated_clusters_table_says_nothing_of_real_ones():
     assert "real clusters" not in " ".join(medians(measured(repetitions=3, schedulers=("carico", "kube-scheduler"))))
 
 
+@pytest.mark.parametrize(
+    ("provider", "settings", "told"),
+    [
+        ("kind", {"cores": 0.6, "memory": "1Gi", "machine_cpus": 2}, "(0.6 CPUs, 1Gi), machine of 2 CPUs"),
+        ("kwok", {}, "(4 CPUs, 8Gi)"),
+        (
+            "kwok",
+            {"pools": [{"nodes": 2, "cores": 1, "memory": "1Gi"}, {"nodes": 17, "cores": 8, "memory": "16Gi"}]},
+            "(2 × 1 CPU, 1Gi; 17 × 8 CPUs, 16Gi)",
+        ),
+        (
+            "external",
+            {"cores": None, "allocatable": {f"node-{n}": {"millicpu": 3920, "memory_bytes": 8 << 30} for n in (0, 1)}},
+            "(3.92 CPUs, 8Gi)",
+        ),
+    ],
+)
+def test_the_title_names_the_nodes_of_a_real_cluster(provider, settings, told):
+    title, *rows = medians(on(provider, measured(), **settings))[1:]
+    if not rows[0].startswith("  carico "):
+        title = f"{title} {rows[0].strip()}"
+    assert title == f"pi-2000 · 4 pods · 19 nodes of {provider} {told}"
+
+
+def test_a_provider_that_does_not_say_how_large_its_nodes_are_is_named():
+    runs = [msgspec.structs.replace(one, settings={"provider": "xen"}) for one in measured()]
+    assert medians(runs)[1] == "pi-2000 · 4 pods · 19 nodes of xen"
+
+
 def test_one_lucky_run_is_no_reference():
     often = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 5), Slower())
     once = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 1), Slower())
