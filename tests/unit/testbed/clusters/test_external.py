@@ -117,7 +117,7 @@ def test_a_placement_is_among_the_nodes_of_the_scenario(provider, api):
     create = api.create_job
     api.create_job = lambda where, job: (jobs.append(job), create(where, job))
     wanted = msgspec.structs.replace(
-        SMALL, jobs=[msgspec.structs.replace(PI, placement="others")], cluster=ClusterShape(nodes=2)
+        SMALL, jobs=[msgspec.structs.replace(PI, placement="rest")], cluster=ClusterShape(nodes=2)
     )
     provider.run(wanted, KUBE, 1, {})
     affinity = jobs[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
