@@ -6,9 +6,10 @@ Objects are the API's own JSON. What is created bears a label of ours, and nothi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-from carico.errors import KubeRefused
+from carico.errors import KubeRefused, KubeUnreachable
 from carico.kube.client import KubeClient, PodSelection
 from carico.kube.objects import KubeObjects
 
@@ -59,6 +60,16 @@ class ClusterApi:
     def version(self) -> str:
         """Return the version of Kubernetes, for example "v1.34.4"."""
         return str(self._client.get(self._client.api("VersionApi").get_code).get("gitVersion"))
+
+    def time(self) -> float:
+        """Return what the server's clock shows, whole seconds since 1970."""
+        answer = self._client.call(self._client.api("VersionApi").get_code)
+        answer.drain_conn()
+        date = answer.headers.get("Date", "")
+        try:
+            return parsedate_to_datetime(date).timestamp()
+        except ValueError as error:
+            raise KubeUnreachable(f"the Kubernetes API dates its answers {date!r}, which is no date") from error
 
     def create_namespace(self, name: str, run: str, only_try: bool = False) -> None:
         """Create a namespace of a run, or only let the server say whether that would be allowed."""

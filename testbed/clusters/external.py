@@ -5,6 +5,7 @@ Others may use it, other runs of the testbed among them: only dead runs' namespa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,9 @@ from testbed.clusters.wishes import Wishes
 from testbed.errors import ClusterError
 from testbed.requirements import Problem
 
+CLOCKS_APART_S = 2.0
+"""By which the cluster's clock may differ from this machine's: times of pods come from both."""
+
 
 class ExternalCluster:
     """A `ClusterSource` and a `Life`.
@@ -34,6 +38,8 @@ class ExternalCluster:
     clock : Clock, optional
     beat_s : float
         Between two signs of life, seconds.
+    wall : callable, optional
+        Seconds since 1970.
     """
 
     kind = "external"
@@ -44,6 +50,7 @@ class ExternalCluster:
         connect: Callable[[Path, str | None], ClusterApi] = connected,
         clock: Clock | None = None,
         beat_s: float = BEAT_S,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         assert wishes.kubeconfig is not None
         self._kubeconfig = wishes.kubeconfig
@@ -51,6 +58,7 @@ class ExternalCluster:
         self._connect = connect
         self._others = Watched(SystemClock() if clock is None else clock)
         self._beat_s = beat_s
+        self._wall = wall
         self._cluster: Cluster | None = None
         self._signs: SignsOfLife | None = None
         self._told: set[str] = set()
@@ -79,7 +87,7 @@ class ExternalCluster:
             raise ClusterError(f"cluster {self.name} does not tell its version: {error}") from error
 
     def preflight(self) -> Sequence[Problem]:
-        """Ask whether a namespace can be created, and for nodes; see `ClusterProvider.preflight`."""
+        """Ask whether a namespace can be created, for nodes and the time; see `ClusterProvider.preflight`."""
         try:
             api = self.api
         except ClusterError as error:
@@ -87,13 +95,14 @@ class ExternalCluster:
         try:
             api.create_namespace(f"carico-{self._wishes.run.lower()}", self._wishes.run, only_try=True)
             nodes = api.nodes()
+            apart = self._clocks_apart(api)
         except KubeError as error:
             remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
             return [Problem(f"cluster {self.name} cannot be used: {error}", remedy)]
         if usable_nodes(nodes):
-            return []
+            return apart
         what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
-        return [Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`")]
+        return [*apart, Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`")]
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
         """Copy none: the control plane is somebody's; see `ClusterSource.collect_logs`."""
@@ -135,6 +144,19 @@ class ExternalCluster:
                 signs.stop()
             if "api" in self.__dict__:
                 self.api.close()
+
+    def _clocks_apart(self, api: ClusterApi) -> list[Problem]:
+        """Compare the API server's clock with this machine's, to half a second and half of what asking takes."""
+        asked_at = self._wall()
+        whole_seconds = api.time()
+        ahead_s = whole_seconds + 0.5 - (asked_at + self._wall()) / 2
+        if abs(ahead_s) <= CLOCKS_APART_S:
+            return []
+        what = (
+            f"the clock of cluster {self.name} is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} this "
+            f"machine's, at most {CLOCKS_APART_S:g} s are wanted"
+        )
+        return [Problem(what, "set the clocks of the API server, of the nodes and of this machine by NTP")]
 
     def _own_left(self) -> str:
         own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._wishes.run]

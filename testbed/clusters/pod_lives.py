@@ -38,7 +38,8 @@ class PodLives:
     Parameters
     ----------
     began_at : float
-        When the scenario began, seconds since 1970 by the clock that the cluster's nodes have, too.
+        When the scenario began, seconds since 1970 by the clock that the cluster's nodes have, too: what happens on one
+        that is behind is dated too early.
     """
 
     def __init__(self, began_at: float) -> None:

@@ -40,7 +40,7 @@ class ClusterProvider(Protocol):
     """Whether runs at the same time would disturb one another, as on a real machine: they must not be then."""
 
     def preflight(self) -> Sequence[Problem]:
-        """Return what is missing to run anything here, each with its remedy; creates nothing, takes a second at most.
+        """Return what is missing to run anything here, each with its remedy; creates nothing, takes seconds at most.
 
         What there is to check: the provider's binary and its version, whether the container runtime answers, limits of
         inotify and cgroups, free CPU and memory.

@@ -12,12 +12,14 @@ import numpy as np
 
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
-from testbed.results.compare import LEAST_FOR_INTERVAL, compare, median_interval
+from testbed.results.compare import LEAST_FOR_INTERVAL, compare, compare_repetitions, median_interval
 from testbed.results.schema import Repetition
 
 WIDTH = 80
 VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
 """What to colour at the end of a row of `medians`; other verdicts say that there is none."""
+_VERDICTS = {"worse": "slower", "better": "faster", "inconclusive": "unclear"}
+"""How a row says what `compare_repetitions` has found."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
 
 
@@ -83,7 +85,7 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
             elif scheduler == reference:
                 verdict = "ref" if len(runs) > 1 else ""
             elif reference is not None:
-                relative, verdict = compare(_by_seed(runs[reference], job), _by_seed(mine, job))
+                relative, verdict = _compared(runs[reference], mine, job)
                 delta = "" if math.isnan(relative) else _percent(relative)
             name = scheduler
             if len(name) > 31:
@@ -97,6 +99,11 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
         f"extremes. Δ and verdict: JCT, seed by seed and with 95 % confidence, against the group's reference (ref): of "
         f"those with the most repetitions the fastest."
     )
+    if any(map(_is_real, repetitions)):
+        note += (
+            f" On real clusters, where conditions drift, by a bootstrap over the pairs; of fewer than "
+            f"{LEAST_FOR_INTERVAL} nothing is concluded (unclear)."
+        )
     return [*lines, *textwrap.wrap(note, WIDTH)]
 
 
@@ -142,10 +149,39 @@ def _pods(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
 
 
+def _is_real(repetition: Repetition) -> bool:
+    return "provider" in repetition.settings  # the simulated cluster does not say
+
+
 def _nodes(repetition: Repetition) -> str:
     nodes = "1 node" if len(repetition.nodes) == 1 else f"{len(repetition.nodes)} nodes"
-    provider = repetition.settings.get("provider")  # the simulated cluster does not say
-    return nodes if provider is None else f"{nodes} of {provider}"
+    if not _is_real(repetition):
+        return nodes
+    settings = repetition.settings
+    sizes = _sizes(settings)
+    title = f"{nodes} of {settings['provider']}"
+    if sizes:
+        each = (size if len(sizes) == 1 else f"{count} × {size}" for size, count in sizes.items())
+        title += f" ({'; '.join(each)})"
+    if machine := settings.get("machine_cpus"):
+        title += f", machine of {_cpus(machine)}"
+    return title
+
+
+def _sizes(settings: Mapping[str, Any]) -> Counter[str]:
+    """How many nodes of which size: as they were found, else as they were made; none from a provider that is silent."""
+    if found := settings.get("allocatable"):
+        return Counter(
+            f"{_cpus(node['millicpu'] / 1000)}, {round(node['memory_bytes'] / 2**30, 1):g}Gi" for node in found.values()
+        )
+    sizes: Counter[str] = Counter()
+    for pool in settings.get("pools") or ([settings] if "cores" in settings else []):
+        sizes[f"{_cpus(pool['cores'])}, {pool['memory']}"] += pool["nodes"]
+    return sizes
+
+
+def _cpus(number: float) -> str:
+    return "1 CPU" if number == 1 else f"{number:g} CPUs"
 
 
 def _differences(settings: Mapping[str, Any], among: Collection[Mapping[str, Any]]) -> list[str]:
@@ -197,6 +233,18 @@ def _reference(runs: Mapping[str, Sequence[Repetition]], job: str) -> str | None
     most = max(by_seed, key=lambda scheduler: len(by_seed[scheduler]))
     alike = [scheduler for scheduler, times in by_seed.items() if times.keys() == by_seed[most].keys()]
     return min(alike, key=lambda scheduler: math.fsum(map(math.log, by_seed[scheduler].values())))
+
+
+def _compared(reference: Sequence[Repetition], candidate: Sequence[Repetition], job: str) -> tuple[float, str]:
+    """By what share the candidate takes longer, NaN without a pair of the same seed, and the verdict."""
+    theirs, ours = _by_seed(reference, job), _by_seed(candidate, job)
+    if not _is_real(reference[0]):
+        return compare(theirs, ours)
+    pairs = [(theirs[seed], ours[seed]) for seed in sorted(theirs.keys() & ours.keys())]
+    if not pairs:
+        return math.nan, "unclear"
+    found = compare_repetitions(*zip(*pairs, strict=True))
+    return found.ratio - 1.0, _VERDICTS[found.verdict]
 
 
 def _percent(share: float) -> str:

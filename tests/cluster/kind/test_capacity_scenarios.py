@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from testbed.claims import not_reproduced
 from testbed.measurement.utilisation import median_between
+from testbed.results.schema import Repetition
 
 from .invariants import WARM_UP, every_pod_completed_once
 
@@ -19,17 +22,23 @@ BEFORE_S, LATE_S = 8.0, 8.0
 
 @pytest.fixture
 def signals(request, carico_experiment, carico_paper) -> tuple[float, float]:
-    """Medians of k of the observed node before the job on its peer, and late in it."""
-    run = carico_experiment.run(request.param, "kube-scheduler", settings=WARM_UP)[0]
+    """k of the observed node before the job on its peer, and late in it: the median over the repetitions."""
+    runs = carico_experiment.run(request.param, "kube-scheduler", settings=WARM_UP)
+    before, during = (statistics.median(found) for found in zip(*map(before_and_during, runs), strict=True))
+    carico_paper.row("k before the peer's job", before, None)
+    carico_paper.row("k during the peer's job", during, None)
+    return before, during
+
+
+def before_and_during(run: Repetition) -> tuple[float, float]:
     every_pod_completed_once(run)
     observed, _ = run.nodes
     job = [pod for pod in run.pods if pod.job == "pi"]
     began_s, ended_s = min(pod.started_s for pod in job), max(pod.finished_s for pod in job)
-    before = median_between(observed, "capacity_signal", began_s - BEFORE_S, began_s)
-    during = median_between(observed, "capacity_signal", began_s + LATE_S, ended_s)
-    carico_paper.row("k before the peer's job", before, None)
-    carico_paper.row("k during the peer's job", during, None)
-    return before, during
+    return (
+        median_between(observed, "capacity_signal", began_s - BEFORE_S, began_s),
+        median_between(observed, "capacity_signal", began_s + LATE_S, ended_s),
+    )
 
 
 @pytest.mark.parametrize("signals", ["conflicting-two-nodes"], indirect=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from testbed.measurement.completion_times import pod_completion_times
@@ -15,48 +17,57 @@ LATE_S = 0.5
 
 
 @pytest.fixture
-def run(carico_experiment):
-    return carico_experiment.run("pi-2000", "kube-scheduler:cpu=500m", pods=PODS)[0]
+def runs(carico_experiment):
+    return carico_experiment.run("pi-2000", "kube-scheduler:cpu=500m", pods=PODS)
 
 
-def item(repetition, metric):
-    return next(one.data for one in repetition.data_items if one.labels["metric"] == metric)
+def median_item(runs, metric, name):
+    """The median over the repetitions of a figure of the data item."""
+    items = (one.data for run in runs for one in run.data_items if one.labels["metric"] == metric)
+    return statistics.median(item[name] for item in items)
 
 
-def test_every_pod_is_placed_by_the_real_scheduler_and_ends_when_it_is_told_to(run):
-    assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS
-    assert len({pod.node for pod in run.pods}) == len(run.nodes) == 19
-    for pod in run.pods:
-        assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s < pod.finished_s
-    # pi-2000 is 5.8 CPU-seconds with a deviation of a tenth, drawn pod by pod: not all the same, and none rounded.
-    times = pod_completion_times(run.pods)
-    assert 4 < min(times) < max(times) < 9
-    assert len({round(time, 2) for time in times}) > PODS / 4
+def test_every_pod_is_placed_by_the_real_scheduler_and_ends_when_it_is_told_to(runs):
+    for run in runs:
+        assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS
+        assert len({pod.node for pod in run.pods}) == len(run.nodes) == 19
+        for pod in run.pods:
+            assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s < pod.finished_s
+        # pi-2000 is 5.8 CPU-seconds with a deviation of a tenth, drawn pod by pod: not all the same, and none rounded.
+        times = pod_completion_times(run.pods)
+        assert 3.5 < min(times) < max(times) < 10
+        assert len({round(time, 2) for time in times}) > PODS / 4
 
 
-def test_the_job_controller_creates_pods_at_the_rate_that_the_simulation_assumes(run, carico_paper):
+def test_the_job_controller_creates_pods_at_the_rate_that_the_simulation_assumes(runs, carico_paper):
     """20 a second after a burst of 30, kube-controller-manager's defaults."""
     assumed = SimulationParameters()
-    created = sorted(pod.created_s for pod in run.pods)
-    rate = (PODS - assumed.pod_creations_burst) / (created[-1] - created[assumed.pod_creations_burst - 1])
+    rates = []
+    for run in runs:
+        created = sorted(pod.created_s for pod in run.pods)
+        after_the_burst_s = created[-1] - created[assumed.pod_creations_burst - 1]
+        rates.append((PODS - assumed.pod_creations_burst) / after_the_burst_s)
+    rate = statistics.median(rates)
     carico_paper.row("pods created per second after the burst, real", rate, None, "pods/s")
     carico_paper.row("the same, assumed", assumed.pod_creations_per_s, None, "pods/s")
     assert rate == pytest.approx(assumed.pod_creations_per_s, rel=0.1)
 
 
-def test_scheduling_is_measured_below_a_second(run, carico_paper):
-    latency = item(run, "pod_scheduling_latency")
-    carico_paper.row("median scheduling latency, real", latency["p50"], None, "s")
-    carico_paper.row("scheduling throughput, real", item(run, "scheduling_throughput")["value"], None, "pods/s")
+def test_scheduling_is_measured_below_a_second(runs, carico_paper):
+    latency_s = median_item(runs, "pod_scheduling_latency", "p50")
+    carico_paper.row("median scheduling latency, real", latency_s, None, "s")
+    throughput = median_item(runs, "scheduling_throughput", "value")
+    carico_paper.row("scheduling throughput, real", throughput, None, "pods/s")
     # An idle scheduler decides in milliseconds; whole seconds, as the API dates, would give 0 or 1.
-    assert 0 < latency["p50"] < LATE_S
+    assert 0 < latency_s < LATE_S
 
 
 def test_carico_schedules_there_on_synthetic_reports(carico_experiment, carico_paper):
     """A node reports room for a pod per core; what began to run since its last report is above that, and told here."""
-    run = carico_experiment.run("pi-2000", "carico", pods=PODS)[0]
-    assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS
-    assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
-    assert len({pod.node for pod in run.pods}) == 19
-    most = max(max(node.running_pods) for node in run.nodes)
+    runs = carico_experiment.run("pi-2000", "carico", pods=PODS)
+    for run in runs:
+        assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS
+        assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
+        assert len({pod.node for pod in run.pods}) == 19
+    most = max(max(node.running_pods) for run in runs for node in run.nodes)
     carico_paper.row("most pods on a node of 4 cores, CARICO", most, None, "pods")

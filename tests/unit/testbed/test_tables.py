@@ -91,6 +91,71 @@ def test_the_fastest_is_what_others_are_compared_with(repetitions, verdict):
     assert "did not complete" in failed
 
 
+def on(provider, runs, **settings):
+    """The same runs as if a real cluster had given them."""
+    return [msgspec.structs.replace(one, settings=one.settings | {"provider": provider, **settings}) for one in runs]
+
+
+def row_of(table, scheduler):
+    return next(line for line in table if line.split()[0] == scheduler)
+
+
+@pytest.mark.parametrize(("repetitions", "verdict"), [(5, "unclear"), (6, "slower")])
+def test_on_a_real_cluster_few_repetitions_are_not_concluded_from(repetitions, verdict):
+    """As tests there judge the same runs, by `compare_repetitions`."""
+    schedulers = ("carico", "kube-scheduler", "kube-scheduler:cpu=100m")
+    plan = Plan(load_scenario("pi-2000").scaled(pods=4), tuple(map(parse_spec, schedulers)), repetitions)
+    table = medians(on("kind", run_plan(plan, Slower())))
+    carico, slower, failed = (row_of(table, scheduler) for scheduler in schedulers)
+    assert carico.endswith(" ref")
+    assert "+10 %" in slower
+    assert slower.endswith(f" {verdict}")
+    assert failed.endswith(" failed")
+    assert "fewer than 6 nothing is concluded (unclear)" in " ".join(table)
+
+
+def test_on_a_real_cluster_runs_without_a_common_seed_are_not_compared():
+    ours = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 2), Slower())
+    theirs = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 1), Slower())
+    theirs = [msgspec.structs.replace(one, seed=one.seed + 100) for one in theirs]
+    row = row_of(medians(on("kind", [*ours, *theirs])), "kube-scheduler")
+    assert row.endswith(" unclear")
+    assert "%" not in row
+
+
+def test_the_simulated_clusters_table_says_nothing_of_real_ones():
+    assert "real clusters" not in " ".join(medians(measured(repetitions=3, schedulers=("carico", "kube-scheduler"))))
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings", "told"),
+    [
+        ("kind", {"cores": 0.6, "memory": "1Gi", "machine_cpus": 2}, "(0.6 CPUs, 1Gi), machine of 2 CPUs"),
+        ("kwok", {}, "(4 CPUs, 8Gi)"),
+        (
+            "kwok",
+            {"pools": [{"nodes": 2, "cores": 1, "memory": "1Gi"}, {"nodes": 17, "cores": 8, "memory": "16Gi"}]},
+            "(2 × 1 CPU, 1Gi; 17 × 8 CPUs, 16Gi)",
+        ),
+        (
+            "external",
+            {"cores": None, "allocatable": {f"node-{n}": {"millicpu": 3920, "memory_bytes": 8 << 30} for n in (0, 1)}},
+            "(3.92 CPUs, 8Gi)",
+        ),
+    ],
+)
+def test_the_title_names_the_nodes_of_a_real_cluster(provider, settings, told):
+    title, *rows = medians(on(provider, measured(), **settings))[1:]
+    if not rows[0].startswith("  carico "):
+        title = f"{title} {rows[0].strip()}"
+    assert title == f"pi-2000 · 4 pods · 19 nodes of {provider} {told}"
+
+
+def test_a_provider_that_does_not_say_how_large_its_nodes_are_is_named():
+    runs = [msgspec.structs.replace(one, settings={"provider": "xen"}) for one in measured()]
+    assert medians(runs)[1] == "pi-2000 · 4 pods · 19 nodes of xen"
+
+
 def test_one_lucky_run_is_no_reference():
     often = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 5), Slower())
     once = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 1), Slower())

@@ -67,7 +67,16 @@ def test_more_pods_than_reservations_allow_are_found(backlog, pods, above):
 
 
 def test_bindings_are_counted_by_their_events(backlog, server):
-    for number, (reason, name) in enumerate([("Scheduled", "a"), ("FailedScheduling", "b"), ("Scheduled", "a")]):
-        event = {"metadata": {}, "reason": reason, "involvedObject": {"name": name}}
+    told = [
+        ("Scheduled", "once", {}),
+        ("FailedScheduling", "refused", {"series": {"count": 5}}),
+        ("Scheduled", "by-two", {"count": None}),
+        ("Scheduled", "by-two", {"count": 1}),
+        # By one scheduler, which writes no second Event.
+        ("Scheduled", "twice", {"count": None, "series": {"count": 2}}),
+        ("Scheduled", "twice-by-an-old-one", {"count": 2, "series": None}),
+    ]
+    for number, (reason, name, counts) in enumerate(told):
+        event = {"metadata": {}, "reason": reason, "involvedObject": {"name": name}, **counts}
         server.put(f"/api/v1/namespaces/carico-test/events/{number}", event)
-    assert backlog.bindings() == {"a": 2}
+    assert backlog.bindings() == {"once": 1, "by-two": 2, "twice": 2, "twice-by-an-old-one": 2}

@@ -1,6 +1,8 @@
 """Somebody's cluster: what is asked of it, what is found there, and that nothing but our own is touched."""
 
 import itertools
+import re
+import time
 
 import msgspec
 import pytest
@@ -115,7 +117,7 @@ def test_a_placement_is_among_the_nodes_of_the_scenario(provider, api):
     create = api.create_job
     api.create_job = lambda where, job: (jobs.append(job), create(where, job))
     wanted = msgspec.structs.replace(
-        SMALL, jobs=[msgspec.structs.replace(PI, placement="others")], cluster=ClusterShape(nodes=2)
+        SMALL, jobs=[msgspec.structs.replace(PI, placement="rest")], cluster=ClusterShape(nodes=2)
     )
     provider.run(wanted, KUBE, 1, {})
     affinity = jobs[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
@@ -199,6 +201,26 @@ def test_the_preflight_asks_for_what_a_run_needs_and_changes_nothing(cluster, se
     (problem,) = cluster.preflight()
     assert "cluster there has 3 nodes, none of them ready and open to any pod" in str(problem)
     assert set(server.objects) < set(before)
+
+
+@pytest.mark.parametrize(("off_s", "told"), [(5.0, "behind"), (-5.0, "ahead of"), (1.0, None)])
+def test_a_cluster_whose_clock_is_another_is_refused(cluster, api, tmp_path, off_s, told):
+    """Times of pods are this clock's or that one's, whichever is earlier: seconds between them would go unnoticed."""
+    wishes = Wishes("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
+    here = ExternalCluster(wishes, lambda kubeconfig, context: api, wall=lambda: time.time() + off_s)
+    problems = [str(problem) for problem in here.preflight()]
+    if told is None:
+        assert problems == []
+        return
+    (problem,) = problems
+    assert re.match(rf"the clock of cluster there is [45]\.. s {told} this machine's, at most 2 s are wanted", problem)
+    assert "by NTP" in problem
+
+
+def test_a_server_that_does_not_tell_the_time_is_a_problem(cluster, server, monkeypatch):
+    monkeypatch.setattr("http.server.BaseHTTPRequestHandler.date_time_string", lambda handler: "soon")
+    (problem,) = cluster.preflight()
+    assert "dates its answers 'soon'" in str(problem)
 
 
 def test_one_who_may_not_create_namespaces_is_told_so(cluster, api, monkeypatch):
