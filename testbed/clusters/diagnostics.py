@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from carico.deployment.manifests import NAMESPACE as CARICO
 from carico.errors import KubeError
 from testbed.clusters.api import ClusterApi, Json
 from testbed.errors import TestbedError
@@ -17,7 +18,7 @@ from testbed.results.files import make_folder
 
 
 def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], None]) -> None:
-    """Write events, nodes, pods and Jobs, and copy logs.
+    """Write events and pods that have not succeeded, of the repetition and of CARICO; Jobs, nodes; and copy logs.
 
     Parameters
     ----------
@@ -31,11 +32,9 @@ def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], 
     """
     questions: dict[str, Callable[[], Sequence[Json]]] = {
         "events": lambda: api.events(namespace),
-        "unscheduled_pods": lambda: [
-            {"name": pod["metadata"]["name"], "conditions": pod["status"].get("conditions")}
-            for pod in api.pods_in(namespace).list()[0]
-            if not pod["spec"].get("nodeName")
-        ],
+        "events-carico": lambda: api.events(CARICO),
+        "pods": lambda: _unfinished(api, namespace),
+        "pods-carico": lambda: _unfinished(api, CARICO),
         "jobs": lambda: api.jobs(namespace),
         "nodes": lambda: [
             {"name": node["metadata"]["name"], "status": node["status"].get("conditions")} for node in api.nodes()
@@ -57,3 +56,12 @@ def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], 
             (into / "lacking.txt").write_text("\n".join(lacking) + "\n", encoding="utf-8")
     except OSError:
         return  # a full disk, for instance: what went wrong first is what is told
+
+
+def _unfinished(api: ClusterApi, namespace: str) -> list[Json]:
+    """Return the pods that have not succeeded: without a node if none was found, and with the reasons for that."""
+    return [
+        {"name": pod["metadata"]["name"], "node": pod["spec"].get("nodeName"), "status": pod["status"]}
+        for pod in api.pods_in(namespace).list()[0]
+        if pod["status"].get("phase") != "Succeeded"
+    ]

@@ -34,6 +34,8 @@ _INSTANCES_OF_NODE = 15
 """Of inotify, and twice as many of a control plane: measured 14 and 28. Without them a kubelet does not start, which
 kind waits for in vain for four minutes, and only the node's own journal says why."""
 _DELETE_TIMEOUT_S = 120.0
+_LOGS_TIMEOUT_S = 30.0
+"""Of every call of Docker's that collects logs, which are not to be waited for long."""
 _LOAD_TIMEOUT_S = 300.0
 
 
@@ -130,7 +132,9 @@ class KindMaker:
             ]
         else:
             where = ("--name", name, "--kubeconfig", kubeconfig)
-            command = [self._kind, "create", "cluster", *where, "--config", config, "--image", self.node_image]
+            # What of it there is stays for its logs to be read, and is removed by `delete`.
+            options = ("--config", config, "--image", self.node_image, "--retain")
+            command = [self._kind, "create", "cluster", *where, *options]
         try:
             run_program(command, timeout_s, self._environment, folder)
         except ClusterError as error:
@@ -148,22 +152,34 @@ class KindMaker:
         run_program([self._kind, "delete", "cluster", *where], _DELETE_TIMEOUT_S, self._environment)
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Copy the nodes' journals and the logs of their pods; see `ClusterMaker.collect_logs`."""
-        for node in self.nodes(name):
-            here = into / "logs" / node
+        """Copy what the nodes print, their journals and the logs of their pods; see `ClusterMaker.collect_logs`."""
+        lacking = []
+
+        def told(*command: str) -> str:
             try:
+                return self.docker.call(*command, limit_s=_LOGS_TIMEOUT_S)
+            except DockerFailed as error:
+                lacking.append(str(error))
+                return ""
+
+        try:
+            for node in self.nodes(name):
+                here = into / "logs" / node
                 here.mkdir(parents=True, exist_ok=True)
-                journal = self.docker.call("exec", node, "journalctl", "--no-pager")
-                (here / "journal.log").write_text(journal, encoding="utf-8")
-                self.docker.call("cp", f"{node}:/var/log/pods", str(here))
-            except (OSError, DockerFailed) as error:
-                raise ClusterError(f"the logs of {node} cannot be copied: {error}") from error
+                # All that there is of a node that has ended.
+                (here / "console.log").write_text(told("logs", node), encoding="utf-8")
+                (here / "journal.log").write_text(told("exec", node, "journalctl", "--no-pager"), encoding="utf-8")
+                told("cp", f"{node}:/var/log/pods", str(here))
+        except OSError as error:
+            lacking.append(str(error))
+        if lacking:
+            raise ClusterError(f"not all logs of {name} can be copied: {'; '.join(lacking)}")
 
     def nodes(self, name: str) -> list[str]:
         """Return the names of a cluster's containers, in kind's order; raises DockerFailed."""
-        names = self.docker.call(
-            "ps", "--all", "--filter", f"label=io.x-k8s.kind.cluster={name}", "--format", "{{.Names}}"
-        ).split()
+        of_it = f"label=io.x-k8s.kind.cluster={name}"
+        command = ("ps", "--all", "--filter", of_it, "--format", "{{.Names}}")
+        names = self.docker.call(*command, limit_s=_LOGS_TIMEOUT_S).split()
         return sorted(names, key=lambda node: (len(node), node))
 
     def load(self, name: str, image: str) -> None:

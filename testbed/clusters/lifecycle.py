@@ -7,6 +7,7 @@ use, or one that is kept, is not touched. Set-up that fails, or is interrupted, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +23,7 @@ from testbed.clusters.registry import ClusterFolder, Registered, Registry
 from testbed.clusters.waiting import wait_until
 from testbed.clusters.wishes import Wishes
 from testbed.errors import ClusterError, TestbedError
+from testbed.results.files import make_folder
 
 FINGERPRINT = "fingerprint"
 CREATE_TIMEOUT_S = 600.0
@@ -181,11 +183,7 @@ class ClusterLife:
             folder.write(noted)
             folder.hold()
         try:
-            self._maker.create(name, folder.files, CREATE_TIMEOUT_S)
-            cluster = self._described(name, folder)
-            wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
-            cluster.api.create_namespace(OWN, wishes.run)
-            cluster.api.create_config_map(OWN, FINGERPRINT, self._maker.fingerprint())
+            cluster = self._set_up(name, folder)
         except BaseException as error:
             try:
                 self.close()
@@ -198,6 +196,29 @@ class ClusterLife:
         if wishes.keep:
             folder.write(msgspec.structs.replace(noted, kept=True))
         return cluster
+
+    def _set_up(self, name: str, folder: ClusterFolder) -> Cluster:
+        try:
+            self._maker.create(name, folder.files, CREATE_TIMEOUT_S)
+            cluster = self._described(name, folder)
+            wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
+            cluster.api.create_namespace(OWN, self._wishes.run)
+            cluster.api.create_config_map(OWN, FINGERPRINT, self._maker.fingerprint())
+        except Exception:  # not Ctrl-C: who presses it does not ask why
+            self._diagnose(name, folder)
+            raise
+        return cluster
+
+    def _diagnose(self, name: str, folder: ClusterFolder) -> None:
+        """Copy the logs of a cluster that is about to be removed, as far as they can be had."""
+        if self._wishes.diagnostics is None:
+            return
+        into = self._wishes.diagnostics / name
+        with suppress(TestbedError, OSError):  # what went wrong first is what is told
+            make_folder(into)
+            self._maker.collect_logs(name, folder.files, into)
+        if into.is_dir() and any(into.iterdir()):
+            self._wishes.say(f"diagnostics: {into}")
 
     def _differences(self, cluster: Cluster) -> str:
         """Return what of a kept cluster is not as wanted, in words; nothing if all of it is."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -120,8 +120,9 @@ class RealProvider:
         namespace = f"carico-{next(self._numbers)}-{self._wishes.run.lower()}"
         try:
             self._tell(on_progress, scenario, "preparing nodes")
-            self._life.clean()
-            prepared = self._platform.prepare(cluster, scenario, scheduler, in_force)
+            with self._diagnosed(cluster, namespace, scenario, seed):
+                self._life.clean()
+                prepared = self._platform.prepare(cluster, scenario, scheduler, in_force)
             with namespace_of_run(cluster.api, namespace, self._wishes.run):
                 run = ClusterRun(
                     cluster.api,
@@ -135,11 +136,8 @@ class RealProvider:
                     self._clock,
                     self._wall,
                 )
-                try:
+                with self._diagnosed(cluster, namespace, scenario, seed):
                     run.run(on_progress)
-                except Exception:
-                    self._diagnose(cluster, namespace, scenario, seed)
-                    raise
                 pods, nodes, completion, requests = run.pods, run.nodes, run.completion_s, run.requests
                 if any(taken is None for taken in completion.values()):
                     self._diagnose(cluster, namespace, scenario, seed)
@@ -161,6 +159,14 @@ class RealProvider:
             ],
             requests=requests,
         )
+
+    @contextmanager
+    def _diagnosed(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self._diagnose(cluster, namespace, scenario, seed)
+            raise
 
     def _diagnose(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> None:
         if self._wishes.diagnostics is None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from testbed.clusters.tether import tied
 from testbed.errors import ClusterError
 
 _LAST_LINES = 15
@@ -20,7 +21,7 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> str:
-    """Run a program to its end and return what it printed.
+    """Run a program to its end and return what it printed; it ends with the thread that calls this.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def run_program(
     try:
         # Its own session: Ctrl-C is ours, and what it has begun is told to end then.
         process = subprocess.Popen(  # noqa: S603 - our own arguments
-            [str(word) for word in command],
+            tied(command),
             env=None if environment is None else dict(environment),
             cwd=folder,
             stdin=subprocess.DEVNULL,

@@ -1,22 +1,14 @@
-"""A program of this machine that ends with the thread that started it, however that comes: by a crash, too.
-
-The kernel sees to it (`PR_SET_PDEATHSIG`, Linux). It is asked by the process that becomes the program, so that nothing
-runs between fork and exec: ``python -m testbed.clusters.tethered PARENT COMMAND...``.
-"""
+"""A program of this machine that runs beside this process and ends with the thread that started it."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from testbed.clusters.tether import tied
 from testbed.errors import ClusterError
 
-_PR_SET_PDEATHSIG = 1
 _END_TIMEOUT_S = 10.0
 _LAST_BYTES = 2000
 
@@ -39,12 +31,11 @@ class Tethered:
     def __init__(self, command: Sequence[str | Path], log: Path) -> None:
         self._log = log
         self._name = Path(command[0]).name
-        tether = [sys.executable, "-m", "testbed.clusters.tethered", str(os.getpid())]
         try:
             with log.open("ab") as stream:
                 # Its own session: Ctrl-C is ours, and it is told to end then.
                 self._process = subprocess.Popen(  # noqa: S603 - our own arguments
-                    [*tether, *map(str, command)],
+                    tied(command),
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=subprocess.STDOUT,
@@ -77,19 +68,3 @@ class Tethered:
         """End it at once."""
         self._process.kill()
         self._process.wait()
-
-
-def main() -> None:
-    """Become the program."""
-    parent, *command = sys.argv[1:]
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):  # it has ended before the kernel was asked
-        sys.exit(f"{command[0]} is not run: who started it has ended")
-    try:
-        os.execvp(command[0], command)  # noqa: S606 - our own arguments
-    except OSError as error:
-        sys.exit(f"{command[0]} cannot be run: {error.strerror}")
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ from carico.variants import DEFAULT_VARIANT
 from testbed.clusters import kind as kind_module
 from testbed.clusters.containers import Containers
 from testbed.clusters.kind import PUBLISHED_NODE, KindMaker
-from testbed.errors import ClusterError, InvalidSetting, UsageError
+from testbed.errors import ClusterError, DockerFailed, InvalidSetting, UsageError
 from testbed.schedulers.spec import parse_spec
 from workloads.errors import InvalidDemand
 from workloads.scenario import ClusterShape, JobSpec, Scenario
@@ -103,6 +103,31 @@ def test_an_image_that_cannot_be_pulled_is_told_with_what_to_do(make, tmp_path):
     with pytest.raises(ClusterError, match="kind create cluster ended with 1:\nfailed to pull image") as failed:
         maker.create("carico-kind-1", tmp_path, 10)
     assert "carico-testbed images build node" in failed.value.__notes__[0]
+
+
+def test_logs_of_a_cluster_that_could_not_be_made_are_there_and_none_hides_another(make, tmp_path, monkeypatch):
+    maker = make(then="exit 1")
+    with pytest.raises(ClusterError, match="kind create cluster ended with 1"):
+        maker.create("carico-kind-1", tmp_path, 10)
+    assert tmp_path.joinpath("kind.log").read_text().rstrip().endswith("--retain")
+    limits = []
+
+    def call(*arguments, limit_s):
+        limits.append(limit_s)
+        match arguments:
+            case ("ps", *_):
+                return "c-control-plane\nc-worker\n"
+            case ("exec", "c-control-plane", *_):
+                raise DockerFailed("it has ended")
+        return "its log"
+
+    monkeypatch.setattr(maker.docker, "call", call)
+    with pytest.raises(ClusterError, match="not all logs of carico-kind-1 can be copied: it has ended"):
+        maker.collect_logs("carico-kind-1", tmp_path, tmp_path / "into")
+    logs = tmp_path / "into" / "logs"
+    assert (logs / "c-control-plane" / "console.log").read_text() == "its log"
+    assert (logs / "c-worker" / "journal.log").read_text() == "its log"
+    assert limits == [30.0] * 7
 
 
 def test_nodes_that_could_not_watch_files_are_not_even_begun(make, tmp_path, monkeypatch):

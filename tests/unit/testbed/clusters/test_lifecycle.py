@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from carico.errors import KubeRefused
 from testbed.clusters.lifecycle import ClusterLife, sweep
 from testbed.clusters.registry import Registered, Registry
 from testbed.clusters.wishes import Wishes
@@ -142,17 +143,49 @@ def test_a_set_up_that_fails_leaves_nothing(life, registry, keep):
     assert names(registry) == []
 
 
-def test_ctrl_c_during_the_set_up_leaves_nothing(life, registry, monkeypatch):
-    one, maker, _ = life(keep=True)
+def test_a_set_up_that_fails_leaves_its_logs(life, registry, tmp_path):
+    one, maker, said = life(FakeMaker(fails=True), diagnostics=tmp_path / "diagnostics")
+    with pytest.raises(ClusterError, match="carico-fake-run-0 cannot be made"):
+        one.open()
+    into = tmp_path / "diagnostics" / "carico-fake-run-0"
+    assert said == [f"diagnostics: {into}"]
+    assert (into / "scheduler.log").exists()
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+
+
+def test_an_api_server_that_does_not_answer_leaves_its_logs(life, tmp_path, api, monkeypatch):
+    def refuse():
+        raise KubeRefused("503", 503)
+
+    monkeypatch.setattr(api, "nodes", refuse)
+    one, maker, said = life(diagnostics=tmp_path)
+    with pytest.raises(ClusterError, match="cannot be used: 503"):
+        one.open()
+    assert said == [f"diagnostics: {tmp_path / 'carico-fake-run-0'}"]
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+
+
+def test_logs_that_cannot_be_had_hide_nothing_and_nobody_is_sent_to_them(life, tmp_path, monkeypatch):
+    one, maker, said = life(FakeMaker(fails=True), diagnostics=tmp_path)
+    monkeypatch.setattr(maker, "collect_logs", lambda *asked: (_ for _ in ()).throw(ClusterError("no Docker")))
+    with pytest.raises(ClusterError, match="carico-fake-run-0 cannot be made"):
+        one.open()
+    assert said == []
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+
+
+@pytest.mark.parametrize("collecting", [False, True])
+def test_ctrl_c_during_the_set_up_leaves_nothing(life, registry, monkeypatch, collecting, tmp_path):
+    one, maker, said = life(FakeMaker(fails=collecting), keep=True, diagnostics=tmp_path)
 
     def press(name, folder, timeout_s):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(maker, "create", press)
+    monkeypatch.setattr(maker, "collect_logs" if collecting else "create", press)
     with pytest.raises(KeyboardInterrupt):
         one.open()
-    assert maker.calls == ["delete carico-fake-run-0"]
-    assert names(registry) == []
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+    assert names(registry) == said == []
 
 
 def test_a_removal_that_fails_hides_nothing_and_is_tried_again_by_the_next(life, registry, monkeypatch):

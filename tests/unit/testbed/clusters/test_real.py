@@ -1,5 +1,6 @@
 """A scenario on a real cluster's API: what is published, what is measured, and what is left."""
 
+import json
 import time
 from dataclasses import replace
 from typing import ClassVar
@@ -7,13 +8,14 @@ from typing import ClassVar
 import msgspec
 import pytest
 
+from carico.errors import KubeRefused
 from testbed.clusters.api import LABEL
 from testbed.clusters.fake_nodes import DURATIONS, FakeNodes
 from testbed.clusters.lifecycle import ClusterLife
 from testbed.clusters.real import RealProvider
 from testbed.clusters.registry import Registry
 from testbed.clusters.wishes import Wishes
-from testbed.errors import InvalidSetting, InvalidSpec, UsageError
+from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeMaker
 from workloads.arrivals import Poisson, Trace
@@ -112,9 +114,52 @@ def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provi
     (folder,) = (tmp_path / "diagnostics").iterdir()
     assert said == [f"diagnostics: {folder}"]
     assert {path.name for path in folder.iterdir()} == {
-        *("events.json", "jobs.json", "nodes.json", "unscheduled_pods.json", "scheduler.log")
+        *("events.json", "events-carico.json", "jobs.json", "nodes.json", "pods.json", "pods-carico.json"),
+        "scheduler.log",
     }
-    assert "pi-0-0-x" in (folder / "unscheduled_pods.json").read_text()
+    pods = json.loads((folder / "pods.json").read_text())
+    assert pods[0] == {"name": "pi-0-0-x", "node": None, "status": {"phase": "Pending"}}
+
+
+def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider, server, said, tmp_path):
+    class Silent(FakeNodes):
+        def prepare(self, *arguments):
+            raise WaitTimedOut("waited 60 s until agents report")
+
+    status = {"phase": "Running", "containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
+    for name, is_status in (("agent", status), ("done", {"phase": "Succeeded"})):
+        metadata = {"name": name, "namespace": "carico", "uid": name, "resourceVersion": "1"}
+        pod = {"metadata": metadata, "spec": {"nodeName": "n"}, "status": is_status}
+        server.put(f"/api/v1/namespaces/carico/pods/{name}", pod)
+    server.put("/api/v1/namespaces/carico/events/1", {"metadata": {"name": "1"}, "reason": "BackOff"})
+    provider._platform = Silent()
+    with pytest.raises(WaitTimedOut, match="agents report"):
+        provider.run(SMALL, KUBE, 1, {})
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert said == [f"diagnostics: {folder}"]
+    pods = json.loads((folder / "pods-carico.json").read_text())
+    assert pods == [{"name": "agent", "node": "n", "status": status}]
+    assert "BackOff" in (folder / "events-carico.json").read_text()
+
+
+def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monkeypatch, tmp_path):
+    def refuse(*asked):
+        raise KubeRefused("403: events is forbidden", 403)
+
+    def fail(*asked):
+        raise ClusterError("no logs")
+
+    server.ending = ""
+    monkeypatch.setattr(api, "events", refuse)
+    monkeypatch.setattr(provider._source, "collect_logs", fail)
+    provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert (folder / "lacking.txt").read_text().splitlines() == [
+        "events: 403: events is forbidden",
+        "events-carico: 403: events is forbidden",
+        "logs: no logs",
+    ]
+    assert (folder / "pods.json").exists()
 
 
 class Serving(FakeNodes):

@@ -1,12 +1,18 @@
 """Programs that make clusters: their last words are told, and they have a deadline."""
 
+import os
+import signal
+import subprocess
 import sys
 import time
 
 import pytest
 
+from testbed.clusters.pytest_kind_cluster import kind_of_ours
 from testbed.clusters.run_program import run_program
 from testbed.errors import ClusterError
+
+from .processes import is_alive, wait_for, wait_until_ended
 
 
 def python(text):
@@ -35,6 +41,50 @@ def test_it_is_ended_with_all_that_it_began(tmp_path):
     assert not alive.exists()
 
 
+def started_pid(note):
+    wait_for(note, "\n")
+    return int(note.read_text())
+
+
+@pytest.mark.parametrize("through_pytest_kind", [False, True])
+def test_it_ends_with_a_process_that_is_killed(tmp_path, through_pytest_kind):
+    """Nothing goes on making a cluster that nobody knows of."""
+    note = tmp_path / "pid"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $$ > {note}\nexec sleep 60\n")
+    program.chmod(0o700)
+    command = [str(program)]
+    if through_pytest_kind:  # a process of its own starts kind
+        own = kind_of_ours(program, tmp_path / "own")
+        command = python(f"import subprocess; subprocess.run([{str(own)!r}])")
+    starter = python(f"from testbed.clusters.run_program import run_program; run_program({command!r}, 60)")
+    with subprocess.Popen(starter) as process:
+        pid = started_pid(note)
+        assert is_alive(pid)
+        process.kill()
+    wait_until_ended(pid)
+
+
+def test_what_it_leaves_behind_on_purpose_stays(tmp_path):
+    """kwokctl starts a control plane and ends."""
+    note = tmp_path / "pid"
+    run_program(["sh", "-c", 'setsid sh -c "echo \\$\\$ > $0; exec sleep 60" > "$0.log" 2>&1 &', str(note)], 10)
+    pid = started_pid(note)
+    try:
+        assert is_alive(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_pytest_kinds_kind_leaves_what_it_could_not_make(tmp_path):
+    kind = tmp_path / "kind of mine"
+    kind.write_text('#!/bin/sh\necho "$*"\n')
+    kind.chmod(0o700)
+    own = kind_of_ours(kind, tmp_path / "own")
+    assert run_program([own, "create", "cluster"], 10) == "create cluster --retain\n"
+    assert run_program([own, "get", "clusters"], 10) == "get clusters\n"
+
+
 def test_a_program_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(ClusterError, match=r"none create cluster cannot be run: .*No such file"):
+    with pytest.raises(ClusterError, match=r"none create cluster ended with 1:\n.*none cannot be run: No such file"):
         run_program([tmp_path / "none", "create", "cluster"], 1)

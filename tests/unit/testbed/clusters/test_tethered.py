@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from testbed.clusters.tether import TETHER
 from testbed.clusters.tethered import Tethered
-from testbed.clusters.waiting import wait_until
 from testbed.errors import ClusterError
+
+from .processes import is_alive, wait_for, wait_until_ended
 
 SLEEPER = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(60)"]
 STUBBORN = [
@@ -21,18 +22,6 @@ STUBBORN = [
 @pytest.fixture
 def log(tmp_path):
     return tmp_path / "program.log"
-
-
-def wait_for(log, text, poll_s=0.01):
-    wait_until(text, lambda: "" if log.exists() and text in log.read_text() else "not yet", 20, poll_s)
-
-
-def is_alive(pid):
-    """Whether there is such a process that is not waiting for its parent to hear of its end."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("end", [Tethered.end, Tethered.kill])
@@ -64,12 +53,11 @@ def test_it_ends_with_a_process_that_is_killed(log):
         wait_for(log, "ready")
         assert is_alive(pid)
         process.kill()
-    wait_until("it has ended", lambda: "it is alive" if is_alive(pid) else "", 10, 0.01)
+    wait_until_ended(pid)
 
 
 def test_it_is_not_run_for_a_process_that_has_ended_already():
-    tether = [sys.executable, "-m", "testbed.clusters.tethered", str(os.getpid() + 1), "true"]
-    done = subprocess.run(tether, capture_output=True, text=True)
+    done = subprocess.run([*TETHER, str(os.getpid() + 1), "true"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "true is not run: who started it has ended\n")
 
 
