@@ -30,8 +30,15 @@ class _Bookmark(msgspec.Struct):
     metadata: _Version
 
 
+class _Owner(msgspec.Struct):
+    kind: str | None = None
+
+
 class _PodMetadata(_Version):
     uid: str
+    namespace: str | None = None
+    annotations: dict[str, Any] | None = None
+    owners: list[_Owner] | None = msgspec.field(name="ownerReferences", default=None)
 
 
 class _PodSpec(msgspec.Struct):

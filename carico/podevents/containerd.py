@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from carico.clock import Clock
 from carico.errors import PodEventsError
@@ -114,6 +115,8 @@ class ContainerdEvents(SessionSource):
                 yield
         except grpc.RpcError as error:
             raise self._failed(error) from error
+        except DecodeError as error:
+            raise PodEventsError(f"containerd at {self.socket} sent what is none of its events: {error}") from error
 
     def _subscribed(self) -> Iterator[pb.Envelope]:
         """Return a stream of events that is known to hold everything that happens from now on."""

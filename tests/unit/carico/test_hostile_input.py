@@ -12,14 +12,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carico.errors import InvalidState, KubeError, TelemetryError
+from carico.errors import InvalidState, KubeError, PodEventsError, TelemetryError
 from carico.kube.client import PodSelection
 from carico.node_model import NodeModel
+from carico.podevents import containerd_pb2 as pb
+from carico.podevents.containerd import ContainerdEvents
+from carico.podevents.kube_watch import KubeWatch
 from carico.podevents.pod_logs import PodLogs
+from carico.podevents.reconcile import RunningPods
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.metrics_server import allocatable, checked
 from carico.telemetry.procfs import ProcfsSource
 from carico.testing import FakeProc, ManualClock
+
+from .cgroup_trees import TREES
 
 PROC_FILES = ("stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io")
 NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.floats(), st.sampled_from([0, 1, -1, 1e308, 2**63]))
@@ -81,28 +87,20 @@ def test_procfs(tmp_path, data):
     assert all(isinstance(value, int) and value >= 0 for value in values)
 
 
+@pytest.mark.parametrize("hierarchy", TREES)
 @PER_EXAMPLE
 @given(data=st.data())
-def test_control_groups(tmp_path, data):
+def test_control_groups(tmp_path, hierarchy, data):
     FakeProc(tmp_path / "proc")
     group = tmp_path / "cgroup"
-    group.mkdir(exist_ok=True)
-    files = {
-        "cgroup.controllers": b"cpu memory\n",
-        "cpu.stat": b"usage_usec 1000\nuser_usec 1\n",
-        "cpu.max": b"50000 100000\n",
-        "cpu.pressure": b"some avg10=0.00 avg60=0.00 avg300=0.00 total=10\n",
-        "memory.current": b"1000000\n",
-        "memory.max": b"2000000\n",
-        "memory.stat": b"anon 1\nfile 5000\n",
-        "cpuset.cpus.effective": b"0-3\n",
-    }
-    name = data.draw(st.sampled_from(sorted(files)))
-    for file, content in files.items():
-        group.joinpath(file).write_bytes(damaged(data, content) if file == name else content)
+    name = data.draw(st.sampled_from(sorted(TREES[hierarchy])))
+    for file, text in TREES[hierarchy].items():
+        (group / file).parent.mkdir(parents=True, exist_ok=True)
+        (group / file).write_bytes(damaged(data, text.encode()) if file == name else text.encode())
     try:
         with CgroupSource(group, proc=tmp_path / "proc", clock=ManualClock()) as source:
             counters = source.read()
+            assert source.hierarchy == hierarchy
     except TelemetryError:
         return
     assert all(np.isfinite(float(value)) and value >= 0 for value in vars(counters).values())
@@ -147,6 +145,89 @@ def test_a_list_of_pods(data):
         return
     assert isinstance(version, str)
     assert all(isinstance(pod["metadata"]["uid"], str) for pod in pods)
+
+
+POD = {
+    "metadata": {
+        "uid": "u",
+        "resourceVersion": "5",
+        "namespace": "default",
+        "annotations": {"a": "b"},
+        "ownerReferences": [{"kind": "Job"}],
+    },
+    "spec": {"nodeName": "node-1"},
+    "status": {"phase": "Running"},
+}
+
+
+@given(data=st.data(), kind=st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]))
+def test_a_watch_on_pods(data, kind):
+    line = json.dumps(with_something_else(data, {"type": kind, "object": POD})).encode() + b"\n"
+    if data.draw(st.booleans()):
+        line = damaged(data, line)
+
+    class Answer:
+        def stream(self, size, decode_content):
+            yield line
+
+        def close(self):
+            pass
+
+    class Client:
+        def call(self, call, **options):
+            return Answer()
+
+    source = KubeWatch(None, "node-1")
+    try:
+        for told, pod in PodSelection(Client(), None, "").watch(None):
+            assert isinstance(pod["metadata"]["resourceVersion"], str)
+            if told != "BOOKMARK":
+                assert isinstance(pod["metadata"]["uid"], str)
+                assert source._counts(pod) in (True, False)
+    except KubeError:
+        return
+
+
+class Events(ContainerdEvents):
+    """What containerd sends is the test's; nothing is sent to it."""
+
+    def _reach(self):
+        pass
+
+    def _subscribed(self):
+        return [self.sent]
+
+    def _call(self, path, request, answer):
+        one = {"id": "c1", "labels": {"io.kubernetes.pod.uid": "pod-1"}}
+        other = {"id": "c2", "labels": {"io.kubernetes.pod.uid": "pod-2"}}
+        return {
+            "containers.v1.Containers/List": pb.ListContainersResponse(containers=[one]),
+            "containers.v1.Containers/Get": pb.GetContainerResponse(container=other),
+            "tasks.v1.Tasks/List": pb.ListTasksResponse(tasks=[{"container_id": "c1", "id": "c1", "status": 2}]),
+        }[path]
+
+
+@given(data=st.data())
+def test_events_of_containerd(data):
+    sound = {
+        "/containers/create": pb.ContainerChanged(id="c2"),
+        "/containers/delete": pb.ContainerChanged(id="c1"),
+        "/tasks/create": pb.TaskCreated(container_id="c1"),
+        "/tasks/exit": pb.TaskExited(container_id="c1", id="c1"),
+    }
+    topic = data.draw(st.sampled_from(sorted(sound)))
+    content = damaged(data, sound[topic].SerializeToString())
+    said = data.draw(st.just(topic) | st.text(max_size=20))
+    source, changes = Events(clock=ManualClock()), []
+    source.sent = pb.Envelope(topic=said, event={"value": content})
+    source._pods = RunningPods(lambda change, at: changes.append(change), ManualClock())
+    try:
+        for _ in source._session():
+            assert sum(changes) in (0, 1, 2)
+    except PodEventsError:
+        assert said in sound
+    finally:
+        source.close()
 
 
 @PER_EXAMPLE

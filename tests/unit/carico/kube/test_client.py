@@ -51,7 +51,13 @@ def test_a_stream_that_breaks_off_says_so(client, server):
         next(events)
 
 
-NO_PODS = [{"metadata": {"name": "a", "resourceVersion": "1"}}, pod("a") | {"spec": 3}, pod("a") | {"metadata": None}]
+NO_PODS = [
+    {"metadata": {"name": "a", "resourceVersion": "1"}},
+    pod("a") | {"spec": 3},
+    pod("a") | {"metadata": None},
+    pod("a") | {"metadata": {"uid": "a", "resourceVersion": "1", "ownerReferences": ["Job"]}},
+    pod("a") | {"metadata": {"uid": "a", "resourceVersion": "1", "annotations": "many"}},
+]
 
 
 @pytest.mark.parametrize("no_pod", NO_PODS)
