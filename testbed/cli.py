@@ -120,8 +120,9 @@ def _parser() -> argparse.ArgumentParser:
     runs = commands.add_parser(
         "runs",
         help="show the runs that were started in this folder",
-        description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run': "
-        "when they were started, what became of them, and whether finished repetitions can be recovered.",
+        description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run' "
+        "and 'validate': when they were started, what became of them, and whether finished repetitions can be "
+        "recovered.",
     )
     runs.set_defaults(run=_runs)
     recover = commands.add_parser(
