@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from carico.clock import Clock, SystemClock
-from carico.errors import CaricoError, KubeError
+from carico.errors import CaricoError, KubeError, KubeRefused
 from testbed.clusters.api import ClusterApi
 from testbed.clusters.lifecycle import Cluster, connected
 from testbed.clusters.namespaces import CLEAN_TIMEOUT_S, OWN
@@ -20,6 +20,15 @@ from testbed.clusters.waiting import wait_until
 from testbed.clusters.wishes import Wishes
 from testbed.errors import ClusterError
 from testbed.requirements import Problem
+
+_RIGHTS = (
+    ("list", "namespaces"),
+    ("patch", "namespaces"),  # without, a run shows no sign of life, and others remove what is its
+    ("delete", "namespaces"),
+    ("list", "pods"),
+    ("watch", "pods"),
+)
+"""What is done to things wherever they are; that namespaces can be created and nodes listed is tried out."""
 
 
 class ExternalCluster:
@@ -79,7 +88,7 @@ class ExternalCluster:
             raise ClusterError(f"cluster {self.name} does not tell its version: {error}") from error
 
     def preflight(self) -> Sequence[Problem]:
-        """Ask whether a namespace can be created, and for nodes; see `ClusterProvider.preflight`."""
+        """Ask for rights, whether a namespace can be created, and for nodes; see `ClusterProvider.preflight`."""
         try:
             api = self.api
         except ClusterError as error:
@@ -87,13 +96,18 @@ class ExternalCluster:
         try:
             api.create_namespace(f"carico-{self._wishes.run.lower()}", self._wishes.run, only_try=True)
             nodes = api.nodes()
+            lacking = self._lacking_rights()
         except KubeError as error:
             remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
             return [Problem(f"cluster {self.name} cannot be used: {error}", remedy)]
-        if usable_nodes(nodes):
-            return []
-        what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
-        return [Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`")]
+        found = []
+        if lacking:
+            what = f"cluster {self.name} does not let you {', '.join(lacking)} in all namespaces"
+            found.append(Problem(what, "ask for the rights that docs/how-to/external-cluster.md lists"))
+        if not usable_nodes(nodes):
+            what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
+            found.append(Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`"))
+        return found
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
         """Copy none: the control plane is somebody's; see `ClusterSource.collect_logs`."""
@@ -111,7 +125,7 @@ class ExternalCluster:
                 used_again=True,
                 context=self._wishes.context,
             )
-            self._signs = SignsOfLife(self.api, self._wishes.run, self._beat_s)
+            self._signs = SignsOfLife(self.api, self._wishes.run, self._beat_s, self._wishes.say)
             self._signs.start()
         return self._cluster
 
@@ -135,6 +149,12 @@ class ExternalCluster:
                 signs.stop()
             if "api" in self.__dict__:
                 self.api.close()
+
+    def _lacking_rights(self) -> list[str]:
+        try:
+            return [f"{verb} {resource}" for verb, resource in _RIGHTS if not self.api.may(verb, resource)]
+        except KubeRefused:  # where even asking is refused, the run finds out
+            return []
 
     def _own_left(self) -> str:
         own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._wishes.run]
