@@ -71,6 +71,12 @@ class ClusterApi:
         except ValueError as error:
             raise KubeUnreachable(f"the Kubernetes API dates its answers {date!r}, which is no date") from error
 
+    def may(self, verb: str, resource: str) -> bool:
+        """Whether this client may do something to the things of a kind, whichever and wherever they are."""
+        body = {"spec": {"resourceAttributes": {"verb": verb, "resource": resource}}}
+        review = self._client.get(self._client.api("AuthorizationV1Api").create_self_subject_access_review, body)
+        return bool(review["status"]["allowed"])
+
     def create_namespace(self, name: str, run: str, only_try: bool = False) -> None:
         """Create a namespace of a run, or only let the server say whether that would be allowed."""
         body = {"metadata": {"name": name, "labels": {LABEL: run}}}

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from carico.clock import Clock, SystemClock
-from carico.errors import CaricoError, KubeError
+from carico.errors import CaricoError, KubeError, KubeRefused
 from testbed.clusters.api import ClusterApi
 from testbed.clusters.lifecycle import Cluster, connected
 from testbed.clusters.namespaces import CLEAN_TIMEOUT_S, OWN
@@ -24,6 +24,14 @@ from testbed.requirements import Problem
 
 CLOCKS_APART_S = 2.0
 """By which the cluster's clock may differ from this machine's: times of pods come from both."""
+_RIGHTS = (
+    ("list", "namespaces"),
+    ("patch", "namespaces"),  # without, a run shows no sign of life, and others remove what is its
+    ("delete", "namespaces"),
+    ("list", "pods"),
+    ("watch", "pods"),
+)
+"""What is done to things wherever they are; that namespaces can be created and nodes listed is tried out."""
 
 
 class ExternalCluster:
@@ -87,7 +95,7 @@ class ExternalCluster:
             raise ClusterError(f"cluster {self.name} does not tell its version: {error}") from error
 
     def preflight(self) -> Sequence[Problem]:
-        """Ask whether a namespace can be created, for nodes and the time; see `ClusterProvider.preflight`."""
+        """Ask for rights, for a namespace, for nodes and for the time; see `ClusterProvider.preflight`."""
         try:
             api = self.api
         except ClusterError as error:
@@ -95,14 +103,17 @@ class ExternalCluster:
         try:
             api.create_namespace(f"carico-{self._wishes.run.lower()}", self._wishes.run, only_try=True)
             nodes = api.nodes()
-            apart = self._clocks_apart(api)
+            lacking, found = self._lacking_rights(), self._clocks_apart(api)
         except KubeError as error:
             remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
             return [Problem(f"cluster {self.name} cannot be used: {error}", remedy)]
-        if usable_nodes(nodes):
-            return apart
-        what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
-        return [*apart, Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`")]
+        if lacking:
+            what = f"cluster {self.name} does not let you {', '.join(lacking)} in all namespaces"
+            found.append(Problem(what, "ask for the rights that docs/how-to/external-cluster.md lists"))
+        if not usable_nodes(nodes):
+            what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
+            found.append(Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`"))
+        return found
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
         """Copy none: the control plane is somebody's; see `ClusterSource.collect_logs`."""
@@ -120,7 +131,7 @@ class ExternalCluster:
                 used_again=True,
                 context=self._wishes.context,
             )
-            self._signs = SignsOfLife(self.api, self._wishes.run, self._beat_s)
+            self._signs = SignsOfLife(self.api, self._wishes.run, self._beat_s, self._wishes.say)
             self._signs.start()
         return self._cluster
 
@@ -157,6 +168,12 @@ class ExternalCluster:
             f"machine's, at most {CLOCKS_APART_S:g} s are wanted"
         )
         return [Problem(what, "set the clocks of the API server, of the nodes and of this machine by NTP")]
+
+    def _lacking_rights(self) -> list[str]:
+        try:
+            return [f"{verb} {resource}" for verb, resource in _RIGHTS if not self.api.may(verb, resource)]
+        except KubeRefused:  # where even asking is refused, the run finds out
+            return []
 
     def _own_left(self) -> str:
         own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._wishes.run]

@@ -7,17 +7,19 @@ dead run's. No clocks are compared: who looks counts the time on its own.
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections.abc import Callable
 from itertools import count
 
 from carico.clock import Clock
-from carico.errors import KubeError
+from carico.errors import KubeRefused, KubeUnreachable
 from testbed.clusters.api import ALIVE, LABEL, ClusterApi, Json
 
 BEAT_S = 5.0
 """Between two signs of life."""
 SILENCE_S = 30.0
 """A run that has shown none for so long is dead."""
+_PASSING = (404, 409, 429)
+"""Refusals that do not last, as the server's own troubles do not (5xx): gone since it was listed, changed, too busy."""
 
 
 def run_of(namespace: Json) -> str:
@@ -35,12 +37,17 @@ class SignsOfLife:
         The run's id.
     beat_s : float
         Between two of them, seconds.
+    say : callable, optional
+        Is told, once, if the cluster refuses them.
     """
 
-    def __init__(self, api: ClusterApi, run: str, beat_s: float = BEAT_S) -> None:
+    def __init__(
+        self, api: ClusterApi, run: str, beat_s: float = BEAT_S, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         self._api = api
         self._run = run
         self._beat_s = beat_s
+        self._say = say
         self._over = threading.Event()
 
     def start(self) -> None:
@@ -52,11 +59,21 @@ class SignsOfLife:
         self._over.set()
 
     def _show(self) -> None:
+        is_told = False
         for number in count():
-            with suppress(KubeError):  # what fails once is tried again in time
+            try:
                 for namespace in self._api.namespaces():
                     if run_of(namespace) == self._run:
                         self._api.show_alive(namespace["metadata"]["name"], str(number))
+            except KubeUnreachable:
+                pass  # it is tried again in time
+            except KubeRefused as error:
+                if error.status < 500 and error.status not in _PASSING and not is_told:
+                    is_told = True
+                    self._say(
+                        f"run {self._run} cannot show that it is alive, so that others on this cluster will remove its "
+                        f"namespaces after {SILENCE_S:.0f} s: {error}; it must be allowed to list and patch namespaces"
+                    )
             if self._over.wait(self._beat_s):
                 return
 

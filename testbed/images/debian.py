@@ -6,14 +6,14 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import BuildFailed, Unprepared
+from testbed.errors import Unprepared
 from testbed.images.docker import Docker
 from testbed.images.image import Image
 from testbed.images.programs import OnProgress
+from testbed.images.step import run_step
 
 PACKAGES = (
     "ca-certificates",
@@ -42,7 +42,6 @@ _NOT_NEEDED = (
     "./var/lib/apt/lists/*",
     "./var/log/*",
 )
-_LAST_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -123,20 +122,8 @@ def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
         str(root),
         mirror.url,
     ]
-    last: deque[str] = deque(maxlen=_LAST_LINES)
+    environment = os.environ | {"PATH": administrators_path()}
     try:
-        with subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=os.environ | {"PATH": administrators_path()},
-        ) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                last.append(line)
-                on_progress(f"debian: {line.strip()[:60]}")
+        run_step(command, lambda line: on_progress(f"debian: {line.strip()[:60]}"), environment=environment)
     except FileNotFoundError as error:
         raise Unprepared("there is no command debootstrap: install it (Debian: debootstrap)") from error
-    if process.returncode:
-        raise BuildFailed(f"debootstrap ended with {process.returncode}:\n{''.join(last).rstrip()}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from testbed.errors import DockerFailed, Unprepared
+from testbed.images.step import LAST_LINES, STEP_S
 
 Content = bytes | Path
 """Of a file in a build: what is in it, or a file or a folder that is copied with its modes."""
@@ -22,10 +23,7 @@ Content = bytes | Path
 STAGE = "io.carico.stage"
 """Label of images that are none yet."""
 
-_LAST_LINES = 20
 _ANSWER_S = 20.0
-_STEP_S = 1800.0
-"""No single step of a build takes so long; a hung daemon would be waited for for ever."""
 
 
 class Docker:
@@ -129,7 +127,7 @@ class Docker:
         if saved.returncode:
             raise DockerFailed(f"docker save {' '.join(images)} ended with {saved.returncode}")
 
-    def call(self, *arguments: str, limit_s: float = _STEP_S, given: bytes = b"") -> str:
+    def call(self, *arguments: str, limit_s: float = STEP_S, given: bytes = b"") -> str:
         """Run a command, which may be given something to read, and return what it prints.
 
         Raises
@@ -154,7 +152,7 @@ class Docker:
                 f"there is no command {self._command}: install Docker (Debian: docker.io), and start its daemon"
             ) from error
 
-    def _end(self, process: subprocess.Popen[bytes], arguments: Sequence[str], limit_s: float = _STEP_S) -> str:
+    def _end(self, process: subprocess.Popen[bytes], arguments: Sequence[str], limit_s: float = STEP_S) -> str:
         with process:
             try:
                 out, err = process.communicate(timeout=limit_s)
@@ -164,7 +162,7 @@ class Docker:
                     raise DockerFailed(f"docker {' '.join(arguments)} did not end within {limit_s:.0f} s") from error
                 raise
         if process.returncode:
-            said = (err or out).decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
+            said = (err or out).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
             raise DockerFailed(f"docker {' '.join(arguments)} ended with {process.returncode}:\n" + "\n".join(said))
         return out.decode(errors="replace")
 

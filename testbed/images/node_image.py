@@ -15,6 +15,7 @@ from testbed.errors import BuildFailed
 from testbed.images.docker import Content, Docker
 from testbed.images.image import RECIPES, Image
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
+from testbed.images.step import STEP_S
 
 LABEL = "io.carico.node"
 """Of images whose nodes have their own network for pods, which kind must not add."""
@@ -86,8 +87,8 @@ def _parts(programs: Programs, version: str) -> list[_Part]:
     kubernetes = programs.place(_SETS["kubernetes"])
     command = [str(kubernetes / "kubeadm"), "config", "images", "list", f"--kubernetes-version={version}"]
     try:
-        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    except (OSError, subprocess.CalledProcessError) as error:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=STEP_S).stdout.split()
+    except (OSError, subprocess.SubprocessError) as error:
         raise BuildFailed(f"kubeadm does not say which images it wants: {error}") from error
     found = []
     for tag in listed:

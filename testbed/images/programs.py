@@ -13,19 +13,19 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from testbed.errors import BuildFailed
+from testbed.images.step import STEP_S, run_step
 
 MODULES = Path(__file__).parent / "modules"
 OnProgress = Callable[[str], None]
 """Is told how far a long step is, in a short text."""
 
 _FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-v")
-_LAST_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -159,21 +159,26 @@ class Programs:
         self, programs: ProgramSet, module: Path, out: Path, package: str, wanted: int, on_progress: OnProgress
     ) -> None:
         command = [self._go, "build", *self._flags(programs), "-o", str(out), package]
-        last: deque[str] = deque(maxlen=_LAST_LINES)
-        compiled = 0
-        with subprocess.Popen(command, cwd=module, env=self._environment(), stderr=subprocess.PIPE, text=True) as go:
-            assert go.stderr is not None
-            for line in go.stderr:  # with -v a line for every package that is compiled, not found in Go's own cache
-                last.append(line)
-                compiled += 1
-                on_progress(f"{programs.name}: {out.name}, {compiled} packages compiled, of {wanted} at most")
-        if go.returncode:
-            raise BuildFailed(f"{' '.join(command)} ended with {go.returncode}:\n{''.join(last).rstrip()}")
+        compiled = count(1)  # with -v a line for every package that is compiled, not found in Go's own cache
+        run_step(
+            command,
+            lambda line: on_progress(
+                f"{programs.name}: {out.name}, {next(compiled)} packages compiled, of {wanted} at most"
+            ),
+            module,
+            self._environment(),
+        )
 
     def _run(self, folder: Path, *arguments: str) -> str:
         try:
             done = subprocess.run(
-                [self._go, *arguments], cwd=folder, env=self._environment(), capture_output=True, text=True, check=True
+                [self._go, *arguments],
+                cwd=folder,
+                env=self._environment(),
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=STEP_S,
             )
         except FileNotFoundError as error:
             raise BuildFailed(
@@ -182,6 +187,11 @@ class Programs:
             ) from error
         except subprocess.CalledProcessError as error:
             raise BuildFailed(f"go {' '.join(arguments)} failed:\n{error.stderr.strip()}") from error
+        except subprocess.TimeoutExpired as error:
+            raise BuildFailed(
+                f"go {' '.join(arguments)} did not end within {STEP_S:.0f} s: does the module proxy answer "
+                f"(go env GOPROXY)?"
+            ) from error
         return done.stdout
 
     def _environment(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from testbed.errors import BuildFailed
 from testbed.images.docker import Docker
 from testbed.images.image import RECIPES, Image
 from testbed.images.programs import OnProgress
+from testbed.images.step import STEP_S
 
 DISTRIBUTION = "carico-testbed"
 PYTHON = "3.11"
@@ -116,7 +117,13 @@ def _fetch(needed: tuple[str, ...], place: Path) -> None:
     """Install wheels for the base's Python, whatever Python this is."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp", f"--target={place}"]
-    done = subprocess.run([*command, *needed], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([*command, *needed], capture_output=True, text=True, check=False, timeout=STEP_S)
+    except subprocess.TimeoutExpired as error:
+        raise BuildFailed(
+            f"pip did not fetch {', '.join(needed)} within {STEP_S:.0f} s: does the package index answer "
+            f"(pip config list)?"
+        ) from error
     if done.returncode:
         raise BuildFailed(f"pip could not fetch {', '.join(needed)}:\n{done.stderr.strip()}")
     for pattern in _NOT_NEEDED:

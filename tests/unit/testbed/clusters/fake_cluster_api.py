@@ -23,6 +23,7 @@ class FakeClusterApi:
         self.ending = "Succeeded"
         self.reason = "Completed"
         self.log = ""
+        self.forbidden = set()
         self._events = []
         self._news = threading.Condition()
         self._over = False
@@ -104,6 +105,9 @@ class FakeClusterApi:
             return [one for at, one in sorted(self.objects.items()) if at.startswith(path) and at.count("/") == depth]
 
     def _post(self, path, query, body):
+        if path.endswith("/selfsubjectaccessreviews"):
+            asked = body["spec"]["resourceAttributes"]
+            return 201, {"status": {"allowed": f"{asked['verb']} {asked['resource']}" not in self.forbidden}}
         body["metadata"] |= {"uid": f"uid-{path}-{body['metadata']['name']}", "resourceVersion": "1"}
         kind = path.rpartition("/")[2]
         if kind == "nodes":

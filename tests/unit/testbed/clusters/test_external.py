@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from carico.deployment.status import DeploymentStatus, Node
-from carico.errors import KubeRefused
+from carico.errors import KubeRefused, KubeUnreachable
 from testbed.clusters import signs_of_life
 from testbed.clusters.api import ALIVE, LABEL
 from testbed.clusters.external import ExternalCluster
@@ -231,6 +231,60 @@ def test_one_who_may_not_create_namespaces_is_told_so(cluster, api, monkeypatch)
     (problem,) = cluster.preflight()
     assert "cluster there cannot be used: the Kubernetes API answered 403" in str(problem)
     assert "kubectl create namespace" in str(problem)
+
+
+def test_who_may_not_show_that_it_is_alive_or_watch_pods_is_told_before_anything_runs(cluster, server):
+    server.forbidden = {"patch namespaces", "watch pods"}
+    (problem,) = cluster.preflight()
+    assert "cluster there does not let you patch namespaces, watch pods in all namespaces" in str(problem)
+    assert "docs/how-to/external-cluster.md" in str(problem)
+
+
+def test_who_may_not_even_ask_for_rights_is_not_held_up(cluster, api, monkeypatch):
+    def refuse(verb, resource):
+        raise KubeRefused("the Kubernetes API answered 403", 403)
+
+    monkeypatch.setattr(api, "may", refuse)
+    assert cluster.preflight() == []
+
+
+class Refusing:
+    """A cluster that answers one sign of life after the other with an error, and notes those that come after."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.shown = []
+
+    def namespaces(self):
+        return [namespace("mine", **{LABEL: "run-1"})]
+
+    def show_alive(self, name, sign):
+        if self.errors:
+            raise self.errors.pop(0)
+        self.shown.append(sign)
+
+
+def signs_after(*errors):
+    """What is said while a cluster answers with errors, until a sign is taken again."""
+    api, said = Refusing(*errors), []
+    signs = signs_of_life.SignsOfLife(api, "run-1", 0.001, said.append)
+    signs.start()
+    wait_until("there is a sign", lambda: "" if api.shown else "none", 5.0, 0.001)
+    signs.stop()
+    return said
+
+
+@pytest.mark.parametrize("status", [404, 409, 429, 500, 503])
+def test_what_passes_needs_no_words_and_signs_go_on(status):
+    assert signs_after(KubeRefused("not now", status), KubeUnreachable("no answer")) == []
+
+
+def test_a_run_whose_signs_are_refused_says_so_once_and_goes_on_trying():
+    (said,) = signs_after(*[KubeRefused("403: namespaces is forbidden", 403)] * 3)
+    assert said == (
+        "run run-1 cannot show that it is alive, so that others on this cluster will remove its namespaces after 30 s: "
+        "403: namespaces is forbidden; it must be allowed to list and patch namespaces"
+    )
 
 
 def test_a_cluster_that_cannot_be_reached_is_a_problem_and_no_crash(tmp_path):

@@ -74,6 +74,14 @@ def test_an_image_that_containerd_does_not_have_is_told_and_nothing_is_left(make
     assert "commit" not in calls
 
 
+def test_a_kubeadm_that_hangs_is_not_waited_for_for_ever(docker, programs, debian, monkeypatch):
+    monkeypatch.setattr("testbed.images.node_image.STEP_S", 0.2)
+    kubeadm = programs.place(next(one for one in PROGRAM_SETS if one.name == "kubernetes")) / "kubeadm"
+    kubeadm.write_text("#!/bin/sh\nexec sleep 60\n")
+    with pytest.raises(BuildFailed, match=r"kubeadm does not say which images it wants: .*timed out after 0.2 seconds"):
+        node_image(docker, programs, debian).ensure(docker, print)
+
+
 def test_another_program_is_another_image(docker, programs, debian, tmp_path):
     before = node_image(docker, programs, debian).tag
     tmp_path.joinpath("go").write_text("#!/bin/sh\necho go1.27\n")

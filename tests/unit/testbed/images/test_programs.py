@@ -85,6 +85,12 @@ def test_a_build_that_fails_leaves_nothing_and_shows_its_last_lines(make, tmp_pa
     assert list(tmp_path.joinpath("kept").iterdir()) == []
 
 
+def test_a_module_proxy_that_hangs_is_not_waited_for_for_ever(make, monkeypatch):
+    monkeypatch.setattr("testbed.images.programs.STEP_S", 0.2)
+    with pytest.raises(BuildFailed, match=r"go version did not end within 0 s: does the module proxy answer"):
+        make(version='"; exec sleep 60; "').build(TOOLS)
+
+
 def test_a_place_that_cannot_be_made_is_named(make, tmp_path):
     tmp_path.joinpath("kept").write_text("a file")
     with pytest.raises(BuildFailed, match=r"nothing can be kept in .*/kept \(File exists\)"):

@@ -55,6 +55,15 @@ def test_packages_come_without_what_nobody_runs(docker, place, monkeypatch):
     assert command == b'#!/bin/sh\nexec python3 -m carico "$@"\n'
 
 
+def test_a_package_index_that_hangs_is_not_waited_for_for_ever(docker, monkeypatch):
+    def hang(command, timeout, **options):
+        raise python_image.subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(python_image.subprocess, "run", hang)
+    with pytest.raises(BuildFailed, match=r"pip did not fetch .*numpy.* within 1800 s: does the package index answer"):
+        program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
+
+
 def test_packages_that_cannot_be_had_are_told(docker, monkeypatch):
     failed = python_image.subprocess.CompletedProcess([], 1, stderr="no matching distribution")
     monkeypatch.setattr(python_image.subprocess, "run", lambda command, **options: failed)

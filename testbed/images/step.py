@@ -1,0 +1,87 @@
+"""One step of making programs and images: a program that has a limit, and whose lines tell how far it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.errors import BuildFailed
+
+STEP_S = 1800.0
+"""No single step takes so long; what hangs (a mirror, a proxy, a daemon) would be waited for for ever."""
+LAST_LINES = 20
+"""Of what a step said are told when it fails."""
+
+
+def run_step(
+    command: Sequence[str],
+    on_line: Callable[[str], None],
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    limit_s: float = STEP_S,
+) -> None:
+    """Run a program to its end.
+
+    Parameters
+    ----------
+    command : sequence of str
+    on_line : callable
+        Is told every line that it prints.
+    folder : Path, optional
+        Where it runs.
+    environment : mapping, optional
+        Of variables; the process's by default.
+    limit_s : float
+        Seconds.
+
+    Raises
+    ------
+    BuildFailed
+        If it fails or takes longer; the message has its last lines.
+    FileNotFoundError
+        If there is no such program.
+    """
+    last: deque[str] = deque(maxlen=LAST_LINES)
+    is_late = threading.Event()
+    # Its own session: it is ended with all that it has begun, which would hold its output open.
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+
+        def end() -> None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+        def end_late() -> None:
+            is_late.set()
+            end()
+
+        timer = threading.Timer(limit_s, end_late)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                last.append(line)
+                on_line(line)
+            process.wait()
+        except BaseException:
+            end()
+            raise
+        finally:
+            timer.cancel()
+    if process.returncode:
+        how = f"did not end within {limit_s:.0f} s" if is_late.is_set() else f"ended with {process.returncode}"
+        raise BuildFailed(f"{' '.join(command)} {how}:\n{''.join(last).rstrip()}")
