@@ -9,6 +9,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain, count
 from pathlib import Path
@@ -70,8 +71,13 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
         if config.checkpoint is not None:
             file = Path(config.checkpoint)
             require_writable(file, "checkpoint")
+            # A thread of its own: no name that cannot be found for long is to hold up what is kept.
+            writer = opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))
             checkpoints = background(
-                "checkpoint", lambda state: asyncio.to_thread(write_checkpoint, file, variant.name, state)
+                "checkpoint",
+                lambda state: asyncio.get_running_loop().run_in_executor(
+                    writer, write_checkpoint, file, variant.name, state
+                ),
             )
         sources = NodeSources(config, node, clock)
         variant = sources.variant(variant)

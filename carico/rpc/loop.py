@@ -1,6 +1,6 @@
 """A thread with an event loop: everything that waits for somebody else waits there, at the cost of one thread.
 
-What can only block, names that are looked up and files that are written, has others, once there is any.
+Names are looked up in one thread more, once there is any: looking one up can only block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
-_BLOCKING_THREADS = 4
 
 
 class LoopThread:
@@ -27,9 +26,8 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        # For what only blocks: looking names up, writing a file. More than one: a name that cannot be found for long
-        # is to hold up neither another nor a checkpoint.
-        self._loop.set_default_executor(ThreadPoolExecutor(_BLOCKING_THREADS, f"{name}-blocking"))
+        # Of asyncio's own threads for what blocks there would soon be six.
+        self._loop.set_default_executor(ThreadPoolExecutor(1, f"{name}-names"))
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
