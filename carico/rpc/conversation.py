@@ -250,6 +250,8 @@ class Conversation(asyncio.Protocol):
             if len(self._received) < end:
                 return
             message, self._received = self._received[_PREFIX.size : end], self._received[end:]
+            if self._answer is not None and self._answer.cancelled():
+                continue  # given up a moment ago, and its stream is about to be ended
             if self._answer is None or self._answer.done() or self._unsent:
                 raise ValueError("an answer that nobody has asked for")
             self._answer.set_result(message)

@@ -285,6 +285,26 @@ def test_whatever_a_server_sends_is_an_answer_or_a_failure(data):
     asyncio.run(run())
 
 
+def test_an_answer_that_comes_as_it_is_given_up_ends_nothing():
+    async def run():
+        conversation, wire = Conversation("server:1", "http"), Wire()
+        conversation.connection_made(wire)
+        asked = asyncio.ensure_future(conversation.ask(ECHOES, b"x"))
+        await asyncio.sleep(0)
+        http = H2Connection(H2Configuration(client_side=False))
+        http.initiate_connection()
+        http.receive_data(wire.sent)
+        http.send_headers(1, HEADERS)
+        http.send_data(1, bytes(4) + b"\x01x")
+        asked.cancel()
+        conversation.data_received(http.data_to_send())
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert not conversation.over
+
+    asyncio.run(run())
+
+
 def test_nothing_can_be_asked_once_it_is_over(echo):
     async def ask(conversation):
         conversation.close()
