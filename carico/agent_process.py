@@ -29,7 +29,7 @@ from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
 from carico.rpc.loop import LoopThread
-from carico.rpc.tls import ChannelCredentials, require_loopback
+from carico.rpc.tls import ClientTls, require_loopback
 from carico.status import serve_status
 from carico.telemetry.sampler import Sampler
 from carico.variants import variant_named
@@ -164,9 +164,9 @@ class AgentMetrics:
         yield results
 
 
-def _credentials(config: AgentConfig) -> ChannelCredentials | None:
+def _credentials(config: AgentConfig) -> ClientTls | None:
     if config.tls is not None:
-        return ChannelCredentials(config.tls)
+        return ClientTls(config.tls)
     for address in [config.aggregator, *config.schedulers]:
         if address is not None:
             require_loopback(address.rpartition(":")[0], config.insecure_loopback)

@@ -24,7 +24,7 @@ from carico.rpc.clients import ReplicaClient
 from carico.rpc.identity import AGGREGATOR, NODE
 from carico.rpc.messages import read_exchange, read_view, write_reply, write_view
 from carico.rpc.server import Caller, RpcServer
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from carico.subspace import Subspace
 
 _log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class AggregationServer:
 
     def _peers(self) -> list[ReplicaClient]:
         config = self._config
-        credentials = None if config.tls is None else ChannelCredentials(config.tls)
+        credentials = None if config.tls is None else ClientTls(config.tls)
         return [ReplicaClient(peer, credentials, deadline_s=config.reconcile_every_s) for peer in config.peers]
 
     async def _reconcile_forever(self, peer: ReplicaClient, rng: np.random.Generator) -> None:

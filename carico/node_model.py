@@ -155,11 +155,10 @@ class NodeModel:
         """
         if not self._scalar:
             raise InvalidInput("a series is of one node, this model is of many: take samples in with `observe`")
-        x, times = finite("samples", samples, low=0.0, high=1.0), finite("at", at)
-        if x.shape != (times.size, len(self.resources)) or times.ndim != 1:
+        x, times, d = finite("samples", samples, low=0.0, high=1.0), finite("at", at), len(self.resources)
+        if x.shape != (times.size, d) or times.ndim != 1:
             raise InvalidInput(
-                f"samples must have shape (n, {len(self.resources)}) and their times (n,), "
-                f"got {x.shape} and {times.shape}"
+                f"samples must have shape (n, {d}) and their times (n,), got {x.shape} and {times.shape}"
             )
         newest = np.maximum.accumulate([self._last_sample_at[0], *times])
         fresh = times > newest[:-1]

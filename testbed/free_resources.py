@@ -33,7 +33,7 @@ def lacking(
     needed_bytes : int
         Of memory.
     free_cpus : float
-        CPUs that nothing else may use all the time; nothing is measured if it is 0, or where nothing tells.
+        CPUs that must be idle for a moment; nothing is measured if it is 0, or where nothing tells.
     sleep : callable
     uptime : Path
         The file with the seconds that all CPUs together were idle.

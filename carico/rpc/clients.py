@@ -23,7 +23,7 @@ from carico.rpc.messages import (
     write_report,
     write_view,
 )
-from carico.rpc.tls import ChannelCredentials, require_loopback
+from carico.rpc.tls import ClientTls, require_loopback
 from carico.subspace import Subspace
 
 _REFUSALS = frozenset(
@@ -43,7 +43,7 @@ class Client:
     ----------
     target : str
         host:port.
-    credentials : ChannelCredentials or None
+    credentials : ClientTls or None
         None is plain text, for a loopback address only.
     deadline_s : float
         No answer is waited for longer, seconds.
@@ -54,7 +54,7 @@ class Client:
         If there are no credentials and the target is not on loopback, or the deadline is not positive.
     """
 
-    def __init__(self, target: str, credentials: ChannelCredentials | None, deadline_s: float) -> None:
+    def __init__(self, target: str, credentials: ClientTls | None, deadline_s: float) -> None:
         if not 0 < deadline_s < float("inf"):
             raise InvalidConfig(f"deadline_s must be a positive number of seconds, got {deadline_s}")
         if credentials is None:
@@ -101,8 +101,6 @@ class Client:
             status, details = error.status, error.details
         if self._unanswered >= _MOST_UNANSWERED:
             conversation.close()
-        else:
-            conversation.end_stream()
         raise self._failure(method, status, details, may_be_tls=not conversation.greeted)
 
     async def _connected(self, method: str) -> Conversation:
@@ -140,7 +138,7 @@ class Client:
 class AggregationClient(Client):
     """Exchanges a node's subspace for the view of the whole cluster; for the parameters see `Client`."""
 
-    def __init__(self, target: str, credentials: ChannelCredentials | None, node: str, deadline_s: float = 1.0) -> None:
+    def __init__(self, target: str, credentials: ClientTls | None, node: str, deadline_s: float = 1.0) -> None:
         super().__init__(target, credentials, deadline_s)
         self._node = node_name(node)
 
@@ -161,7 +159,7 @@ class AggregationClient(Client):
 class ReportClient(Client):
     """Reports a node's Pod-Capacity to the scheduler; for the parameters see `Client`."""
 
-    def __init__(self, target: str, credentials: ChannelCredentials | None, node: str, deadline_s: float = 1.0) -> None:
+    def __init__(self, target: str, credentials: ClientTls | None, node: str, deadline_s: float = 1.0) -> None:
         super().__init__(target, credentials, deadline_s)
         self._node = node_name(node)
 

@@ -125,20 +125,12 @@ class Conversation(asyncio.Protocol):
             self._break_off(error)
         try:
             answer = await self._answer
-        except asyncio.CancelledError:
-            self.end_stream()  # a late answer would pass for the next one's
+        except BaseException:
+            self._end_stream()  # a late answer would pass for the next one's
             raise
         if last:
-            self.end_stream()
+            self._end_stream()
         return answer
-
-    def end_stream(self) -> None:
-        """Begin anew with the next message, whatever is still under way."""
-        if self._stream is not None and not self.over:
-            with suppress(StreamClosedError):  # by both sides already
-                self._http.reset_stream(self._stream, ErrorCodes.CANCEL)
-            self._transport.write(self._http.data_to_send())
-        self._forget_stream()
 
     def close(self) -> None:
         """End the connection at once."""
@@ -236,7 +228,7 @@ class Conversation(asyncio.Protocol):
                 self._fail(status, f"the server answers with HTTP status {http_status}")
         elif isinstance(event, StreamEnded):
             self._fail("UNAVAILABLE", "the server has ended the stream")
-            self.end_stream()
+            self._end_stream()
         elif isinstance(event, StreamReset):
             self._fail("UNAVAILABLE", f"the server has ended the stream: {event.error_code!s}")
             self._forget_stream()
@@ -255,6 +247,14 @@ class Conversation(asyncio.Protocol):
             if self._answer is None or self._answer.done() or self._unsent:
                 raise ValueError("an answer that nobody has asked for")
             self._answer.set_result(message)
+
+    def _end_stream(self) -> None:
+        """Begin anew with the next message, whatever is still under way."""
+        if self._stream is not None and not self.over:
+            with suppress(StreamClosedError):  # by both sides already
+                self._http.reset_stream(self._stream, ErrorCodes.CANCEL)
+            self._transport.write(self._http.data_to_send())
+        self._forget_stream()
 
     def _forget_stream(self) -> None:
         self._stream, self._unsent, self._received = None, b"", b""

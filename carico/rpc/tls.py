@@ -92,7 +92,7 @@ class PemFiles:
         return pem[0], pem[1], pem[2], context
 
 
-class ChannelCredentials:
+class ClientTls:
     """A client's side: shows its certificate, and wants one of the same CA in the name of the host it calls."""
 
     def __init__(self, files: TlsFiles) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from carico.clock import Clock
 from carico.config import TlsFiles
 from carico.rpc.clients import AggregationClient
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from carico.subspace import Subspace
 from testbed.clusters.pacing import say_in_turn
 
@@ -45,9 +45,7 @@ class SyntheticExchanges:
         rng: np.random.Generator,
     ) -> None:
         self._clock = clock
-        self._clients = {
-            node: AggregationClient(target, ChannelCredentials(files(node)), node, DEADLINE_S) for node in nodes
-        }
+        self._clients = {node: AggregationClient(target, ClientTls(files(node)), node, DEADLINE_S) for node in nodes}
         self._own = {node: Subspace.from_batch(rng.random((_RESOURCES, _SAMPLES))) for node in nodes}
 
     async def exchange(self, node: str) -> Subspace:

@@ -28,7 +28,7 @@ from carico.config import Address, Seconds, TlsFiles, read_config
 from carico.kube.client import KubeClient
 from carico.kube.reflector import Reflector
 from carico.rpc.clients import ReportClient
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from testbed.clusters.api import Json
 from testbed.clusters.pacing import say_in_turn
 from testbed.clusters.synthetic_exchanges import SyntheticExchanges
@@ -86,9 +86,7 @@ class SyntheticReports:
         self.slots = dict(slots)
         self._clock = clock
         self._wall = wall
-        self._clients = {
-            node: ReportClient(target, ChannelCredentials(files(node)), node, DEADLINE_S) for node in self.slots
-        }
+        self._clients = {node: ReportClient(target, ClientTls(files(node)), node, DEADLINE_S) for node in self.slots}
         self._node_of: dict[str, str] = {}
         """Where pods run, by UID."""
         self._running: Counter[str] = Counter()

@@ -15,7 +15,7 @@ import pytest
 
 from carico.errors import Unreachable
 from carico.rpc.clients import AggregationClient, ReportClient
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from carico.subspace import Subspace
 
 from .conftest import FOLDER, USER
@@ -87,12 +87,12 @@ def learned():
 
 
 async def exchange(address, files, node="node-a"):
-    async with AggregationClient(address, ChannelCredentials(files), node, CALL_S) as client:
+    async with AggregationClient(address, ClientTls(files), node, CALL_S) as client:
         return await client.exchange(learned())
 
 
 async def report(address, files, capacity, node="node-a"):
-    async with ReportClient(address, ChannelCredentials(files), node, CALL_S) as client:
+    async with ReportClient(address, ClientTls(files), node, CALL_S) as client:
         await client.report(capacity, 0, time.time(), 1)
 
 

@@ -21,7 +21,7 @@ from carico.config import ExtenderConfig, KubernetesConfig
 from carico.errors import Refused
 from carico.kube.client import KubeClient
 from carico.rpc.clients import ReportClient
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from carico.scheduling.extender_process import ExtenderProcess
 from testbed.clusters.programs import found_programs
 
@@ -261,7 +261,7 @@ def kube_scheduler(deployed, folder, extender_port):
 
 async def report(deployed, folder, port, node, about, pod_capacity):
     """Report with a node's certificate."""
-    credentials = ChannelCredentials(deployed.node_files(node, folder / "nodes"))
+    credentials = ClientTls(deployed.node_files(node, folder / "nodes"))
     async with ReportClient(f"localhost:{port}", credentials, about, deadline_s=5.0) as client:
         await client.report(pod_capacity, 0, time.time(), int(time.monotonic() * 1e3))
 

@@ -17,7 +17,7 @@ from carico.rpc import aggregation_pb2, aggregation_pb2_grpc
 from carico.rpc.clients import AggregationClient, ReplicaClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES, write_exchange
-from carico.rpc.tls import ChannelCredentials, PemFiles
+from carico.rpc.tls import ClientTls, PemFiles
 from carico.subspace import Subspace
 from carico.testing import Blocking, ManualClock
 
@@ -51,7 +51,7 @@ def node(pki):
     with ExitStack() as stack:
 
         def connect(server, name, shown_as=None):
-            credentials = ChannelCredentials(pki.node(shown_as or name))
+            credentials = ClientTls(pki.node(shown_as or name))
             return stack.enter_context(
                 Blocking(AggregationClient(f"localhost:{server.port}", credentials, name, DEADLINE_S))
             )
@@ -187,7 +187,7 @@ class TestWhoMayCall:
         server = serve()
         files = pki.node("node-a") if who == "node" else pki.server("extender")
         with (
-            Blocking(ReplicaClient(f"localhost:{server.port}", ChannelCredentials(files), DEADLINE_S)) as client,
+            Blocking(ReplicaClient(f"localhost:{server.port}", ClientTls(files), DEADLINE_S)) as client,
             pytest.raises(Refused, match="URI carico:server:aggregator is needed"),
         ):
             client.reconcile(ReplicaView("other", 1, BUSY), 2)
@@ -195,9 +195,7 @@ class TestWhoMayCall:
     def test_a_certificate_of_another_ca_is_none(self, serve, other_pki, pki):
         server = serve()
         stranger = msgspec.structs.replace(other_pki.node("node-a"), ca=pki.node("node-a").ca)
-        client = Blocking(
-            AggregationClient(f"localhost:{server.port}", ChannelCredentials(stranger), "node-a", DEADLINE_S)
-        )
+        client = Blocking(AggregationClient(f"localhost:{server.port}", ClientTls(stranger), "node-a", DEADLINE_S))
         with client, pytest.raises(Unreachable, match="UNAVAILABLE"):
             client.exchange(BUSY)
 
@@ -267,7 +265,7 @@ class TestReplicas:
         clock = ManualClock()
         server = serve(clock, reconcile_every_s=1.0)
         at_server = (node(server, "node-a"), BUSY)
-        files = ChannelCredentials(pki.server("aggregator"))
+        files = ClientTls(pki.server("aggregator"))
         with Blocking(ReplicaClient(f"localhost:{server.port}", files, DEADLINE_S)) as other:
             answer = other.reconcile(ReplicaView("other", 1, IDLE), 2)
         assert answer.nodes == 0

@@ -14,7 +14,7 @@ import yaml
 
 from carico.cli import main
 from carico.rpc.clients import AggregationClient
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from carico.subspace import Subspace
 from carico.testing import Blocking
 
@@ -49,7 +49,7 @@ def status(port, path):
 def test_serves_until_it_is_told_to_stop_and_ends_with_code_0(process, pki, number):
     serving = json.loads(process.stderr.readline())
     assert serving["message"] == "serving"
-    credentials = ChannelCredentials(pki.node("node-a"))
+    credentials = ClientTls(pki.node("node-a"))
     with Blocking(AggregationClient(f"localhost:{serving['port']}", credentials, "node-a", 10.0)) as client:
         client.exchange(Subspace.from_batch(np.full((2, 10), 0.5)))
     assert status(serving["status_port"], "/readyz") == status(serving["status_port"], "/healthz") == (200, "ok\n")

@@ -18,7 +18,7 @@ from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
 from carico.rpc.clients import ReportClient
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from carico.scheduling.extender_process import ANNOTATION, ExtenderProcess
 from carico.testing import Blocking
 
@@ -299,9 +299,7 @@ def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
     config = configuration(tls=msgspec.to_builtins(certificates.server("extender")), report_port=0)
     process = ExtenderProcess(config, SystemClock(), random.Random(1), None)
     process.start()
-    agent = Blocking(
-        ReportClient(f"127.0.0.1:{process.report_port}", ChannelCredentials(certificates.node("a")), "a", 5.0)
-    )
+    agent = Blocking(ReportClient(f"127.0.0.1:{process.report_port}", ClientTls(certificates.node("a")), "a", 5.0))
     mine = certificates.server("kube-scheduler")
     context = ssl.create_default_context(cafile=mine.ca)
     context.load_cert_chain(mine.certificate, mine.key)

@@ -11,7 +11,7 @@ from carico.rpc import capacity_pb2_grpc
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.server import STREAMS_EACH
-from carico.rpc.tls import ChannelCredentials, PemFiles
+from carico.rpc.tls import ClientTls, PemFiles
 from carico.testing import Blocking, ManualClock
 
 DEADLINE_S = 10.0
@@ -39,9 +39,7 @@ def scheduler(pki):
 
 @pytest.fixture
 def client(scheduler, pki):
-    with Blocking(
-        ReportClient(scheduler.target, ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
-    ) as client:
+    with Blocking(ReportClient(scheduler.target, ClientTls(pki.node("node-a")), "node-a", DEADLINE_S)) as client:
         yield client
 
 
@@ -78,7 +76,7 @@ def test_a_machine_that_starts_anew_with_a_wrong_clock_is_heard(scheduler, clien
 
 def test_a_node_reports_for_itself_only(scheduler, pki):
     with (
-        Blocking(ReportClient(scheduler.target, ChannelCredentials(pki.node("node-b")), "node-a", DEADLINE_S)) as liar,
+        Blocking(ReportClient(scheduler.target, ClientTls(pki.node("node-b")), "node-a", DEADLINE_S)) as liar,
         pytest.raises(Refused, match="URI carico:node:node-a is needed"),
     ):
         liar.report(1e6, 0, 1.0, 1)
@@ -101,7 +99,7 @@ def test_an_empty_stream_reports_nothing(scheduler, pki):
 
 def test_a_certificate_is_good_for_a_few_streams_at_a_time(scheduler, pki):
     def reporter(name):
-        return Blocking(ReportClient(scheduler.target, ChannelCredentials(pki.node(name)), name, DEADLINE_S))
+        return Blocking(ReportClient(scheduler.target, ClientTls(pki.node(name)), name, DEADLINE_S))
 
     with ExitStack() as opened:
         clients = [opened.enter_context(reporter("node-a")) for _ in range(STREAMS_EACH)]

@@ -13,7 +13,7 @@ from carico.errors import InvalidConfig, InvalidInput, RpcError, Unreachable
 from carico.rpc.background import BackgroundCalls, Backoff
 from carico.rpc.clients import AggregationClient, ReportClient
 from carico.rpc.loop import LoopThread
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 from carico.subspace import Subspace
 from carico.testing import Blocking, ManualClock
 
@@ -48,7 +48,7 @@ def test_a_server_that_goes_and_comes_back(serve, pki):
     server = serve()
     port = server.port
     with Blocking(
-        AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
+        AggregationClient(f"localhost:{port}", ClientTls(pki.node("node-a")), "node-a", DEADLINE_S)
     ) as client:
         client.exchange(OWN)
         server.close()
@@ -69,7 +69,7 @@ def test_a_server_that_goes_and_comes_back(serve, pki):
 def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki):
     server = serve()
     port = server.port
-    client = AggregationClient(f"localhost:{port}", ChannelCredentials(pki.node("node-a")), "node-a", DEADLINE_S)
+    client = AggregationClient(f"localhost:{port}", ClientTls(pki.node("node-a")), "node-a", DEADLINE_S)
     with LoopThread("test") as loop:
         with BackgroundCalls(loop, "exchange", client.exchange, random.Random(1), Backoff(0.01, 0.01)) as calls:
             calls.submit(OWN)
@@ -88,7 +88,7 @@ def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki):
 
 def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        credentials = ChannelCredentials(pki.node("node-a"))
+        credentials = ClientTls(pki.node("node-a"))
         target = f"localhost:{mute.getsockname()[1]}"
         with (
             Blocking(AggregationClient(target, credentials, "node-a", 0.05)) as client,
@@ -116,7 +116,7 @@ def test_a_server_whose_certificate_is_for_another_host(pki):
     config = AggregatorConfig(port=0, tls=pki.server("elsewhere", "elsewhere.example"))
     server = AggregationServer(config, ManualClock())
     server.start()
-    credentials = ChannelCredentials(pki.node("node-a"))
+    credentials = ClientTls(pki.node("node-a"))
     with (
         Blocking(AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S)) as client,
         pytest.raises(RpcError),
@@ -129,7 +129,7 @@ def test_a_node_cannot_pass_for_a_server(pki):
     """Its certificate is good for calling only."""
     server = AggregationServer(AggregatorConfig(port=0, tls=pki.node("localhost")), ManualClock())
     server.start()
-    credentials = ChannelCredentials(pki.node("node-a"))
+    credentials = ClientTls(pki.node("node-a"))
     with (
         Blocking(AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S)) as client,
         pytest.raises(Unreachable),

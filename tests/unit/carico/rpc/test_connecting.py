@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from carico.rpc.connecting import connect
-from carico.rpc.tls import ChannelCredentials
+from carico.rpc.tls import ClientTls
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_next_address_is_tried_where_nobody_listens_at_the_first(addresses):
 
 def test_and_where_the_first_takes_a_connection_and_says_nothing(addresses, pki):
     addresses("127.0.0.2", "127.0.0.1")
-    client = ChannelCredentials(pki.node("node-a")).current()
+    client = ClientTls(pki.node("node-a")).current()
 
     async def run():
         silent = socket.create_server(("127.0.0.2", 0))
@@ -86,7 +86,7 @@ def serving(pki, *protocols):
 
 
 def test_who_does_not_speak_http_2_is_told(pki):
-    client = ChannelCredentials(pki.node("node-a")).current()
+    client = ClientTls(pki.node("node-a")).current()
 
     async def run():
         async with listening("127.0.0.1", tls=serving(pki)) as port:

@@ -260,18 +260,24 @@ class Wire(asyncio.Transport):
         pass
 
 
+async def answered():
+    """Return a conversation, what it asks, and the server that has its answer to send."""
+    conversation, wire = Conversation("server:1", "http"), Wire()
+    conversation.connection_made(wire)
+    asked = asyncio.ensure_future(conversation.ask(ECHOES, b"x"))
+    await asyncio.sleep(0)
+    http = H2Connection(H2Configuration(client_side=False))
+    http.initiate_connection()
+    http.receive_data(wire.sent)
+    http.send_headers(1, HEADERS)
+    http.send_data(1, bytes(4) + b"\x01x")
+    return conversation, asked, http
+
+
 @given(data=st.data())
 def test_whatever_a_server_sends_is_an_answer_or_a_failure(data):
     async def run():
-        conversation, wire = Conversation("server:1", "http"), Wire()
-        conversation.connection_made(wire)
-        asked = asyncio.ensure_future(conversation.ask(ECHOES, b"x"))
-        await asyncio.sleep(0)
-        http = H2Connection(H2Configuration(client_side=False))
-        http.initiate_connection()
-        http.receive_data(wire.sent)
-        http.send_headers(1, HEADERS)
-        http.send_data(1, bytes(4) + b"\x01x")
+        conversation, asked, http = await answered()
         http.send_headers(1, [("grpc-status", "0")], end_stream=True)
         said = http.data_to_send()
         first = data.draw(st.integers(0, len(said)))
@@ -287,15 +293,7 @@ def test_whatever_a_server_sends_is_an_answer_or_a_failure(data):
 
 def test_an_answer_that_comes_as_it_is_given_up_ends_nothing():
     async def run():
-        conversation, wire = Conversation("server:1", "http"), Wire()
-        conversation.connection_made(wire)
-        asked = asyncio.ensure_future(conversation.ask(ECHOES, b"x"))
-        await asyncio.sleep(0)
-        http = H2Connection(H2Configuration(client_side=False))
-        http.initiate_connection()
-        http.receive_data(wire.sent)
-        http.send_headers(1, HEADERS)
-        http.send_data(1, bytes(4) + b"\x01x")
+        conversation, asked, http = await answered()
         asked.cancel()
         conversation.data_received(http.data_to_send())
         with pytest.raises(asyncio.CancelledError):

@@ -11,7 +11,7 @@ from carico.config import TlsFiles
 from carico.errors import InvalidConfig, Unreachable
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
-from carico.rpc.tls import ChannelCredentials, PemFiles, is_loopback
+from carico.rpc.tls import ClientTls, PemFiles, is_loopback
 from carico.testing import Blocking
 
 DEADLINE_S = 10.0
@@ -80,7 +80,7 @@ def test_what_cannot_be_used_does_not_replace_what_is_in_force(copy, pki, caplog
 
 def test_a_client_shows_the_same_until_the_files_change(copy, pki):
     files = copy(pki.node("node-a"))
-    credentials = ChannelCredentials(files)
+    credentials = ClientTls(files)
     first = credentials.current()
     assert credentials.current() is first
     copy(pki.node("node-b"))
@@ -91,7 +91,7 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
     reported = []
     server = CapacityServer(lambda *report: reported.append(report[0]), copy(pki.server("extender")), "localhost", 0)
     target = f"localhost:{server.port}"
-    mine = ChannelCredentials(copy(pki.node("node-a"), "client"))
+    mine = ClientTls(copy(pki.node("node-a"), "client"))
     with Blocking(ReportClient(target, mine, "node-a", DEADLINE_S)) as client:
         client.report(1.0, 1, 1.0, 1)
         copy(other_pki.server("extender"))
@@ -108,7 +108,7 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
 
 def test_who_is_connected_is_looked_at_again(copy, pki, other_pki):
     server = CapacityServer(lambda *_: None, copy(pki.server("extender")), "localhost", 0, connection_age_s=0.05)
-    theirs = ChannelCredentials(pki.node("node-a"))
+    theirs = ClientTls(pki.node("node-a"))
     with Blocking(ReportClient(f"localhost:{server.port}", theirs, "node-a", DEADLINE_S)) as client:
 
         def heard():
