@@ -110,8 +110,6 @@ class Agent:
         self._events: deque[tuple[int, float]] = deque()
         self._running = 0
         """Pods, as the source's changes add up."""
-        self._captures: list[Callable[[], Counters]] = []
-        """What was read since the last step."""
         self._last: list[Counters] = []
         """The last reading before."""
         self._answered = 0
@@ -139,18 +137,16 @@ class Agent:
         # What runs already has been told by now, and replaces what a saved state remembers.
         self._running = sum(self._events.popleft()[0] for _ in range(len(self._events)))
         self.model.reconcile(max(self._running, 0), self._clock.now())
-        size, stepped = self.model.variant.batch_size, -1
+        size, due = self.model.variant.batch_size, 0
         try:
             while not self._ended.is_set():
-                self._captures.append(self.sampler.next_capture(thorough_from=(stepped + 1) * size))
-                if self._events:
-                    self._count_pods()
-                # A deadline that was missed may have been the one of the step.
-                second = self.sampler.tick // size
-                if second > stepped:
-                    stepped = second
+                captures = self.sampler.captures_until(due, self._ended.is_set)
+                self._count_pods()
+                if self.sampler.tick >= due:
+                    # The deadline of the step, or the first one after it that was not missed.
+                    due = (self.sampler.tick // size + 1) * size
                     self._read_at = self._clock.now()
-                    self._take_in()
+                    self._take_in(captures)
                     self._step()
         finally:
             self._pods.close()
@@ -188,9 +184,8 @@ class Agent:
                 _log.warning("pod events contradict the count", extra={"pods": self._running})
             self.model.reconcile(max(self._running, 0), at)
 
-    def _take_in(self) -> None:
-        taken = [reading for capture in self._captures if (reading := self.sampler.taken(capture)) is not None]
-        self._captures.clear()
+    def _take_in(self, captures: Sequence[Callable[[], Counters]]) -> None:
+        taken = [reading for capture in captures if (reading := self.sampler.taken(capture)) is not None]
         readings = self._last + taken
         self._last = readings[-1:]
         telemetry = self.sampler.series(readings) if len(readings) > 1 else None

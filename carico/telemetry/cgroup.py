@@ -7,9 +7,9 @@ In such a node `/proc` is the whole machine's. The hierarchy that is there is fo
 - `hybrid`: as `v1`, with an empty v2 tree in `unified/` that tells the pressure.
 
 CPU utilisation is the time used over the time granted: the quota, or the CPUs of the cpuset, whichever is less, or
-all CPUs of the machine. A quota that is changed counts from the next reading on. Memory is what the group uses without
-its page cache (tmpfs counts as cache, as in `/proc/meminfo`) over its limit, or over the machine's memory. Limits of
-the groups above cannot be seen from inside and are not considered.
+all CPUs of the machine. A quota that is changed counts from the next thorough reading on. Memory is what the group uses
+without its page cache (tmpfs counts as cache, as in `/proc/meminfo`) over its limit, or over the machine's memory.
+Limits of the groups above cannot be seen from inside and are not considered.
 
 CPU pressure is the group's own. The kernel's `some` counts tasks that the quota has stopped as waiting, so throttling
 is in it and nothing is added: one busy process with a fifth of a CPU was measured as a pressure of 0.79 (Linux 6.18,
@@ -22,9 +22,11 @@ its own. Pressure of memory and of input and output is 0 there.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from carico.clock import Clock, SystemClock
 from carico.errors import TelemetryFileMissing
@@ -78,6 +80,7 @@ class CgroupSource(TelemetrySource):
             machine_cpus, self._machine_bytes = _machine(Path(proc))
             self._tree = _tree(self.root, group.strip("/"), machine_cpus, opened)
             self._files = opened.pop_all()
+        self._settled: _Settled | None = None
         self._at_s = math.nan
         self._used_us = self._granted_us = self._first_used_us = 0.0
 
@@ -98,16 +101,29 @@ class CgroupSource(TelemetrySource):
         PressureDisabled
             If the kernel refuses to tell the pressure.
         """
-        limit, used, cached = self._tree.memory()
-        total = min(limit, self._machine_bytes)
-        cpus = self._tree.granted_cpus()
-        memory_pressure_us, io_pressure_us = self._tree.other_pressures_us()
-        used_us, pressure_us, now = self._tree.used_us(), self._tree.pressure_us(), self._clock.now()
+        return self.capture()()
+
+    def capture(self, thorough: bool = True) -> Callable[[], Counters]:
+        """See `TelemetrySource`.
+
+        A thorough one looks at limits, and at the pressure of memory and of input and output, which the others repeat,
+        and whether the files are still those that were opened.
+        """
+        if thorough or self._settled is None:
+            self._settled = self._tree.settled()
+            contents = [file.read() for file in self._tree.moving]
+        else:
+            contents = [file.peek() for file in self._tree.moving]
+        return partial(self._counters, self._clock.now(), self._settled, contents)
+
+    def _counters(self, now: float, settled: _Settled, contents: Sequence[bytes]) -> Counters:
+        used_us, used, cached, pressure_us = self._tree.told(contents, settled)
+        total = min(settled.memory_limit, self._machine_bytes)
         if used_us < self._used_us or math.isnan(self._at_s):
             # A new group under the old name: all counters begin again, so that whoever compares two readings sees it.
             self._granted_us, self._first_used_us = 0.0, used_us
         else:
-            self._granted_us += cpus * 1e6 * (now - self._at_s)
+            self._granted_us += settled.granted_cpus * 1e6 * (now - self._at_s)
         self._used_us, self._at_s = used_us, now
         return Counters(
             at_s=now,
@@ -118,13 +134,38 @@ class CgroupSource(TelemetrySource):
             memory_free=max(total - used, 0),
             memory_buffers=0,
             memory_cached=min(cached, used),
-            memory_pressure_us=memory_pressure_us,
-            io_pressure_us=io_pressure_us,
+            memory_pressure_us=settled.memory_pressure_us,
+            io_pressure_us=settled.io_pressure_us,
         )
 
     def close(self) -> None:
         """Close the files; closing twice is fine."""
         self._files.close()
+
+
+class _Settled(NamedTuple):
+    """What seldom changes."""
+
+    cpus: int
+    """Of the cpuset."""
+    granted_cpus: float
+    """By quota and cpuset."""
+    memory_limit: float
+    """Bytes; without a limit more than any machine has."""
+    memory_pressure_us: int
+    io_pressure_us: int
+
+
+class _Told(NamedTuple):
+    """What is new every time."""
+
+    used_us: float
+    """CPU time so far."""
+    memory: int
+    """Bytes in use, and of these in the page cache."""
+    cached: int
+    pressure_us: float
+    """Of the CPU, so far."""
 
 
 class _Tree(Protocol):
@@ -133,24 +174,17 @@ class _Tree(Protocol):
     @property
     def hierarchy(self) -> Literal["v1", "hybrid", "v2"]: ...
 
-    def used_us(self) -> float:
-        """CPU time so far, microseconds."""
+    @property
+    def moving(self) -> Sequence[KeptOpen]:
+        """The files to be read every time; the last one dates what they say."""
         ...
 
-    def granted_cpus(self) -> float:
-        """CPUs by quota and cpuset."""
+    def settled(self) -> _Settled:
+        """Read the others."""
         ...
 
-    def memory(self) -> tuple[float, int, int]:
-        """Bytes: the limit (or more than any machine has), in use, and of these in the page cache."""
-        ...
-
-    def pressure_us(self) -> float:
-        """CPU pressure so far, microseconds."""
-        ...
-
-    def other_pressures_us(self) -> tuple[int, int]:
-        """Pressure of memory, and of input and output."""
+    def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
+        """Return what the moving files say."""
         ...
 
 
@@ -167,29 +201,29 @@ class _V2:
         self._cpus = _Cpus(folder / "cpuset.cpus.effective", machine_cpus, opened)
         self._pressure = opened.enter_context(PressureFile(folder / "cpu.pressure", _KIND))
         self._others = [pressure_if_any(folder / f"{what}.pressure", _KIND, opened) for what in ("memory", "io")]
+        self.moving = self._memory_current, self._memory_stat, self._cpu_stat, self._pressure
 
-    def used_us(self) -> float:
-        return self._cpu_stat.number(b"usage_usec ")
-
-    def granted_cpus(self) -> float:
+    def settled(self) -> _Settled:
         cpus = self._cpus.number()
+        limit = math.inf if self._memory_max.read() == b"max\n" else self._memory_max.number()
+        return _Settled(cpus, self._granted_cpus(cpus), limit, *_totals_us(self._others))
+
+    def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
+        in_use, memory, cpu, pressure = contents
+        return _Told(
+            self._cpu_stat.number_in(cpu, b"usage_usec "),
+            self._memory_current.number_in(in_use),
+            self._memory_stat.number_in(memory, b"file "),
+            self._pressure.some_total_us_in(pressure),
+        )
+
+    def _granted_cpus(self, cpus: int) -> float:
         if self._cpu_max is None:
             return cpus
         quota, _, period = self._cpu_max.read().rstrip(b"\n").partition(b" ")
         if not period.isdigit() or not int(period) or not (quota == b"max" or (quota.isdigit() and int(quota))):
             raise self._cpu_max.malformed('"max N" or "N N"', quota + b" " + period)
         return cpus if quota == b"max" else min(cpus, int(quota) / int(period))
-
-    def memory(self) -> tuple[float, int, int]:
-        limit = math.inf if self._memory_max.read() == b"max\n" else self._memory_max.number()
-        cached = self._memory_stat.number(b"file ")
-        return limit, self._memory_current.number(), cached
-
-    def pressure_us(self) -> float:
-        return self._pressure.some_total_us()
-
-    def other_pressures_us(self) -> tuple[int, int]:
-        return _totals_us(self._others)
 
 
 class _V1:
@@ -212,35 +246,34 @@ class _V1:
             pressure_if_any(root / "unified" / group / f"{what}.pressure", _KIND, opened)
             for what in ("cpu", "memory", "io")
         )
+        self.moving = self._in_use, self._memory_stat, self._usage, self._pressure or self._cpu_stat
 
     @property
     def hierarchy(self) -> Literal["v1", "hybrid"]:
         return "v1" if self._pressure is None else "hybrid"
 
-    def used_us(self) -> float:
-        return self._usage.number() / 1e3
-
-    def granted_cpus(self) -> float:
+    def settled(self) -> _Settled:
         cpus = self._cpus.number()
+        return _Settled(cpus, self._granted_cpus(cpus), self._limit.number(), *_totals_us(self._others))
+
+    def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
+        in_use, memory, usage, pressure = contents
+        return _Told(
+            self._usage.number_in(usage) / 1e3,
+            self._in_use.number_in(in_use),
+            self._memory_stat.number_in(memory, b"total_cache "),
+            self._cpu_stat.number_in(pressure, b"throttled_time ") / 1e3 / settled.cpus
+            if self._pressure is None
+            else self._pressure.some_total_us_in(pressure),
+        )
+
+    def _granted_cpus(self, cpus: int) -> float:
         if self._quota.read() == b"-1\n":
             return cpus
         quota, period = self._quota.number(), self._period.number()
         if not quota or not period:
             raise self._quota.malformed("a quota and a period above 0", f"{quota} and {period}".encode())
         return min(cpus, quota / period)
-
-    def memory(self) -> tuple[float, int, int]:
-        cached = self._memory_stat.number(b"total_cache ")
-        return self._limit.number(), self._in_use.number(), cached
-
-    def pressure_us(self) -> float:
-        if self._pressure is not None:
-            return self._pressure.some_total_us()
-        throttled_ns = self._cpu_stat.number(b"throttled_time ")
-        return throttled_ns / 1e3 / self._cpus.number()
-
-    def other_pressures_us(self) -> tuple[int, int]:
-        return _totals_us(self._others)
 
 
 class _Cpus:

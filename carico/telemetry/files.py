@@ -72,7 +72,11 @@ class KeptOpen:
         TelemetryMalformed
             If there is none.
         """
-        return self.labelled(b"\n" + self.read(), b"\n" + label)
+        return self.number_in(self.read(), label)
+
+    def number_in(self, content: bytes, label: bytes = b"") -> int:
+        """Return the same of what was read before."""
+        return self.labelled(b"\n" + content, b"\n" + label)
 
     def labelled(self, content: bytes, label: bytes, end: bytes = b"\n") -> int:
         """Return the whole number between `label` and `end`; without the end it may have been cut off.

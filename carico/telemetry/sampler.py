@@ -82,23 +82,28 @@ class Sampler:
         self._latest = self.last_read = self._source.read()
         return self._latest
 
-    def next_capture(self, thorough_from: int = 0) -> Callable[[], Counters]:
-        """Wait for the next deadline and read; what is returned gives the reading, to `taken`.
+    def captures_until(self, last: int, ended: Callable[[], bool] = lambda: False) -> list[Callable[[], Counters]]:
+        """Read at one deadline after the other up to number `last`, or the first one after it if that is missed.
 
-        The first call waits for nothing.
+        What each capture returns gives the reading, to `taken`; the last one is thorough, see
+        `TelemetrySource.capture`. The first call begins with a reading at once, of number 0.
 
         Parameters
         ----------
-        thorough_from : int
-            Number of a deadline: at this one or a later one the capture is thorough, see `TelemetrySource.capture`.
+        last : int
+        ended : callable, optional
+            Asked before every wait whether to return without it.
 
         Raises
         ------
         TelemetryError
             If the source cannot be read; the deadline has passed then.
         """
-        self._wait()
-        return self._source.capture(self.tick >= thorough_from)
+        captures = []
+        while not self._begun or (self.tick < last and not ended()):
+            self._wait()
+            captures.append(self._source.capture(self.tick >= last))
+        return captures
 
     def taken(self, capture: Callable[[], Counters]) -> Counters | None:
         """Return the reading that a capture gives; None if it tells nothing new.

@@ -1,6 +1,7 @@
 """The cgroup source on trees as kernels write them, and on a group of this very machine with a busy process in it."""
 
 import errno
+import itertools
 import os
 import subprocess
 import sys
@@ -144,6 +145,20 @@ def test_a_quota_that_is_changed_counts_from_then_on(node):
         third = source.read()
     assert telemetry_between(first, second).cpu_utilisation == pytest.approx(1.0)
     assert telemetry_between(second, third).cpu_utilisation == pytest.approx(0.5)
+
+
+def test_captures_look_at_limits_where_they_are_thorough(node):
+    captures = []
+    with node.source() as source:
+        for second in range(5):
+            if second == 2:
+                node.write(quota="100000 100000\n" if node.kind == "v2" else "100000\n")
+            node.used(0.5 * second)
+            captures.append(source.capture(thorough=second in (0, 3)))
+            node.clock.advance(1.0)
+    readings = [capture() for capture in captures]  # all of it was read before
+    samples = [telemetry_between(before, after) for before, after in itertools.pairwise(readings)]
+    assert [sample.cpu_utilisation for sample in samples] == pytest.approx([0.25, 0.25, 0.5, 0.5])
 
 
 def test_memory_is_what_is_used_without_the_page_cache(node):

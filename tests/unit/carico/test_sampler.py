@@ -133,7 +133,7 @@ class TestCaptures:
 
     def test_make_the_same_series_as_samples_one_by_one(self, sampler, machine):
         machine.cpu_utilisation = 0.5
-        captures = [sampler.next_capture() for _ in range(6)]
+        captures = sampler.captures_until(5)
         machine.cpu_utilisation = 0.0  # no longer what was read
         readings = [sampler.taken(capture) for capture in captures]
         series = sampler.series(readings)
@@ -141,23 +141,46 @@ class TestCaptures:
         assert series.cpu_utilisation == pytest.approx([0.5] * 5)
 
     def test_that_tell_nothing_new_are_none(self, sampler):
-        capture = sampler.next_capture()
+        (capture,) = sampler.captures_until(0)
         assert sampler.taken(capture) is not None
         assert sampler.taken(capture) is None
         assert counted(sampler) == (0, 1, 0)
 
     def test_across_a_restart_are_no_series(self, sampler, machine, clock):
-        captures = [sampler.next_capture() for _ in range(3)]
+        captures = sampler.captures_until(2)
         restarted = FakeProc(machine.root)
         clock.on_advance = restarted.elapse
-        captures += [sampler.next_capture() for _ in range(2)]
+        captures += sampler.captures_until(4)
         assert sampler.series([sampler.taken(capture) for capture in captures]) is None
         assert counted(sampler) == (0, 0, 1)
 
     def test_that_hold_something_else_say_so_when_they_are_looked_at(self, sampler, machine, clock):
-        sampler.next_capture()
+        sampler.captures_until(0)
         clock.on_advance = lambda seconds: None
         machine.write("stat", "garbage\n")
-        capture = sampler.next_capture()
+        (capture,) = sampler.captures_until(1)
         with pytest.raises(TelemetryMalformed, match="garbage"):
             sampler.taken(capture)
+
+    def test_are_thorough_at_the_last_deadline_or_the_first_one_after_it(self, machine, clock):
+        thorough = []
+
+        class Source(ProcfsSource):
+            def capture(self, thorough_one=True):
+                thorough.append(thorough_one)
+                return super().capture(thorough_one)
+
+        with Source(machine.root, clock) as source:
+            sampler = Sampler(source, clock)
+            sampler.captures_until(0)
+            sampler.captures_until(3)
+            clock.advance(0.25)
+            sampler.captures_until(5)
+        assert thorough == [True, False, False, True, True]
+        assert (sampler.tick, sampler.missed) == (6, 2)
+
+    def test_end_at_once_where_that_is_asked_for(self, sampler, clock):
+        sampler.captures_until(0)
+        assert sampler.captures_until(10, lambda: sampler.tick == 4)[3:]
+        assert (sampler.tick, clock.now()) == (4, pytest.approx(1000.4))
+        assert sampler.captures_until(10, lambda: True) == []
