@@ -61,7 +61,7 @@ class BackgroundCalls(Generic[Sent, Received]):
     Attributes
     ----------
     succeeded, failed, replaced : int
-        Calls that were answered, calls that were not, and values that a newer one replaced before they were sent.
+        Calls that did not fail, calls that did, and values that a newer one replaced before they were sent.
     last_error : str
         Why the last call failed; empty if it did not.
     """

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x63\x61rico/rpc/capacity.proto\x12\tcarico.v1\"g\n\x0e\x43\x61pacityReport\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x14\n\x0cpod_capacity\x18\x02 \x01(\x01\x12\x0c\n\x04pods\x18\x03 \x01(\r\x12\x11\n\tat_unix_s\x18\x04 \x01(\x01\x12\x10\n\x08sequence\x18\x05 \x01(\x04\"\r\n\x0bReportReply2Q\n\x08\x43\x61pacity\x12\x45\n\x0cReportStream\x12\x19.carico.v1.CapacityReport\x1a\x16.carico.v1.ReportReply(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x63\x61rico/rpc/capacity.proto\x12\tcarico.v1\"w\n\x0e\x43\x61pacityReport\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x14\n\x0cpod_capacity\x18\x02 \x01(\x01\x12\x0c\n\x04pods\x18\x03 \x01(\r\x12\x11\n\tat_unix_s\x18\x04 \x01(\x01\x12\x10\n\x08sequence\x18\x05 \x01(\x04\x12\x0e\n\x06silent\x18\x06 \x01(\x08\"\r\n\x0bReportReply2Q\n\x08\x43\x61pacity\x12\x45\n\x0cReportStream\x12\x19.carico.v1.CapacityReport\x1a\x16.carico.v1.ReportReply(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'carico.rpc.capacity_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CAPACITYREPORT']._serialized_start=40
-  _globals['_CAPACITYREPORT']._serialized_end=143
-  _globals['_REPORTREPLY']._serialized_start=145
-  _globals['_REPORTREPLY']._serialized_end=158
-  _globals['_CAPACITY']._serialized_start=160
-  _globals['_CAPACITY']._serialized_end=241
+  _globals['_CAPACITYREPORT']._serialized_end=159
+  _globals['_REPORTREPLY']._serialized_start=161
+  _globals['_REPORTREPLY']._serialized_end=174
+  _globals['_CAPACITY']._serialized_start=176
+  _globals['_CAPACITY']._serialized_end=257
 # @@protoc_insertion_point(module_scope)

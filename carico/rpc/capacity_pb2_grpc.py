@@ -45,7 +45,7 @@ class CapacityServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def ReportStream(self, request_iterator, context):
-        """An answer for every report, over one stream.
+        """An answer for every report that is not silent, over one stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -88,8 +88,9 @@ class CapacityServer:
         """Serve no more."""
         self._server.close()
 
-    def _report(self, data: bytes, caller: Caller) -> bytes:
+    def _report(self, data: bytes, caller: Caller) -> bytes | None:
         report = read_report(data)
+        answer = None if report.silent else b""
         caller.must_be(NODE + report.node)
         now = self._clock.now()
         while self._last and next(iter(self._last.values()))[2] < now - _UNDER_WAY_S:
@@ -99,9 +100,9 @@ class CapacityServer:
         # restarted may do both, but not at once.
         if report.sequence <= sequence and report.at_unix_s <= at_unix_s:
             self.late += 1
-            return b""
+            return answer
         self._on_report(report.node, report.pod_capacity, report.pods, report.at_unix_s)
         self._last[report.node] = (report.sequence, report.at_unix_s, now)
         self._last.move_to_end(report.node)
         self.received += 1
-        return b""
+        return answer

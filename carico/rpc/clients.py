@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,8 @@ _REFUSALS = frozenset(
 _DEADLINES_TO_CONNECT = 5
 """A server that was restarted meets thousands of nodes at once: who gave up in the middle of a handshake would have
 cost it time for nothing."""
+_TOLD_BETWEEN = 4
+"""Reports between two that are answered."""
 _MOST_UNANSWERED = 5
 """In a row; then a new connection is tried: one whose other end vanished looks alive for a quarter of an hour."""
 
@@ -80,6 +83,10 @@ class Client:
     async def ask(self, method: str, request: bytes) -> bytes:
         """Send a message over the client's stream, which is opened if there is none; otherwise as `call`."""
         return await self._answered(method, request, last=False)
+
+    def tell(self, message: bytes) -> bool:
+        """Send a message that is not answered, and return whether it was: over the client's stream, if that is open."""
+        return self._conversation is not None and self._conversation.tell(message)
 
     async def close(self) -> None:
         """Close the connection; calling or asking again opens it again."""
@@ -162,19 +169,28 @@ class ReportClient(Client):
     def __init__(self, target: str, credentials: ClientTls | None, node: str, deadline_s: float = 1.0) -> None:
         super().__init__(target, credentials, deadline_s)
         self._node = node_name(node)
+        self._to_tell = 0
 
     async def report(self, pod_capacity: float, pods: int, at_unix_s: float, sequence: int) -> None:
         """Send one report; for the parameters see `CapacityReport`.
 
+        One of five is answered, the first over a stream among them: that says whether anybody listens, and for the
+        others a wake-up is saved on both sides.
+
         Raises
         ------
         Unreachable, Refused
-            See `Client.call`.
+            See `Client.call`; of reports that are answered.
         InvalidInput
             If a number does not fit into the message.
         """
-        report = CapacityReport(self._node, pod_capacity, pods, at_unix_s, sequence)
-        await self.ask("/carico.v1.Capacity/ReportStream", write_report(report))
+        report = CapacityReport(self._node, pod_capacity, pods, at_unix_s, sequence, silent=self._to_tell > 0)
+        if report.silent and self.tell(write_report(report)):
+            self._to_tell -= 1
+            return
+        self._to_tell = 0
+        await self.ask("/carico.v1.Capacity/ReportStream", write_report(replace(report, silent=False)))
+        self._to_tell = _TOLD_BETWEEN
 
 
 class ReplicaClient(Client):

@@ -119,8 +119,7 @@ class Conversation(asyncio.Protocol):
             if self._stream is None:
                 self._stream = self._http.get_next_available_stream_id()
                 self._http.send_headers(self._stream, self._headers(method))
-            self._unsent, self._last = _PREFIX.pack(0, len(message)) + message, last
-            self._send()
+            self._put(message, last)
         except H2Error as error:
             self._break_off(error)
         try:
@@ -131,6 +130,16 @@ class Conversation(asyncio.Protocol):
         if last:
             self._end_stream()
         return answer
+
+    def tell(self, message: bytes) -> bool:
+        """Send a message that is not answered, and return whether it was: over the stream, if that is open and free."""
+        if self.over or self._stream is None or self._unsent:
+            return False
+        try:
+            self._put(message, last=False)
+        except H2Error as error:
+            self._break_off(error)
+        return not self.over
 
     def close(self) -> None:
         """End the connection at once."""
@@ -173,6 +182,11 @@ class Conversation(asyncio.Protocol):
             ("content-type", "application/grpc"),
             ("user-agent", "carico"),
         ]
+
+    def _put(self, message: bytes, last: bool) -> None:
+        self._unsent += _PREFIX.pack(0, len(message)) + message
+        self._last = last
+        self._send()
 
     def _send(self) -> None:
         """Send what waits to be, of a message as much as the other side has room for."""

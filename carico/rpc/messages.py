@@ -49,6 +49,8 @@ class CapacityReport:
         When the report was made.
     sequence : int
         Grows with every report.
+    silent : bool, optional
+        Whether no answer is wanted.
     """
 
     node: str
@@ -56,6 +58,7 @@ class CapacityReport:
     pods: int
     at_unix_s: float
     sequence: int
+    silent: bool = False
 
 
 def read_exchange(data: bytes, resources: int) -> tuple[str, Subspace]:
@@ -119,6 +122,7 @@ def read_report(data: bytes) -> CapacityReport:
         _within("pods", report.pods, _MOST_PODS),
         _within("at_unix_s", report.at_unix_s, _LATEST_UNIX_S),
         report.sequence,
+        report.silent,
     )
 
 
@@ -137,6 +141,7 @@ def write_report(report: CapacityReport) -> bytes:
             pods=report.pods,
             at_unix_s=report.at_unix_s,
             sequence=report.sequence,
+            silent=report.silent,
         ).SerializeToString()
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{report} cannot be sent: {error}") from error

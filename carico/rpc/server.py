@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from grpc import aio
@@ -40,6 +40,7 @@ STREAMS_EACH = 4
 """Streams that may be open in one name: an agent has one, and a second while a broken one is not yet known to be."""
 
 _Call: TypeAlias = "aio.ServicerContext[bytes, bytes]"
+_A = TypeVar("_A", bound=bytes | None)
 
 
 class NotAllowed(Exception):
@@ -69,6 +70,8 @@ class Caller:
 
 Answer = Callable[[bytes, Caller], bytes]
 """Answers a message; raises InvalidInput or NotAllowed. It is called in the server's thread and must not block."""
+StreamAnswer = Callable[[bytes, Caller], bytes | None]
+"""The same of a stream's message, which may be one that is not answered."""
 OnRefused = Callable[[str], None]
 """Is told why something was refused: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
 
@@ -130,7 +133,7 @@ class RpcServer:
         self,
         service: str,
         unary: Mapping[str, Answer],
-        streams: Mapping[str, Answer],
+        streams: Mapping[str, StreamAnswer],
         *,
         tls: TlsFiles | None,
         insecure_loopback: bool,
@@ -204,10 +207,12 @@ class RpcServer:
 
         return handle
 
-    def _stream(self, answer: Answer) -> Callable[[Any, _Call], Awaitable[None]]:
+    def _stream(self, answer: StreamAnswer) -> Callable[[Any, _Call], Awaitable[None]]:
         async def carry(requests: Any, call: _Call, caller: Caller) -> None:
             async for data in requests:
-                await call.write(await self._answered(answer, data, call, caller))
+                answered = await self._answered(answer, data, call, caller)
+                if answered is not None:
+                    await call.write(answered)
 
         async def handle(requests: Any, call: _Call) -> None:
             caller = Caller(call, self._secure)
@@ -247,7 +252,7 @@ class RpcServer:
             if not self._held[caller.owners]:
                 del self._held[caller.owners]
 
-    async def _answered(self, answer: Answer, data: bytes, call: _Call, caller: Caller) -> bytes:
+    async def _answered(self, answer: Callable[[bytes, Caller], _A], data: bytes, call: _Call, caller: Caller) -> _A:
         try:
             if len(data) > MAX_MESSAGE_BYTES:
                 raise InvalidInput(f"a message has at most {MAX_MESSAGE_BYTES} bytes, got {len(data)}: say less in one")

@@ -15,7 +15,7 @@ from .invariants import WARM_UP, every_pod_completed_once
 pytestmark = pytest.mark.cluster
 
 SCENARIO, SCHEDULER = "pi-two-nodes", "kube-scheduler:cpu=250m"
-WATCHED_S = 20.0
+WATCHED_S = 60.0
 AIM_CPU = 0.005
 """Of a core, that an agent is to take at most; shown, for what it takes depends on the machine."""
 REQUESTED_CPU, REQUESTED_BYTES = 0.02, 64 << 20

@@ -1,23 +1,9 @@
 """What tests of programs share."""
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
-
-
-@pytest.fixture
-def until():
-    """Wait for something that another process does."""
-
-    def wait(condition, deadline_s=30):
-        end_s = time.monotonic() + deadline_s
-        while not condition():
-            assert time.monotonic() < end_s, "nothing came of it"
-            time.sleep(0.001)  # the core may be the one that the other process needs
-
-    return wait
 
 
 @pytest.fixture

@@ -305,11 +305,11 @@ def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
     context.load_cert_chain(mine.certificate, mine.key)
     scheduler = http.client.HTTPSConnection("127.0.0.1", process.port, timeout=5, context=context)
     with closing(process), closing(scheduler), agent:
-        agent.report(1.5, 0, 1e9, 1)
+        with pytest.raises(Refused, match="pod_capacity must be finite"):
+            agent.report(-1.0, 0, 1e9, 1)
+        agent.report(1.5, 0, 1e9, 2)
         scheduler.request("POST", "/filter", request("u1", ["a", "b"]))
         assert json.loads(scheduler.getresponse().read()) == {"NodeNames": ["a"]}
-        with pytest.raises(Refused, match="pod_capacity must be finite"):
-            agent.report(-1.0, 0, 1e9, 2)
         assert 'carico_extender_reports_total{result="refused"} 1.0' in call(process.status_port, "GET", "/metrics")[1]
 
 

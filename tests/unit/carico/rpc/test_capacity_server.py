@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from carico.errors import InvalidConfig, Refused, Unreachable
-from carico.rpc import capacity_pb2_grpc
+from carico.rpc import capacity_pb2, capacity_pb2_grpc, capacity_server
 from carico.rpc.capacity_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.server import STREAMS_EACH
@@ -18,10 +18,10 @@ DEADLINE_S = 10.0
 
 
 class Scheduler:
-    def __init__(self, tls):
+    def __init__(self, tls, port=0):
         self.reports, self.refused, self.error = [], [], None
         self.clock = ManualClock()
-        self.server = CapacityServer(self.take, tls, "localhost", 0, refused=self.refused.append, clock=self.clock)
+        self.server = CapacityServer(self.take, tls, "localhost", port, refused=self.refused.append, clock=self.clock)
         self.target = f"localhost:{self.server.port}"
 
     def take(self, *report):
@@ -43,6 +43,11 @@ def client(scheduler, pki):
         yield client
 
 
+def report_all(client, pod_capacity, numbers):
+    for number in numbers:
+        client.report(pod_capacity, 1, float(number), number)
+
+
 def test_a_report_is_passed_on(scheduler, client):
     client.report(2.5, 3, 1.7e9, 1)
     assert scheduler.reports == [("node-a", 2.5, 3, 1.7e9)]
@@ -58,19 +63,22 @@ def test_a_report_is_passed_on(scheduler, client):
         pytest.param(6, 50.0, True, id="after the clock was set back"),
     ],
 )
-def test_what_is_late_is_ignored(scheduler, client, sequence, at_unix_s, passed_on):
+def test_what_is_late_is_ignored(scheduler, client, sequence, at_unix_s, passed_on, until):
     client.report(1.0, 1, 100.0, 5)
     client.report(2.0, 1, at_unix_s, sequence)
+    until(lambda: scheduler.server.received + scheduler.server.late == 2)
     assert len(scheduler.reports) == 1 + passed_on
     assert (scheduler.server.received, scheduler.server.late) == (1 + passed_on, 1 - passed_on)
 
 
-def test_a_machine_that_starts_anew_with_a_wrong_clock_is_heard(scheduler, client):
+def test_a_machine_that_starts_anew_with_a_wrong_clock_is_heard(scheduler, client, until):
     client.report(1.0, 1, 4e9, 500)
     scheduler.clock.sleep_until(4.0)
     client.report(2.0, 1, 100.0, 1)
+    until(lambda: scheduler.server.late == 1)
     scheduler.clock.sleep_until(6.0)
     client.report(3.0, 1, 102.0, 3)
+    until(lambda: len(scheduler.reports) > 1)
     assert [report[1] for report in scheduler.reports] == [1.0, 3.0]
 
 
@@ -95,6 +103,53 @@ def test_an_empty_stream_reports_nothing(scheduler, pki):
     with grpc.secure_channel(scheduler.target, credentials) as channel:
         assert list(capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter([]), timeout=DEADLINE_S)) == []
     assert scheduler.reports == []
+
+
+def test_reports_that_are_silent_are_not_answered(scheduler, pki):
+    pem = PemFiles(pki.node("node-a"))
+    credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate)
+    messages = [
+        capacity_pb2.CapacityReport(node="node-a", pod_capacity=1.0, at_unix_s=1.0, sequence=number, silent=number != 5)
+        for number in (1, 2, 5, 4, 7)  # one of them late
+    ]
+    with grpc.secure_channel(scheduler.target, credentials) as channel:
+        answers = capacity_pb2_grpc.CapacityStub(channel).ReportStream(iter(messages), timeout=DEADLINE_S)
+        assert len(list(answers)) == 1
+    assert (scheduler.server.received, scheduler.server.late) == (4, 1)
+
+
+def test_one_report_of_five_is_answered_and_all_arrive(scheduler, client, until, monkeypatch):
+    silent = []
+    read = capacity_server.read_report
+    monkeypatch.setattr(capacity_server, "read_report", lambda data: silent.append(read(data).silent) or read(data))
+    for number in range(12):
+        client.report(float(number), 1, 1.0 + number, 1 + number)
+    until(lambda: len(scheduler.reports) == 12)
+    assert [report[1] for report in scheduler.reports] == [float(number) for number in range(12)]
+    assert silent == [False, True, True, True, True] * 2 + [False, True]
+
+
+def test_who_was_told_and_has_gone_is_missed_and_heard_again(pki):
+    credentials = ClientTls(pki.node("node-a"))
+    first = Scheduler(pki.server("extender"))
+    with Blocking(ReportClient(first.target, credentials, "node-a", DEADLINE_S)) as client:
+        client.report(1.0, 1, 1.0, 1)
+        client.report(2.0, 1, 2.0, 2)
+        first.server.close()
+        with pytest.raises(Unreachable):  # not later than with the next that is answered
+            report_all(client, 1.0, range(3, 9))
+        second = Scheduler(pki.server("extender"), first.server.port)
+        report_all(client, 3.0, range(9, 12))
+        assert second.reports[0] == ("node-a", 3.0, 1, 9.0)
+        second.server.close()
+
+
+def test_a_refusal_of_what_was_told_is_heard_of_with_the_next(scheduler, client):
+    client.report(1.0, 1, 1.0, 1)
+    with pytest.raises(Refused, match="INVALID_ARGUMENT: pod_capacity must be finite"):
+        report_all(client, -1.0, range(2, 8))
+    client.report(1.0, 1, 9.0, 9)
+    assert [report[3] for report in scheduler.reports] == [1.0, 9.0]
 
 
 def test_a_certificate_is_good_for_a_few_streams_at_a_time(scheduler, pki):

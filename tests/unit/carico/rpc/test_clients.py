@@ -2,7 +2,6 @@
 
 import random
 import socket
-import time
 
 import numpy as np
 import pytest
@@ -19,14 +18,6 @@ from carico.testing import Blocking, ManualClock
 
 OWN = Subspace.from_batch(np.full((2, 10), 0.5))
 DEADLINE_S = 10.0
-
-
-def wait_until(condition):
-    """Give the other threads their turns until it holds."""
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 @pytest.fixture
@@ -66,23 +57,23 @@ def test_a_server_that_goes_and_comes_back(serve, pki):
             pytest.fail("never connected again")
 
 
-def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki):
+def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki, until):
     server = serve()
     port = server.port
     client = AggregationClient(f"localhost:{port}", ClientTls(pki.node("node-a")), "node-a", DEADLINE_S)
     with LoopThread("test") as loop:
         with BackgroundCalls(loop, "exchange", client.exchange, random.Random(1), Backoff(0.01, 0.01)) as calls:
             calls.submit(OWN)
-            wait_until(lambda: calls.succeeded)
+            until(lambda: calls.succeeded)
             server.close()
             calls.submit(OWN)
-            wait_until(lambda: calls.failed)
+            until(lambda: calls.failed)
             assert calls.latest() is not None, "the last view stays in use"
             # UNAVAILABLE, or CANCELLED if the call was under way.
             assert f"localhost:{port}" in calls.last_error
             serve(port)
             before = calls.succeeded
-            wait_until(lambda: calls.submit(OWN) or calls.succeeded > before)
+            until(lambda: calls.submit(OWN) or calls.succeeded > before)
         loop.run(client.close())
 
 

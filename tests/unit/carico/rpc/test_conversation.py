@@ -2,7 +2,7 @@
 
 import asyncio
 from concurrent import futures
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import grpc
 import pytest
@@ -20,25 +20,35 @@ from carico.rpc.messages import MAX_MESSAGE_BYTES
 ECHO, ECHOES = "/test.Echo/Call", "/test.Echo/Stream"
 
 
-@pytest.fixture(scope="module")
-def echo():
-    """A server of gRPC's own that answers every message with itself, and refuses empty ones; the address."""
-
-    def answer(message, call):
-        if not message:
-            call.abort(grpc.StatusCode.INVALID_ARGUMENT, "empty: 100 % nothing")
-        return message
-
+@contextmanager
+def echoing(answers):
+    """Serve a method with one answer and one with a stream of them, with gRPC's own server; yields the address."""
     handlers = {
-        "Call": grpc.unary_unary_rpc_method_handler(answer),
-        "Stream": grpc.stream_stream_rpc_method_handler(lambda messages, call: (answer(m, call) for m in messages)),
+        "Call": grpc.unary_unary_rpc_method_handler(lambda message, call: next(answers(iter([message]), call))),
+        "Stream": grpc.stream_stream_rpc_method_handler(answers),
     }
     server = grpc.server(futures.ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Echo", handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    yield f"127.0.0.1:{port}"
-    server.stop(None)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None)
+
+
+@pytest.fixture(scope="module")
+def echo():
+    """A server that answers every message with itself, and refuses empty ones; the address."""
+
+    def answers(messages, call):
+        for message in messages:
+            if not message:
+                call.abort(grpc.StatusCode.INVALID_ARGUMENT, "empty: 100 % nothing")
+            yield message
+
+    with echoing(answers) as target:
+        yield target
 
 
 def conversing(target, ask):
@@ -100,6 +110,44 @@ class TestWithGrpcsOwnServer:
             return await conversation.ask(ECHOES, b"second")
 
         assert conversing(echo, ask) == b"second"
+
+
+class TestMessagesThatAreNotAnswered:
+    def test_go_over_a_stream_that_is_open_as_long_as_there_is_room(self):
+        heard = []
+
+        def answer(messages, call):
+            for message in messages:
+                heard.append(message)
+                if len(message) < MAX_MESSAGE_BYTES:
+                    yield message
+
+        async def ask(conversation):
+            assert not conversation.tell(b"no stream")
+            assert await conversation.ask(ECHOES, b"1") == b"1"
+            told = 0
+            while conversation.tell(large):
+                told += 1
+            # The rest of the last one goes with the next question.
+            assert await conversation.ask(ECHOES, b"2") == b"2"
+            conversation.close()
+            assert not conversation.tell(b"over")
+            return told
+
+        large = bytes(MAX_MESSAGE_BYTES)
+        with echoing(answer) as target:
+            told = conversing(target, ask)
+        assert told > 0
+        assert heard == [b"1", *[large] * told, b"2"]
+
+    def test_break_off_nothing_but_a_connection_that_has_ended(self):
+        async def ask(conversation):
+            await conversation.ask(ECHOES, b"x")
+            conversation._http.close_connection()  # as h2 sees one that the other side has ended
+            return conversation.tell(b"y"), conversation.over
+
+        with echoing(lambda messages, call: messages) as target:
+            assert conversing(target, ask) == (False, True)
 
 
 def at_a_server(answer, ask, settings=None):

@@ -59,9 +59,9 @@ class TestRoundTrip:
         nothing = ReplicaView("replica-1", 0, None)
         assert read_view(write_view(nothing), 2) == nothing
 
-    @given(st.floats(0, 1e6), st.integers(0, 1_000_000), st.floats(0, 1e11), st.integers(0, 2**64 - 1))
-    def test_a_report(self, pod_capacity, pods, at_unix_s, sequence):
-        report = CapacityReport("node-1", pod_capacity, pods, at_unix_s, sequence)
+    @given(st.floats(0, 1e6), st.integers(0, 1_000_000), st.floats(0, 1e11), st.integers(0, 2**64 - 1), st.booleans())
+    def test_a_report(self, pod_capacity, pods, at_unix_s, sequence, silent):
+        report = CapacityReport("node-1", pod_capacity, pods, at_unix_s, sequence, silent)
         assert read_report(write_report(report)) == report
 
     def test_the_largest_sound_message_fits(self):
