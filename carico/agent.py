@@ -48,7 +48,7 @@ class Mailbox(Protocol):
     """Takes values and sends the newest in its own time; `carico.rpc.background.BackgroundCalls` is one."""
 
     succeeded: int
-    """How many were answered."""
+    """How many were sent and, where an answer is wanted, answered."""
 
     def submit(self, value: object) -> None:
         """Leave a value; returns at once."""

@@ -11,8 +11,8 @@ from carico.rpc.identity import NODE
 from carico.rpc.messages import read_report
 from carico.rpc.server import Caller, OnRefused, RpcServer
 
-_UNDER_WAY_S = 5.0
-"""No report comes later, for agents give one up after a second."""
+_UNDER_WAY_S = 10.0
+"""No report comes later: when an answer, which one report of five gets, is not there in time, agents begin anew."""
 
 
 class CapacityServer:

@@ -1,4 +1,4 @@
-"""A client's side of gRPC over one connection: a message is sent, its answer is waited for, one at a time.
+"""A client's side of gRPC over one connection: a message is sent, its answer, if any, is waited for, one at a time.
 
 gRPC's own client library is made for many calls at once: its threads wake some 30 times for one message, and it takes
 10 MiB, a third of an agent's CPU and a sixth of its memory. Nodes say one small thing a second: HTTP/2 by the library
@@ -132,7 +132,10 @@ class Conversation(asyncio.Protocol):
         return answer
 
     def tell(self, message: bytes) -> bool:
-        """Send a message that is not answered, and return whether it was: over the stream, if that is open and free."""
+        """Send a message that is not answered, while no answer is waited for; return whether the stream took it.
+
+        It does not if it is not open, or still has to send what came before. What becomes of the message is not known.
+        """
         if self.over or self._stream is None or self._unsent:
             return False
         try:

@@ -107,7 +107,7 @@ class RpcServer:
     service : str
         Its full name, ``carico.v1.Aggregation``.
     unary, streams : mapping of str to callable
-        By method: how a message is answered; of a stream, every one of its messages.
+        By method: how a message is answered; of a stream, every one of its messages that is.
     tls : TlsFiles or None
         None is plain text, for a loopback address and only with `insecure_loopback`.
     host, port

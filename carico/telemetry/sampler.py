@@ -91,6 +91,7 @@ class Sampler:
         Parameters
         ----------
         last : int
+            The first deadline has number 0, the next one, a period later, 1.
         ended : callable, optional
             Asked before every wait whether to return without it.
 

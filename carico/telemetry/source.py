@@ -28,7 +28,8 @@ class TelemetrySource(Protocol):
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """Read now, and return what gives the reading; what it takes to make sense of it may be left until then.
 
-        One that need not be thorough may repeat what changes slowly from the latest one that was.
+        One that need not be thorough may repeat what changes slowly from the latest one that was. Captures are looked
+        at in the order in which they were made, and before anything is read at once.
 
         Raises
         ------

@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
 import msgspec
 
 from carico.clock import Clock
+from carico.errors import KubeRefused
 from carico.kube.reflector import Reflector
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.draws import drawn
@@ -21,6 +22,7 @@ from testbed.clusters.namespaces import OWN as PLATFORM
 from testbed.clusters.namespaces import borrowed
 from testbed.clusters.platform import Platform, Prepared
 from testbed.clusters.pod_lives import PodLives
+from testbed.clusters.program_pods import TELL_CPU, told_cpu_s
 from testbed.clusters.provider import OnProgress, Progress
 from testbed.clusters.servers import CLIENT, request_series
 from testbed.clusters.waiting import wait_until
@@ -74,7 +76,7 @@ class ClusterRun:
         self._names = prepared.names
         self._scheduler_name = prepared.scheduler_name
         self._telemetry = prepared.telemetry
-        self._serves = prepared.serves
+        self._programs = prepared.programs
         self._scenario = scenario
         self._scheduler = scheduler
         self._run = run
@@ -86,6 +88,7 @@ class ClusterRun:
         self._began_unix_s = wall()
         self._lives = PodLives(self._began_unix_s)
         self._requests: list[RequestSeries] = []
+        self._cpu_s: dict[str, float | None] = {}
 
     def run(self, on_progress: OnProgress | None = None) -> None:
         """Run until every job that counts is over, or the scenario's limit.
@@ -120,7 +123,9 @@ class ClusterRun:
                 due_s = min(now + LOOK_S, limit_s, *(one.at_s for one in waiting[:1]))
                 self._clock.sleep_until(self._origin + due_s)
             self._lasted_s = self._now()
-            self._requests = self._measured_by_clients()
+            if self._programs:
+                self._requests = self._measured_by_clients()
+                self._cpu_s = self._told_by_programs()
 
     @property
     def requests(self) -> list[RequestSeries]:
@@ -132,7 +137,9 @@ class ClusterRun:
         """All pods that were created."""
         lives = self._lives.results([job.name for job in self._scenario.jobs])
         return [
-            msgspec.structs.replace(life, node=self._names.get(life.node, life.node)) if life.node else life
+            msgspec.structs.replace(
+                life, node=life.node and self._names.get(life.node, life.node), cpu_s=self._cpu_s.get(life.name)
+            )
             for life in lives
         ]
 
@@ -183,14 +190,23 @@ class ClusterRun:
         return PLATFORM if job.platform else self._namespace
 
     def _measured_by_clients(self) -> list[RequestSeries]:
-        if not self._serves:
-            return []
         serving = {job.name: self._namespace_of(job) for job in self._scenario.jobs if job.demand.service is not None}
         return [
             request_series(pod, self._api.log(serving[pod.job], pod.name, CLIENT), self._began_unix_s)
             for pod in self.pods
             if pod.job in serving and pod.started_s is not None
         ]
+
+    def _told_by_programs(self) -> dict[str, float | None]:
+        """CPU-seconds by pod, of those that succeeded and tell."""
+        telling = {job.name: job for job in self._scenario.jobs if job.workload in TELL_CPU}
+        told: dict[str, float | None] = {}
+        with suppress(KubeRefused):  # who may not read one log may not read the next
+            for pod in self.pods:
+                if pod.job in telling and pod.outcome == "succeeded":
+                    job = telling[pod.job]
+                    told[pod.name] = told_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
+        return told
 
     @contextmanager
     def _followed(self, namespace: str) -> Iterator[None]:

@@ -110,7 +110,7 @@ class FoundNodes:
         return Prepared(
             names,
             KUBE_SCHEDULER if scheduler.variant is None else CARICO,
-            serves=True,
+            programs=True,
             telemetry=AgentTelemetry(cluster.api.objects, NAMESPACE, names, self._clock)
             if _has_agents(cluster.api)
             else None,

@@ -29,8 +29,8 @@ class Prepared:
     """What the scenario calls a node, by the node's name."""
     scheduler_name: str = KUBE_SCHEDULER
     """By which pods ask for the scheduler under test."""
-    serves: bool = False
-    """Whether servers are programs here, whose clients tell what they wait for."""
+    programs: bool = False
+    """Whether pods run programs here, which tell what they have measured."""
     telemetry: AgentTelemetry | None = None
     """What tells of the nodes, where agents run."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from testbed.clusters.servers import server_spec
 from testbed.errors import UsageError
 from workloads.commands import command_of
 from workloads.scenario import JobSpec, Scenario
+
+TELL_CPU = ("pi", "mlp")
+"""Workloads whose programs tell in their log what CPU time they took."""
+_CPU_S = re.compile(r"\bcpu_s=(\d+(?:\.\d+)?)\b")
 
 
 def check_programs(scenario: Scenario) -> None:
@@ -41,3 +46,15 @@ def program_pod(job: JobSpec, image: str, pull: str) -> dict[str, Any]:
         return {**server_spec(job, pulled), "automountServiceAccountToken": False}
     container = {"name": job.workload, **pulled, "command": command_of(job.workload, job.parameters)}
     return {"containers": [container], "automountServiceAccountToken": False}
+
+
+def told_cpu_s(log: str) -> float | None:
+    """Return the CPU-seconds that a program's log tells of; None if it tells of none.
+
+    Examples
+    --------
+    >>> told_cpu_s("accuracy=0.9 wall_s=3.21 cpu_s=1.25")
+    1.25
+    """
+    said = _CPU_S.search(log)
+    return None if said is None else float(said[1])

@@ -113,7 +113,7 @@ class SyntheticReports:
         return max(self.slots[node] - self._running[node], 0.0)
 
     async def report(self, node: str) -> None:
-        """Report for a node now; raises RpcError if that was not taken in."""
+        """Report for a node now; raises RpcError if nobody is there, or an answer that is due does not come."""
         self._sequence += 1
         await self._clients[node].report(self.capacity(node), self._running[node], self._wall(), self._sequence)
 

@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 Outcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished"]
 
 
-class PodResult(msgspec.Struct, frozen=True):
+class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The life of a pod; None for what did not happen."""
 
     name: str
@@ -25,6 +25,8 @@ class PodResult(msgspec.Struct, frozen=True):
     started_s: float | None
     finished_s: float | None
     outcome: Outcome
+    cpu_s: float | None = None
+    """CPU-seconds that its program says it took; real programs only, and of these those that tell."""
 
 
 class NodeSeries(msgspec.Struct, frozen=True):

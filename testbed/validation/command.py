@@ -32,9 +32,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate = commands.add_parser(
         "validate",
         help="run the same scenario on kind and on the simulated cluster, and compare",
-        description="Measures on a kind cluster what starting and stopping containers costs and what CPU time the "
-        "scenario's programs take, runs the scenario there under each scheduler, and runs it on a simulated cluster "
-        "of such nodes with those demands. Shows the mean completion time of pods (PCT) and that of the job (JCT) of "
+        description="Measures on a kind cluster what starting and stopping containers costs, runs the scenario there "
+        "under each scheduler, and runs it on a simulated cluster of such nodes with the CPU time that the programs "
+        "took there. Shows the mean completion time of pods (PCT) and that of the job (JCT) of "
         "both, side by side. Wants the machine for itself, and root.",
         epilog="example: carico-testbed validate --repetitions 3 --json validation.json --figure validation.svg",
     )
@@ -88,7 +88,7 @@ def _validate(options: argparse.Namespace) -> int:
     from testbed.results.record import Asked, RunRecord
     from testbed.schedulers.spec import parse_spec
     from testbed.validation.agreement import agreement_table, agreements
-    from testbed.validation.demands import check_measurable
+    from testbed.validation.demands import check_measurable, demands_table, measured_demands
     from testbed.validation.figure import draw, undrawable
     from testbed.validation.measured_node import rights_problem
     from testbed.validation.validation import measure, simulate, write_validation
@@ -129,7 +129,10 @@ def _validate(options: argparse.Namespace) -> int:
         line.clear()
         print("\n".join(measured.table()), end="\n\n", flush=True)
         real = run_plan(plan, remembered, tell)
-        simulated = simulate(measured, plan, options.simulated, tell)
+        line.clear()
+        demands = measured_demands(scenario, real)
+        print("\n".join(demands_table(demands)), end="\n\n", flush=True)
+        simulated = simulate(measured, demands, plan, options.simulated, tell)
     except (KeyboardInterrupt, TestbedError, CaricoError) as error:
         line.clear()
         save_unfinished(None, record, len(plan.passes()), isinstance(error, KeyboardInterrupt))

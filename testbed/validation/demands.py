@@ -1,24 +1,16 @@
-"""What a scenario's programs take where nothing but their like runs: the CPU time that they tell themselves."""
+"""What a scenario's programs took on a real cluster: the CPU time that its pods tell, in the runs that are compared."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import msgspec
 
-from testbed.clusters.api import ClusterApi
-from testbed.clusters.platform import Platform
-from testbed.clusters.waiting import wait_until
-from testbed.errors import ClusterError, UsageError
+from testbed.clusters.program_pods import TELL_CPU
+from testbed.errors import ResultsError, UsageError
+from testbed.results.schema import Repetition
 from workloads.scenario import JobSpec, Scenario, checked
-
-_TIMEOUT_S = 600.0
-_POLL_S = 0.5
-_CPU_S = re.compile(r"\bcpu_s=(\d+(?:\.\d+)?)\b")
-MEASURED = ("pi", "mlp")
-"""Workloads whose programs tell what they took."""
 
 
 def check_measurable(scenario: Scenario) -> None:
@@ -30,57 +22,47 @@ def check_measurable(scenario: Scenario) -> None:
         If not.
     """
     for job in scenario.jobs:
-        if job.workload not in MEASURED:
+        if job.workload not in TELL_CPU:
             raise UsageError(
                 f"job {job.name}: the workload {job.workload} does not tell what CPU time it took; those that do are "
-                f"{', '.join(MEASURED)}: validate with a scenario of these"
+                f"{', '.join(TELL_CPU)}: validate with a scenario of these"
             )
 
 
-def measured_demands(
-    api: ClusterApi,
-    namespace: str,
-    platform: Platform,
-    scenario: Scenario,
-    nodes: Sequence[str],
-    rounds: int,
-    say: Callable[[str], None],
-) -> dict[str, list[float]]:
-    """Run a pod of every job on each node, one job after the other, and return their CPU-seconds by job.
+def measured_demands(scenario: Scenario, runs: Sequence[Repetition]) -> dict[str, list[float]]:
+    """Return the CPU-seconds of all pods of every job, in all runs.
 
-    Parameters
-    ----------
-    api : ClusterApi
-    namespace : str
-        Has no other pods.
-    platform : Platform
-    scenario : Scenario
-    nodes : sequence of str
-        All are busy at the same time, as in the scenario: CPUs of one machine share its caches and its clock.
-    rounds : int
-    say : callable
-        Is told what is going on.
+    What a program takes changes from minute to minute on a shared machine: hence from the very runs that simulated ones
+    are held against. What crowding adds is in it.
 
     Raises
     ------
-    ClusterError
-        If a pod does not tell it, or does not end in time.
-    KubeError
-        If the API server does not answer, or refuses.
+    ResultsError
+        If no pod of a job told what it took.
     """
-    found: dict[str, list[float]] = {}
-    for job in scenario.jobs:
-        spec = platform.template(job, [], scenario)["spec"]
-        for number in range(rounds):
-            say(f"what a pod of {job.name} takes, {number + 1} of {rounds}")
-            names = [f"{job.name}-{number}-{place}" for place in range(len(nodes))]
-            for name, node in zip(names, nodes, strict=True):
-                alone = {**spec, "nodeName": node, "restartPolicy": "Never"}
-                api.create_pod(namespace, {"metadata": {"name": name}, "spec": alone})
-            wait_until("the pods have ended", lambda: _unfinished(api, namespace), _TIMEOUT_S, _POLL_S)
-            for name in names:
-                found.setdefault(job.name, []).append(_told(api.log(namespace, name, job.workload), name))
+    found: dict[str, list[float]] = {job.name: [] for job in scenario.jobs}
+    for run in runs:
+        for pod in run.pods:
+            if pod.cpu_s is not None:
+                found[pod.job].append(pod.cpu_s)
+    silent = [job for job, told in found.items() if not told]
+    if silent:
+        raise ResultsError(
+            f"no pod of {', '.join(silent)} told its CPU time, cpu_s=SECONDS, in its log: pods that succeed must, and "
+            f"their logs must be readable (get pods/log)"
+        )
     return found
+
+
+def demands_table(demands: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return them as text, 80 columns wide."""
+    return [
+        "Programs, in these runs",
+        *(
+            f"  a pod of {job}: {fmean(cpu_s):.2f} CPU-seconds ({min(cpu_s):.2f} to {max(cpu_s):.2f}, n = {len(cpu_s)})"
+            for job, cpu_s in demands.items()
+        ),
+    ]
 
 
 def twin_of(scenario: Scenario, demands: Mapping[str, Sequence[float]]) -> Scenario:
@@ -98,19 +80,3 @@ def _twin(job: JobSpec, cpu_seconds: float) -> JobSpec:
     return msgspec.structs.replace(
         job, workload="task", parameters={"cores": 1, "cpu_seconds": cpu_seconds, "memory": memory}
     )
-
-
-def _unfinished(api: ClusterApi, namespace: str) -> str:
-    pods, _ = api.pods_in(namespace).list()
-    phases = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods}
-    left = [f"{name} is {phase}" for name, phase in phases.items() if phase != "Succeeded"]
-    if "Failed" in phases.values():
-        raise ClusterError(f"pods that are measured must succeed: {', '.join(left)}; see their logs")
-    return ", ".join(left)
-
-
-def _told(log: str, pod: str) -> float:
-    said = _CPU_S.search(log)
-    if said is None:
-        raise ClusterError(f"pod {pod} does not tell its CPU time, cpu_s=SECONDS, in its log: {log.strip()[:200]!r}")
-    return float(said[1])

@@ -1,4 +1,4 @@
-"""What is measured of a kind cluster before it is compared: what containers cost on a node, what programs take."""
+"""What is measured of a kind cluster before it is compared: what containers cost on a node."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from testbed.clusters.platform import Platform, Prepared
 from testbed.requirements import Problem
 from testbed.validation.bursts import burst, idle_node
 from testbed.validation.container_costs import ContainerCosts
-from testbed.validation.demands import measured_demands
 from workloads.quantity import memory_bytes, millicpu
 from workloads.scenario import Scenario
 
 TURNS = 3
-"""Bursts of each size, and pods of each job on every node, by default."""
+"""Bursts of each size, by default."""
 SEVERAL = 4
 """Pods of the larger bursts: what a node of half a CPU gets at once from a scheduler that counts requests."""
 IDLE_S = 20.0
@@ -80,17 +79,6 @@ def measured_costs(
                 with namespace_of_run(cluster.api, namespace, run):
                     bursts.append(burst(cluster.api, namespace, spec, source, pods))
     return ContainerCosts(scenario.cluster.each_node[0].cores, before, bursts)
-
-
-def measured_programs(
-    cluster: Cluster, platform: Platform, prepared: Prepared, scenario: Scenario, run: str, say: Say, turns: int
-) -> dict[str, list[float]]:
-    """Measure what the scenario's programs take; see `measured_demands`."""
-    namespace = f"carico-demand-{run.lower()}"
-    with namespace_of_run(cluster.api, namespace, run):
-        return measured_demands(
-            cluster.api, namespace, platform, scenario, list(prepared.names)[: scenario.cluster.nodes], turns, say
-        )
 
 
 def counters_of(maker: KindMaker, node: str) -> CgroupSource:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from testbed.validation.container_costs import ContainerCosts, costs_table
 from testbed.validation.demands import twin_of
-from testbed.validation.measured_node import TURNS, Say, measured_costs, measured_programs, platform_requests
+from testbed.validation.measured_node import TURNS, Say, measured_costs, platform_requests
 
 POPS_FROM_BACKOFF = Version("1.33")
 """The first Kubernetes whose kube-scheduler does (SchedulerPopFromBackoffQ)."""
@@ -38,21 +38,13 @@ class Measured(msgspec.Struct, frozen=True):
     costs: ContainerCosts
     settings: dict[str, Any]
     """Of a simulated cluster of such nodes."""
-    demands_cpu_s: dict[str, list[float]]
-    """Of every job's pods."""
 
     def table(self) -> list[str]:
         """Return it as text, 80 columns wide."""
-        demands = [
-            f"  a pod of {job}: {fmean(cpu_s):.2f} CPU-seconds ({min(cpu_s):.2f} to {max(cpu_s):.2f}, n = {len(cpu_s)})"
-            for job, cpu_s in self.demands_cpu_s.items()
-        ]
         as_settings = " ".join(f"{name}={value:g}" for name, value in self.settings.items())
         wrapped = textwrap.wrap(as_settings, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
         return [
             *costs_table(self.costs),
-            "Programs",
-            *demands,
             "The same as settings of the simulated cluster (--set NAME=VALUE)",
             *wrapped,
         ]
@@ -65,7 +57,7 @@ class Validation(msgspec.Struct, frozen=True):
     real: list[Repetition]
     simulated: list[Repetition]
     machine: Machine
-    schema_version: int = 1
+    schema_version: int = 2
 
 
 def measure(
@@ -97,7 +89,6 @@ def measure(
     settings = platform.check(plan.scenario, scheduler, plan.settings)
     prepared = platform.prepare(cluster, plan.scenario, scheduler, settings)
     costs = measured_costs(cluster, maker, platform, prepared, plan.scenario, run, say, turns)
-    demands = measured_programs(cluster, platform, prepared, plan.scenario, run, say, turns)
     like_it = {
         "quota_of_cpus": settings["machine_cpus"],
         "warm_up_s": settings["warm_up_s"],
@@ -105,12 +96,18 @@ def measure(
         **platform_requests(cluster, list(prepared.names)),
         **costs.settings(),
     }
-    return Measured(costs, like_it, demands)
+    return Measured(costs, like_it)
 
 
-def simulate(measured: Measured, plan: Plan, repetitions: int, on_progress: OnProgress | None) -> list[Repetition]:
-    """Run the plan's scenario on a simulated cluster that is like the measured one."""
-    twin = twin_of(plan.scenario, measured.demands_cpu_s)
+def simulate(
+    measured: Measured,
+    demands_cpu_s: Mapping[str, Sequence[float]],
+    plan: Plan,
+    repetitions: int,
+    on_progress: OnProgress | None,
+) -> list[Repetition]:
+    """Run the plan's scenario on a simulated cluster that is like the measured one, with measured demands."""
+    twin = twin_of(plan.scenario, demands_cpu_s)
     schedulers = tuple(map(_as_deployed, plan.schedulers))
     return run_plan(Plan(twin, schedulers, repetitions, plan.seed, measured.settings), SimulatedProvider(), on_progress)
 

@@ -9,6 +9,7 @@ from testbed.clusters.kind import KindMaker
 from testbed.experiment import Plan
 from testbed.schedulers.spec import parse_spec
 from testbed.validation.agreement import agreements
+from testbed.validation.demands import measured_demands
 from testbed.validation.validation import Measured, measure, simulate
 from workloads.scenario import load_scenario
 
@@ -52,7 +53,7 @@ def test_a_simulated_cluster_of_such_nodes_takes_about_as_long(measured, plan, c
     real = carico_experiment.run(SCENARIO, SCHEDULER, settings=WARM_UP)
     for run in real:
         every_pod_completed_once(run)
-    rows = agreements(real, simulate(measured, plan, SIMULATED, None))
+    rows = agreements(real, simulate(measured, measured_demands(plan.scenario, real), plan, SIMULATED, None))
     for row in rows:
         carico_paper.row(f"{row.figure}, simulated / real", row.ratio, None)
     assert all(1 / FACTOR < row.ratio < FACTOR for row in rows)

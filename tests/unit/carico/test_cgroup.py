@@ -51,6 +51,10 @@ class Node:
         else:
             self.write(usage=f"{round(5e9 + 1e9 * seconds)}\n")
 
+    def cached(self, number):
+        """What the file about memory says then."""
+        return f"anon 0\nfile {number}\n" if self.kind == "v2" else f"cache 0\ntotal_cache {number}\n"
+
     def waited(self, seconds):
         self.write(pressure=NO_PRESSURE.format(round(1000 + 1e6 * seconds)))
 
@@ -159,6 +163,27 @@ def test_captures_look_at_limits_where_they_are_thorough(node):
     readings = [capture() for capture in captures]  # all of it was read before
     samples = [telemetry_between(before, after) for before, after in itertools.pairwise(readings)]
     assert [sample.cpu_utilisation for sample in samples] == pytest.approx([0.25, 0.25, 0.5, 0.5])
+
+
+def test_captures_that_are_not_thorough_repeat_what_seldom_changes(node):
+    with node.source() as source:
+        first = source.capture(thorough=False)()  # there is nothing to repeat yet
+        assert first.memory_total == 400 * MIB
+        node.write(limit=f"{800 * MIB}\n", in_use=f"{100 * MIB}\n", memory_stat=node.cached(40 * MIB))
+        quick, thorough = (source.capture(thorough=thorough)() for thorough in (False, True))
+    assert (quick.memory_total, thorough.memory_total) == (400 * MIB, 800 * MIB)
+    for reading in (quick, thorough):
+        assert reading.memory_total - reading.memory_free == 100 * MIB
+        assert reading.memory_cached == 40 * MIB
+
+
+def test_a_file_that_vanishes_ends_captures_at_the_next_thorough_one(node):
+    with node.source() as source:
+        source.capture()
+        (node.root / NAMES[node.kind]["usage"]).unlink()
+        source.capture(thorough=False)()
+        with pytest.raises(TelemetryFileMissing, match="removed or replaced"):
+            source.capture()
 
 
 def test_memory_is_what_is_used_without_the_page_cache(node):

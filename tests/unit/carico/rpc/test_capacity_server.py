@@ -76,8 +76,8 @@ def test_a_machine_that_starts_anew_with_a_wrong_clock_is_heard(scheduler, clien
     scheduler.clock.sleep_until(4.0)
     client.report(2.0, 1, 100.0, 1)
     until(lambda: scheduler.server.late == 1)
-    scheduler.clock.sleep_until(6.0)
-    client.report(3.0, 1, 102.0, 3)
+    scheduler.clock.sleep_until(11.0)
+    client.report(3.0, 1, 107.0, 8)
     until(lambda: len(scheduler.reports) > 1)
     assert [report[1] for report in scheduler.reports] == [1.0, 3.0]
 

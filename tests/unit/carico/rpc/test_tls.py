@@ -87,7 +87,7 @@ def test_a_client_shows_the_same_until_the_files_change(copy, pki):
     assert credentials.current() is not first
 
 
-def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki, other_pki):
+def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki, other_pki, until):
     reported = []
     server = CapacityServer(lambda *report: reported.append(report[0]), copy(pki.server("extender")), "localhost", 0)
     target = f"localhost:{server.port}"
@@ -97,6 +97,7 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
         copy(other_pki.server("extender"))
         # Who is connected stays so; who comes anew meets the new certificate.
         client.report(1.0, 1, 2.0, 2)
+        until(lambda: len(reported) == 2)
         client.close()
         with pytest.raises(Unreachable, match="check `tls` on both sides: one CA"):
             client.report(1.0, 1, 3.0, 3)

@@ -162,15 +162,15 @@ def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monk
     assert (folder / "pods.json").exists()
 
 
-class Serving(FakeNodes):
-    """Nodes whose servers are programs."""
+class Programs(FakeNodes):
+    """Nodes whose pods run programs."""
 
     def prepare(self, cluster, scenario, scheduler, settings):
-        return replace(super().prepare(cluster, scenario, scheduler, settings), serves=True)
+        return replace(super().prepare(cluster, scenario, scheduler, settings), programs=True)
 
 
 def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, api):
-    provider._platform = Serving()
+    provider._platform = Programs()
     parameters = {"duration_s": 60.0}
     web = JobSpec("web", "web", 1, parameters, disturbance=True, platform=True, placement="first")
     jobs = []
@@ -190,12 +190,31 @@ def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, a
     assert [pod.job for pod in run.pods] == ["web", "pi", "pi", "pi"]
 
 
+@pytest.mark.parametrize(
+    ("log", "told"), [("cpu_s=1.250 wall_s=3.000\n", 1.25), ("3.14159\n", None), ("", None), ("cpu_s=unknown\n", None)]
+)
+def test_what_programs_tell_of_their_cpu_time_is_read_from_their_logs(provider, server, log, told):
+    provider._platform = Programs()
+    server.log = log
+    assert [pod.cpu_s for pod in provider.run(SMALL, KUBE, 1, {}).pods] == [told] * 3
+
+
+def test_a_log_that_cannot_be_had_tells_nothing(provider, api, monkeypatch):
+    def gone(*_):
+        raise KubeRefused("404: pods not found", 404)
+
+    provider._platform = Programs()
+    monkeypatch.setattr(api, "log", gone)
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [(pod.outcome, pod.cpu_s) for pod in run.pods] == [("succeeded", None)] * 3
+
+
 def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
     def press(progress):
         if progress.phase == "running":
             raise KeyboardInterrupt
 
-    provider._platform = Serving()
+    provider._platform = Programs()
     web = JobSpec("web", "web", 1, {"duration_s": 60.0}, disturbance=True, platform=True)
     with pytest.raises(KeyboardInterrupt):
         provider.run(

@@ -1,18 +1,13 @@
-"""What programs take: measured on a cluster, put in place of the models."""
+"""What programs take: told in the runs themselves, put in place of the models."""
 
 import msgspec
 import pytest
 
-from testbed.errors import ClusterError, UsageError
-from testbed.validation.demands import check_measurable, measured_demands, twin_of
+from testbed.errors import ResultsError, UsageError
+from testbed.schedulers.spec import parse_spec
+from testbed.testing import FakeProvider
+from testbed.validation.demands import check_measurable, demands_table, measured_demands, twin_of
 from workloads.scenario import JobSpec, Scenario, load_scenario
-
-
-class Template:
-    """A platform that knows what its pods are, and nothing else."""
-
-    def template(self, job, work, scenario):
-        return {"spec": {"containers": [{"name": job.workload}]}}
 
 
 def scenario_of(*jobs):
@@ -21,31 +16,31 @@ def scenario_of(*jobs):
 
 PI = JobSpec("digits", "pi", 3, {"digits": 1500})
 MLP = JobSpec("fit", "mlp", 2, {"threads": 2})
-LAST = "accuracy=0.9 wall_s=3.21 cpu_s=1.25 peak_rss_mib=20\n"
 
 
-def measured(api, *jobs, rounds=2):
-    return measured_demands(api, "ns", Template(), scenario_of(*jobs), ["node-a", "node-b"], rounds, lambda text: None)
+def runs_that_tell(scenario, **told):
+    """Two runs whose pods tell so many CPU-seconds, by job."""
+    runs = [FakeProvider().run(scenario, parse_spec("carico"), seed, {}) for seed in (1, 2)]
+    return [
+        msgspec.structs.replace(run, pods=[msgspec.structs.replace(pod, cpu_s=told.get(pod.job)) for pod in run.pods])
+        for run in runs
+    ]
 
 
-def test_pods_of_every_job_run_on_every_node_and_tell_what_they_took(api, server):
-    server.log = LAST
-    assert measured(api, PI, MLP) == {"digits": [1.25] * 4, "fit": [1.25] * 4}
-    pods = server.within("/api/v1/namespaces/ns/pods")
-    assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-a"] * 4 + ["node-b"] * 4
+def test_all_pods_of_all_runs_count():
+    scenario = scenario_of(PI, MLP)
+    found = measured_demands(scenario, runs_that_tell(scenario, digits=1.25, fit=3.0))
+    assert found == {"digits": [1.25] * 6, "fit": [3.0] * 4}
+    assert demands_table(found)[1:] == [
+        "  a pod of digits: 1.25 CPU-seconds (1.25 to 1.25, n = 6)",
+        "  a pod of fit: 3.00 CPU-seconds (3.00 to 3.00, n = 4)",
+    ]
 
 
-@pytest.mark.parametrize("log", ["", "3.14159\n", "Traceback\n", "cpu_s=unknown"])
-def test_a_pod_that_does_not_tell_is_an_error_with_what_it_said(api, server, log):
-    server.log = log
-    with pytest.raises(ClusterError, match="digits-0-0 does not tell its CPU time"):
-        measured(api, PI)
-
-
-def test_a_pod_that_fails_ends_it_at_once(api, server):
-    server.ending = "Failed"
-    with pytest.raises(ClusterError, match="must succeed: digits-0-0 is Failed"):
-        measured(api, PI)
+def test_a_job_whose_pods_do_not_tell_is_an_error():
+    scenario = scenario_of(PI, MLP)
+    with pytest.raises(ResultsError, match="no pod of fit told its CPU time"):
+        measured_demands(scenario, runs_that_tell(scenario, digits=1.25))
 
 
 def test_the_twin_has_what_was_measured_and_is_the_same_otherwise():

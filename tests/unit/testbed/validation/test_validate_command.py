@@ -26,7 +26,7 @@ def measured():
     ]
     costs = ContainerCosts(0.6, IdleNode(Idle(20.0, 1.0), 1.1, 0.14, 0.0025), bursts)
     settings = {"quota_of_cpus": 2, "warm_up_s": 10.0, **costs.settings()}
-    return Measured(costs, settings, {"pi-two-nodes": [1.5, 1.6]})
+    return Measured(costs, settings)
 
 
 @pytest.fixture
@@ -65,11 +65,11 @@ def test_what_is_missing_is_listed_at_once(monkeypatch, capsys, tmp_path):
 
 def test_the_simulated_cluster_is_like_the_measured_one(measured):
     plan = Plan(SCENARIO, (parse_spec("carico"), parse_spec("kube-scheduler")), 6, 7)
-    found = simulate(measured, plan, 1, None)
+    found = simulate(measured, {"pi-two-nodes": [1.5, 1.6]}, plan, 1, None)
     assert [one.seed for one in found] == [7, 7]
     for one in found:
         assert one.settings["start_cpu_s"] == measured.settings["start_cpu_s"]
-        assert one.settings["jobs"][0]["parameters"]["cpu_seconds"] == 1.55
+        assert one.settings["jobs"][0]["parameters"]["cpu_seconds"] == pytest.approx(1.55)
         assert all(taken is not None for taken in one.job_completion_time_s.values())
 
 
@@ -88,7 +88,6 @@ def test_a_file_that_cannot_be_written_is_an_error(measured, runs, tmp_path):
 def test_what_was_measured_is_shown_in_80_columns(measured):
     lines = measured.table()
     assert max(map(len, lines)) <= 80
-    assert "  a pod of pi-two-nodes: 1.55 CPU-seconds (1.50 to 1.60, n = 2)" in lines
     assert " start_cpu_s=0.0625 " in " ".join(lines)
 
 
