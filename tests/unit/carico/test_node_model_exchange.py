@@ -1,0 +1,115 @@
+"""When a node exchanges with the aggregator, and what it does with the answer."""
+
+import numpy as np
+import pytest
+
+from carico.capacity import capacity_signal
+from carico.errors import InvalidInput
+from carico.node_model import NodeModel
+from carico.subspace import Subspace
+
+from .node_models import IDLE, run, state_of, values_of, varied
+
+
+class TestExchange:
+    BUSY = Subspace.from_batch(np.tile([[0.9], [0.3]], 10))
+
+    def test_is_due_at_first_and_again_when_the_workload_has_moved(self):
+        model, at = NodeModel(varied(exchange_age_s=np.inf)), 0.0
+        report, at = run(model, IDLE, at)
+        assert report.exchange_due
+        report, at = run(model, IDLE, at)
+        assert report.exchange_due, "until it has happened"
+        model.exchanged(report.at_s)
+        report, at = run(model, IDLE, at, 20)
+        assert not report.exchange_due
+        report, at = run(model, (0.06, 0.20), at)
+        assert not report.exchange_due, "a small move"
+        report, at = run(model, (0.6, 0.3), at, 3)
+        assert report.exchange_due
+
+    def test_is_due_again_when_the_last_one_is_old(self):
+        """A node in steady state has nothing to say, but its peers may."""
+        model, at = NodeModel(varied(exchange_age_s=3.0)), 0.0
+        report, at = run(model, IDLE, at)
+        for _ in range(2):
+            model.exchanged(report.at_s)
+            due = []
+            for _ in range(4):
+                report, at = run(model, IDLE, at)
+                due.append(bool(report.exchange_due))
+            assert due == [False, False, True, True]
+
+    def test_is_due_for_each_node_by_itself(self):
+        model, at = NodeModel(nodes=3), 0.0
+        report, at = run(model, [IDLE] * 3, at)
+        model.exchanged(report.at_s, [0, 2])
+        report, at = run(model, [IDLE] * 3, at)
+        assert report.exchange_due.tolist() == [False, True, False]
+
+    def test_the_global_view_enters_the_signal_with_its_weight(self):
+        model = NodeModel()
+        report, _ = run(model, IDLE, 0.0, global_subspace=self.BUSY)
+        both = Subspace.merge(report.subspace, self.BUSY, 0.5, 0.5)
+        assert report.capacity_signal == pytest.approx(capacity_signal(report.usage, both.workload))
+
+    def test_the_global_view_is_not_fed_back_into_the_own_one(self):
+        with_view, without = NodeModel(), NodeModel()
+        one, _ = run(with_view, IDLE, 0.0, 5, global_subspace=self.BUSY)
+        other, _ = run(without, IDLE, 0.0, 5)
+        assert np.array_equal(one.subspace.basis, other.subspace.basis)
+        assert np.array_equal(one.subspace.singular_values, other.subspace.singular_values)
+        assert one.capacity_signal < other.capacity_signal
+
+    def test_the_last_view_stays_in_force(self):
+        given_once, given_always = NodeModel(), NodeModel()
+        given_once.adopt(self.BUSY)
+        one, _ = run(given_once, IDLE, 0.0, 5)
+        other, _ = run(given_always, IDLE, 0.0, 5, global_subspace=self.BUSY)
+        assert values_of(one) == values_of(other)
+
+    def test_every_node_may_be_answered_differently(self):
+        views = Subspace.from_batch(np.random.default_rng(1).random((2, 2, 10)))
+        together, apart = NodeModel(nodes=3), NodeModel(nodes=3)
+        together.adopt(views, [2, 0])
+        for position, node in enumerate([2, 0]):
+            apart.adopt(Subspace(views.basis[position], views.singular_values[position]), [node])
+        one, _ = run(together, [IDLE] * 3, 0.0)
+        other, _ = run(apart, [IDLE] * 3, 0.0)
+        assert values_of(one) == values_of(other)
+        assert len(set(one.capacity_signal.tolist())) == 3
+
+    def test_a_view_of_lower_rank_is_taken(self):
+        low = Subspace.from_batch(np.tile([[0.9], [0.3]], 10), rank=1)
+        one, _ = run(NodeModel(), IDLE, 0.0, global_subspace=low)
+        other, _ = run(NodeModel(), IDLE, 0.0, global_subspace=self.BUSY)
+        assert one.pod_capacity == pytest.approx(other.pod_capacity)
+        assert one.capacity_signal == pytest.approx(other.capacity_signal)
+
+    def test_nothing_of_the_last_view_remains_under_the_next(self):
+        fresh, used = NodeModel(nodes=2), NodeModel(nodes=2)
+        used.adopt(Subspace.from_batch(np.random.default_rng(2).random((2, 10))))
+        for model in (fresh, used):
+            model.adopt(Subspace.from_batch([[0.9], [0.3]], rank=1))
+        assert state_of(fresh) == state_of(used)
+
+    def test_a_view_reaches_a_node_before_its_own_telemetry(self):
+        model = NodeModel()
+        report = model.step(at=1.0, global_subspace=self.BUSY)
+        assert report.capacity_signal == pytest.approx(capacity_signal([0, 0], self.BUSY.workload))
+        assert report.pod_capacity == 0
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [Subspace.from_batch(np.ones((3, 4))), Subspace.from_batch(np.ones((5, 2, 4)))],
+        ids=["resources", "nodes"],
+    )
+    def test_refuses_a_view_that_does_not_fit_without_any_change(self, wrong):
+        model = NodeModel(nodes=2)
+        run(model, [IDLE] * 2, 0.0, global_subspace=self.BUSY)
+        before = state_of(model)
+        with pytest.raises(InvalidInput):
+            model.adopt(wrong)
+        with pytest.raises(InvalidInput):
+            model.step(at=2.0, global_subspace=wrong)
+        assert state_of(model) == before

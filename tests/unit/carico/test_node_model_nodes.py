@@ -1,0 +1,114 @@
+"""A model of many nodes: each is as if it were alone."""
+
+import numpy as np
+import pytest
+
+from carico.errors import InvalidInput
+from carico.node_model import NodeModel
+from carico.subspace import Subspace
+
+from .node_models import EVERY_FILTER, IDLE, Weather, run, state_of, values_of, varied
+
+
+class TestManyNodes:
+    @EVERY_FILTER
+    def test_a_node_among_many_is_that_node_alone(self, variant):
+        weather = Weather(nodes=3, seconds=20)
+        together = list(weather.play(NodeModel(variant, nodes=3)))
+        for node in range(3):
+            alone = weather.play(NodeModel(variant), node)
+            for of_many, of_one in zip(together, alone, strict=True):
+                assert values_of(of_many, node) == values_of(of_one)
+
+    @pytest.mark.parametrize("resources", [("cpu",), ("cpu", "memory", "disk"), tuple("abcdef")])
+    def test_any_number_of_resources_may_be_observed(self, resources):
+        weather = Weather(nodes=2, seconds=10, resources=len(resources))
+        together = list(weather.play(NodeModel(nodes=2, resources=resources)))
+        for node in range(2):
+            for of_many, of_one in zip(together, weather.play(NodeModel(resources=resources), node), strict=True):
+                assert values_of(of_many, node) == values_of(of_one)
+        assert np.isfinite(together[-1].pod_capacity).all()
+
+    @pytest.mark.parametrize("rank", [1, 2, 9])
+    def test_any_rank_may_be_kept(self, rank):
+        weather = Weather(nodes=3, seconds=15, resources=4)
+        for report in weather.play(NodeModel(varied(rank=rank), nodes=3, resources=tuple("abcd"))):
+            assert report.subspace.basis.shape == (3, 4, min(rank, 4))
+        assert np.isfinite(report.pod_capacity).all()
+
+    def test_groups_that_step_in_turn_are_as_if_all_stepped_together(self):
+        weather = Weather(nodes=5, seconds=20)
+        whole = weather.play(NodeModel(nodes=5))
+        parts = NodeModel(nodes=5)
+        for report, first in zip(whole, weather.play(parts, stepping=[3, 0]), strict=True):
+            view = weather.views[int(report.at_s) - 1] if (int(report.at_s) - 1) % 3 == 0 else None
+            second = parts.step(report.at_s, view, nodes=np.array([1, 4, 2]))
+            for group, found in (([3, 0], first), ([1, 4, 2], second)):
+                for position, node in enumerate(group):
+                    assert values_of(found, position) == values_of(report, node)
+
+    def test_nodes_that_do_not_step_are_not_touched(self):
+        weather = Weather(nodes=3, seconds=10)
+        model = NodeModel(nodes=3)
+        for _ in weather.play(model, stepping=[1]):
+            pass
+        untouched_model = NodeModel(nodes=3)
+        seen = ("pods", "smoothed", "deviating", "batch", "batched", "last_sample_at", "last_event_at")
+        for name, array in model.save().items():
+            if name in seen:  # all nodes observe
+                continue
+            untouched = untouched_model.save()[name]
+            assert np.array_equal(array[[0, 2]], untouched[[0, 2]], equal_nan=True), name
+
+    def test_no_nodes_is_an_empty_report(self):
+        model = NodeModel(nodes=3)
+        before = state_of(model)
+        assert model.step(at=1.0, nodes=[]).pod_capacity.shape == (0,)
+        assert state_of(model) == before
+
+    @pytest.mark.parametrize("nodes", [[3], [-1], [0, 7], [0.0], [True, False, True], [[0], [1]], "ab"])
+    def test_refuses_nodes_that_do_not_exist_without_any_change(self, nodes):
+        model = NodeModel(nodes=3)
+        _, at = run(model, [IDLE] * 3, 0.0)
+        before = state_of(model)
+        view = Subspace.from_batch([[0.5], [0.5]])
+        for call in (
+            lambda: model.step(at, view, nodes=nodes),
+            lambda: model.adopt(view, nodes),
+            lambda: model.exchanged(at, nodes),
+        ):
+            with pytest.raises(InvalidInput, match="nodes must be"):
+                call()
+        assert state_of(model) == before
+
+    def test_reports_of_one_node_are_scalars(self):
+        report, _ = run(NodeModel(), IDLE, 0.0)
+        assert np.shape(report.pod_capacity) == np.shape(report.pods) == np.shape(report.exchange_due) == ()
+        assert report.usage.shape == (2,)
+        assert report.subspace.basis.shape == (2, 2)
+
+    def test_a_report_is_the_callers(self):
+        model, at = NodeModel(nodes=2), 0.0
+        twin = NodeModel(nodes=2)
+        report, _ = run(model, [IDLE] * 2, at)
+        run(twin, [IDLE] * 2, at)
+        for name in ("usage", "capacity_signal", "baseline", "pod_cost", "pods", "pod_capacity"):
+            getattr(report, name)[...] = 9
+        report.subspace.basis[...] = 9
+        report.subspace.singular_values[...] = 9
+        assert values_of(run(model, [IDLE] * 2, 1.0)[0]) == values_of(run(twin, [IDLE] * 2, 1.0)[0])
+
+    @pytest.mark.parametrize(
+        "arguments", [{"nodes": 0}, {"nodes": -1}, {"max_pods": 0}, {"resources": ()}, {"nodes": 2, "pods": [1, 2, 3]}]
+    )
+    def test_refuses_to_be_built_without_sense(self, arguments):
+        with pytest.raises(InvalidInput):
+            NodeModel(**arguments)
+
+    def test_refuses_a_time_that_is_none(self):
+        model = NodeModel()
+        run(model, IDLE, 0.0)
+        before = state_of(model)
+        with pytest.raises(InvalidInput, match="at must be finite"):
+            model.step(at=np.nan, global_subspace=Subspace.from_batch([[0.5], [0.5]]))
+        assert state_of(model) == before

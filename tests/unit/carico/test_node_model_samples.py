@@ -1,0 +1,163 @@
+"""What a node's model makes of its samples: lost, late, wrong ones, and several at a stretch."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carico.errors import InvalidInput
+from carico.node_model import NodeModel
+
+from .node_models import IDLE, state_of, values_of, varied, warmed_up
+
+
+class TestSamples:
+    def test_a_lost_sample_is_one_that_was_never_taken(self):
+        rng = np.random.default_rng(1)
+        told, silent = NodeModel(), NodeModel()
+        for second in range(20):
+            for tick in range(10):
+                at, sample, received = second + tick / 10, rng.random(2), rng.random() > 0.4
+                told.observe(sample if received else [np.nan, 7.0], at, received)
+                if received:
+                    silent.observe(sample, at)
+            assert values_of(told.step(at=second + 1.0)) == values_of(silent.step(at=second + 1.0))
+        assert told.late_samples.sum() == 0
+
+    def test_a_late_sample_is_dropped_and_counted(self):
+        rng = np.random.default_rng(2)
+        told, silent = NodeModel(nodes=2), NodeModel(nodes=2)
+        for second in range(10):
+            for tick in range(10):
+                at, sample = second + tick / 10, rng.random((2, 2))
+                for model in (told, silent):
+                    model.observe(sample, at)
+                told.observe(rng.random((2, 2)), at, received=[True, False])
+                told.observe(rng.random((2, 2)), at - 0.05, received=[True, False])
+            assert values_of(told.step(at=second + 1.0)) == values_of(silent.step(at=second + 1.0))
+        assert told.late_samples.tolist() == [200, 0]
+        assert silent.late_samples.tolist() == [0, 0]
+
+    def test_a_sample_that_overtook_nothing_is_not_late(self):
+        """Sent late, but the next one was lost."""
+        one, other = NodeModel(), NodeModel()
+        one.observe(IDLE, at=0.1)
+        other.observe(IDLE, at=0.1)
+        other.observe(IDLE, at=0.3, received=False)
+        one.observe((0.9, 0.9), at=0.2)
+        other.observe((0.9, 0.9), at=0.2)
+        assert values_of(one.step(at=1.0)) == values_of(other.step(at=1.0))
+        assert other.late_samples == 0
+
+    def test_holes_in_a_batch_do_not_make_the_workload_smaller(self):
+        full, sparse = NodeModel(), NodeModel()
+        for tick in range(10):
+            full.observe((0.3, 0.2), at=tick / 10)
+            sparse.observe((0.3, 0.2), at=tick / 10, received=tick in (0, 7))
+        np.testing.assert_allclose(full.step(at=1.0).subspace.workload, sparse.step(at=1.0).subspace.workload)
+
+    def test_a_full_batch_forgets_its_oldest_sample(self):
+        variant = varied(batch_size=4, alpha_slow=1.0, alpha_fast=1.0)
+        rng = np.random.default_rng(3)
+        samples = np.round(rng.random((11, 2)) * 64) / 64
+        model = NodeModel(variant)
+        for tick, sample in enumerate(samples):
+            model.observe(sample, at=float(tick))
+        columns = model.step(at=20.0).subspace.columns
+        np.testing.assert_allclose(columns @ columns.T, samples[-4:].T @ samples[-4:], atol=1e-12)
+
+    def test_without_telemetry_nothing_is_learned(self):
+        """Least of all that pods which came meanwhile cost nothing, or that their load is the idle node's."""
+        model, at = warmed_up()
+        before = state_of(model)
+        model.pod_event(+8, at=at)
+        for _ in range(30):
+            at += 1
+            model.step(at=at)
+        model.pod_event(-8, at=at)
+        for _ in range(30):
+            at += 1
+            model.step(at=at)
+        after = state_of(model)
+        del before["last_event_at"], after["last_event_at"]
+        assert after == before
+
+    def test_without_telemetry_a_node_counts_its_pods_and_then_offers_nothing(self):
+        model, at = warmed_up()
+        capacity = model.step(at=at + 0.5).pod_capacity
+        for taken in range(1, 4):
+            at += 2.0
+            model.pod_event(+1, at=at)
+            assert model.step(at=at + 1.5).pod_capacity <= capacity - taken + 0.5
+        assert model.step(at=at + 60.0).pod_capacity == 0
+
+    @pytest.mark.parametrize(
+        ("sample", "arguments"),
+        [
+            pytest.param([[np.nan, 0.1], [0.1, 0.1]], {}, id="nan"),
+            pytest.param([[0.1, 0.1], [np.inf, 0.1]], {}, id="inf"),
+            pytest.param([[0.1, 0.1], [-0.1, 0.1]], {}, id="below-0"),
+            pytest.param([[0.1, 0.1], [0.1, 1.1]], {}, id="above-1"),
+            pytest.param([[0.1, np.nan], [0.1, np.nan]], {"received": [True, False]}, id="nan-received"),
+            pytest.param([0.1, 0.1], {}, id="one-node"),
+            pytest.param([[0.1], [0.1]], {}, id="one-resource"),
+            pytest.param([[0.1, 0.1], [0.1]], {}, id="ragged"),
+            pytest.param([["a", "b"], ["c", "d"]], {}, id="words"),
+            pytest.param(None, {}, id="none"),
+            pytest.param([[0.1, 0.1], [0.1, 0.1]], {"received": [True, True, True]}, id="received-of-three"),
+            pytest.param([[0.1, 0.1], [0.1, 0.1]], {"at": np.nan}, id="at-nan"),
+            pytest.param([[0.1, 0.1], [0.1, 0.1]], {"at": np.inf}, id="at-inf"),
+        ],
+    )
+    def test_a_wrong_one_is_refused_without_any_change(self, sample, arguments):
+        disturbed, calm = NodeModel(nodes=2), NodeModel(nodes=2)
+        rng = np.random.default_rng(4)
+        for tick in range(25):
+            usage = rng.random((2, 2))
+            for model in (disturbed, calm):
+                model.observe(usage, at=tick / 10)
+            with pytest.raises(InvalidInput):
+                disturbed.observe(sample, **{"at": tick / 10 + 0.05} | arguments)
+            if tick % 10 == 9:
+                assert values_of(disturbed.step(at=tick / 10)) == values_of(calm.step(at=tick / 10))
+        assert np.array_equal(disturbed.late_samples, calm.late_samples)
+
+    def test_refused_first_sample_leaves_a_fresh_model(self):
+        model = NodeModel()
+        with pytest.raises(InvalidInput):
+            model.observe([np.nan, 0.1], at=0.0)
+        assert model.step(at=1.0).pod_capacity == 0
+
+
+class TestSeries:
+    """Samples taken in at a stretch, as an agent does."""
+
+    @given(
+        samples=st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=0, max_size=25),
+        gaps=st.lists(st.sampled_from([-0.05, 0.0, 0.1, 0.35]), min_size=25, max_size=25),
+    )
+    def test_is_the_same_as_one_by_one(self, samples, gaps):
+        times = np.cumsum(gaps)[: len(samples)]
+        one_by_one, series = NodeModel(), NodeModel()
+        for sample, at in zip(samples, times, strict=True):
+            one_by_one.observe(sample, at=at)
+        series.observe_series(np.reshape(samples, (-1, 2)), times)
+        assert values_of(series.step(at=10.0)) == values_of(one_by_one.step(at=10.0))
+        assert series.late_samples == one_by_one.late_samples
+
+    @pytest.mark.parametrize(
+        ("model", "samples", "at", "message"),
+        [
+            (NodeModel(), [[0.5, 1.5]], [1.0], "samples must be finite and in"),
+            (NodeModel(), [[0.5, 0.5]], [float("nan")], "at must be finite"),
+            (NodeModel(), [[0.5, 0.5]], [1.0, 2.0], r"shape \(n, 2\) and their times \(n,\)"),
+            (NodeModel(), [0.5, 0.5], 1.0, r"shape \(n, 2\)"),
+            (NodeModel(nodes=1), [[0.5, 0.5]], [1.0], "of one node"),
+        ],
+    )
+    def test_what_makes_no_sense_changes_nothing(self, model, samples, at, message):
+        before = model.save()
+        with pytest.raises(InvalidInput, match=message):
+            model.observe_series(samples, at)
+        after = model.save()
+        assert all(before[name].tobytes() == after[name].tobytes() for name in before)
