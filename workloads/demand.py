@@ -106,7 +106,7 @@ def pi(digits: float = 2000) -> Demand:
     return Demand(cpu_seconds=5.8 * (digits / 2000) ** 2, variation=0.10, memory_bytes=12 * MIB)
 
 
-def mlp(threads: float = 4, cpu_seconds: float = 73.0, memory: str = "650Mi") -> Demand:
+def mlp(threads: float = 4, cpu_seconds: float = 73.0, memory: str | float = "650Mi") -> Demand:
     """`workloads.mlp`, the thesis's `sklearn` job: parallel matrix products between serial stretches, and memory.
 
     The threads are busy four fifths of the time on an idle machine; memory grows while data and network are built.
@@ -115,7 +115,7 @@ def mlp(threads: float = 4, cpu_seconds: float = 73.0, memory: str = "650Mi") ->
     """
     _positive(threads=threads, cpu_seconds=cpu_seconds)
     parallel, serial = 0.8 * threads, 0.2
-    peak = memory_bytes(memory)
+    peak = memory_bytes(str(memory))
     return Demand(
         cpu_seconds=cpu_seconds,
         variation=0.05,
@@ -133,7 +133,7 @@ def stress(
     cpu: float = 0,
     cpu_load: float | None = None,
     vm: float = 0,
-    vm_bytes: str | None = None,
+    vm_bytes: str | float | None = None,
 ) -> Demand:
     """`workloads.stress`: so many CPU workers at a load in per cent, and vm workers that hold `vm_bytes` among them.
 
@@ -151,7 +151,7 @@ def stress(
     _positive(cpu_load=load)
     if load > 100:
         raise InvalidDemand(f"cpu_load is in per cent, at most 100, got {load:g}")
-    held = memory_bytes("256Mi" if vm_bytes is None else vm_bytes) if vm else 0
+    held = memory_bytes("256Mi" if vm_bytes is None else str(vm_bytes)) if vm else 0
     if vm and not held:
         raise InvalidDemand("vm_bytes must be more than 0, got 0")
     touching = TOUCHING_CORES_PER_GIB * held / 2**30
@@ -164,7 +164,7 @@ def stress(
 
 
 def web(
-    duration_s: float, rate_per_s: float = 10, service_ms: float = 0.2, threads: float = 4, memory: str = "32Mi"
+    duration_s: float, rate_per_s: float = 10, service_ms: float = 0.2, threads: float = 4, memory: str | float = "32Mi"
 ) -> Demand:
     """`workloads.web`: a server, and a client beside it that polls it at a steady rate."""
     _positive(duration_s=duration_s, rate_per_s=rate_per_s, service_ms=service_ms, threads=threads)
@@ -178,19 +178,19 @@ def web(
     return Demand(
         cpu_seconds=math.inf,
         phases=(Phase(1.0, busy),),
-        memory_bytes=memory_bytes(memory),
+        memory_bytes=memory_bytes(str(memory)),
         duration_s=duration_s,
         service=Service(rate_per_s, service_ms / 1000, int(threads)),
     )
 
 
-def task(cores: float, cpu_seconds: float, memory: str = "16Mi") -> Demand:
+def task(cores: float, cpu_seconds: float, memory: str | float = "16Mi") -> Demand:
     """A fixed amount of work: `cpu_seconds`, done by `cores` threads, with `memory` resident all along.
 
     In contrast to a stressor it takes the longer, the less CPU it gets.
     """
     _positive(cores=cores, cpu_seconds=cpu_seconds)
-    return Demand(cpu_seconds=cpu_seconds, phases=(Phase(1.0, cores),), memory_bytes=memory_bytes(memory))
+    return Demand(cpu_seconds=cpu_seconds, phases=(Phase(1.0, cores),), memory_bytes=memory_bytes(str(memory)))
 
 
 MODELS: dict[str, Callable[..., Demand]] = {"pi": pi, "mlp": mlp, "stress": stress, "task": task, "web": web}

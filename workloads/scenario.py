@@ -345,8 +345,8 @@ def load_scenario(name_or_path: str) -> Scenario:
 
 def catalogue() -> list[Scenario]:
     """Return all scenarios of the catalogue, by name."""
-    files = sorted(_catalogue_files(), key=lambda file: file.name)
-    return [read_scenario(file.read_text(encoding="utf-8"), file.name) for file in files]
+    found = [read_scenario(file.read_text(encoding="utf-8"), file.name) for file in _catalogue_files()]
+    return sorted(found, key=lambda scenario: scenario.name)
 
 
 def _catalogue_files() -> Iterable[resources.abc.Traversable]:

@@ -26,6 +26,11 @@ from workloads.errors import InvalidDemand
             {"duration_s": 60, "vm": 1, "vm_bytes": "1Mi"},
             ["--timeout", "60", "--vm", "1", "--vm-bytes", "1048576"],
         ),
+        (
+            "stress",
+            {"duration_s": 60, "vm": 1, "vm_bytes": 1048576.0},
+            ["--timeout", "60", "--vm", "1", "--vm-bytes", "1048576"],
+        ),
     ],
 )
 def test_a_program_gets_the_parameters_of_its_model(workload, parameters, arguments):

@@ -66,6 +66,9 @@ class TestStress:
         assert demand.memory_bytes == pytest.approx(4 * 2**30, rel=0.01)
         assert 0 < demand.phases[0].threads < 0.02
 
+    def test_memory_may_be_a_plain_number_of_bytes(self):
+        assert stress(1, vm=1, vm_bytes=2.0**30) == stress(1, vm=1, vm_bytes="1Gi")
+
     def test_every_pod_has_the_same_endless_work(self):
         assert stress(1, cpu=1).draw_work(3, np.random.default_rng(0)) == [math.inf] * 3
 

@@ -1,0 +1,56 @@
+"""What a job does to the clients of a server beside it, on real nodes (thesis §5.5, Table 5.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.measurement.request_latency import PHASES, request_latencies
+from testbed.measurement.statistics import summary
+from testbed.results.compare import compare_repetitions
+from testbed.results.schema import Repetition
+
+from .invariants import WARM_UP, every_pod_completed_once
+
+pytestmark = pytest.mark.cluster
+
+SCENARIO = "isolation-two-nodes"
+LOW = "kube-scheduler:cpu=10m"
+SCHEDULERS = ("carico", LOW)
+SHOWN = ("p50", "p99")
+
+
+@pytest.fixture
+def runs(carico_experiment) -> dict[str, list[Repetition]]:
+    return carico_experiment.compare(SCENARIO, SCHEDULERS, settings=WARM_UP)
+
+
+def latency_s(run: Repetition, phase: str) -> dict[str, float]:
+    return summary(request_latencies([run], "web", phase))
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_requests_are_answered_before_and_during_the_job(runs, carico_paper, scheduler):
+    for run in runs[scheduler]:
+        every_pod_completed_once(run)
+        for phase in PHASES:
+            found = latency_s(run, phase)
+            for column in SHOWN:
+                carico_paper.row(f"latency {column}, {phase} the job", 1000 * found[column], None, "ms")
+            assert found["min"] > 0
+
+
+def test_low_requests_slow_a_server_down(runs, carico_paper):
+    """Pods that are all started at once take the server's CPU time (§5.5)."""
+    for run in runs[LOW]:
+        before, during = (latency_s(run, phase)["p50"] for phase in PHASES)
+        carico_paper.row("p50 during / before", during / before, None)
+        assert during > before
+
+
+@pytest.mark.parametrize("column", SHOWN)
+def test_carico_slows_a_server_down_no_more(runs, carico_paper, column):
+    """Presets below `full` show it and cannot tell."""
+    ours, theirs = ([latency_s(run, "during")[column] for run in runs[scheduler]] for scheduler in SCHEDULERS)
+    found = compare_repetitions(theirs, ours)
+    carico_paper.row(f"{column} during, carico / low request", found.ratio, None, note=str(found))
+    assert found.verdict != "worse", str(found)

@@ -1,0 +1,35 @@
+"""A pod that takes more memory than its node has: it is killed, told apart, and takes nothing else with it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from workloads.scenario import JobSpec, Scenario, load_scenario
+
+from .invariants import WARM_UP, every_pod_completed_once
+
+pytestmark = pytest.mark.cluster
+
+HOG = "hog"
+
+
+def with_a_hog() -> Scenario:
+    """The scenario with a pod on the first node that asks for a fifth more memory than that has."""
+    scenario = load_scenario("pi-two-nodes")
+    hog = JobSpec(
+        name=HOG,
+        workload="stress",
+        parameters={"vm": 1, "vm_bytes": 1.2 * scenario.cluster.each_node[0].memory_bytes, "duration_s": 60},
+        pods=1,
+        placement="first",
+        disturbance=True,
+        backoff_limit=0,
+    )
+    return msgspec.structs.replace(scenario, jobs=[hog, *scenario.jobs])
+
+
+def test_a_pod_killed_for_memory_is_told_apart(carico_experiment):
+    for run in carico_experiment.run(with_a_hog(), "carico", settings=WARM_UP):
+        every_pod_completed_once(run)
+        assert [(pod.outcome, pod.node) for pod in run.pods if pod.job == HOG] == [("oom_killed", "node-0")]
