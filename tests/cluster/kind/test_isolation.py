@@ -40,10 +40,10 @@ def test_requests_are_answered_before_and_during_the_job(runs, carico_paper, sch
 
 
 def test_low_requests_slow_a_server_down(runs, carico_paper):
-    """Pods that are all started at once take the server's CPU time (§5.5)."""
+    """Pods that are all started at once take the server's CPU time: the quota stops it with them (§5.5)."""
     for run in runs[LOW]:
-        before, during = (latency_s(run, phase)["p50"] for phase in PHASES)
-        carico_paper.row("p50 during / before", during / before, None)
+        before, during = (latency_s(run, phase)["p99"] for phase in PHASES)
+        carico_paper.row("p99 during / before", during / before, None)
         assert during > before
 
 

@@ -20,7 +20,7 @@ def with_a_hog() -> Scenario:
     hog = JobSpec(
         name=HOG,
         workload="stress",
-        parameters={"vm": 1, "vm_bytes": 1.2 * scenario.cluster.each_node[0].memory_bytes, "duration_s": 60},
+        parameters={"vm": 1, "vm_bytes": scenario.cluster.each_node[0].memory_bytes * 6 // 5, "duration_s": 60},
         pods=1,
         placement="first",
         disturbance=True,
