@@ -1,4 +1,4 @@
-"""What a job does to the clients of a server beside it, on real nodes (thesis §5.5, Table 5.4)."""
+"""What a job does to the clients of a server beside it, on a real node (thesis §5.5, Table 5.4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .invariants import WARM_UP, every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
 
-SCENARIO = "isolation-two-nodes"
+SCENARIO = "isolation-one-node"
 LOW = "kube-scheduler:cpu=10m"
 SCHEDULERS = ("carico", LOW)
 SHOWN = ("p50", "p99")
@@ -40,7 +40,7 @@ def test_requests_are_answered_before_and_during_the_job(runs, carico_paper, sch
 
 
 def test_low_requests_slow_a_server_down(runs, carico_paper):
-    """Pods that are all started at once take the server's CPU time: the quota stops it with them (§5.5)."""
+    """Pods that are all started at once take the server's CPU time: the node's quota stops it with them (§5.5)."""
     for run in runs[LOW]:
         before, during = (latency_s(run, phase)["p99"] for phase in PHASES)
         carico_paper.row("p99 during / before", during / before, None)
