@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from testbed.measurement.request_latency import PHASES, request_latencies
@@ -32,19 +34,21 @@ def latency_s(run: Repetition, phase: str) -> dict[str, float]:
 def test_requests_are_answered_before_and_during_the_job(runs, carico_paper, scheduler):
     for run in runs[scheduler]:
         every_pod_completed_once(run)
-        for phase in PHASES:
-            found = latency_s(run, phase)
-            for column in SHOWN:
-                carico_paper.row(f"latency {column}, {phase} the job", 1000 * found[column], None, "ms")
-            assert found["min"] > 0
+        assert all(latency_s(run, phase)["min"] > 0 for phase in PHASES)
+    for phase in PHASES:
+        found = summary(request_latencies(runs[scheduler], "web", phase))
+        for column in SHOWN:
+            carico_paper.row(f"latency {column}, {phase} the job", 1000 * found[column], None, "ms")
 
 
 def test_low_requests_slow_a_server_down(runs, carico_paper):
     """Pods that are all started at once take the server's CPU time: the node's quota stops it with them (§5.5)."""
+    ratios = []
     for run in runs[LOW]:
         before, during = (latency_s(run, phase)["p99"] for phase in PHASES)
-        carico_paper.row("p99 during / before", during / before, None)
-        assert during > before
+        ratios.append(during / before)
+    carico_paper.row("p99 during / before", statistics.median(ratios), None)
+    assert min(ratios) > 1
 
 
 @pytest.mark.parametrize("column", SHOWN)
