@@ -14,9 +14,9 @@ Limits of the groups above cannot be seen from inside and are not considered.
 CPU pressure is the group's own. The kernel's `some` counts tasks that the quota has stopped as waiting, so throttling
 is in it and nothing is added: one busy process with a fifth of a CPU was measured as a pressure of 0.79 (Linux 6.18,
 read at 20 Hz; read once in 3 s it was 0.4 to 0.6, for the kernel weighs CPUs between two readings, and the process
-moves). Without pressure files (`v1`) the time for which the quota stopped the group, mean over its CPUs, stands for
-it: a lower bound, that lacks the waiting for other groups and, if the group has fewer busy threads than CPUs, part of
-its own. Pressure of memory and of input and output is 0 there.
+moves). Without pressure files (`v1`) the time for which the quota stopped the group's CPUs, over the CPUs granted,
+stands for it: n busy threads that get q CPUs are a pressure of (n - q) / q, at most 1, as on a machine of q CPUs. It
+lacks the waiting for other groups. Pressure of memory and of input and output is 0 there.
 """
 
 from __future__ import annotations
@@ -146,8 +146,6 @@ class CgroupSource(TelemetrySource):
 class _Settled(NamedTuple):
     """What seldom changes."""
 
-    cpus: int
-    """Of the cpuset."""
     granted_cpus: float
     """By quota and cpuset."""
     memory_limit: float
@@ -204,9 +202,8 @@ class _V2:
         self.moving = self._memory_current, self._memory_stat, self._cpu_stat, self._pressure
 
     def settled(self) -> _Settled:
-        cpus = self._cpus.number()
         limit = math.inf if self._memory_max.read() == b"max\n" else self._memory_max.number()
-        return _Settled(cpus, self._granted_cpus(cpus), limit, *_totals_us(self._others))
+        return _Settled(self._granted_cpus(self._cpus.number()), limit, *_totals_us(self._others))
 
     def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
         in_use, memory, cpu, pressure = contents
@@ -253,8 +250,7 @@ class _V1:
         return "v1" if self._pressure is None else "hybrid"
 
     def settled(self) -> _Settled:
-        cpus = self._cpus.number()
-        return _Settled(cpus, self._granted_cpus(cpus), self._limit.number(), *_totals_us(self._others))
+        return _Settled(self._granted_cpus(self._cpus.number()), self._limit.number(), *_totals_us(self._others))
 
     def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
         in_use, memory, usage, pressure = contents
@@ -262,7 +258,7 @@ class _V1:
             self._usage.number_in(usage) / 1e3,
             self._in_use.number_in(in_use),
             self._memory_stat.number_in(memory, b"total_cache "),
-            self._cpu_stat.number_in(pressure, b"throttled_time ") / 1e3 / settled.cpus
+            self._cpu_stat.number_in(pressure, b"throttled_time ") / 1e3 / settled.granted_cpus
             if self._pressure is None
             else self._pressure.some_total_us_in(pressure),
         )

@@ -212,15 +212,17 @@ def test_pressure_is_the_groups_own(tmp_path, kind):
     assert (before.memory_pressure_us, before.io_pressure_us) == (31, 41)
 
 
-def test_without_pressure_files_throttling_stands_for_it(tmp_path):
+@pytest.mark.parametrize(("threads", "pressure"), [(2, 0.0), (3, 0.5), (4, 1.0)])
+def test_without_pressure_files_throttling_stands_for_it(tmp_path, threads, pressure):
+    """So many busy threads on the two of four CPUs that are granted wait as they would on a machine of two."""
     node = make(tmp_path, "v1")
     with node.source() as source:
         before = source.read()
-        # Two of four CPUs were stopped for half a second each.
-        node.write(cpu_stat="nr_periods 20\nnr_throttled 13\nthrottled_time 1004000000\n")
+        stopped_ns = 4_000_000 + (threads - 2) * 10**9
+        node.write(cpu_stat=f"nr_periods 20\nnr_throttled 13\nthrottled_time {stopped_ns}\n")
         node.clock.advance(1.0)
         after = source.read()
-    assert telemetry_between(before, after).cpu_pressure == pytest.approx(0.25)
+    assert telemetry_between(before, after).cpu_pressure == pytest.approx(pressure)
     assert (after.memory_pressure_us, after.io_pressure_us) == (0, 0)
 
 
