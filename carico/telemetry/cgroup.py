@@ -244,6 +244,7 @@ class _V1:
             for what in ("cpu", "memory", "io")
         )
         self.moving = self._in_use, self._memory_stat, self._usage, self._pressure or self._cpu_stat
+        self._throttled_us = self._waited_us = 0.0
 
     @property
     def hierarchy(self) -> Literal["v1", "hybrid"]:
@@ -258,10 +259,16 @@ class _V1:
             self._usage.number_in(usage) / 1e3,
             self._in_use.number_in(in_use),
             self._memory_stat.number_in(memory, b"total_cache "),
-            self._cpu_stat.number_in(pressure, b"throttled_time ") / 1e3 / settled.granted_cpus
+            self._waited(self._cpu_stat.number_in(pressure, b"throttled_time ") / 1e3, settled.granted_cpus)
             if self._pressure is None
             else self._pressure.some_total_us_in(pressure),
         )
+
+    def _waited(self, throttled_us: float, granted_cpus: float) -> float:
+        """Add what is new over the CPUs granted meanwhile: a quota that is changed makes none of the old pressure."""
+        self._waited_us += (throttled_us - self._throttled_us) / granted_cpus
+        self._throttled_us = throttled_us
+        return self._waited_us
 
     def _granted_cpus(self, cpus: int) -> float:
         if self._quota.read() == b"-1\n":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.claims import not_reproduced
 from testbed.measurement.completion_times import pod_completion_summary
 from testbed.results.compare import LEAST_FOR_INTERVAL, Comparison, compare_repetitions
 from testbed.results.schema import Repetition
@@ -17,6 +18,16 @@ REQUESTS = {"low": "10m", "right": "250m", "high": "500m"}
 """Of nodes with 600m: all pods at once, two a node, one a node."""
 COMPARABLE = 1.10
 """As in tests/cluster/test_job_completion.py: what the thesis calls comparable."""
+LOSES = {
+    ("JCT", "low"): "thesis: comparable, within about 10 % of the best request; here 1.11 times [1.07, 1.15], n = 6",
+    ("JCT", "right"): "thesis: comparable, within about 10 % of the best request; here 1.08 times [1.02, 1.14], n = 6",
+    (
+        "mean PCT",
+        "high",
+    ): "thesis: lower PCT at comparable JCT; with a node to itself a pod is done sooner, CARICO's take "
+    "1.27 times as long [1.15, 1.38], n = 6, the job 0.86 times",
+}
+"""Where CARICO was measured to be worse: if it is, that is no failure but not reproduced, as the summary says."""
 SCHEDULERS = ["carico", *(f"kube-scheduler:cpu={cpu}" for cpu in REQUESTS.values())]
 
 
@@ -54,29 +65,26 @@ def test_low_requests_stretch_pods(runs):
 
 
 @pytest.mark.parametrize("against", REQUESTS)
-def test_carico_completes_a_job_in_comparable_time(runs, carico_paper, against):
-    """CARICO's JCT is within 10 % of that with any request (§5.1); presets below `full` show it and cannot tell."""
-    found = compared(runs, carico_paper, "JCT", against)
-    assert found.repetitions < LEAST_FOR_INTERVAL or found.low <= COMPARABLE, str(found)
-
-
-@pytest.mark.parametrize("against", ["low", "right"])
-def test_carico_completes_pods_sooner(runs, carico_paper, against):
-    """Where requests let a node take several pods, CARICO's take no longer (§5.2); as above of the presets."""
-    found = compared(runs, carico_paper, "mean PCT", against)
+@pytest.mark.parametrize("figure", FIGURES)
+def test_carico_is_not_worse(runs, carico_paper, request, figure, against):
+    """CARICO's pods and jobs take no longer than with that request; presets below `full` show it and cannot tell."""
+    found = compared(runs, figure, against)
+    carico_paper.row(f"{figure}, carico / {against} request", found.ratio, None, note=str(found))
+    if found.verdict == "worse" and (figure, against) in LOSES:
+        request.applymarker(not_reproduced(LOSES[figure, against]))
     assert found.verdict != "worse", str(found)
 
 
-def test_a_pod_that_has_a_node_to_itself_is_done_sooner(runs, carico_paper):
-    """High requests buy that with the job's time: it is shown, and nothing is claimed of it."""
-    compared(runs, carico_paper, "mean PCT", "high")
+@pytest.mark.parametrize("against", REQUESTS)
+def test_jobs_take_comparable_time(runs, against):
+    """What the thesis calls so, within 10 % of the best request (§5.1), cannot be ruled out."""
+    found = compared(runs, "JCT", against)
+    assert found.repetitions < LEAST_FOR_INTERVAL or found.low <= COMPARABLE, str(found)
 
 
-def compared(runs, carico_paper, figure: str, against: str) -> Comparison:
+def compared(runs, figure: str, against: str) -> Comparison:
     ours, theirs = (
         [FIGURES[figure](run) for run in runs[scheduler]]
         for scheduler in ("carico", f"kube-scheduler:cpu={REQUESTS[against]}")
     )
-    found = compare_repetitions(theirs, ours)
-    carico_paper.row(f"{figure}, carico / {against} request", found.ratio, None, note=str(found))
-    return found
+    return compare_repetitions(theirs, ours)

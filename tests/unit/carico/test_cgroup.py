@@ -226,6 +226,18 @@ def test_without_pressure_files_throttling_stands_for_it(tmp_path, threads, pres
     assert (after.memory_pressure_us, after.io_pressure_us) == (0, 0)
 
 
+@pytest.mark.parametrize("quota", ["50000\n", "400000\n"])
+def test_a_quota_that_is_changed_is_no_pressure(tmp_path, quota):
+    node = make(tmp_path, "v1")
+    node.write(cpu_stat="nr_periods 20\nnr_throttled 13\nthrottled_time 3600000000000\n")
+    with node.source() as source:
+        before = source.read()
+        node.write(quota=quota)
+        node.clock.advance(1.0)
+        after = source.read()
+    assert telemetry_between(before, after).cpu_pressure == 0
+
+
 def test_a_new_container_under_the_old_name_starts_anew(node):
     with node.source() as source:
         sampler = Sampler(source, node.clock)
