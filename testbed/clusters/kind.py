@@ -183,14 +183,22 @@ class KindMaker:
         return sorted(names, key=lambda node: (len(node), node))
 
     def load(self, name: str, image: str) -> None:
-        """Give all nodes an image of the local daemon; those that have it are left alone.
+        """Give all nodes an image of the local daemon; those that have one of its name are left alone.
 
         Raises
         ------
-        ClusterError
+        ClusterError, DockerFailed
             If that fails.
         """
-        run_program([self._kind, "load", "docker-image", image, "--name", name], _LOAD_TIMEOUT_S, self._environment)
+        # kind's own look takes an image that was made here for another one, and packs it to compare.
+        lacking = [node for node in self.nodes(name) if image not in self._images_of(node)]
+        if lacking:
+            where = ("--name", name, "--nodes", ",".join(lacking))
+            run_program([self._kind, "load", "docker-image", image, *where], _LOAD_TIMEOUT_S, self._environment)
+
+    def _images_of(self, node: str) -> list[str]:
+        listing = ("ctr", "--namespace=k8s.io", "images", "list", "--quiet")
+        return self.docker.call("exec", node, *listing, limit_s=_LOGS_TIMEOUT_S).split()
 
     @cached_property
     def node_image(self) -> str:

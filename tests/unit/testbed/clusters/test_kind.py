@@ -32,6 +32,7 @@ class FakeDocker:
         self.images = dict(images)
         self.asked = []
         self.files = {}
+        self.images_of = {}
 
     def version(self):
         return "28.2.2"
@@ -49,6 +50,8 @@ class FakeDocker:
                 return '"1"\n'
             case ("ps", *_):
                 return "c-worker2\nc-control-plane\nc-worker\n"
+            case ("exec", node, "ctr", *_):
+                return "\n".join(self.images_of.get(node, ()))
             case ("exec", node, "cat", path):
                 return self.files.get((node, path), "kind: KubeletConfiguration\n")
             case ("exec", "--interactive", node, "tee", path):
@@ -60,6 +63,7 @@ class FakeDocker:
 def make(tmp_path, monkeypatch):
     """Return makers whose kind is a script; what it was asked is in `kind.log`."""
     monkeypatch.setattr(kind_module, "free_instances", lambda at_most: at_most)
+    monkeypatch.setattr(kind_module, "find_spec", lambda name: None)
 
     def maker(docker=None, then="", node_image=NODE, **options):
         folder = tmp_path / "programs"
@@ -260,6 +264,18 @@ def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
     platform.prepare(cluster, wanted, KUBE_SCHEDULER, settings)
     assert not [asked for asked in maker.docker.asked if "kubelet" in asked]
     assert tmp_path.joinpath("kind.log").read_text().count("load docker-image") == 1
+
+
+def test_nodes_that_have_an_image_are_not_given_it_again(make, tmp_path):
+    maker = make()
+    maker.docker.images_of = {"c-worker": ["carico.local/carico:1"], "c-worker2": ["carico.local/carico:2"]}
+    maker.load("c", "carico.local/carico:1")
+    asked = "load docker-image carico.local/carico:1 --name c --nodes c-worker2,c-control-plane"
+    assert asked in tmp_path.joinpath("kind.log").read_text()
+    tmp_path.joinpath("kind.log").unlink()
+    maker.docker.images_of = {node: ["carico.local/carico:1"] for node in maker.nodes("c")}
+    maker.load("c", "carico.local/carico:1")
+    assert not tmp_path.joinpath("kind.log").exists()
 
 
 def test_pods_run_the_workloads_program(containers):
