@@ -25,7 +25,8 @@ from carico.variants import DEFAULT_VARIANT, variant_named
 
 NAMESPACE = "carico"
 IMAGE = f"carico:{__version__}"
-KUBE_SCHEDULER_IMAGE = "registry.k8s.io/kube-scheduler:v1.34.4"
+KUBE_SCHEDULER = "registry.k8s.io/kube-scheduler"
+KUBE_SCHEDULER_IMAGE = f"{KUBE_SCHEDULER}:v1.34.4"
 LABELS = {
     "app.kubernetes.io/name": "carico",
     "app.kubernetes.io/part-of": "carico",
@@ -88,7 +89,7 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
     kustomization = _documents("kustomization.yaml")[0]
     made = [document for name in kustomization["resources"] for document in _documents(name)]
     maps = [_config_map(generator, choices) for generator in kustomization["configMapGenerator"]]
-    images = {"carico": choices.image, "registry.k8s.io/kube-scheduler": choices.kube_scheduler_image}
+    images = {"carico": choices.image, KUBE_SCHEDULER: choices.kube_scheduler_image}
     digests = {each["metadata"]["name"]: _digest(each) for each in maps}
     for thing in made:
         _move(thing, choices.namespace)

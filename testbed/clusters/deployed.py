@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from carico.clock import Clock
 from carico.deployment.deploy import Deployment
-from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR, Choices, manifests
+from carico.deployment.manifests import COMPONENT, KUBE_SCHEDULER, NAMESPACE, SELECTOR, Choices, manifests
 from carico.deployment.rollout import wait_rolled_out
 from carico.deployment.status import read_status
 from carico.kube.objects import KubeObject
@@ -54,6 +54,8 @@ class DeployedCarico:
         image = self._maker.image("carico").ensure(self._maker.docker, lambda text: None)
         choices = Choices(
             image=image,
+            # As the one it is compared with, and as nodes without a registry have it.
+            kube_scheduler_image=f"{KUBE_SCHEDULER}:{cluster.api.version().partition('+')[0]}",
             telemetry="cgroup",
             variant=variant,
             excluded_namespaces=(OWN,),
