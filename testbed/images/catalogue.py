@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.errors import TestbedError
@@ -72,13 +73,20 @@ class Catalogue:
             Where programs are kept.
         """
         found = []
+        answers = there = False
         try:
             self.docker.version()
+            answers = True
             found += _full_disk(Path(self.docker.root()), _IMAGES_BYTES, "images", "as by docker image prune")
-            there = self.docker.has(debian_image(self.docker, machine_mirror()).tag)
         except TestbedError as error:
             found.append(Problem(str(error)))
-            there = False
+        try:
+            debian = debian_image(self.docker, machine_mirror())
+            there = answers and self.docker.has(debian.tag)
+        except TestbedError as error:
+            found.append(Problem(str(error)))
+        if find_spec("pip") is None and any(_PACKAGES[name][1] for name in names if name in _PACKAGES):
+            found.append(Problem("there is no pip, which fetches what images hold", "python -m ensurepip"))
         if not there:
             if shutil.which("debootstrap", path=administrators_path()) is None:
                 found.append(Problem("there is no command debootstrap", "install it (Debian: debootstrap)"))
@@ -94,10 +102,12 @@ def missing_for_programs(programs: Programs, names: tuple[str, ...], place: Path
     try:
         if all(programs.place(one).is_dir() for one in PROGRAM_SETS if one.name in names):
             return []
+        programs.check_go()
+        found = []
     except TestbedError as error:
-        return [Problem(str(error))]
+        found = [Problem(str(error))]
     remedy = "or name another place with --kept (and GOCACHE, GOMODCACHE)"
-    return _full_disk(place, _PROGRAMS_BYTES, "programs with Go's own caches", remedy)
+    return found + _full_disk(place, _PROGRAMS_BYTES, "programs with Go's own caches", remedy)
 
 
 def _full_disk(place: Path, needed: int, what: str, remedy: str) -> list[Problem]:

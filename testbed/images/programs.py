@@ -25,6 +25,8 @@ MODULES = Path(__file__).parent / "modules"
 OnProgress = Callable[[str], None]
 """Is told how far a long step is, in a short text."""
 
+_OLDEST_GO = (1, 21)
+"""That fetches the newer one which modules ask for."""
 _FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-v")
 
 
@@ -120,6 +122,19 @@ class Programs:
                 if not folder.is_dir():
                     raise
         return folder
+
+    def check_go(self) -> None:
+        """Check that Go can build the modules, or fetch a Go that can, as versions from 1.21 on do.
+
+        Raises
+        ------
+        BuildFailed
+            If there is no Go, or too old a one.
+        """
+        said = self._run(self._modules, "version").strip()
+        version = re.search(r"go(\d+)\.(\d+)", said)
+        if version is not None and tuple(map(int, version.groups())) < _OLDEST_GO:
+            raise BuildFailed(f"Go is too old to build the programs of a cluster ({said}): install 1.24 or newer")
 
     def place(self, programs: ProgramSet) -> Path:
         """Return where the programs are kept, or would be.

@@ -22,9 +22,9 @@ from testbed.images.programs import OnProgress
 from testbed.images.step import STEP_S
 
 DISTRIBUTION = "carico-testbed"
-PYTHON = "3.11"
-"""Of the base, which decides which wheels fit."""
-PUBLISHED_BASE = f"docker.io/library/python:{PYTHON}-slim"
+PUBLISHED_BASE = "docker.io/library/python:3.11-slim"
+OLDEST_PYTHON = (3, 11)
+"""As pyproject.toml has it."""
 
 _NOT_NEEDED = ("bin", "kubernetes/aio", "**/tests")
 """Of packages: commands of this machine's Python, a second copy of the Kubernetes client (66 MB), tests."""
@@ -74,7 +74,7 @@ def program_image(docker: Docker, name: str, package: str, extras: tuple[str, ..
                 command.chmod(0o755)
             if needed:
                 on_progress(f"{name}: fetching {len(needed)} packages and what they need")
-                _fetch(needed, packages)
+                _fetch(needed, packages, _python_of(docker, below))
             on_progress(f"{name}: making an image of it")
             files = {"packages": packages, "commands": commands, f"program/{package}": source}
             docker.build(tag, {"Containerfile": recipe, **files}, {"BASE": below})
@@ -113,10 +113,22 @@ def _pinned(requirement: Requirement) -> str:
         return f"{requirement.name}{requirement.specifier}"
 
 
-def _fetch(needed: tuple[str, ...], place: Path) -> None:
-    """Install wheels for the base's Python, whatever Python this is."""
+def _python_of(docker: Docker, base: str) -> str:
+    """Return the version of a base's Python, as in 3.11, which decides which wheels fit."""
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    version = docker.call("run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", ask).strip()
+    if tuple(map(int, version.split("."))) < OLDEST_PYTHON:
+        wanted = ".".join(map(str, OLDEST_PYTHON))
+        raise BuildFailed(
+            f"Python of {base} is {version}, CARICO needs {wanted} or newer: make images on a newer distribution"
+        )
+    return version
+
+
+def _fetch(needed: tuple[str, ...], place: Path, python: str) -> None:
+    """Install wheels for a version of Python, whatever Python this is."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp", f"--target={place}"]
+    command += ["--only-binary=:all:", f"--python-version={python}", "--implementation=cp", f"--target={place}"]
     try:
         done = subprocess.run([*command, *needed], capture_output=True, text=True, check=False, timeout=STEP_S)
     except subprocess.TimeoutExpired as error:

@@ -21,6 +21,7 @@ build)
 import) cat > {place}/images/$(echo "$3" | tr / _) ;;
 commit) for last; do :; done; touch {place}/images/$(echo "$last" | tr / _) ;;
 save) echo "images $*" ;;
+run) echo {python} ;;
 exec) case $* in
     *import*) cat > {place}/imported ;;
     *"images list"*) sed 's/^images save //; s/ /\\n/g' {place}/imported ;;
@@ -38,9 +39,9 @@ def place(tmp_path):
 
 @pytest.fixture
 def make_docker(tmp_path, place):
-    def make(version="echo 28.2.2", build="true"):
+    def make(version="echo 28.2.2", build="true", python="3.13"):
         command = tmp_path / "fake-docker"
-        command.write_text(SCRIPT.format(place=place, version=version, build=build))
+        command.write_text(SCRIPT.format(place=place, version=version, build=build, python=python))
         command.chmod(stat.S_IRWXU)
         return Docker(str(command))
 

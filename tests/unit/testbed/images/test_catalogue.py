@@ -4,6 +4,7 @@ import os
 import shutil
 from collections import namedtuple
 
+from testbed.errors import Unprepared
 from testbed.images import catalogue
 from testbed.images.catalogue import Catalogue
 from testbed.images.debian import Mirror
@@ -14,13 +15,19 @@ MIRROR = Mirror("http://mirror.example/debian", "bookworm")
 
 
 def test_everything_that_is_missing_is_one_message(tmp_path, monkeypatch):
-    monkeypatch.setattr(catalogue, "machine_mirror", lambda: MIRROR)
+    def no_mirror():
+        raise Unprepared("apt has no source of this release's component main")
+
+    monkeypatch.setattr(catalogue, "machine_mirror", no_mirror)
+    monkeypatch.setattr(catalogue, "find_spec", lambda name: None)
     monkeypatch.setattr(catalogue, "administrators_path", lambda: str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     none = str(tmp_path / "none")
-    found = Catalogue(Docker(none), Programs(tmp_path, go=none)).missing(("node",), tmp_path)
+    found = Catalogue(Docker(none), Programs(tmp_path, go=none)).missing(("node", "carico"), tmp_path)
     assert [str(problem).partition(" none")[0][:40] for problem in found] == [
         f"there is no command {none}: install Docker"[:40],
+        "apt has no source of this release's component main"[:40],
+        "there is no pip, which fetches what images hold"[:40],
         "there is no command debootstrap: install",
         "debootstrap needs root, this is user 100",
         "Go is needed to build the programs of a ",

@@ -72,6 +72,13 @@ def test_another_version_is_another_folder(make, modules, change):
     assert make(version).place(tools) != before
 
 
+def test_a_go_that_cannot_fetch_a_newer_one_is_refused(make):
+    make("go version go1.21.13 linux/amd64").check_go()
+    make("go version devel go1.27-1a2b3c linux/amd64").check_go()
+    with pytest.raises(BuildFailed, match=r"too old .*\(go version go1\.19\.8 linux/amd64\): install 1\.24 or newer"):
+        make("go version go1.19.8 linux/amd64").check_go()
+
+
 def test_programs_say_the_version_of_their_module(make, tmp_path):
     make().build(ProgramSet("tools", {"one": "example.org/one"}, version_of="example.org/one"))
     built = tmp_path.joinpath("go.log").read_text()

@@ -38,7 +38,10 @@ def test_a_package_without_requirements_is_its_files_alone(docker, place):
 
 
 def test_packages_come_without_what_nobody_runs(docker, place, monkeypatch):
+    fetched = []
+
     def fetch(command, **options):
+        fetched.append(command)
         target = next(option.removeprefix("--target=") for option in command if option.startswith("--target="))
         for name in ("numpy/core.py", "numpy/tests/test_core.py", "kubernetes/aio/client.py", "bin/f2py"):
             file = python_image.Path(target, name)
@@ -53,6 +56,13 @@ def test_packages_come_without_what_nobody_runs(docker, place, monkeypatch):
         command = context.extractfile("commands/carico").read()
     assert [name for name in files if name.startswith("packages/")] == ["packages/numpy/core.py"]
     assert command == b'#!/bin/sh\nexec python3 -m carico "$@"\n'
+    assert "--python-version=3.13" in fetched[0], "of the base, not of this process"
+
+
+def test_a_base_whose_python_is_too_old_is_told(make_docker):
+    docker = make_docker(python="3.10")
+    with pytest.raises(BuildFailed, match=r"Python of .*slim is 3\.10, CARICO needs 3\.11 or newer"):
+        program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
 
 
 def test_a_package_index_that_hangs_is_not_waited_for_for_ever(docker, monkeypatch):
