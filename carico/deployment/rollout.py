@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from carico.clock import Clock
-from carico.errors import NotReady
+from carico.errors import KubeUnreachable, NotReady
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 _LOOK_EVERY_S = 1.0
@@ -46,7 +46,7 @@ def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Cloc
     NotReady
         If they are not within so many seconds; it says what was seen last.
     KubeError
-        If the API server does not answer.
+        If the API server refuses. One that does not answer is waited for, too.
     """
 
     def missing() -> list[str]:
@@ -77,7 +77,7 @@ def wait_gone(kube: KubeObjects, things: Sequence[KubeObject], clock: Clock, wit
 def _wait(missing: Callable[[], list[str]], clock: Clock, within_s: float, tell: Tell, remedy: str) -> None:
     deadline = clock.now() + within_s
     told: list[str] = []
-    while lines := missing():
+    while lines := _answered(missing):
         for line in lines:
             if line not in told:
                 tell(line)
@@ -85,3 +85,10 @@ def _wait(missing: Callable[[], list[str]], clock: Clock, within_s: float, tell:
         if clock.now() + _LOOK_EVERY_S > deadline:
             raise NotReady(f"not done within {within_s:g} s: {'; '.join(lines)}; {remedy}")
         clock.sleep_until(clock.now() + _LOOK_EVERY_S)
+
+
+def _answered(missing: Callable[[], list[str]]) -> list[str]:
+    try:
+        return missing()
+    except KubeUnreachable as error:
+        return [str(error)]
