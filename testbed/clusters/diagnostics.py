@@ -11,9 +11,8 @@ from pathlib import Path
 import msgspec
 
 from carico.deployment.manifests import NAMESPACE as CARICO
-from carico.errors import KubeError
+from carico.errors import KubeUnreachable
 from testbed.clusters.api import ClusterApi, Json
-from testbed.errors import TestbedError
 from testbed.results.files import make_folder
 
 
@@ -46,11 +45,14 @@ def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], 
         for name, ask in questions.items():
             try:
                 (into / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(ask())))
-            except KubeError as error:
+            except KubeUnreachable as error:
+                lacking.append(f"{name}, and whatever else the API would tell: {error}")
+                break  # every question more would wait as long
+            except Exception as error:
                 lacking.append(f"{name}: {error}")
         try:
             logs(into)
-        except TestbedError as error:
+        except Exception as error:
             lacking.append(f"logs: {error}")
         if lacking:
             (into / "lacking.txt").write_text("\n".join(lacking) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from carico.errors import KubeRefused
+from carico.errors import KubeRefused, KubeUnreachable
 from testbed.clusters.api import LABEL
 from testbed.clusters.fake_nodes import DURATIONS, FakeNodes
 from testbed.clusters.lifecycle import ClusterLife
@@ -149,17 +149,38 @@ def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monk
     def fail(*asked):
         raise ClusterError("no logs")
 
+    def stumble(*asked):
+        raise ValueError("a Job without a status")
+
     server.ending = ""
     monkeypatch.setattr(api, "events", refuse)
+    monkeypatch.setattr(api, "jobs", stumble)
     monkeypatch.setattr(provider._source, "collect_logs", fail)
     provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
     (folder,) = (tmp_path / "diagnostics").iterdir()
     assert (folder / "lacking.txt").read_text().splitlines() == [
         "events: 403: events is forbidden",
         "events-carico: 403: events is forbidden",
+        "jobs: a Job without a status",
         "logs: no logs",
     ]
     assert (folder / "pods.json").exists()
+
+
+def test_diagnostics_of_an_api_that_does_not_answer_wait_for_it_once(provider, server, api, monkeypatch, tmp_path):
+    asked = []
+
+    def hang(*about):
+        asked.append(about)
+        raise KubeUnreachable("the Kubernetes API cannot be reached: timed out")
+
+    server.ending = ""
+    monkeypatch.setattr(api, "events", hang)
+    provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert len(asked) == 1
+    assert {path.name for path in folder.iterdir()} == {"lacking.txt", "scheduler.log"}
+    assert "events, and whatever else" in (folder / "lacking.txt").read_text()
 
 
 class Programs(FakeNodes):
