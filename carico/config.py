@@ -144,10 +144,10 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ----------
     host, port
         Where kube-scheduler asks.
-    report_port
-        Where agents report, on the same host.
+    report_host, report_port
+        Where agents report; by default on the same host.
     tls : TlsFiles, optional
-        Without it nothing is encrypted, which needs `insecure_loopback` and a loopback `host`.
+        Without it nothing is encrypted, which needs `insecure_loopback` and loopback hosts.
     insecure_loopback : bool
     clients : tuple of str
         Names (URI, DNS name or common name of the certificate) that may ask; empty lets every one of the CA, agents
@@ -166,6 +166,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     host: str = "127.0.0.1"
     port: Port = 8443
+    report_host: str | None = None
     report_port: Port = 50052
     tls: TlsFiles | None = None
     insecure_loopback: bool = False

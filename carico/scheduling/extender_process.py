@@ -89,7 +89,7 @@ def serve_reports(config: ExtenderConfig, on_report: OnReport, refused: OnRefuse
     return CapacityServer(
         on_report,
         config.tls,
-        config.host,
+        config.host if config.report_host is None else config.report_host,
         config.report_port,
         insecure_loopback=config.insecure_loopback,
         refused=refused,

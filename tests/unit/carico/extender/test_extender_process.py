@@ -333,6 +333,11 @@ class TestConfiguration:
         with pytest.raises(InvalidConfig, match="loopback"):
             started(**settings)
 
+    def test_so_are_reports(self):
+        process = ExtenderProcess(configuration(report_host="0.0.0.0"), SystemClock(), random.Random(1), None)
+        with pytest.raises(InvalidConfig, match="loopback"):
+            process.start()
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_serves_until_it_is_asked_to_end(tmp_path, number):

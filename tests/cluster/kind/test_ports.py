@@ -1,0 +1,57 @@
+"""What CARICO's pods listen on, as the kernel tells it: the declared ports alone, and on these nothing but TLS."""
+
+from __future__ import annotations
+
+import pytest
+
+from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR
+
+pytestmark = pytest.mark.cluster
+
+PROGRAMS = {"agent": "carico agent", "aggregator": "carico aggregator", "scheduler": "carico extender"}
+"""By component, what finds a process of its pods; one of the scheduler's shares its network with kube-scheduler."""
+LISTENS = "0A"
+ANY = {"00000000": "127.0.0.1", "0" * 32: "::1"}
+"""Addresses that stand for all, and one of them that a process of the pod can reach."""
+ALERT = b"\x15\x03"
+REFUSED_BY_GO = b"HTTP/1.0 400 Bad Request"
+"""What Go's servers say where TLS is wanted, in words that say so."""
+
+
+def ports_beyond_loopback(sockets: str) -> dict[int, str]:
+    """Return ports that are listened on, and where to reach them, from what /proc/net/tcp and tcp6 say."""
+    found = {}
+    for line in sockets.splitlines():
+        columns = line.split()
+        if len(columns) < 4 or columns[3] != LISTENS:
+            continue
+        address, port = columns[1].split(":")
+        if address.endswith(("7F", "01000000")):
+            continue
+        assert address in ANY, f"a socket of its own address: {line}"
+        found[int(port, 16)] = ANY[address]
+    return found
+
+
+@pytest.mark.parametrize("component", PROGRAMS)
+def test_declared_ports_are_open_and_speak_tls_only(kind_cluster, component):
+    docker, seen = kind_cluster.docker, 0
+    pods = kind_cluster.api.objects.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT}={component}")
+    containers = pods[0]["spec"]["containers"]
+    declared = {port["containerPort"] for container in containers for port in container.get("ports", ())}
+    for node in {pod["spec"]["nodeName"] for pod in pods}:
+        for process in docker.call("exec", node, "pgrep", "--full", PROGRAMS[component]).split():
+            inside = ("exec", node, "nsenter", f"--net=/proc/{process}/ns/net", "bash", "-c")
+            opened = ports_beyond_loopback(
+                docker.call("exec", node, "cat", f"/proc/{process}/net/tcp", f"/proc/{process}/net/tcp6")
+            )
+            assert set(opened) == declared
+            for port, address in opened.items():
+                # The server may hang up before it has heard all.
+                connect = f"trap '' PIPE; exec 3<>/dev/tcp/{address}/{port} 2> /dev/null"
+                ask = f"{connect}; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3"
+                answer = bytes.fromhex(docker.call(*inside, f"{ask}; timeout 5 cat <&3 | od -An -v -tx1"))
+                plain = answer and not answer.startswith(ALERT)
+                assert not plain or (answer.startswith(REFUSED_BY_GO) and b"HTTPS" in answer), (port, answer)
+            seen += 1
+    assert seen == len(pods)
