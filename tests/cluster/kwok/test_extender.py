@@ -11,6 +11,7 @@ import pytest
 
 from carico.clock import SystemClock
 from testbed.clusters.backlog import Backlog, schedule
+from testbed.clusters.fake_nodes import shape_nodes
 from testbed.clusters.kwok import KwokMaker
 from testbed.clusters.local_carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
 from testbed.clusters.namespaces import namespace_of_run
@@ -126,8 +127,7 @@ def test_without_the_annotation_it_sleeps_until_something_happens_to_another_pod
 
 ASLEEP_FOR_S = 20.0
 """As long as nothing happens; a part of the five minutes."""
-FAULTY = {"nodes": 100, "slots": 4.0}
-FAULTY_PODS = 300
+FAULTY_SLOTS, FAULTY_PODS = 4.0, 300
 
 
 @contextmanager
@@ -146,11 +146,25 @@ def reports_stopped(carico):
     os.kill(pid, signal.SIGCONT)
 
 
+@pytest.fixture(scope="module")
+def faulty(carico_cluster, tmp_path_factory):
+    """CARICO with all of its nodes, for one fault after the other."""
+    shape = ClusterShape(nodes=NODES, cores=4, memory="16Gi")
+    shape_nodes(carico_cluster.api, shape)
+    slots = dict.fromkeys(shape.node_names, FAULTY_SLOTS)
+    one = LocalCarico(carico_cluster.kubeconfig, tmp_path_factory.mktemp("faulty"), slots, aggregator=True)
+    try:
+        one.open()
+        yield one
+    finally:
+        one.close()
+
+
 @pytest.fixture
-def half_bound(kwok_cluster, carico):
+def half_bound(kwok_cluster, faulty):
     """CARICO, and a backlog of which a part is bound."""
-    one = carico(**FAULTY, aggregator=True)
-    one.open()
+    one = faulty
+    one.wait_until_reported()
     backlog = Backlog(kwok_cluster.api, kwok_cluster.namespace, CARICO, CLOCK)
     with backlog.followed():
         backlog.create(FAULTY_PODS // 2)

@@ -15,10 +15,19 @@ from testbed.clusters.lifecycle import ClusterLife
 from testbed.clusters.registry import Registry
 from testbed.clusters.waiting import wait_until
 from testbed.clusters.wishes import Wishes
+from testbed.images.command import default_place
 
 pytestmark = pytest.mark.cluster
 
 START_TIMEOUT_S = 60.0
+SESSION_TIMEOUT_S = 180.0
+TEST = """
+import pytest
+
+@pytest.mark.cluster
+def test_it(carico_experiment):
+    carico_experiment.run("pi-two-nodes", "kube-scheduler:cpu=10m")
+"""
 OTHER = """
 import sys, time
 from pathlib import Path
@@ -92,20 +101,58 @@ def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
     assert not processes(place)
 
 
-def test_what_a_killed_process_leaves_is_removed_by_the_next(place, other):
-    killed = other()
-    name = killed.stdout.readline().strip()
-    assert name == "carico-kwok-other"
-    killed.kill()
-    killed.wait()
-    assert processes(place)
-    said = []
-    mine = life(place, say=said.append)
-    mine.open()
-    mine.close()
-    assert said == [f"cluster {name} is removed: its run was killed"]
-    assert not processes(place)
-    assert Registry(place).all() == []
+@pytest.fixture
+def session(tmp_path):
+    """A function that starts a session of pytest, with a cache of its own in which the programs are."""
+    cache = tmp_path / "cache" / "carico"
+    cache.mkdir(parents=True)
+    for kept in default_place().iterdir():
+        if kept.name != "clusters":
+            (cache / kept.name).symlink_to(kept)
+    (tmp_path / "test_it.py").write_text(TEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-m", "cluster", "--carico-provider=kwok"]
+    environment = os.environ | {"XDG_CACHE_HOME": str(cache.parent)}
+
+    def start(repetitions):
+        return subprocess.Popen(
+            [*command, f"--carico-repetitions={repetitions}"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    yield start
+    registry = Registry(cache / "clusters")
+    for folder, noted in registry.all():
+        KwokMaker().delete(noted.name, folder.files)
+
+
+def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path, session):
+    """Killed within a repetition: the one before it is kept, and the next session has a cluster of its own."""
+    clusters = tmp_path / "cache" / "carico" / "clusters"
+    runs = tmp_path / ".carico" / "runs"
+
+    def lacking():
+        return "" if list(runs.glob("*/repetitions.jsonl")) else "no repetition is done"
+
+    with session(repetitions=50) as killed:
+        try:
+            wait_until("a repetition is done", lacking, SESSION_TIMEOUT_S)
+        finally:
+            killed.kill()
+    ((_, noted),) = Registry(clusters).all()
+    assert processes(clusters)
+    with session(repetitions=1) as after:
+        said, _ = after.communicate(timeout=SESSION_TIMEOUT_S)
+    assert after.returncode == 0, said
+    assert f"cluster {noted.name} is removed: its run was killed" in said
+    assert not processes(clusters)
+    assert Registry(clusters).all() == []
+    killed_run = min(runs.iterdir())
+    assert (killed_run / "repetitions.jsonl").read_text().splitlines()
 
 
 def test_a_cluster_in_use_is_left_alone(place, other):
