@@ -11,10 +11,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR
+from carico.deployment.manifests import NAMESPACE, SELECTOR
 from carico.deployment.status import read_status
-from carico.kube.objects import KubeObject
-from testbed.clusters.agent_telemetry import PORT, read_metrics
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.provider import Progress
 from testbed.clusters.waiting import wait_until
@@ -36,6 +34,7 @@ SILENT_S = 3.0
 """An agent that is rolled says nothing for longer: its pod ends, and the next one has two containers to run first."""
 KEPT = 0.25
 """As near as an estimate must come to the truth to count as found (tests/cluster/test_estimators.py)."""
+TAKEN_S = 2.0
 UNIFIED = "/sys/fs/cgroup/unified"
 SETTINGS = {"agents": True, "warm_up_s": 5.0}
 
@@ -85,7 +84,11 @@ class Injured:
 
     def wait_until_whole(self) -> None:
         """Wait until all components run and all nodes report."""
-        wait_until_whole(self.cluster)
+
+        def lacking() -> str:
+            return "; ".join(read_status(self.cluster.api.objects, NAMESPACE, datetime.now(UTC)).problems)
+
+        wait_until("CARICO is whole", lacking, WHOLE_S)
 
 
 def of_long_pods() -> Scenario:
@@ -94,13 +97,6 @@ def of_long_pods() -> Scenario:
     (job,) = scenario.jobs
     longer = msgspec.structs.replace(job, pods=job.pods // 2, parameters={"digits": 2 * job.parameters["digits"]})
     return msgspec.structs.replace(scenario, jobs=[longer])
-
-
-def wait_until_whole(cluster) -> None:
-    def lacking() -> str:
-        return "; ".join(read_status(cluster.api.objects, NAMESPACE, datetime.now(UTC)).problems)
-
-    wait_until("CARICO is whole", lacking, WHOLE_S)
 
 
 @pytest.fixture
@@ -163,65 +159,36 @@ def kept_share(node: NodeSeries) -> float | None:
 
 
 @pytest.fixture
-def node_without_pressure(kind_cluster) -> Iterator[str]:
-    """A node whose kernel does not tell its pressure, with an agent that was started there."""
-    node, docker = kind_cluster.workers[0], kind_cluster.docker
+def take_pressure(injured) -> Iterator[Callable[[], int]]:
+    """A function that takes its pressure from a node, starts the agent there anew, and returns the node's number."""
+    number, docker = 0, injured.maker.docker
+    node = injured.workers[number]
     if "unified" not in docker.call("exec", node, "ls", "/sys/fs/cgroup").split():
         pytest.skip("pressure can be taken from a node only where it has a hierarchy of its own (cgroup v1, hybrid)")
-    docker.call("exec", node, "umount", "--lazy", UNIFIED)
-    try:
-        restart_agent(kind_cluster, node)
-        yield node
-    finally:
+
+    def take() -> int:
+        docker.call("exec", node, "umount", "--lazy", UNIFIED)
+        injured.kill(node, "carico agent")
+        return number
+
+    yield take
+    if UNIFIED not in docker.call("exec", node, "cat", "/proc/mounts"):
         docker.call("exec", node, "mount", "-t", "cgroup2", "cgroup2", UNIFIED)
-        restart_agent(kind_cluster, node)
+        injured.kill(node, "carico agent")
+        injured.wait_until_whole()
 
 
-def agent_of(kind_cluster, node: str) -> KubeObject:
-    pods = kind_cluster.api.objects.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT}=agent")
-    return next(pod for pod in pods if pod["spec"].get("nodeName") == node)
-
-
-def restart_agent(kind_cluster, node: str) -> None:
-    before = agent_of(kind_cluster, node)
-    kind_cluster.api.objects.delete(before)
-
-    def lacking() -> str:
-        try:
-            return "" if agent_of(kind_cluster, node)["metadata"]["uid"] != before["metadata"]["uid"] else "the old one"
-        except StopIteration:
-            return "none"
-
-    wait_until("the node has a new agent", lacking, WHOLE_S)
-    wait_until_whole(kind_cluster.cluster)
-
-
-def test_a_node_whose_pressure_is_off_offers_less_under_load(kind_cluster, node_without_pressure, carico_paper):
-    """The agent takes the time for which the quota stops the node for it, and goes on."""
-    agent = agent_of(kind_cluster, node_without_pressure)["metadata"]["name"]
-
-    def told() -> dict[str, float]:
-        return read_metrics(kind_cluster.api.objects.text_of_pod(NAMESPACE, agent, PORT, "metrics"))
-
-    wait_until(
-        "the agent tells of its node", lambda: ", ".join({"cpu_pressure", "pod_capacity"} - told().keys()), WHOLE_S
-    )
-    idle = told()
-    for number in range(3):
-        # Longer than it takes to be seen, also where a CPU is fast.
-        pod = kind_cluster.pi_pod(f"pi-{number}", node_without_pressure, 6000)
-        kind_cluster.api.create_pod(kind_cluster.namespace, pod)
-    seen: list[dict[str, float]] = []
-
-    def lacking() -> str:
-        seen.append(told())
-        pressure = max(one["cpu_pressure"] for one in seen)
-        if pressure > VISIBLE and seen[-1]["pod_capacity"] < 1:
-            return ""
-        phases = [pod["status"]["phase"] for pod in kind_cluster.api.pods_in(kind_cluster.namespace).list()[0]]
-        return f"cpu_pressure at most {pressure}, then {seen[-1]}, pods {phases}"
-
-    wait_until("the load is seen", lacking, WHOLE_S, 1.0)
-    loaded = max(one["cpu_pressure"] for one in seen)
-    carico_paper.row("cpu_pressure without pressure files, idle", idle["cpu_pressure"], None)
-    carico_paper.row("cpu_pressure without pressure files, under load", loaded, None)
+def test_a_node_whose_pressure_is_off_offers_less_under_load(injured, take_pressure, carico_paper):
+    """The agent takes the time for which the quota stops the node for it, and goes on; no pod is lost."""
+    without: list[int] = []
+    run = injured.run({TAKEN_S: lambda: without.append(take_pressure())})
+    every_pod_completed_once(run)
+    injured.wait_until_whole()
+    node = run.nodes[without[0]]
+    seconds = zip(node.time_s, node.running_pods, node.cpu_pressure, node.pod_capacity, strict=True)
+    loaded = [told[2:] for told in seconds if None not in told and told[0] > TAKEN_S + SILENT_S and told[1]]
+    pressure, capacity = max(told[0] for told in loaded), min(told[1] for told in loaded)
+    carico_paper.row("cpu_pressure without pressure files, under load", pressure, None)
+    carico_paper.row("Pod-Capacity without pressure files, under load", capacity, None)
+    assert pressure > VISIBLE
+    assert capacity < 1
