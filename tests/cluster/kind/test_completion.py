@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.claims import not_reproduced
 from testbed.measurement.completion_times import pod_completion_summary
 from testbed.results.compare import LEAST_FOR_INTERVAL, Comparison, compare_repetitions
 from testbed.results.schema import Repetition
 
 from .invariants import WARM_UP, every_pod_completed_once
+from .losses import Loss, assert_not_worse
 
 pytestmark = pytest.mark.cluster
 
@@ -18,16 +18,11 @@ REQUESTS = {"low": "10m", "right": "250m", "high": "500m"}
 """Of nodes with 600m: all pods at once, two a node, one a node."""
 COMPARABLE = 1.10
 """As in tests/cluster/test_job_completion.py: what the thesis calls comparable."""
-LOSES = {
-    ("JCT", "low"): "thesis: comparable, within about 10 % of the best request; here 1.11 times [1.07, 1.15], n = 6",
-    ("JCT", "right"): "thesis: comparable, within about 10 % of the best request; here 1.08 times [1.02, 1.14], n = 6",
-    (
-        "mean PCT",
-        "high",
-    ): "thesis: lower PCT at comparable JCT; with a node to itself a pod is done sooner, CARICO's take "
-    "1.27 times as long [1.15, 1.38], n = 6, the job 0.86 times",
+LOSSES = {
+    ("JCT", "low"): Loss(1.11, 1.07, 1.15, 6, "the thesis calls up to a tenth comparable"),
+    ("JCT", "right"): Loss(1.08, 1.02, 1.14, 6, "the thesis calls up to a tenth comparable"),
+    ("mean PCT", "high"): Loss(1.27, 1.15, 1.38, 6, "a pod that has a node to itself is done sooner, the job later"),
 }
-"""Where CARICO was measured to be worse: if it is, that is no failure but not reproduced, as the summary says."""
 SCHEDULERS = ["carico", *(f"kube-scheduler:cpu={cpu}" for cpu in REQUESTS.values())]
 
 
@@ -70,9 +65,7 @@ def test_carico_is_not_worse(runs, carico_paper, request, figure, against):
     """CARICO's pods and jobs take no longer than with that request; presets below `full` show it and cannot tell."""
     found = compared(runs, figure, against)
     carico_paper.row(f"{figure}, carico / {against} request", found.ratio, None, note=str(found))
-    if found.verdict == "worse" and (figure, against) in LOSES:
-        request.applymarker(not_reproduced(LOSES[figure, against]))
-    assert found.verdict != "worse", str(found)
+    assert_not_worse(found, LOSSES.get((figure, against)), request)
 
 
 @pytest.mark.parametrize("against", REQUESTS)
