@@ -72,25 +72,29 @@ def agreements(real: Sequence[Repetition], simulated: Sequence[Repetition]) -> l
 
 def agreement_table(rows: Iterable[Agreement]) -> list[str]:
     """Return a table, 80 columns wide."""
-    lines = [f"  {'scheduler':27}{'kind s [interval]':>21}{'simulated':>10}{'ratio [interval]':>19}"]
+    lines = [f"  {'scheduler':17}{'kind s [interval]':>21}{'simulated [interval]':>22}{'ratio [interval]':>18}"]
     title = ""
     for row in rows:
         if title != (title := f"{row.job} · {row.figure}"):
             lines.append(title)
         low, high = row.ratio_interval
-        real_low, real_high = mean_interval(row.real)
-        real = f"{seconds(fmean(row.real))} [{seconds(real_low)}, {seconds(real_high)}]"
+        real, simulated = map(_with_interval, (row.real, row.simulated))
         ratio = f"{row.ratio:.2f} [{low:.2f}, {high:.2f}]"
         name = row.scheduler
-        if len(name) > 26:
+        if len(name) > 16:
             lines.append(f"  {name}")
             name = ""
-        lines.append(f"  {name:27}{real:>21}{seconds(fmean(row.simulated)):>10}{ratio:>19}")
+        lines.append(f"  {name:17}{real:>21}{simulated:>22}{ratio:>18}")
     note = (
         f"Means over the repetitions; in brackets 95 % intervals, below {LEAST_FOR_INTERVAL} repetitions the extremes. "
         f"The aim is a ratio of mean PCT within {AIM:.0%} of 1."
     )
     return [*lines, *textwrap.wrap(note, WIDTH)]
+
+
+def _with_interval(values: Sequence[float]) -> str:
+    low, high = mean_interval(values)
+    return f"{seconds(fmean(values))} [{seconds(low)}, {seconds(high)}]"
 
 
 def _of(
