@@ -18,7 +18,8 @@ def python(code, cwd):
 
 
 def pytest_session(cwd, *arguments):
-    arguments = ["-p", "testbed.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", *arguments]
+    without = [f"no:{plugin}" for plugin in ("hypothesispytest", "cacheprovider", "pytest-kind")]
+    arguments = [word for plugin in ("testbed.plugin", *without) for word in ("-p", plugin)] + [*arguments]
     return python(f"import pytest; sys.exit(pytest.main({arguments}))", cwd)
 
 
