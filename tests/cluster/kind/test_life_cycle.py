@@ -16,6 +16,8 @@ pytestmark = pytest.mark.cluster
 KILLED = """
 import sys, time
 from pathlib import Path
+# The cluster that the next session removes is made by the command kind, whether pytest-kind is there or not.
+sys.modules["pytest_kind"] = None
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import ClusterLife
 from testbed.clusters.registry import Registry
