@@ -18,7 +18,7 @@ class Preset:
     description: str
 
 
-SMOKE = Preset("smoke", 1, "everything once, what is near its limit more often: at most 3 minutes with -n 2")
+SMOKE = Preset("smoke", 1, "everything once, what is near its limit more often: simulated at most 3 minutes with -n 2")
 CI = Preset("ci", 3, "three repetitions: differences come with an interval")
 FULL = Preset("full", 10, "ten repetitions: for figures that are to be published")
 
