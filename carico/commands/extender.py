@@ -44,7 +44,7 @@ def _extender(options: argparse.Namespace) -> None:
         process.start()
         try:
             ports = {"port": process.port, "report_port": process.report_port, "status_port": process.status_port}
-            _log.info("serving", extra={"host": config.host} | ports)
+            _log.info("serving", extra={"host": config.host, "report_host": config.report_host} | ports)
             stop.wait()
         finally:
             process.close()

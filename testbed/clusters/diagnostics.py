@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 
 from carico.deployment.manifests import NAMESPACE as CARICO
-from carico.errors import KubeUnreachable
+from carico.errors import CaricoError, KubeUnreachable
 from testbed.clusters.api import ClusterApi, Json
+from testbed.errors import TestbedError
 from testbed.results.files import make_folder
 
 
@@ -49,15 +50,19 @@ def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], 
                 lacking.append(f"{name}, and whatever else the API would tell: {error}")
                 break  # every question more would wait as long
             except Exception as error:
-                lacking.append(f"{name}: {error}")
+                lacking.append(f"{name}: {_said(error)}")
         try:
             logs(into)
         except Exception as error:
-            lacking.append(f"logs: {error}")
+            lacking.append(f"logs: {_said(error)}")
         if lacking:
             (into / "lacking.txt").write_text("\n".join(lacking) + "\n", encoding="utf-8")
     except OSError:
         return  # a full disk, for instance: what went wrong first is what is told
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, (CaricoError, TestbedError)) else repr(error)
 
 
 def _unfinished(api: ClusterApi, namespace: str) -> list[Json]:

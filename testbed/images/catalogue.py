@@ -63,6 +63,12 @@ class Catalogue:
             return program_image(self.docker, name, *_PACKAGES[name], base_image(self.docker, debian))
         return program_image(self.docker, name, *_PACKAGES[name], base)
 
+    def _is_there(self, name: str) -> bool:
+        try:
+            return self.docker.has(self.image(name).tag)
+        except TestbedError:  # which is told, too
+            return False
+
     def missing(self, names: tuple[str, ...], place: Path) -> list[Problem]:
         """Return what is missing to make these, each with its remedy; nothing is made.
 
@@ -85,7 +91,8 @@ class Catalogue:
             there = answers and self.docker.has(debian.tag)
         except TestbedError as error:
             found.append(Problem(str(error)))
-        if find_spec("pip") is None and any(_PACKAGES[name][1] for name in names if name in _PACKAGES):
+        fetched = [name for name in names if name in _PACKAGES and _PACKAGES[name][1]]
+        if find_spec("pip") is None and not all(answers and self._is_there(name) for name in fetched):
             found.append(Problem("there is no pip, which fetches what images hold", "python -m ensurepip"))
         if not there:
             if shutil.which("debootstrap", path=administrators_path()) is None:

@@ -20,15 +20,15 @@ class Loss:
     repetitions: int
     why: str
 
-    @property
-    def told(self) -> str:
-        """What was asked and what was measured, for the summary."""
-        measured = f"{self.ratio:.2f} times [{self.low:.2f}, {self.high:.2f}], n = {self.repetitions}"
-        return f"asked: no longer than kube-scheduler's; here {measured}; {self.why}"
+    def told(self, found: Comparison) -> str:
+        """What was asked, what was found and what was measured before, for the summary."""
+        before = f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}], n = {self.repetitions}"
+        here = f"{found.ratio:.2f} times ({found})"
+        return f"asked: no longer than kube-scheduler's; here {here}, before {before}; {self.why}"
 
 
 def assert_not_worse(found: Comparison, loss: Loss | None, request: pytest.FixtureRequest) -> None:
     """Assert that CARICO is not worse; if it is, by no more than was measured, the test is told as not reproduced."""
     if loss is not None and found.verdict == "worse" and found.low <= loss.high:
-        request.applymarker(not_reproduced(loss.told))
+        request.applymarker(not_reproduced(loss.told(found)))
     assert found.verdict != "worse", str(found)

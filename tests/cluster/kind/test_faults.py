@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from carico.deployment.status import read_status
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.provider import Progress
 from testbed.clusters.waiting import wait_until
+from testbed.errors import DockerFailed
 from testbed.results.schema import NodeSeries, Repetition
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import Scenario, load_scenario
@@ -168,13 +170,15 @@ def take_pressure(injured) -> Iterator[Callable[[], int]]:
 
     def take() -> int:
         docker.call("exec", node, "umount", "--lazy", UNIFIED)
+        assert UNIFIED not in docker.call("exec", node, "cat", "/proc/mounts")
         injured.kill(node, "carico agent")
         return number
 
     yield take
     if UNIFIED not in docker.call("exec", node, "cat", "/proc/mounts"):
         docker.call("exec", node, "mount", "-t", "cgroup2", "cgroup2", UNIFIED)
-        injured.kill(node, "carico agent")
+        with suppress(DockerFailed):  # the kubelet may be about to start it
+            injured.kill(node, "carico agent")
         injured.wait_until_whole()
 
 
@@ -187,6 +191,7 @@ def test_a_node_whose_pressure_is_off_offers_less_under_load(injured, take_press
     node = run.nodes[without[0]]
     seconds = zip(node.time_s, node.running_pods, node.cpu_pressure, node.pod_capacity, strict=True)
     loaded = [told[2:] for told in seconds if None not in told and told[0] > TAKEN_S + SILENT_S and told[1]]
+    assert loaded, "the job was over before the agent told of the node again"
     pressure, capacity = max(told[0] for told in loaded), min(told[1] for told in loaded)
     carico_paper.row("cpu_pressure without pressure files, under load", pressure, None)
     carico_paper.row("Pod-Capacity without pressure files, under load", capacity, None)

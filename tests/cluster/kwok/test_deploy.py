@@ -193,6 +193,7 @@ def extender(deployed, folder):
     config = msgspec.structs.replace(
         config,
         host="127.0.0.1",
+        report_host=None,
         port=0,
         report_port=0,
         tls=tls,

@@ -133,17 +133,21 @@ FAULTY_SLOTS, FAULTY_PODS = 4.0, 300
 @contextmanager
 def extender_killed(carico):
     carico.process("extender").kill()
-    yield
-    carico.start("extender")
+    try:
+        yield
+    finally:
+        carico.start("extender")
 
 
 @contextmanager
 def reports_stopped(carico):
     pid = carico.process("reports").pid
     os.kill(pid, signal.SIGSTOP)
-    CLOCK.sleep_until(CLOCK.now() + UNREPORTED_S)
-    yield
-    os.kill(pid, signal.SIGCONT)
+    try:
+        CLOCK.sleep_until(CLOCK.now() + UNREPORTED_S)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.fixture(scope="module")
@@ -189,9 +193,11 @@ def test_an_aggregator_that_is_restarted_holds_up_no_pod_and_nodes_exchange_with
     carico, backlog = half_bound
     carico.wait_until_exchanged()
     carico.process("aggregator").kill()
-    backlog.create(FAULTY_PODS // 4)
-    backlog.wait_until_bound(BOUND_TIMEOUT_S)
-    carico.start("aggregator")
+    try:
+        backlog.create(FAULTY_PODS // 4)
+        backlog.wait_until_bound(BOUND_TIMEOUT_S)
+    finally:
+        carico.start("aggregator")
     backlog.create(FAULTY_PODS // 4)
     carico.wait_until_exchanged()
 

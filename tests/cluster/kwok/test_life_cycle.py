@@ -106,7 +106,7 @@ def session(tmp_path):
     """A function that starts a session of pytest, with a cache of its own in which the programs are."""
     cache = tmp_path / "cache" / "carico"
     cache.mkdir(parents=True)
-    for kept in default_place().iterdir():
+    for kept in default_place().glob("*"):
         if kept.name != "clusters":
             (cache / kept.name).symlink_to(kept)
     (tmp_path / "test_it.py").write_text(TEST)
@@ -135,24 +135,31 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path, session):
     clusters = tmp_path / "cache" / "carico" / "clusters"
     runs = tmp_path / ".carico" / "runs"
 
+    def kept():
+        """How many repetitions have been written, whole."""
+        return sum(file.read_text().count("\n") for file in runs.glob("*/repetitions.jsonl"))
+
     def lacking():
-        return "" if list(runs.glob("*/repetitions.jsonl")) else "no repetition is done"
+        return "" if kept() or killed.poll() is not None else "no repetition is done"
 
     with session(repetitions=50) as killed:
         try:
             wait_until("a repetition is done", lacking, SESSION_TIMEOUT_S)
+            assert killed.poll() is None, killed.stdout.read()
         finally:
             killed.kill()
     ((_, noted),) = Registry(clusters).all()
     assert processes(clusters)
     with session(repetitions=1) as after:
-        said, _ = after.communicate(timeout=SESSION_TIMEOUT_S)
+        try:
+            said, _ = after.communicate(timeout=SESSION_TIMEOUT_S)
+        finally:
+            after.kill()
     assert after.returncode == 0, said
     assert f"cluster {noted.name} is removed: its run was killed" in said
     assert not processes(clusters)
     assert Registry(clusters).all() == []
-    killed_run = min(runs.iterdir())
-    assert (killed_run / "repetitions.jsonl").read_text().splitlines()
+    assert kept() >= 1, "what the killed session had measured"
 
 
 def test_a_cluster_in_use_is_left_alone(place, other):

@@ -142,6 +142,14 @@ class TestWaiting:
             deployed.deploy(wait_s=5)
         assert deployed.clock.now() <= 5
 
+    def test_for_a_server_that_does_not_answer_either(self, kube, deployed, monkeypatch):
+        def hang(thing):
+            raise KubeUnreachable("the Kubernetes API cannot be reached: timed out")
+
+        deployed.clock.on_advance = lambda seconds: monkeypatch.setattr(kube, "read", hang)
+        with pytest.raises(NotReady, match=r"not done within 5 s: the Kubernetes API cannot be reached"):
+            deployed.deploy(wait_s=5)
+
 
 class TestRemoved:
     def test_nothing_is_left(self, cluster, deployed):

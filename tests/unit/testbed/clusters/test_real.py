@@ -161,7 +161,7 @@ def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monk
     assert (folder / "lacking.txt").read_text().splitlines() == [
         "events: 403: events is forbidden",
         "events-carico: 403: events is forbidden",
-        "jobs: a Job without a status",
+        "jobs: ValueError('a Job without a status')",
         "logs: no logs",
     ]
     assert (folder / "pods.json").exists()
