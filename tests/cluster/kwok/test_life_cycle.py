@@ -102,61 +102,77 @@ def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
 
 
 @pytest.fixture
-def session(tmp_path):
-    """A function that starts a session of pytest, with a cache of its own in which the programs are."""
+def cache(tmp_path):
+    """A cache of a session's own, with the programs that there are; what is left of its clusters is removed."""
     cache = tmp_path / "cache" / "carico"
     cache.mkdir(parents=True)
     for kept in default_place().glob("*"):
         if kept.name != "clusters":
             (cache / kept.name).symlink_to(kept)
-    (tmp_path / "test_it.py").write_text(TEST)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-m", "cluster", "--carico-provider=kwok"]
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache.parent)}
-
-    def start(repetitions):
-        return subprocess.Popen(
-            [*command, f"--carico-repetitions={repetitions}"],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    yield start
+    yield cache
     registry = Registry(cache / "clusters")
     for folder, noted in registry.all():
         KwokMaker().delete(noted.name, folder.files)
 
 
-def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path, session):
+@pytest.fixture
+def project(tmp_path):
+    """A folder with a test. Caches lie elsewhere: pytest would look for tests in them."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "test_it.py").write_text(TEST)
+    (project / "pytest.ini").write_text("[pytest]\n")
+    return project
+
+
+@pytest.fixture
+def session(cache, project):
+    """A function that starts a session of pytest; what it says is in `said` of its folder."""
+
+    def start(repetitions):
+        command = [sys.executable, "-m", "pytest", "-m", "cluster", "--carico-provider=kwok"]
+        with (project / "said").open("w") as said:
+            return subprocess.Popen(
+                [*command, f"--carico-repetitions={repetitions}"],
+                cwd=project,
+                env=os.environ | {"XDG_CACHE_HOME": str(cache.parent)},
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+
+    return start
+
+
+def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, session):
     """Killed within a repetition: the one before it is kept, and the next session has a cluster of its own."""
-    clusters = tmp_path / "cache" / "carico" / "clusters"
-    runs = tmp_path / ".carico" / "runs"
+    clusters = cache / "clusters"
+
+    def said():
+        return (project / "said").read_text()
 
     def kept():
         """How many repetitions have been written, whole."""
-        return sum(file.read_text().count("\n") for file in runs.glob("*/repetitions.jsonl"))
+        files = (project / ".carico" / "runs").glob("*/repetitions.jsonl")
+        return sum(file.read_text().count("\n") for file in files)
 
     def lacking():
-        return "" if kept() or killed.poll() is not None else "no repetition is done"
+        assert killed.poll() is None, said()
+        return "" if kept() else f"no repetition is done; the session said: {said()}"
 
     with session(repetitions=50) as killed:
         try:
             wait_until("a repetition is done", lacking, SESSION_TIMEOUT_S)
-            assert killed.poll() is None, killed.stdout.read()
         finally:
             killed.kill()
     ((_, noted),) = Registry(clusters).all()
     assert processes(clusters)
     with session(repetitions=1) as after:
         try:
-            said, _ = after.communicate(timeout=SESSION_TIMEOUT_S)
+            after.wait(SESSION_TIMEOUT_S)
         finally:
             after.kill()
-    assert after.returncode == 0, said
-    assert f"cluster {noted.name} is removed: its run was killed" in said
+    assert after.returncode == 0, said()
+    assert f"cluster {noted.name} is removed: its run was killed" in said()
     assert not processes(clusters)
     assert Registry(clusters).all() == []
     assert kept() >= 1, "what the killed session had measured"
