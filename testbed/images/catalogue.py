@@ -92,7 +92,7 @@ class Catalogue:
         except TestbedError as error:
             found.append(Problem(str(error)))
         fetched = [name for name in names if name in _PACKAGES and _PACKAGES[name][1]]
-        if find_spec("pip") is None and not all(answers and self._is_there(name) for name in fetched):
+        if find_spec("pip") is None and not all(map(self._is_there, fetched)):
             found.append(Problem("there is no pip, which fetches what images hold", "python -m ensurepip"))
         if not there:
             if shutil.which("debootstrap", path=administrators_path()) is None:
