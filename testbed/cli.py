@@ -34,7 +34,7 @@ from testbed.remembered import Remembered
 from testbed.report.latencies import latency_table
 from testbed.report.listing import listing
 from testbed.report.runs import runs_table
-from testbed.report.tables import distributions
+from testbed.report.tables import distributions, stolen_note
 from testbed.results import runs_folder
 from testbed.results.lines import notice_of
 from testbed.results.record import Asked, RunRecord
@@ -261,7 +261,7 @@ def _run(options: argparse.Namespace) -> int:
     finally:
         line.clear()
         provider.close()
-    tables = [distributions(repetitions), latency_table(repetitions)]
+    tables = [distributions(repetitions), latency_table(repetitions), stolen_note(repetitions)]
     print("\n\n".join("\n".join(table) for table in tables if table))
     _save(options.json, record)
     failures = [failure for one in repetitions for failure in _failures(one)]

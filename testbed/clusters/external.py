@@ -51,6 +51,7 @@ class ExternalCluster:
     """
 
     kind = "external"
+    on_this_machine = False
 
     def __init__(
         self,

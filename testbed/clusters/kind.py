@@ -54,6 +54,7 @@ class KindMaker:
     """
 
     kind = "kind"
+    on_this_machine = True
 
     def __init__(
         self,

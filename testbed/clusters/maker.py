@@ -18,6 +18,8 @@ class ClusterSource(Protocol):
 
     kind: str
     """The provider's name, for example "kwok"."""
+    on_this_machine: bool
+    """Whether clusters share the CPUs of who measures."""
 
     @property
     def kubernetes_version(self) -> str:

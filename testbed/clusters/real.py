@@ -22,6 +22,7 @@ from testbed.errors import ClusterError, TestbedError, UsageError
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.request_latency import latency_items
 from testbed.measurement.scheduling import scheduling_items
+from testbed.measurement.stolen_cpu import StolenCpu
 from testbed.measurement.utilisation import utilisation_items
 from testbed.requirements import Problem
 from testbed.results.schema import Repetition
@@ -136,8 +137,10 @@ class RealProvider:
                     self._clock,
                     self._wall,
                 )
+                stolen = StolenCpu()
                 with self._diagnosed(cluster, namespace, scenario, seed):
                     run.run(on_progress)
+                stolen_items = stolen.items() if self._source.on_this_machine else []
                 pods, nodes, completion, requests = run.pods, run.nodes, run.completion_s, run.requests
                 if any(taken is None for taken in completion.values()):
                     self._diagnose(cluster, namespace, scenario, seed)
@@ -156,6 +159,7 @@ class RealProvider:
                 *scheduling_items(pods, completion),
                 *utilisation_items(nodes),
                 *latency_items(requests, pods, completion),
+                *stolen_items,
             ],
             requests=requests,
         )

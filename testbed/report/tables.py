@@ -12,6 +12,7 @@ import numpy as np
 
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
+from testbed.measurement.stolen_cpu import stolen_shares
 from testbed.results.compare import LEAST_FOR_INTERVAL, compare, compare_repetitions, median_interval
 from testbed.results.schema import Repetition
 
@@ -21,6 +22,8 @@ VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
 _VERDICTS = {"worse": "slower", "better": "faster", "inconclusive": "unclear"}
 """How a row says what `compare_repetitions` has found."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
+DISTURBING = 0.05
+"""What share of a machine's CPU time must be stolen to be told."""
 
 
 def figure(value: float | None, unit: str = "") -> str:
@@ -104,7 +107,20 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
             f" On real clusters, where conditions drift, by a bootstrap over the pairs; of fewer than "
             f"{LEAST_FOR_INTERVAL} nothing is concluded (unclear)."
         )
-    return [*lines, *textwrap.wrap(note, WIDTH)]
+    return [*lines, *textwrap.wrap(note, WIDTH), *stolen_note(repetitions)]
+
+
+def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
+    """Return how much of the machine's CPU time others had, if that was enough to disturb any of these."""
+    shares = sorted(stolen_shares(repetitions))
+    if not shares or shares[-1] < DISTURBING:
+        return []
+    note = (
+        f"The machine's hypervisor gave {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % (median "
+        f"{100 * np.median(shares):.0f} %) of its CPU time to others while repetitions ran: their times and pressures "
+        f"are those of a slower machine, and vary with it."
+    )
+    return textwrap.wrap(note, WIDTH)
 
 
 def paper_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:

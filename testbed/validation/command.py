@@ -85,6 +85,7 @@ def _validate(options: argparse.Namespace) -> int:
     from testbed.experiment import Plan, run_plan
     from testbed.recovery import save_unfinished
     from testbed.remembered import Remembered
+    from testbed.report.tables import stolen_note
     from testbed.results.record import Asked, RunRecord
     from testbed.schedulers.spec import parse_spec
     from testbed.validation.agreement import agreement_table, agreements
@@ -146,5 +147,5 @@ def _validate(options: argparse.Namespace) -> int:
         write_validation(options.json, measured, real, simulated)
     if options.figure is not None:
         draw(options.figure, real, simulated)
-    print("\n".join(agreement_table(agreements(real, simulated))))
+    print("\n".join([*agreement_table(agreements(real, simulated)), *stolen_note(real)]))
     return 0

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.cluster
 
 VISIBLE = 0.2
 """As in tests/cluster/test_capacity_scenarios.py: the figures have curves and no numbers."""
+LEAST = 3
+"""Repetitions: one can coincide with somebody else's load on the machine, before the job or during it."""
 BEFORE_S, LATE_S = 8.0, 8.0
 """How long k is looked at before the peer's job, and after how much of it again."""
 
@@ -23,7 +25,8 @@ BEFORE_S, LATE_S = 8.0, 8.0
 @pytest.fixture
 def signals(request, carico_experiment, carico_paper) -> tuple[float, float]:
     """k of the observed node before the job on its peer, and late in it: the median over the repetitions."""
-    runs = carico_experiment.run(request.param, "kube-scheduler", settings=WARM_UP)
+    repetitions = max(LEAST, carico_experiment.repetitions)
+    runs = carico_experiment.run(request.param, "kube-scheduler", repetitions=repetitions, settings=WARM_UP)
     before, during = (statistics.median(found) for found in zip(*map(before_and_during, runs), strict=True))
     carico_paper.row("k before the peer's job", before, None)
     carico_paper.row("k during the peer's job", during, None)

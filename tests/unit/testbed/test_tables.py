@@ -4,7 +4,9 @@ import msgspec
 import pytest
 
 from testbed.experiment import Plan, run_plan
-from testbed.report.tables import distributions, figure, medians, paper_table, seconds
+from testbed.measurement.stolen_cpu import METRIC
+from testbed.report.tables import distributions, figure, medians, paper_table, seconds, stolen_note
+from testbed.results.schema import DataItem
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
@@ -188,3 +190,19 @@ def test_the_paper_stands_beside_ours():
     assert table[1].split() == ["median", "PCT", "52", "s", "51.9", "s", "1.00"]
     assert table[3].split()[-1] == "0.5"
     assert table[-1].split() == ["none", "0", "pods", "3", "pods"]
+
+
+def stolen(share):
+    item = DataItem({"value": share}, "share", {"metric": METRIC})
+    return [msgspec.structs.replace(one, data_items=[item]) for one in on("kind", measured())]
+
+
+def test_what_others_took_of_the_machine_is_told():
+    table = medians([*stolen(0.031), *stolen(0.17), *stolen(0.454)])
+    assert "gave 3 to 45 % (median 17 %) of its CPU time to others" in " ".join(table)
+    assert max(map(len, table)) <= 80
+
+
+def test_a_little_disturbs_nothing_and_a_simulated_machine_is_nobodys():
+    assert stolen_note(stolen(0.04)) == []
+    assert stolen_note(measured()) == []

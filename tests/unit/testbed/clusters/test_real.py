@@ -56,6 +56,7 @@ def test_a_repetition_has_every_pod_from_its_creation_to_its_end(provider):
         assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s <= pod.finished_s < 5
     assert 0 < run.job_completion_time_s["pi"] < 5
     assert {"pod_completion_time", "pod_scheduling_latency"} <= {one.labels["metric"] for one in run.data_items}
+    assert "machine_cpu_stolen" in {one.labels["metric"] for one in run.data_items}
     assert run.settings["provider"] == "fake"
     assert (run.settings["kubernetes_version"], run.settings["nodes"]) == ("v1.34.4", 2)
     assert [node.name for node in run.nodes] == ["node-0", "node-1"]
