@@ -22,5 +22,6 @@ def test_a_session_without_cluster_tests_imports_nothing_heavy(tmp_path):
     (tmp_path / "test_unit.py").write_text(
         f"import sys\n\ndef test_quick():\n    assert not [name for name in {HEAVY} if name in sys.modules]\n"
     )
-    # pytest 8.2's own plugins aside, only this one is loaded.
-    python("-m", "pytest", "-p", "testbed.plugin", "-p", "no:hypothesispytest", str(tmp_path), cwd=tmp_path)
+    # Of plugins that import them themselves none is loaded.
+    others = [word for plugin in ("hypothesispytest", "pytest-kind") for word in ("-p", f"no:{plugin}")]
+    python("-m", "pytest", "-p", "testbed.plugin", *others, str(tmp_path), cwd=tmp_path)
