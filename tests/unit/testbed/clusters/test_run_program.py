@@ -87,4 +87,4 @@ def test_pytest_kinds_kind_leaves_what_it_could_not_make(tmp_path):
 
 def test_a_program_that_is_not_there_is_told(tmp_path):
     with pytest.raises(ClusterError, match=r"none create cluster ended with 1:\n.*none cannot be run: No such file"):
-        run_program([tmp_path / "none", "create", "cluster"], 1)
+        run_program([tmp_path / "none", "create", "cluster"], 10)
