@@ -57,18 +57,13 @@ def test_requests_are_answered_before_and_during_the_job(runs, scenario, carico_
 
 
 def test_low_requests_slow_a_server_down(runs, scenario, carico_paper):
-    """Pods that are all started at once take the server's CPU time: the node's quota stops it with them (§5.5).
-
-    Seen in the slowest tenth: half of the requests may meet no pod on two nodes, and the slowest percent before the job
-    is four requests, which any disturbance slows down.
-    """
+    """Pods that are all started at once take the server's CPU time: the node's quota stops it with them (§5.5)."""
     ratios = []
     for run in runs[LOW]:
-        before, during = (latency_s(run, phase)["p90"] for phase in PHASES)
+        before, during = (latency_s(run, phase)["p99"] for phase in PHASES)
         ratios.append(during / before)
-    slower = statistics.median(ratios)
-    carico_paper.row(f"{scenario}: p90 during / before", slower, None)
-    assert slower > 1
+    carico_paper.row(f"{scenario}: p99 during / before", statistics.median(ratios), None)
+    assert min(ratios) > 1
 
 
 @pytest.mark.parametrize("column", SHOWN)

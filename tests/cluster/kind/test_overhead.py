@@ -7,7 +7,7 @@ import time
 import pytest
 
 from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR
-from testbed.results.compare import LEAST_FOR_INTERVAL, compare_repetitions
+from testbed.results.compare import compare_repetitions
 from testbed.results.schema import Repetition
 
 from .invariants import WARM_UP, every_pod_completed_once
@@ -15,8 +15,6 @@ from .invariants import WARM_UP, every_pod_completed_once
 pytestmark = pytest.mark.cluster
 
 SCENARIO, SCHEDULER = "pi-two-nodes", "kube-scheduler:cpu=250m"
-OVERHEAD = 1.05
-"""The largest that the thesis measured, 4.84 %, of 500 pods (Table 5.5); it concludes on some 2 %."""
 WATCHED_S = 60.0
 AIM_CPU = 0.005
 """Of a core, that an agent is to take at most; shown, for what it takes depends on the machine."""
@@ -35,14 +33,13 @@ def runs(carico_experiment) -> dict[bool, list[Repetition]]:
     return found
 
 
-def test_a_job_takes_hardly_longer_with_agents_than_without(runs, carico_paper):
-    """What the thesis measured cannot be ruled out."""
+def test_a_job_takes_as_long_with_agents_as_without(runs, carico_paper):
     for run in (*runs[True], *runs[False]):
         every_pod_completed_once(run)
     without, with_agents = ([run.job_completion_time_s[SCENARIO] for run in runs[agents]] for agents in (False, True))
     found = compare_repetitions(without, with_agents)
     carico_paper.row("JCT with agents / without", found.ratio, None, note=str(found))
-    assert found.repetitions < LEAST_FOR_INTERVAL or found.low <= OVERHEAD, str(found)
+    assert found.verdict != "worse", str(found)
 
 
 def test_an_agent_takes_no_more_than_it_requests(kind_cluster, carico_paper):
