@@ -4,6 +4,9 @@ It joins what the other modules do: telemetry and pod events go into `NodeModel`
 scheduler, the own subspace to the aggregator. Everything slow (network, disk) is left in mailboxes whose threads send
 the newest only: the loop never waits for them, and goes on with the node's own model while nobody answers.
 
+An agent that ends takes back what it offered. Schedulers would believe its last report for seconds more, and count no
+pod that starts meanwhile: it is on its way no longer, and nobody tells of it.
+
 Ten times a second files are read, and no more: nothing asks what they say before the next step, and to look at ten
 readings at a stretch costs a fraction of looking after a sleep each, with the processor's caches gone cold.
 """
@@ -112,7 +115,7 @@ class Agent:
         """Pods, as the source's changes add up."""
         self._last: list[Counters] = []
         """The last reading before."""
-        self._answered = 0
+        self._answered = self._reported = 0
         self._ended = threading.Event()
         self._read_at = -np.inf
         self._saved_at = clock.now()
@@ -150,6 +153,7 @@ class Agent:
                     self._step()
         finally:
             self._pods.close()
+            self._report(0.0)
             if self._checkpoints is not None:
                 self._checkpoints.submit(self.model.save())
 
@@ -206,9 +210,13 @@ class Agent:
         self.steps += 1
         if self._aggregator is not None and bool(report.exchange_due):
             self._aggregator.submit(report.subspace)
-        capacity = CapacityNow(float(report.pod_capacity), int(report.pods), self._unix_time(), self.steps)
-        for mailbox in self._reports:
-            mailbox.submit(capacity)
+        self._report(float(report.pod_capacity))
         if self._checkpoints is not None and now - self._saved_at >= CHECKPOINT_EVERY_S:
             self._saved_at = now
             self._checkpoints.submit(self.model.save())
+
+    def _report(self, pod_capacity: float) -> None:
+        self._reported += 1
+        now = CapacityNow(pod_capacity, int(self.model.pods), self._unix_time(), self._reported)
+        for mailbox in self._reports:
+            mailbox.submit(now)

@@ -189,10 +189,9 @@ class KubeClient:
     def call(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
         """Make a call; the answer is not read, for the package's types for it are not used."""
         given = {name: value for name, value in options.items() if value not in (None, "")}
+        given.setdefault("_request_timeout", self._timeouts)
         try:
-            response: urllib3.BaseHTTPResponse = call(
-                *arguments, **given, _preload_content=False, _request_timeout=self._timeouts
-            )
+            response: urllib3.BaseHTTPResponse = call(*arguments, **given, _preload_content=False)
         except ApiException as error:
             if error.status:
                 why = _message(error.body) or error.reason

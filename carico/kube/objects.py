@@ -107,9 +107,9 @@ class KubeObjects:
         """Return the object that a pod answers over HTTPS, through the API server."""
         return self._client.get(self._proxy, f"https:{pod}:{port}", namespace, path)
 
-    def text_of_pod(self, namespace: str, pod: str, port: int, path: str) -> str:
-        """Return the text that a pod answers over HTTPS, through the API server."""
-        return self._client.text(self._proxy, f"https:{pod}:{port}", namespace, path)
+    def text_of_pod(self, namespace: str, pod: str, port: int, path: str, within_s: float | None = None) -> str:
+        """Return the text that a pod answers over HTTPS, through the API server, which waits for one that has gone."""
+        return self._client.text(self._proxy, f"https:{pod}:{port}", namespace, path, _request_timeout=within_s)
 
     @property
     def _proxy(self) -> Any:

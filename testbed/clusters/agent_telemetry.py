@@ -21,6 +21,8 @@ from carico.kube.objects import KubeObjects
 from testbed.results.schema import NodeSeries
 
 PERIOD_S = 1.0
+ANSWER_S = 2.0
+"""No answer is waited for longer. The API server goes on calling a pod that has just ended for ten seconds and more."""
 PORT = 9443
 """Of an agent's status, as in the manifests."""
 _USAGE = {"cpu_utilisation", "cpu_pressure", "memory_utilisation"}
@@ -59,13 +61,15 @@ class AgentTelemetry:
             If it cannot be found out where the agents are.
         """
         agents, stop = self._agents(), threading.Event()
-        thread = threading.Thread(target=self._ask, args=(agents, origin, stop), name="agents' telemetry", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+        # Each in a thread of its own: one that does not answer is not to hide the others.
+        with ThreadPoolExecutor(max(len(agents), 1), "agents' telemetry") as pool:
+            asking = [pool.submit(self._ask, node, pod, origin, stop) for node, pod in agents.items()]
+            try:
+                yield
+            finally:
+                stop.set()
+        for each in asking:
+            each.result()
 
     def complete(self, series: NodeSeries) -> NodeSeries:
         """Return a node's series with what its agent has told."""
@@ -74,29 +78,26 @@ class AgentTelemetry:
         return msgspec.structs.replace(series, **columns)
 
     def _agents(self) -> dict[str, str]:
-        """Return the agents' pods by node."""
+        """Return the agents' pods by node; none that is being ended."""
         return {
             pod["spec"]["nodeName"]: pod["metadata"]["name"]
             for pod in self._kube.list("v1", "Pod", self._namespace, f"{SELECTOR},{COMPONENT}=agent")
-            if pod["spec"].get("nodeName") in self._names
+            if pod["spec"].get("nodeName") in self._names and not pod["metadata"].get("deletionTimestamp")
         }
 
-    def _ask(self, agents: Mapping[str, str], origin: float, stop: threading.Event) -> None:
-        with ThreadPoolExecutor(max_workers=max(len(agents), 1)) as pool:
-            second = 0
-            while not stop.is_set():
-                second = max(second + 1, math.ceil((self._clock.now() - origin) / PERIOD_S))
-                stop.wait(max(origin + second * PERIOD_S - self._clock.now(), 0.0))
-                answers = dict(zip(agents, pool.map(self._told_by, agents.values()), strict=True))
-                for node, told in answers.items():
-                    self._rows[self._names[node]][second] = told
-                if not all(answers.values()):  # an agent that was replaced has another name
-                    with suppress(KubeError):
-                        agents = self._agents()
+    def _ask(self, node: str, pod: str, origin: float, stop: threading.Event) -> None:
+        rows, second = self._rows[self._names[node]], 0
+        while not stop.is_set():
+            second = max(second + 1, math.ceil((self._clock.now() - origin) / PERIOD_S))
+            stop.wait(max(origin + second * PERIOD_S - self._clock.now(), 0.0))
+            rows[second] = self._told_by(pod)
+            if not rows[second]:  # an agent that was replaced has another name
+                with suppress(KubeError):
+                    pod = self._agents().get(node, pod)
 
     def _told_by(self, pod: str) -> dict[str, float]:
         try:
-            text = self._kube.text_of_pod(self._namespace, pod, PORT, "metrics")
+            text = self._kube.text_of_pod(self._namespace, pod, PORT, "metrics", ANSWER_S)
             return read_metrics(text)
         except (KubeError, ValueError):  # a gap
             return {}

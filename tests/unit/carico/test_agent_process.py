@@ -69,6 +69,7 @@ def test_it_reports_from_the_first_second_and_leaves_a_checkpoint(node, servers,
     assert (name, pods) == ("node-a", 2)
     assert 0 <= pod_capacity <= 110
     assert at_unix_s == pytest.approx(time.time(), abs=PATIENCE_S)
+    assert reports[-1][1] == 0, "it takes back what it offered"
     assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
 
 

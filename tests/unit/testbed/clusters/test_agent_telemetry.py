@@ -34,12 +34,14 @@ class Agents:
         self.enough = threading.Event()
 
     def list(self, api_version, kind, namespace, labels):
+        ended = [{"metadata": {"name": "old", "deletionTimestamp": "now"}, "spec": {"nodeName": "worker"}}]
         return [
             {"metadata": {"name": self.pod}, "spec": {"nodeName": "worker"}},
+            *(ended if self.pod != "old" else []),
             {"metadata": {"name": "other"}, "spec": {"nodeName": "control-plane"}},
         ]
 
-    def text_of_pod(self, namespace, pod, port, path):
+    def text_of_pod(self, namespace, pod, port, path, within_s):
         self.asked.append(pod)
         if len(self.asked) == 2:
             self.pod = "new"
@@ -72,3 +74,32 @@ def test_an_agent_that_was_replaced_is_asked_by_its_new_name(told):
 def test_agents_of_other_nodes_are_not_asked(told):
     kube, _ = told
     assert "other" not in kube.asked
+
+
+class OneHangs:
+    """Two agents; the first does not answer until the test is over."""
+
+    def __init__(self):
+        self.over, self.enough = threading.Event(), threading.Event()
+        self.answered = 0
+
+    def list(self, api_version, kind, namespace, labels):
+        return [{"metadata": {"name": name}, "spec": {"nodeName": name}} for name in ("worker-0", "worker-1")]
+
+    def text_of_pod(self, namespace, pod, port, path, within_s):
+        if pod == "worker-0":
+            assert self.over.wait(PATIENCE_S)
+            raise KubeUnreachable("it hangs")
+        self.answered += 1
+        if self.answered > 2:
+            self.enough.set()
+        return "carico_agent_pod_capacity 1.0\n"
+
+
+def test_an_agent_that_does_not_answer_hides_no_other():
+    kube, clock = OneHangs(), HurriedClock()
+    telemetry = AgentTelemetry(kube, "carico", {"worker-0": "node-0", "worker-1": "node-1"}, clock)
+    with telemetry.collected(clock.now()):
+        heard = kube.enough.wait(PATIENCE_S)
+        kube.over.set()
+    assert heard
