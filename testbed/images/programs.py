@@ -27,7 +27,8 @@ OnProgress = Callable[[str], None]
 
 _OLDEST_GO = (1, 21)
 """That fetches the newer one which modules ask for."""
-_FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-v")
+# Without what debuggers need, which the linker drops anyway: a tenth less time.
+_FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-v")
 
 
 @dataclass(frozen=True)
