@@ -69,7 +69,7 @@ class AgentTelemetry:
             finally:
                 stop.set()
         for each in asking:
-            each.result()
+            each.result()  # raises what was a mistake of ours
 
     def complete(self, series: NodeSeries) -> NodeSeries:
         """Return a node's series with what its agent has told."""
