@@ -11,6 +11,10 @@ DEFAULT_SEED = 1001
 NODE_IMAGE_HELP = (
     "what kind runs as a node (default: what 'carico-testbed images build' has made, else what kind's authors publish)"
 )
+ATTEMPTS_HELP = (
+    "how often a repetition on this machine is run at most, until its hypervisor gives less than a tenth of the CPU "
+    "time to others meanwhile; attempts that are discarded are told"
+)
 WORKERS_HELP = "nodes of a kind cluster beside the control plane (default: 2)"
 
 KUBECONFIG_HELP = "leads to somebody's cluster, for the provider external; nothing on it is touched that is not ours"

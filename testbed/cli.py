@@ -245,7 +245,8 @@ def _run(options: argparse.Namespace) -> int:
     )
     for said in left_overs(runs_folder(root)):
         print(f"carico-testbed: {said}", file=sys.stderr)
-    remembered = Remembered(provider, record.open(provider.name, provider.kubernetes_version()))
+    folder = record.open(provider.name, provider.kubernetes_version())
+    remembered = Remembered(provider, folder, options.attempts)
     line = line_on_stderr()
     try:
         repetitions = run_plan(

@@ -21,6 +21,13 @@ def add_cluster_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--recreate-cluster", action="store_true", help="make a real cluster anew in place of one that was kept"
     )
+    command.add_argument(
+        "--attempts",
+        metavar="N",
+        type=arguments.count,
+        default=1,
+        help=f"{arguments.ATTEMPTS_HELP} (default: 1)",
+    )
     command.add_argument("--node-image", metavar="IMAGE", help=arguments.NODE_IMAGE_HELP)
     command.add_argument("--workers", metavar="N", type=arguments.count, default=WORKERS, help=arguments.WORKERS_HELP)
 

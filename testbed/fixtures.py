@@ -64,7 +64,11 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
     state = pytestconfig.stash[STATE]
     options = state.options
     return Experiment(
-        Remembered(carico_provider, state.record.open(carico_provider.name, carico_provider.kubernetes_version())),
+        Remembered(
+            carico_provider,
+            state.record.open(carico_provider.name, carico_provider.kubernetes_version()),
+            options.attempts,
+        ),
         options.preset,
         options.repetitions,
         options.seed,

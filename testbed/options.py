@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from testbed import arguments
-from testbed.clusters.kinds import PROVIDERS, check_settings, check_wishes
+from testbed.clusters.kinds import PROVIDERS, SIMULATED, check_settings, check_wishes
 from testbed.clusters.wishes import WORKERS
 from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.presets import PRESETS, Preset, default_preset, preset_named
 from testbed.results import OWN_FOLDER
 
 NAMES = (
-    *("provider", "preset", "seed", "repetitions", "set", "json", "missing"),
+    *("provider", "preset", "seed", "repetitions", "attempts", "set", "json", "missing"),
     *("keep_cluster", "recreate_cluster", "node_image", "workers"),
     *("kubeconfig", "context", "workload_image"),
 )
@@ -38,6 +38,8 @@ class Options:
     provider: str
     preset: Preset
     repetitions: int
+    attempts: int
+    """How often a repetition is run at most."""
     seed: int
     settings: Mapping[str, str]
     json: Path
@@ -64,6 +66,8 @@ class Options:
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
         times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
+        if self.attempts > 1 and self.provider != SIMULATED:  # nothing disturbs a simulation
+            times += f" of up to {self.attempts} attempts"
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
         switches = "".join(f" {name.replace('_', '-')}" for name in SWITCHES if getattr(self, name))
         place = "" if self.kubeconfig is None else f" kubeconfig={self.kubeconfig}"
@@ -94,6 +98,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="N",
         type=arguments.count,
         help="repetitions of every experiment that does not fix them itself (default: the preset's)",
+    )
+    declare(
+        "--carico-attempts",
+        metavar="N",
+        type=arguments.count,
+        help=f"{arguments.ATTEMPTS_HELP} (default: the preset's)",
     )
     declare(
         "--carico-seed",
@@ -160,6 +170,7 @@ def options_of(config: pytest.Config) -> Options:
         preset = preset_named(preset_name) if preset_name else default_preset(os.environ)
         provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
         repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
+        attempts = _value(config, "attempts", arguments.count, preset.attempts)
         seed = _value(config, "seed", arguments.seed, arguments.DEFAULT_SEED)
         workers = _value(config, "workers", arguments.count, WORKERS)
         # A flag replaces the ini file's value of the same setting only.
@@ -184,6 +195,7 @@ def options_of(config: pytest.Config) -> Options:
         provider,
         preset,
         repetitions,
+        attempts,
         seed,
         settings,
         _file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",

@@ -16,11 +16,13 @@ class Preset:
     repetitions: int
     """Repetitions of every experiment that does not say how many it needs."""
     description: str
+    attempts: int = 1
+    """How often a repetition is run at most while others have the machine; see `run_undisturbed`."""
 
 
 SMOKE = Preset("smoke", 1, "everything once, what is near its limit more often: simulated at most 3 minutes with -n 2")
 CI = Preset("ci", 3, "three repetitions: differences come with an interval")
-FULL = Preset("full", 10, "ten repetitions: for figures that are to be published")
+FULL = Preset("full", 10, "ten repetitions, of up to three attempts: for figures that are to be published", attempts=3)
 
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in (SMOKE, CI, FULL)}
 

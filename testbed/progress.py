@@ -89,7 +89,8 @@ def line_on_stderr() -> ProgressLine:
 def describe(one: Pass, progress: Progress) -> str:
     """Return the line about a pass, for example ``pi-2000 × carico · rep 2/5 · 180/1000 bound · 0:42/60:00``."""
     done = f"{progress.bound}/{progress.pods} bound" if progress.phase == "running" else progress.phase
-    return f"{one} · {done} · {minutes(progress.at_s)}/{minutes(progress.limit_s)}"
+    again = "" if progress.attempt == 1 else f" · attempt {progress.attempt}"
+    return f"{one}{again} · {done} · {minutes(progress.at_s)}/{minutes(progress.limit_s)}"
 
 
 def minutes(seconds: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from testbed.results.locks import locked
 from testbed.results.runs import RunFolder
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
+from testbed.undisturbed import run_undisturbed
 from workloads.scenario import Scenario
 
 
@@ -29,13 +31,16 @@ class Remembered:
     provider : ClusterProvider
     folder : RunFolder
         Where it is remembered; must be there.
+    attempts : int
+        How often a repetition is run at most; see `run_undisturbed`.
     """
 
-    def __init__(self, provider: ClusterProvider, folder: RunFolder) -> None:
+    def __init__(self, provider: ClusterProvider, folder: RunFolder, attempts: int = 1) -> None:
         self.name = provider.name
         self.shared_hardware = provider.shared_hardware
         self._provider = provider
         self._folder = folder
+        self._attempts = attempts
         self._known: dict[str, Repetition] = {}
 
     def preflight(self) -> Sequence[Problem]:
@@ -71,7 +76,8 @@ class Remembered:
                 # Who asks for what another process is running waits for it: nobody holds two of these locks.
                 with locked(self._folder.locks / key):
                     if lines.find(key) is None:
-                        measured = self._provider.run(scenario, scheduler, seed, settings, on_progress)
+                        once = partial(self._provider.run, scenario, scheduler, seed, settings)
+                        measured = run_undisturbed(once, self._attempts, on_progress)
                         lines.append(Line(key, _sha256(scenario), measured))
                 # Read back even if it was measured here: a test sees the same values wherever it runs.
                 known = lines.find(key)

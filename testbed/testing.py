@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import ClusterError, InvalidSetting
 from testbed.measurement.completion_times import completion_time_items
+from testbed.measurement.stolen_cpu import METRIC
 from testbed.requirements import Problem
-from testbed.results.schema import NodeSeries, Outcome, PodResult, Repetition
+from testbed.results.schema import DataItem, NodeSeries, Outcome, PodResult, Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
 
@@ -29,6 +31,8 @@ class FakeProvider:
         What its preflight finds.
     shared_hardware : bool
         Whether its runs would disturb one another.
+    stolen : sequence of float
+        What share of the machine's CPU time is stolen during each of its runs; it does not know during later ones.
 
     Examples
     --------
@@ -48,11 +52,13 @@ class FakeProvider:
         interrupt_after: int | None = None,
         problems: Sequence[Problem] = (),
         shared_hardware: bool = False,
+        stolen: Sequence[float] = (),
     ) -> None:
         self.calls: list[str] = []
         """What has been run: scenario, scheduler and seed."""
         self.shared_hardware = shared_hardware
         self._problems = problems
+        self._stolen = iter(stolen)
         self._outcome: Outcome = outcome
         self._interrupt_after = interrupt_after
 
@@ -97,7 +103,10 @@ class FakeProvider:
             job_completion_time_s=completion,
             pods=pods,
             nodes=[NodeSeries(f"node-{n}", [], [], [], [], [], [], [], [], []) for n in range(scenario.cluster.nodes)],
-            data_items=completion_time_items(pods, completion),
+            data_items=[
+                *completion_time_items(pods, completion),
+                *(DataItem({"value": share}, "share", {"metric": METRIC}) for share in islice(self._stolen, 1)),
+            ],
         )
 
     def kubernetes_version(self) -> None:

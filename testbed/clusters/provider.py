@@ -27,6 +27,8 @@ class Progress:
     at_s: float
     limit_s: float
     """Seconds since the scenario began, and when it is cut off."""
+    attempt: int = 1
+    """Later ones come after a disturbed one; see `run_undisturbed`."""
 
 
 OnProgress = Callable[[Progress], None]

@@ -15,6 +15,7 @@ from testbed.measurement.statistics import summary
 from testbed.measurement.stolen_cpu import stolen_shares
 from testbed.results.compare import LEAST_FOR_INTERVAL, compare, compare_repetitions, median_interval
 from testbed.results.schema import Repetition
+from testbed.undisturbed import DISTURBED, discarded_attempts
 
 WIDTH = 80
 VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
@@ -113,13 +114,18 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
 def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
     """Return how much of the machine's CPU time others had, if that was enough to disturb any of these."""
     shares = sorted(stolen_shares(repetitions))
-    if not shares or shares[-1] < DISTURBING:
-        return []
-    note = (
-        f"The machine's hypervisor gave {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % (median "
-        f"{100 * np.median(shares):.0f} %) of its CPU time to others while repetitions ran: their times and pressures "
-        f"are those of a slower machine, and vary with it."
-    )
+    note = ""
+    if shares and shares[-1] >= DISTURBING:
+        note = (
+            f"The machine's hypervisor gave {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % (median "
+            f"{100 * np.median(shares):.0f} %) of its CPU time to others while repetitions ran: their times and "
+            f"pressures are those of a slower machine, and vary with it. "
+        )
+    if discarded := discarded_attempts(repetitions):
+        note += (
+            f"Discarded attempts, during which it gave {100 * DISTURBED:g} % or more: {discarded}; what they measured "
+            f"is in the results."
+        )
     return textwrap.wrap(note, WIDTH)
 
 

@@ -114,7 +114,8 @@ def _validate(options: argparse.Namespace) -> int:
         raise Unprepared(listed(problems))
     asked = Asked(["carico-testbed", *options.arguments], None, plan.repetitions, plan.seed, plan.settings)
     record = RunRecord(root, run_id, asked)
-    remembered = Remembered(provider, record.open(provider.name, provider.kubernetes_version()))
+    folder = record.open(provider.name, provider.kubernetes_version())
+    remembered = Remembered(provider, folder, options.attempts)
     line = line_on_stderr()
 
     def say(text: str) -> None:

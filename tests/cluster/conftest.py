@@ -19,8 +19,9 @@ from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
 from workloads.scenario import Scenario, load_scenario
 
-REAL_TIMEOUT_S = 3600
-"""Of a test on a real cluster. What it waits for has deadlines of its own; this lets ten repetitions end."""
+REAL_TIMEOUT_S = 3 * 3600
+"""Of a test on a real cluster. What it waits for has deadlines of its own; this lets ten repetitions end at the third
+attempt."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

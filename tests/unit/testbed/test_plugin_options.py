@@ -33,6 +33,14 @@ def test_a_flag_beats_the_ini_file_which_beats_the_preset(session, pytester, mix
     assert header(session(*flags)).endswith(f"preset=full (1 rep) seed=0 {settings}")
 
 
+def test_the_header_tells_of_attempts_where_a_machine_can_be_stolen(session, mixed):
+    assert "full (10 reps) " in header(session("--carico-preset=full"))
+    full = ("--carico-preset=full", "--carico-provider=kind", "--carico-missing=skip")
+    assert "full (10 reps of up to 3 attempts) " in header(session(*full))
+    assert "full (10 reps of up to 2 attempts) " in header(session(*full, "--carico-attempts=2"))
+    assert "full (10 reps) " in header(session(*full, "--carico-attempts=1"))
+
+
 @pytest.mark.parametrize(("value", "preset"), [("true", "ci"), ("1", "ci"), ("", "smoke"), ("false", "smoke")])
 def test_ci_systems_get_the_preset_ci(session, mixed, monkeypatch, value, preset):
     monkeypatch.setenv("CI", value)

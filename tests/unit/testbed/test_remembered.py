@@ -9,6 +9,7 @@ from testbed.remembered import Remembered
 from testbed.results.runs import RunFolder
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
+from testbed.undisturbed import discarded_attempts
 from workloads.scenario import load_scenario
 
 
@@ -66,6 +67,13 @@ def test_who_failed_leaves_it_to_the_next(folder):
     with pytest.raises(KeyboardInterrupt):
         run(Remembered(FakeProvider(interrupt_after=0), folder()))
     assert run(Remembered(FakeProvider(), folder())).seed == 1
+
+
+def test_what_is_remembered_is_the_attempt_that_was_kept(folder):
+    provider = FakeProvider(stolen=[0.3, 0.0])
+    measured = run(Remembered(provider, folder(), attempts=2))
+    assert (len(provider.calls), discarded_attempts([measured])) == (2, 1)
+    assert run(Remembered(FakeProvider(), folder(), attempts=2)) == measured
 
 
 def test_a_folder_that_is_gone_is_an_error(folder, tmp_path):
