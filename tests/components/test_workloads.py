@@ -41,6 +41,21 @@ def test_a_poller_measures_a_server_that_ends_cleanly(run, network):
     assert (code, took_s < END_S) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("serve", "--port", "99999"), "port"),
+        (("poll", "no-address"), "no-address"),
+        (("poll", "--requests", "2", "http://127.0.0.1:1/"), "127.0.0.1:1"),
+    ],
+)
+def test_a_server_or_client_that_is_asked_for_nonsense_says_so(run, arguments, said):
+    container = run("workloads", "python3", "-m", "workloads.web", *arguments)
+    assert container.wait() != 0
+    assert said in container.logged()
+    assert "Traceback" not in container.logged()
+
+
 def test_pi_is_computed_in_the_light_image(run):
     assert ended(run("workloads", "python3", "-m", "workloads.pi", "50")).startswith("3.14159265358979")
 

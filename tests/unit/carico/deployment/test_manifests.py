@@ -220,6 +220,86 @@ class TestConfigurations:
         assert [peer.rpartition(":")[0] for peer in peers] == names
 
 
+POLICIES = [each for each in OBJECTS if each["kind"] == "NetworkPolicy"]
+
+
+class TestNetworkPolicies:
+    """What they let through is what listens, and what connects to it."""
+
+    @staticmethod
+    def component(thing):
+        return thing["metadata"]["labels"]["app.kubernetes.io/component"]
+
+    def open_ports(self, component):
+        """The ports that pods of a component declare."""
+        (thing,) = [each for each in WITH_PODS if self.component(each) == component]
+        return {
+            port["containerPort"]
+            for container in containers(thing["spec"]["template"])
+            for port in container.get("ports", [])
+        }
+
+    def test_every_component_has_one_that_is_for_its_pods(self):
+        assert {self.component(each) for each in POLICIES} == {self.component(each) for each in WITH_PODS}
+        for policy in POLICIES:
+            (thing,) = [each for each in WITH_PODS if self.component(each) == self.component(policy)]
+            chosen = policy["spec"]["podSelector"]["matchLabels"]
+            assert chosen.items() <= thing["spec"]["template"]["metadata"]["labels"].items()
+            assert chosen["app.kubernetes.io/component"] == self.component(policy)
+
+    def test_what_is_let_in_is_what_listens(self):
+        for policy in POLICIES:
+            let_in = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+            assert let_in == self.open_ports(self.component(policy))
+
+    def test_who_may_connect_outward_is_let_in_there(self):
+        asked, let_in = set(), set()
+        for policy in POLICIES:
+            here = self.component(policy)
+            for direction, pairs in (("egress", asked), ("ingress", let_in)):
+                for rule in policy["spec"].get(direction, []):
+                    for peer in rule.get("to", rule.get("from", [])):
+                        there = peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+                        ends = (here, there) if direction == "egress" else (there, here)
+                        pairs.update((*ends, port["port"]) for port in rule["ports"])
+        assert (
+            asked
+            == let_in
+            == {
+                ("agent", "aggregator", 50051),
+                ("agent", "scheduler", 50052),
+                ("aggregator", "aggregator", 50051),
+            }
+        )
+
+
+class TestDisruption:
+    def test_of_replicas_one_stays(self):
+        budgets = {each["metadata"]["name"]: each["spec"] for each in OBJECTS if each["kind"] == "PodDisruptionBudget"}
+        replicated = {
+            each["metadata"]["name"]: each["spec"] for each in WITH_PODS if each["spec"].get("replicas", 1) > 1
+        }
+        assert budgets.keys() == replicated.keys()
+        for name, budget in budgets.items():
+            assert (
+                budget["selector"]["matchLabels"].items() <= replicated[name]["template"]["metadata"]["labels"].items()
+            )
+            assert budget.get("maxUnavailable", replicated[name]["replicas"] - budget.get("minAvailable", 0)) == 1
+
+    def test_prometheus_finds_every_status(self):
+        for thing in WITH_PODS:
+            annotations = thing["spec"]["template"]["metadata"]["annotations"]
+            statuses = {
+                str(port["containerPort"])
+                for container in containers(thing["spec"]["template"])
+                for port in container.get("ports", [])
+                if port["name"] == "status"
+            }
+            assert annotations["prometheus.io/scrape"] == "true"
+            assert annotations["prometheus.io/scheme"] == "https"
+            assert annotations["prometheus.io/port"] in statuses
+
+
 class TestChoices:
     def test_another_namespace_moves_what_was_in_ours_and_nothing_else(self):
         moved = manifests(Choices("batch"))
