@@ -26,6 +26,7 @@ PACKAGES = (
     "iptables",
     "kmod",
     "mount",
+    "netbase",
     "nftables",
     "procps",
     "python3",

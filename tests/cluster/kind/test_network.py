@@ -1,0 +1,32 @@
+"""The network of nodes whose image was made here."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.clusters.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+
+AGAIN_S = 60.0
+NOBODYS = "10.96.250.250"
+"""An address of the services' range that no service has."""
+
+
+def test_services_are_reachable_after_kube_proxy_has_looked_at_all_its_rules(kind_cluster):
+    """It does so when it starts again, and every hour: a cluster that was kept for longer had no services any more."""
+    node, docker = kind_cluster.workers[0], kind_cluster.docker
+    if "kube-proxy" not in docker.call("exec", node, "sh", "-c", "nft list tables || true"):
+        pytest.skip("kube-proxy is not in the mode nftables, as on nodes whose image was made here")
+    address = kind_cluster.api.objects.read(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kubernetes", "namespace": "default"}}
+    )["spec"]["clusterIP"]
+    docker.call("exec", node, "nft", "add", "element", "ip", "kube-proxy", "cluster-ips", f"{{ {NOBODYS} }}")
+    docker.call("exec", node, "pkill", "-KILL", "-x", "kube-proxy")
+
+    def unseen():
+        known = docker.call("exec", node, "nft", "list", "set", "ip", "kube-proxy", "cluster-ips")
+        return f"kube-proxy has not removed {NOBODYS}" if NOBODYS in known else ""
+
+    wait_until("kube-proxy has looked at all its rules", unseen, AGAIN_S)
+    docker.call("exec", node, "timeout", "5", "bash", "-c", f"exec 3<> /dev/tcp/{address}/443")
