@@ -1,15 +1,18 @@
-"""What a killed session leaves of its nodes is removed by the next one that looks."""
+"""What a killed session leaves of its nodes is removed by the next one; what nodes tell of what failed on them."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 
+from testbed.clusters.diagnostics import collect
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import sweep
 from testbed.clusters.registry import Registry
+from testbed.clusters.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -45,3 +48,32 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path, carico_pr
         assert registry.all() == []
     finally:
         maker.delete(name, tmp_path)
+
+
+def test_diagnostics_say_why_a_pod_does_not_start_and_have_every_nodes_logs(kind_cluster, tmp_path):
+    pod = kind_cluster.pi_pod("no-image", kind_cluster.workers[0], 10)
+    pod["spec"]["containers"][0]["image"] = "carico.local/none:1"
+    kind_cluster.api.create_pod(kind_cluster.namespace, pod)
+
+    def collected(name):
+        return json.loads((tmp_path / f"{name}.json").read_text())
+
+    def lacking():
+        collect(
+            kind_cluster.api,
+            kind_cluster.namespace,
+            tmp_path,
+            lambda into: kind_cluster.maker.collect_logs(kind_cluster.cluster.name, into, into),
+        )
+        waits = [each["status"]["containerStatuses"][0]["state"] for each in collected("pods") if each["status"]]
+        return "" if waits and "ErrImageNeverPull" in str(waits) else f"the pod waits for {waits}"
+
+    wait_until("a pod cannot be started", lacking, 60.0)
+    assert not (tmp_path / "lacking.txt").exists()
+    assert [each["name"] for each in collected("pods")] == ["no-image"]
+    assert any("ErrImageNeverPull" in str(event) for event in collected("events"))
+    assert {each["name"] for each in collected("nodes")} == set(kind_cluster.nodes)
+    for node in kind_cluster.nodes:
+        logs = tmp_path / "logs" / node
+        assert "kubelet" in (logs / "journal.log").read_text()
+        assert list((logs / "pods").rglob("*.log"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -27,6 +28,22 @@ import pytest
 @pytest.mark.cluster
 def test_it(carico_experiment):
     carico_experiment.run("pi-two-nodes", "kube-scheduler:cpu=10m")
+"""
+CUT_OFF = """
+import pytest
+
+@pytest.mark.cluster
+def test_it(carico_experiment):
+    (run,) = carico_experiment.run("slow.yaml", "kube-scheduler:cpu=10m")
+    assert run.job_completion_time_s == {"slow": 30}
+"""
+SLOW = """
+name: slow
+description: one pod that takes longer than it may
+cluster: {nodes: 1, cores: 2, memory: 4Gi}
+limit_s: 3
+jobs:
+  - {name: slow, workload: pi, parameters: {digits: 20000}, pods: 1}
 """
 OTHER = """
 import sys, time
@@ -176,6 +193,25 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, ses
     assert not processes(clusters)
     assert Registry(clusters).all() == []
     assert kept() >= 1, "what the killed session had measured"
+
+
+def test_a_repetition_that_does_not_complete_leaves_what_tells_why(project, session):
+    (project / "test_it.py").write_text(CUT_OFF)
+    (project / "slow.yaml").write_text(SLOW)
+    with session(repetitions=1) as failing:
+        try:
+            failing.wait(SESSION_TIMEOUT_S)
+        finally:
+            failing.kill()
+    said = (project / "said").read_text()
+    assert failing.returncode == 1, said
+    (folder,) = (project / ".carico" / "runs").glob("*/diagnostics/slow-*")
+    assert f"diagnostics: {folder}" in said
+    assert {file.stem for file in folder.glob("*.json")} >= {"events", "jobs", "nodes", "pods"}
+    (pod,) = json.loads((folder / "pods.json").read_text())
+    assert pod["status"]["phase"] == "Running"
+    assert "kube-apiserver" in {file.stem for file in folder.rglob("*.log")}
+    assert not (folder / "lacking.txt").exists()
 
 
 def test_a_cluster_in_use_is_left_alone(place, other):
