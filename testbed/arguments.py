@@ -12,8 +12,8 @@ NODE_IMAGE_HELP = (
     "what kind runs as a node (default: what 'carico-testbed images build' has made, else what kind's authors publish)"
 )
 ATTEMPTS_HELP = (
-    "how often a repetition on this machine is run at most, until its hypervisor gives less than a tenth of the CPU "
-    "time to others meanwhile; attempts that are discarded are told"
+    "how often a repetition on kind and kwok is run at most, until the machine's hypervisor gives less than a tenth of "
+    "its CPU time to others meanwhile; attempts that are discarded are told"
 )
 WORKERS_HELP = "nodes of a kind cluster beside the control plane (default: 2)"
 

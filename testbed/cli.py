@@ -241,7 +241,14 @@ def _run(options: argparse.Namespace) -> int:
     record = RunRecord(
         root,
         run_id,
-        Asked(["carico-testbed", *options.arguments], None, plan.repetitions, plan.seed, plan.settings),
+        Asked(
+            ["carico-testbed", *options.arguments],
+            None,
+            plan.repetitions,
+            plan.seed,
+            plan.settings,
+            options.attempts,
+        ),
     )
     for said in left_overs(runs_folder(root)):
         print(f"carico-testbed: {said}", file=sys.stderr)

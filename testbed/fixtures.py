@@ -57,7 +57,7 @@ def carico_namespace(
 
 @pytest.fixture(scope="session")
 def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Experiment:
-    """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing is run twice."""
+    """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing is asked twice."""
     from testbed.remembered import Remembered
     from testbed.session import Experiment
 

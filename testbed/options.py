@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from testbed import arguments
-from testbed.clusters.kinds import PROVIDERS, SIMULATED, check_settings, check_wishes
+from testbed.clusters.kinds import PROVIDERS, REAL, check_settings, check_wishes
 from testbed.clusters.wishes import WORKERS
 from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.presets import PRESETS, Preset, default_preset, preset_named
@@ -66,7 +66,7 @@ class Options:
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
         times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
-        if self.attempts > 1 and self.provider != SIMULATED:  # nothing disturbs a simulation
+        if self.attempts > 1 and self.provider in REAL:
             times += f" of up to {self.attempts} attempts"
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
         switches = "".join(f" {name.replace('_', '-')}" for name in SWITCHES if getattr(self, name))

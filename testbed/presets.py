@@ -22,7 +22,12 @@ class Preset:
 
 SMOKE = Preset("smoke", 1, "everything once, what is near its limit more often: simulated at most 3 minutes with -n 2")
 CI = Preset("ci", 3, "three repetitions: differences come with an interval")
-FULL = Preset("full", 10, "ten repetitions, of up to three attempts: for figures that are to be published", attempts=3)
+FULL = Preset(
+    "full",
+    10,
+    "ten repetitions, of three attempts where others had the machine: for figures to be published",
+    attempts=3,
+)
 
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in (SMOKE, CI, FULL)}
 

@@ -1,6 +1,7 @@
-"""A provider that runs nothing twice: what one process of a run has measured, all of them know.
+"""A provider of which nothing is asked twice: what one process of a run has measured, all of them know.
 
-Every repetition is in the run's folder as soon as it is finished, so nothing that ends a process loses it.
+Every repetition is in the run's folder as soon as it is finished, so nothing that ends a process loses it; disturbed
+attempts at it, too.
 """
 
 from __future__ import annotations
@@ -77,8 +78,15 @@ class Remembered:
                 with locked(self._folder.locks / key):
                     if lines.find(key) is None:
                         once = partial(self._provider.run, scenario, scheduler, seed, settings)
-                        measured = run_undisturbed(once, self._attempts, on_progress)
-                        lines.append(Line(key, _sha256(scenario), measured))
+                        disturbed, workload = self._folder.disturbed, _sha256(scenario)
+                        measured = run_undisturbed(
+                            once,
+                            self._attempts,
+                            disturbed.find_all(key),
+                            lambda one: disturbed.append(Line(key, workload, one)),
+                            on_progress,
+                        )
+                        lines.append(Line(key, workload, measured))
                 # Read back even if it was measured here: a test sees the same values wherever it runs.
                 known = lines.find(key)
                 assert known is not None

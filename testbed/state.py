@@ -80,7 +80,14 @@ class State:
             from testbed.results.record import Asked, RunRecord
 
             options = self.options
-            asked = Asked(self.command, options.preset.name, options.repetitions, options.seed, options.settings)
+            asked = Asked(
+                self.command,
+                options.preset.name,
+                options.repetitions,
+                options.seed,
+                options.settings,
+                options.attempts,
+            )
             self._record = RunRecord(self.root, self.run_id, asked)
         return self._record
 

@@ -8,6 +8,11 @@ from pathlib import Path
 from testbed.results.schema import DataItem, Repetition
 
 METRIC = "machine_cpu_stolen"
+TOLD_FROM = 0.05
+"""From this share of a machine's CPU time on, tables tell what was stolen."""
+RUN_AGAIN_FROM = 0.1
+"""From this share on, a repetition is run again, if more attempts are allowed than one."""
+_DISCARDED = "discarded_"
 _STEAL = 7
 """Behind user, nice, system, idle, iowait, irq and softirq (proc(5))."""
 
@@ -41,6 +46,21 @@ class StolenCpu:
         except (OSError, ValueError):
             return None
         return (modes[_STEAL], sum(modes)) if first == "cpu" and len(modes) > _STEAL else None
+
+
+def discarded(item: DataItem, attempt: int) -> DataItem:
+    """Return a data item of an attempt that was discarded, as it stays in the results."""
+    metric = _DISCARDED + item.labels.get("metric", "")
+    return DataItem(item.data, item.unit, item.labels | {"metric": metric, "attempt": str(attempt)})
+
+
+def discarded_attempts(repetitions: Sequence[Repetition]) -> dict[str, int]:
+    """Return by scheduler how many attempts at these were discarded; only where any was."""
+    found: dict[str, int] = {}
+    for one in repetitions:
+        if count := sum(item.labels.get("metric") == _DISCARDED + METRIC for item in one.data_items):
+            found[one.scheduler] = found.get(one.scheduler, 0) + count
+    return found
 
 
 def stolen_shares(repetitions: Sequence[Repetition]) -> list[float]:

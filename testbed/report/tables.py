@@ -12,10 +12,9 @@ import numpy as np
 
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
-from testbed.measurement.stolen_cpu import stolen_shares
+from testbed.measurement.stolen_cpu import RUN_AGAIN_FROM, TOLD_FROM, discarded_attempts, stolen_shares
 from testbed.results.compare import LEAST_FOR_INTERVAL, compare, compare_repetitions, median_interval
 from testbed.results.schema import Repetition
-from testbed.undisturbed import DISTURBED, discarded_attempts
 
 WIDTH = 80
 VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
@@ -23,8 +22,6 @@ VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
 _VERDICTS = {"worse": "slower", "better": "faster", "inconclusive": "unclear"}
 """How a row says what `compare_repetitions` has found."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
-DISTURBING = 0.05
-"""What share of a machine's CPU time must be stolen to be told."""
 
 
 def figure(value: float | None, unit: str = "") -> str:
@@ -115,16 +112,17 @@ def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
     """Return how much of the machine's CPU time others had, if that was enough to disturb any of these."""
     shares = sorted(stolen_shares(repetitions))
     note = ""
-    if shares and shares[-1] >= DISTURBING:
+    if shares and shares[-1] >= TOLD_FROM:
         note = (
             f"The machine's hypervisor gave {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % (median "
             f"{100 * np.median(shares):.0f} %) of its CPU time to others while repetitions ran: their times and "
             f"pressures are those of a slower machine, and vary with it. "
         )
     if discarded := discarded_attempts(repetitions):
+        counts = ", ".join(f"{scheduler} {count}" for scheduler, count in discarded.items())
         note += (
-            f"Discarded attempts, during which it gave {100 * DISTURBED:g} % or more: {discarded}; what they measured "
-            f"is in the results."
+            f"Attempts discarded because the machine's hypervisor gave {100 * RUN_AGAIN_FROM:g} % or more to others: "
+            f"{counts}. They are in the run's folder, summaries of them in the results."
         )
     return textwrap.wrap(note, WIDTH)
 

@@ -92,6 +92,10 @@ class RepetitionLines:
             file.seek(self._places[key])
             return self._decoded(file.readline()).repetition
 
+    def find_all(self, key: str) -> list[Repetition]:
+        """Return all repetitions with that key that are whole, in their order."""
+        return [line.repetition for line in self.read()[0] if line.key == key]
+
     def read(self) -> tuple[list[Line], int]:
         """Return all lines that are whole, and how many are not.
 

@@ -39,6 +39,7 @@ class Asked:
     repetitions: int
     seed: int
     settings: Mapping[str, Any]
+    attempts: int = 1
 
 
 class RunRecord:
@@ -141,6 +142,7 @@ class RunRecord:
             repetitions=asked.repetitions,
             seed=asked.seed,
             settings=dict(asked.settings),
+            attempts=asked.attempts,
             machine=machine(),
             python=platform.python_version(),
             packages=packages(),

@@ -84,6 +84,8 @@ class Run(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     commit: Commit | None
     """None outside of a repository, or without git."""
+    attempts: int = 1
+    """How often a repetition was run at most while others had the machine."""
     kubernetes_version: str | None = None
     """None for the simulated cluster."""
     state: RunState = "running"

@@ -1,7 +1,7 @@
 """The folder `.carico/runs`: a folder for every run, by a name that sorts by time.
 
-A run's folder has `run.json`, and `repetitions.jsonl` until the results are written elsewhere. Not here: what a run
-does that goes on (`testbed.results.record`).
+A run's folder has `run.json`, `repetitions.jsonl` until the results are written elsewhere, and in `disturbed.jsonl` the
+attempts during which others had the machine, if any. Not here: what a run does that goes on (`testbed.results.record`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class RunFolder:
         """Is locked by every process that works on the run."""
         self.locks = path / "locks"
         self.lines = RepetitionLines(path / "repetitions.jsonl")
+        self.disturbed = RepetitionLines(path / "disturbed.jsonl")
 
     @property
     def id(self) -> str:

@@ -112,7 +112,8 @@ def _validate(options: argparse.Namespace) -> int:
         problems += undrawable(options.figure)
     if problems:
         raise Unprepared(listed(problems))
-    asked = Asked(["carico-testbed", *options.arguments], None, plan.repetitions, plan.seed, plan.settings)
+    command = ["carico-testbed", *options.arguments]
+    asked = Asked(command, None, plan.repetitions, plan.seed, plan.settings, options.attempts)
     record = RunRecord(root, run_id, asked)
     folder = record.open(provider.name, provider.kubernetes_version())
     remembered = Remembered(provider, folder, options.attempts)

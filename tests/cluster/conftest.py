@@ -17,14 +17,15 @@ from testbed.clusters.simulated import SimulatedCluster
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
+from testbed.state import STATE
 from workloads.scenario import Scenario, load_scenario
 
-REAL_TIMEOUT_S = 3 * 3600
-"""Of a test on a real cluster. What it waits for has deadlines of its own; this lets ten repetitions end at the third
-attempt."""
+REAL_TIMEOUT_S = 3600
+"""Of a test on a real cluster. What it waits for has deadlines of its own; this lets ten repetitions end, of an attempt
+each."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A folder of a provider's name has tests for it; all others need the thesis's nodes in virtual time."""
     for item in items:
         if (here := Path(__file__).parent) in item.path.parents:
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             real = folder in PROVIDERS
             item.add_marker(pytest.mark.carico(providers=[folder if real else SIMULATED]))
             if real:
-                item.add_marker(pytest.mark.timeout(REAL_TIMEOUT_S))
+                item.add_marker(pytest.mark.timeout(REAL_TIMEOUT_S * config.stash[STATE].options.attempts))
 
 
 @dataclass(frozen=True)

@@ -290,6 +290,14 @@ def run():
     return lambda: all_runs(Path(".carico/runs"))[-1]
 
 
+def test_what_others_had_the_machine_for_is_run_again_and_told(use, run, capsys):
+    provider = use(FakeProvider(stolen=[0.3, 0.0]))
+    assert main(["run", "pi-2000", "--scheduler", "carico", "--attempts", "2"]) == 0
+    assert len(provider.calls) == 2
+    assert "more to others: carico 1." in " ".join(lines(capsys))
+    assert (run().read().attempts, len(run().disturbed)) == (2, 1)
+
+
 def test_a_run_is_recorded_and_listed(provider, run, capsys):
     assert main(["runs"]) == 0
     assert "no runs yet" in lines(capsys)[0]

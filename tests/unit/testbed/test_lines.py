@@ -32,6 +32,14 @@ def test_what_is_appended_is_found_and_read(lines):
     assert len(lines) == 2
 
 
+def test_all_with_a_key_are_found_in_their_order(lines):
+    again = Line("key 1", "0" * 64, line(3).repetition)
+    for one in (line(1), line(2), again):
+        lines.append(one)
+    assert lines.find_all("key 1") == [line(1).repetition, again.repetition]
+    assert lines.find_all("key 3") == []
+
+
 def test_nothing_is_there_before_the_first(lines):
     assert lines.find("key 1") is None
     assert lines.read() == ([], 0)

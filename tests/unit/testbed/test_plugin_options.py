@@ -33,12 +33,14 @@ def test_a_flag_beats_the_ini_file_which_beats_the_preset(session, pytester, mix
     assert header(session(*flags)).endswith(f"preset=full (1 rep) seed=0 {settings}")
 
 
-def test_the_header_tells_of_attempts_where_a_machine_can_be_stolen(session, mixed):
+def test_the_header_tells_of_attempts_where_a_machine_can_be_stolen(session, pytester, mixed):
     assert "full (10 reps) " in header(session("--carico-preset=full"))
     full = ("--carico-preset=full", "--carico-provider=kind", "--carico-missing=skip")
     assert "full (10 reps of up to 3 attempts) " in header(session(*full))
     assert "full (10 reps of up to 2 attempts) " in header(session(*full, "--carico-attempts=2"))
     assert "full (10 reps) " in header(session(*full, "--carico-attempts=1"))
+    pytester.makeini("[pytest]\ncarico_attempts = 4\n")
+    assert "full (10 reps of up to 4 attempts) " in header(session(*full))
 
 
 @pytest.mark.parametrize(("value", "preset"), [("true", "ci"), ("1", "ci"), ("", "smoke"), ("false", "smoke")])
@@ -54,6 +56,7 @@ def test_ci_systems_get_the_preset_ci(session, mixed, monkeypatch, value, preset
         ("--carico-preset=huge", "*invalid choice: 'huge' (choose from *smoke*"),
         ("--carico-provider=cloud", "*invalid choice: 'cloud'*"),
         ("--carico-seed=-1", "*--carico-seed: a whole number from 0 on is needed, got '-1'*"),
+        ("--carico-attempts=0", "*--carico-attempts: a whole number from 1 on is needed, got '0'*"),
         ("--carico-repetitions=0", "*--carico-repetitions: a whole number from 1 on is needed, got '0'*"),
         ("--carico-set=pressure", "*a setting is written key=value, got 'pressure'*"),
         ("--carico-set=warp=9", "ERROR: carico: no setting is named 'warp'; known: parameters, pressure*"),
@@ -106,7 +109,7 @@ def test_results_are_where_they_are_asked_for(session, pytester, mixed):
 
 def test_help_explains_every_option(session):
     text = session("--help").stdout.str()
-    for name in ("provider", "preset", "repetitions", "seed", "set", "json", "missing"):
+    for name in ("provider", "preset", "repetitions", "attempts", "seed", "set", "json", "missing"):
         assert f"--carico-{name}" in text
         assert f"carico_{name} " in text
 

@@ -1,5 +1,7 @@
 """Tests for some kinds of cluster only, and the real cluster that tests can ask for."""
 
+import json
+
 import pytest
 
 TESTS = """
@@ -44,6 +46,23 @@ def real(session, pytester):
     """A function that runs a session on a provider that has a cluster."""
     pytester.makeconftest(CONFTEST)
     return session
+
+
+def test_what_others_had_the_machine_for_is_run_again_and_told(session, pytester):
+    pytester.makeconftest(
+        """
+        from testbed.testing import FakeProvider
+
+        def pytest_carico_provider(config):
+            return FakeProvider(stolen=[0.3, 0.0])
+        """
+    )
+    pytester.makepyfile(TESTS)
+    result = session("-m", "cluster", "--carico-attempts=2", "-k", "both")
+    result.stdout.fnmatch_lines(["carico 1. They are in the run's folder, *"])
+    run = next((pytester.path / ".carico" / "runs").iterdir())
+    assert len((run / "disturbed.jsonl").read_text().splitlines()) == 1
+    assert json.loads((run / "run.json").read_text())["attempts"] == 2
 
 
 def test_tests_for_other_providers_are_left_out_and_counted(real, pytester):

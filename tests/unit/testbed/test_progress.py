@@ -97,6 +97,7 @@ def test_a_patient_log_says_nothing_of_a_short_run(written, clock):
         (Progress("running", 180, 12, 1000, 42.9, 3600.0), "180/1000 bound · 0:42/60:00"),
         (Progress("running", 0, 0, 10, -0.5, 90.0), "0/10 bound · 0:00/1:30"),
         (Progress("done", 10, 10, 10, 61.0, 90.0), "done · 1:01/1:30"),
+        (Progress("running", 1, 0, 2, 5.0, 90.0, attempt=2), "attempt 2 · 1/2 bound · 0:05/1:30"),
     ],
 )
 def test_a_message_says_what_runs_and_how_far_it_is(progress, text):

@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from testbed.errors import ResultsError
+from testbed.measurement.stolen_cpu import discarded_attempts, stolen_shares
 from testbed.remembered import Remembered
 from testbed.results.runs import RunFolder
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
-from testbed.undisturbed import discarded_attempts
 from workloads.scenario import load_scenario
 
 
@@ -72,8 +72,18 @@ def test_who_failed_leaves_it_to_the_next(folder):
 def test_what_is_remembered_is_the_attempt_that_was_kept(folder):
     provider = FakeProvider(stolen=[0.3, 0.0])
     measured = run(Remembered(provider, folder(), attempts=2))
-    assert (len(provider.calls), discarded_attempts([measured])) == (2, 1)
+    assert (len(provider.calls), discarded_attempts([measured])) == (2, {"carico": 1})
     assert run(Remembered(FakeProvider(), folder(), attempts=2)) == measured
+
+
+def test_attempts_of_a_process_that_has_ended_count(folder):
+    with pytest.raises(KeyboardInterrupt):
+        run(Remembered(FakeProvider(stolen=[0.3], interrupt_after=1), folder(), attempts=2))
+    ((first,), _) = folder().disturbed.read()
+    assert stolen_shares([first.repetition]) == [0.3]
+    provider = FakeProvider(stolen=[0.5])
+    assert stolen_shares([run(Remembered(provider, folder(), attempts=2))]) == [0.3]
+    assert len(provider.calls) == 1
 
 
 def test_a_folder_that_is_gone_is_an_error(folder, tmp_path):

@@ -211,5 +211,7 @@ def test_a_little_disturbs_nothing_and_a_simulated_machine_is_nobodys():
 def test_discarded_attempts_are_told():
     (kept,) = stolen(0.02)
     discarded = [DataItem({"value": 0.4}, "share", {"metric": f"discarded_{METRIC}", "attempt": n}) for n in "12"]
-    (note,) = [" ".join(stolen_note([msgspec.structs.replace(kept, data_items=[*kept.data_items, *discarded])]))]
-    assert note.startswith("Discarded attempts, during which it gave 10 % or more: 2;")
+    note = " ".join(stolen_note([msgspec.structs.replace(kept, data_items=[*kept.data_items, *discarded])]))
+    assert note.startswith(
+        f"Attempts discarded because the machine's hypervisor gave 10 % or more to others: {kept.scheduler} 2."
+    )
