@@ -29,6 +29,9 @@ _OLDEST_GO = (1, 21)
 """That fetches the newer one which modules ask for."""
 # Without what debuggers need, which the linker drops anyway: a tenth less time.
 _FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-v")
+# Compilers live for seconds: collecting their garbage took a sixth of the time, unless one needs more than
+# this.
+_COMPILERS = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
 
 
 @dataclass(frozen=True)
@@ -211,4 +214,4 @@ class Programs:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        return os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
+        return _COMPILERS | os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}

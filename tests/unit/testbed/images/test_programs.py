@@ -10,6 +10,7 @@ from testbed.images.programs import MODULES, PROGRAM_SETS, Programs, ProgramSet
 
 GO = """#!/bin/sh
 echo "$PWD: $*" >> {log}
+echo "$GOGC $GOMEMLIMIT" >> {log}.memory
 case $1 in
 version) echo "{version}" ;;
 list) printf 'a\\nb\\nc\\n' ;;
@@ -57,6 +58,17 @@ def test_what_was_built_once_is_found(make, tmp_path):
     assert make().build(TOOLS, told.append) == folder
     assert told == []
     assert [entry.name for entry in folder.parent.iterdir()] == [folder.name]
+
+
+def test_compilers_have_memory_rather_than_collect_it_unless_the_user_says_so(make, tmp_path, monkeypatch):
+    monkeypatch.delenv("GOGC", raising=False)
+    monkeypatch.delenv("GOMEMLIMIT", raising=False)
+    make().build(TOOLS)
+    monkeypatch.setenv("GOGC", "200")
+    monkeypatch.setenv("GOMEMLIMIT", "2GiB")
+    make().build(ProgramSet("tools", {"one": "example.org/one"}))
+    memory = tmp_path.joinpath("go.log.memory").read_text().splitlines()
+    assert (memory[0], memory[-1]) == ("off 1GiB", "200 2GiB")
 
 
 @pytest.mark.parametrize("change", ["module", "go", "version_of"])
