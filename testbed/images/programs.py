@@ -20,6 +20,8 @@ from pathlib import Path
 
 from testbed.errors import BuildFailed
 from testbed.images.step import STEP_S, run_step
+from testbed.provenance import machine
+from testbed.results.run import Machine
 
 MODULES = Path(__file__).parent / "modules"
 OnProgress = Callable[[str], None]
@@ -29,9 +31,10 @@ _OLDEST_GO = (1, 21)
 """That fetches the newer one which modules ask for."""
 # Without what debuggers need, which the linker drops anyway: a tenth less time.
 _FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-v")
-# Compilers live for seconds: collecting their garbage took a sixth of the time, unless one needs more than
-# this.
+# Compilers live for seconds: collecting their garbage took a sixth of the time.
 _COMPILERS = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
+_COMPILERS_FROM = 3 << 29
+"""Bytes of memory for each of them, of which one a CPU runs; with less, Go's own settings."""
 
 
 @dataclass(frozen=True)
@@ -214,4 +217,8 @@ class Programs:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        return _COMPILERS | os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
+        return _compilers(machine()) | os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
+
+
+def _compilers(of: Machine) -> dict[str, str]:
+    return _COMPILERS if (of.memory_bytes or 0) >= of.cpus * _COMPILERS_FROM else {}

@@ -7,6 +7,7 @@ import pytest
 
 from testbed.errors import BuildFailed
 from testbed.images.programs import MODULES, PROGRAM_SETS, Programs, ProgramSet
+from testbed.results.run import Machine
 
 GO = """#!/bin/sh
 echo "$PWD: $*" >> {log}
@@ -60,15 +61,19 @@ def test_what_was_built_once_is_found(make, tmp_path):
     assert [entry.name for entry in folder.parent.iterdir()] == [folder.name]
 
 
-def test_compilers_have_memory_rather_than_collect_it_unless_the_user_says_so(make, tmp_path, monkeypatch):
-    monkeypatch.delenv("GOGC", raising=False)
-    monkeypatch.delenv("GOMEMLIMIT", raising=False)
+@pytest.mark.parametrize(
+    ("memory_gib", "user", "wanted"),
+    [(4, {}, "off 1GiB"), (2, {}, " "), (4, {"GOGC": "200", "GOMEMLIMIT": "3GiB"}, "200 3GiB")],
+    ids=["much", "little", "as the user says"],
+)
+def test_compilers_have_memory_where_there_is_much(make, tmp_path, monkeypatch, memory_gib, user, wanted):
+    monkeypatch.setattr("testbed.images.programs.machine", lambda: Machine(2, "", memory_gib << 30, ""))
+    for name in ("GOGC", "GOMEMLIMIT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in user.items():
+        monkeypatch.setenv(name, value)
     make().build(TOOLS)
-    monkeypatch.setenv("GOGC", "200")
-    monkeypatch.setenv("GOMEMLIMIT", "2GiB")
-    make().build(ProgramSet("tools", {"one": "example.org/one"}))
-    memory = tmp_path.joinpath("go.log.memory").read_text().splitlines()
-    assert (memory[0], memory[-1]) == ("off 1GiB", "200 2GiB")
+    assert set(tmp_path.joinpath("go.log.memory").read_text().splitlines()) == {wanted}
 
 
 @pytest.mark.parametrize("change", ["module", "go", "version_of"])
