@@ -71,6 +71,8 @@ def server(serve, authority):
         container = serve(name)
         ca = authority.node("kubelet").ca
         container.wait_until(f"{name} is healthy", lambda: container.status(ca, "/healthz") != 200)
+        # The status is there before the other ports are.
+        container.wait_until(f"{name} serves", lambda: "serving" not in container.logged())
         return container
 
     return start
