@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -116,6 +117,10 @@ def _keep_only_notices(documents: Path) -> None:
 
 def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
     command = [
+        # What it mounts (/proc, /sys) is seen by itself alone, and gone with it, however it ends: whoever removed the
+        # folder meanwhile would be removing from the machine's own.
+        "unshare",
+        "--mount",
         "debootstrap",
         "--variant=minbase",
         f"--include={','.join(PACKAGES)}",
@@ -123,8 +128,8 @@ def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
         str(root),
         mirror.url,
     ]
-    environment = os.environ | {"PATH": administrators_path()}
-    try:
-        run_step(command, lambda line: on_progress(f"debian: {line.strip()[:60]}"), environment=environment)
-    except FileNotFoundError as error:
-        raise Unprepared("there is no command debootstrap: install it (Debian: debootstrap)") from error
+    path = administrators_path()
+    if shutil.which("debootstrap", path=path) is None:
+        raise Unprepared("there is no command debootstrap: install it (Debian: debootstrap)")
+    environment = os.environ | {"PATH": path}
+    run_step(command, lambda line: on_progress(f"debian: {line.strip()[:60]}"), environment=environment)

@@ -28,6 +28,7 @@ def programs(tmp_path, monkeypatch):
         file.write_text(text)
         file.chmod(stat.S_IRWXU)
 
+    add("unshare", '#!/bin/sh\nshift\nexec "$@"\n')  # needs no root
     return add
 
 
@@ -65,6 +66,12 @@ def test_of_the_packages_documents_only_their_licences_stay(programs, docker, pl
     with tarfile.open(place / "images" / tag.replace("/", "_")) as image:
         documents = [name.removeprefix("./usr/share/doc/") for name in image.getnames() if "/doc/" in name]
     assert sorted(documents) == ["dash", "dash/copyright", "linked"]
+
+
+def test_without_debootstrap_it_is_asked_for(programs, docker, monkeypatch, tmp_path):
+    monkeypatch.setattr(debian, "administrators_path", lambda: str(tmp_path))
+    with pytest.raises(Unprepared, match="there is no command debootstrap: install it"):
+        debian_image(docker, Mirror("http://mirror.example/debian", "bookworm")).ensure(docker, print)
 
 
 def test_debootstraps_last_words_are_told(programs, docker):
