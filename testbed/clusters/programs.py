@@ -1,4 +1,7 @@
-"""Finds the programs of a cluster: in a folder that the user names, among those built here, or where commands are."""
+"""Finds the programs of a cluster: in a folder that the user names, among those built here, or where commands are.
+
+What was built is known by the version of Go, so that only who has Go finds it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from testbed.images.command import default_place
 from testbed.images.programs import PROGRAM_SETS, Programs
 
 VARIABLE = "CARICO_PROGRAMS"
-"""Names the user's folder."""
+"""Names the user's folder: programs, or what `carico-testbed images programs --kept` was told."""
 _VERSION_TIMEOUT_S = 10.0
 
 
@@ -36,8 +39,8 @@ def found_programs(names: Iterable[str], environment: Mapping[str, str] | None =
     if named := variables.get(VARIABLE):
         if not Path(named).is_dir():
             raise ClusterError(f"{VARIABLE} is {named!r}, which is no folder: name the one that has the programs")
-        folders.append(Path(named))
-    folders += _built()
+        folders += [Path(named), *_built(Path(named))]
+    folders += _built(default_place())
     where = os.pathsep.join([*map(str, folders), variables.get("PATH", os.defpath)])
     found = {name: shutil.which(name, path=where) for name in names}
     return {name: Path(path).absolute() for name, path in found.items() if path is not None}
@@ -63,11 +66,11 @@ def version_of(program: Path) -> str:
     raise ClusterError(f"{program} does not say its version but {done.stdout.strip()[:100]!r}")
 
 
-def _built() -> list[Path]:
-    """The folders that `carico-testbed images programs` has made."""
-    programs = Programs(default_place())
+def _built(kept: Path) -> list[Path]:
+    """The folders that `carico-testbed images programs` has made where it keeps them."""
+    programs = Programs(kept)
     try:
         places = [programs.place(one) for one in PROGRAM_SETS]
-    except BuildFailed:  # without Go nothing was built here
+    except BuildFailed:  # no Go
         return []
     return [place for place in places if place.is_dir()]

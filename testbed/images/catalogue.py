@@ -63,6 +63,11 @@ class Catalogue:
             return program_image(self.docker, name, *_PACKAGES[name], base_image(self.docker, debian))
         return program_image(self.docker, name, *_PACKAGES[name], base)
 
+    def made_for(self, name: str) -> list[Image]:
+        """Return an image with those that it grows from, where none can be pulled; raises as `image` does."""
+        debian = debian_image(self.docker, machine_mirror())
+        return [self.image(name), base_image(self.docker, debian), debian]
+
     def _is_there(self, name: str) -> bool:
         try:
             return self.docker.has(self.image(name).tag)
@@ -113,7 +118,7 @@ def missing_for_programs(programs: Programs, names: tuple[str, ...], place: Path
         found = []
     except TestbedError as error:
         found = [Problem(str(error))]
-    remedy = "or name another place with --kept (and GOCACHE, GOMODCACHE)"
+    remedy = "or name another place with --kept, later with CARICO_PROGRAMS (and GOCACHE, GOMODCACHE)"
     return found + _full_disk(place, _PROGRAMS_BYTES, "programs with Go's own caches", remedy)
 
 

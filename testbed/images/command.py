@@ -12,6 +12,7 @@ from pathlib import Path
 from testbed.errors import Unprepared
 from testbed.images.catalogue import PURPOSES, Catalogue, missing_for_programs
 from testbed.images.docker import Docker
+from testbed.images.outdated import outdated_images, outdated_programs, remove_image, remove_programs
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
 from testbed.preflight import listed
 from testbed.progress import line_on_stderr
@@ -28,6 +29,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     kinds = images.add_subparsers(title="what", metavar="WHAT", required=True)
     _add_build(kinds)
     _add_programs(kinds)
+    _add_prune(kinds)
 
 
 def default_place() -> Path:
@@ -66,15 +68,31 @@ def _add_programs(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     programs.set_defaults(run=lambda options: _programs(options, programs))
 
 
+def _add_prune(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    prune = kinds.add_parser(
+        "prune",
+        help="remove programs and images that are made from something else by now",
+        description="Removes programs and images that were made here for other versions (of this project, of Go, of "
+        "packages): nothing asks for them any more. An image that a container runs stays, with a word why.",
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only list them")
+    _add_kept(prune)
+    prune.set_defaults(run=_prune)
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
+    _add_kept(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def _add_kept(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kept",
         metavar="FOLDER",
         type=Path,
         default=default_place(),
-        help="where programs are kept (default: %(default)s)",
+        help="where programs are kept (default: %(default)s); to use those of another folder: CARICO_PROGRAMS=FOLDER",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
 def _build(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
@@ -100,6 +118,20 @@ def _programs(options: argparse.Namespace, parser: argparse.ArgumentParser) -> i
     if problems:
         raise Unprepared(listed(problems))
     _build_programs(programs, names, options.quiet)
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    docker, programs = Docker(), Programs(options.kept)
+    folders = outdated_programs(programs)
+    for folder in folders:
+        print(folder if options.dry_run else remove_programs(folder), flush=True)
+    docker.version()
+    tags = outdated_images(Catalogue(docker, programs))
+    for tag in tags:
+        print(tag if options.dry_run else remove_image(docker, tag), flush=True)
+    if not folders and not tags:
+        print("nothing is out of date")
     return 0
 
 

@@ -66,6 +66,10 @@ class Docker:
         """Return whether the daemon has an image."""
         return bool(self.call("images", "--quiet", image).strip())
 
+    def tags(self, pattern: str) -> list[str]:
+        """Return the images whose repository is like this, by name and tag."""
+        return self.call("images", "--format", "{{.Repository}}:{{.Tag}}", pattern).split()
+
     def label(self, image: str, name: str) -> str:
         """Return a label of an image, empty if it has none of that name."""
         return self.call("image", "inspect", "--format", f'{{{{index .Config.Labels "{name}"}}}}', image).strip()

@@ -23,6 +23,7 @@ LABEL = "io.carico.node"
 _SETS = {programs.name: programs for programs in PROGRAM_SETS}
 _CTR = ("ctr", "--namespace=k8s.io")
 _START_S = 30
+_LIVES_S = 3600
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,9 @@ def _parts(programs: Programs, version: str) -> list[_Part]:
 def _fill(docker: Docker, bare: str, tag: str, version: str, images: list[str], on_progress: OnProgress) -> None:
     """Run the image, have its containerd take in images, and make an image of the outcome."""
     container = f"carico-images-{uuid.uuid4().hex[:8]}"
-    docker.call(
-        "run", "--detach", "--privileged", "--network=none", f"--name={container}", "--entrypoint=sleep", bare, "3600"
-    )
+    # If this process is killed the container goes with its sleep.
+    options = ("--detach", "--rm", "--privileged", "--network=none", f"--name={container}", "--entrypoint=sleep")
+    docker.call("run", *options, bare, str(_LIVES_S))
     try:
         docker.call("exec", "--detach", container, "containerd")
         wait = f"for _ in $(seq {_START_S * 10}); do ctr version && exit; sleep 0.1; done; exit 1"

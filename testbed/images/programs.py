@@ -91,7 +91,7 @@ class Programs:
     """
 
     def __init__(self, kept: Path, modules: Path = MODULES, go: str = "go") -> None:
-        self._kept = kept
+        self.kept = kept
         self._modules = modules
         self._go = go
 
@@ -156,7 +156,7 @@ class Programs:
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
         built_with = [self._run(self._modules, "version"), *self._flags(programs), *map(str, programs.packages.items())]
         digest.update("\0".join(built_with).encode())
-        return self._kept / f"{programs.name}-{digest.hexdigest()[:16]}"
+        return self.kept / f"{programs.name}-{digest.hexdigest()[:16]}"
 
     def version(self, programs: ProgramSet) -> str:
         """Return the version of the module that the programs are of, as in v1.34.4."""

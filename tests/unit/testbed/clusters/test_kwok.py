@@ -99,7 +99,7 @@ def test_a_failure_is_told_with_what_kwokctl_said(maker, programs, folder):
 
 
 def test_missing_programs_are_one_problem_with_its_remedy(programs, monkeypatch):
-    monkeypatch.setattr("testbed.clusters.programs._built", list)
+    monkeypatch.setattr("testbed.clusters.programs._built", lambda kept: [])
     for name in ("kwok", "etcd"):
         (programs / name).unlink()
     maker = KwokMaker({VARIABLE: str(programs), "PATH": "/nowhere"})
@@ -122,7 +122,8 @@ def test_the_users_folder_goes_before_what_was_built_before_the_path(tmp_path, m
         place.mkdir()
         for name in names:
             (place / name).touch(mode=0o755)
-    monkeypatch.setattr("testbed.clusters.programs._built", lambda: [places["built"]])
+    monkeypatch.setattr("testbed.clusters.programs._built", lambda kept: [kept] if kept == places["built"] else [])
+    monkeypatch.setattr("testbed.clusters.programs.default_place", lambda: places["built"])
     variables = {VARIABLE: str(places["named"]), "PATH": str(places["path"])}
     assert found_programs("abcd", variables) == {
         "a": places["named"] / "a",

@@ -1,5 +1,6 @@
-"""A Docker that is a script: it knows images as files, and keeps what it was given."""
+"""A Docker that is a script: it knows images as files, and keeps what it was given. And a Go that is one."""
 
+import os
 import stat
 
 import pytest
@@ -11,7 +12,15 @@ echo "$*" >> {place}/calls
 case $1 in
 version) {version} ;;
 info) echo {place} ;;
-images) ls {place}/images | grep -x "$(echo "$3" | tr / _)" || true ;;
+images) case $2 in
+    --format) ls {place}/images | sed s,_,/, ;;
+    *) ls {place}/images | grep -x "$(echo "$3" | tr / _)" || true ;;
+    esac ;;
+rmi) for last; do :; done
+    case $last in
+    *:used) echo "a container runs it" >&2; exit 1 ;;
+    *) mv {place}/images/$(echo "$last" | tr / _) {place}/removed/ ;;
+    esac ;;
 image) [ "$2" = prune ] || echo 1048576 ;;
 build)
     tag=
@@ -33,7 +42,8 @@ esac
 @pytest.fixture
 def place(tmp_path):
     folder = tmp_path / "docker"
-    (folder / "images").mkdir(parents=True)
+    for name in ("images", "removed"):
+        (folder / name).mkdir(parents=True)
     return folder
 
 
@@ -51,3 +61,22 @@ def make_docker(tmp_path, place):
 @pytest.fixture
 def docker(make_docker):
     return make_docker()
+
+
+GO = """#!/bin/sh
+case $1 in
+version) echo "go version go1.26" ;;
+build) while [ "$1" != -o ]; do shift; done; echo "$3" > "$2"; chmod +x "$2" ;;
+esac
+"""
+
+
+@pytest.fixture
+def go(tmp_path, monkeypatch):
+    """The first one in PATH."""
+    command = tmp_path / "bin" / "go"
+    command.parent.mkdir()
+    command.write_text(GO)
+    command.chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    return command

@@ -1,29 +1,16 @@
 """``carico-testbed images``, with a Go that is a script."""
 
-import os
 import shutil
-import stat
 from collections import namedtuple
 
 import pytest
 
 from testbed.cli import main
-
-GO = """#!/bin/sh
-case $1 in
-version) echo "go version go1.26" ;;
-build) while [ "$1" != -o ]; do shift; done; echo "$3" > "$2" ;;
-esac
-"""
+from testbed.clusters.programs import VARIABLE, found_programs
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
-    go = tmp_path / "bin" / "go"
-    go.parent.mkdir()
-    go.write_text(GO)
-    go.chmod(stat.S_IRWXU)
-    monkeypatch.setenv("PATH", f"{go.parent}{os.pathsep}{os.environ['PATH']}")
+def kept(go, tmp_path):
     return tmp_path / "kept"
 
 
@@ -36,6 +23,13 @@ def test_programs_are_built_once(kept, capsys):
     assert first.count("built in 0 s") == 2
     assert again.count("was there") == 2
     assert sorted(file.name for file in kept.glob("kwok-*/*")) == ["kwok", "kwokctl"]
+
+
+def test_programs_that_are_kept_elsewhere_are_found_by_that_folders_name(kept):
+    assert main(["images", "programs", "pause", "kwok", "--kept", str(kept), "--quiet"]) == 0
+    found = found_programs(["pause", "kwokctl"], {VARIABLE: str(kept), "PATH": "/nowhere"})
+    assert sorted(found) == ["kwokctl", "pause"]
+    assert found["pause"].is_relative_to(kept)
 
 
 def test_an_unknown_set_is_refused_with_those_there_are(kept, capsys):

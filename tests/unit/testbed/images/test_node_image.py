@@ -53,7 +53,7 @@ def test_the_control_planes_images_are_made_and_taken_in(docker, programs, debia
     ]
     with tarfile.open(place / "images" / "registry.k8s.io_coredns_coredns:v1.12.1") as context:
         assert context.extractfile("program").read() == b"coredns"
-    with tarfile.open(place / "images" / f"{image.tag}-bare".replace("/", "_")) as context:
+    with tarfile.open(place / "removed" / f"{image.tag}-bare".replace("/", "_")) as context:
         assert {"kubelet", "kubeadm", "kubectl", "files/usr/local/bin/node-entrypoint"} <= set(context.getnames())
         assert context.getmember("files/usr/local/bin/node-entrypoint").mode & 0o111
     assert any("PAUSE_IMAGE=registry.k8s.io/pause:3.10.1" in call for call in calls)

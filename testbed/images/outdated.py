@@ -1,0 +1,63 @@
+"""What was made here and is made from something else by now: programs and images that nothing asks for any more."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from testbed.errors import DockerFailed
+from testbed.images.catalogue import PURPOSES, Catalogue
+from testbed.images.docker import Docker
+from testbed.images.image import REGISTRY
+from testbed.images.programs import PROGRAM_SETS, Programs
+from testbed.images.python_image import PUBLISHED_BASE
+
+
+def outdated_programs(programs: Programs) -> list[Path]:
+    """Return the folders of programs of other versions, and what builds that were killed have left.
+
+    Raises
+    ------
+    BuildFailed
+        If it cannot be told which are the present ones: there is no Go.
+    """
+    present = {programs.place(one) for one in PROGRAM_SETS}
+    names = "|".join(re.escape(one.name) for one in PROGRAM_SETS)
+    ours = re.compile(rf"(?:{names})-[0-9a-f]{{16}}|\.(?:{names})-\w+")
+    if not programs.kept.is_dir():
+        return []
+    there = programs.kept.iterdir()
+    return sorted(one for one in there if ours.fullmatch(one.name) and one.is_dir() and one not in present)
+
+
+def outdated_images(catalogue: Catalogue) -> list[str]:
+    """Return the tags of images that are made here from other parts than now.
+
+    Raises
+    ------
+    TestbedError
+        If no daemon answers, or it cannot be told which are the present ones.
+    """
+    present = {below.tag for name in PURPOSES for below in catalogue.made_for(name)}
+    present |= {catalogue.image(name, PUBLISHED_BASE).tag for name in PURPOSES}
+    return sorted(set(catalogue.docker.tags(f"{REGISTRY}/*")) - present)
+
+
+def remove_programs(folder: Path) -> str:
+    """Remove a folder of programs, and return what to say of it."""
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        return f"{folder} is not removed: {error.strerror}"
+    return f"removed {folder}, {size / 2**20:.0f} MiB"
+
+
+def remove_image(docker: Docker, tag: str) -> str:
+    """Remove an image, and return what to say of it: one that a container runs stays."""
+    try:
+        docker.call("rmi", tag)
+    except DockerFailed as error:
+        return f"{tag} is not removed: {error}"
+    return f"removed {tag}"

@@ -1,0 +1,81 @@
+"""Pruning: of programs and images those that nothing asks for any more, and nothing else."""
+
+import shutil
+
+import pytest
+
+from testbed.cli import main
+from testbed.images import catalogue as catalogue_module
+from testbed.images import command
+from testbed.images.catalogue import PURPOSES, Catalogue
+from testbed.images.debian import Mirror
+from testbed.images.programs import PROGRAM_SETS, Programs
+
+
+@pytest.fixture
+def kept(go, tmp_path):
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def catalogue(kept, docker, monkeypatch):
+    monkeypatch.setattr(command, "Docker", lambda: docker)
+    monkeypatch.setattr(catalogue_module, "machine_mirror", lambda: Mirror("http://mirror.example/debian", "bookworm"))
+    return Catalogue(docker, Programs(kept))
+
+
+@pytest.fixture
+def file_of(place):
+    """A function that returns the file by which the daemon knows an image."""
+    return lambda tag: place / "images" / tag.replace("/", "_")
+
+
+def prune(kept, capsys, *options):
+    assert main(["images", "prune", "--kept", str(kept), *options]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_programs_of_other_versions_and_of_killed_builds_go(kept, catalogue, capsys):
+    present = [Programs(kept).place(one) for one in PROGRAM_SETS]
+    old, killed, others = kept / "etcd-0123456789abcdef", kept / ".etcd-x1y2z3", kept / "clusters"
+    for folder in (*present, old, killed, others):
+        folder.mkdir(parents=True)
+    old.joinpath("etcd").write_bytes(bytes(3 << 20))
+    assert prune(kept, capsys, "--dry-run") == [str(killed), str(old)]
+    assert old.is_dir()
+    assert prune(kept, capsys) == [f"removed {killed}, 0 MiB", f"removed {old}, 3 MiB"]
+    assert sorted(kept.iterdir()) == sorted([*present, others])
+    assert prune(kept, capsys) == ["nothing is out of date"]
+
+
+def test_images_of_other_parts_go_and_one_that_is_used_stays_with_a_word(kept, catalogue, file_of, capsys):
+    present = {image.tag for name in PURPOSES for image in catalogue.made_for(name)}
+    for tag in (*present, "carico.local/node:old", "carico.local/node:old-bare", "carico.local/node:used"):
+        file_of(tag).touch()
+    told = prune(kept, capsys)
+    assert told[:2] == ["removed carico.local/node:old", "removed carico.local/node:old-bare"]
+    assert told[2].startswith("carico.local/node:used is not removed: ")
+    assert told[-1] == "a container runs it"
+    assert all(file_of(tag).exists() for tag in present)
+
+
+def test_without_go_nothing_is_removed(kept, catalogue, file_of, capsys, monkeypatch):
+    file_of("carico.local/node:old").touch()
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["images", "prune", "--kept", str(kept)]) != 0
+    assert "Go is needed" in capsys.readouterr().err
+    assert file_of("carico.local/node:old").exists()
+
+
+def test_without_docker_programs_are_pruned_all_the_same(kept, catalogue, capsys, tmp_path, monkeypatch):
+    old = kept / "kwok-0123456789abcdef"
+    old.mkdir(parents=True)
+    monkeypatch.setattr(command, "Docker", lambda: type(catalogue.docker)(str(tmp_path / "no-docker")))
+    assert main(["images", "prune", "--kept", str(kept)]) == 4
+    assert not old.exists()
+    assert "install Docker" in capsys.readouterr().err
+
+
+def test_nothing_was_ever_made(kept, catalogue, capsys):
+    shutil.rmtree(kept, ignore_errors=True)
+    assert prune(kept, capsys) == ["nothing is out of date"]
