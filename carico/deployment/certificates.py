@@ -139,7 +139,10 @@ def pack(authority: Authority, nodes: Collection[str], namespace: str, with_ca_k
 
 
 def issued(authority: Authority, names: Iterable[str]) -> str:
-    """Return when the oldest of some certificates was made: pods that show it are rolled once all have been renewed."""
+    """Return when the oldest of some certificates was made.
+
+    Pods that show it are rolled once all have been renewed, and when the node with the oldest is there no more.
+    """
     moments = [authority.validity(authority.folder / f"{name}.crt")[0] for name in names]
     return min(moments).strftime("%Y-%m-%dT%H:%M:%SZ") if moments else ""
 

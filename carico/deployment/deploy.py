@@ -59,7 +59,7 @@ class Deployment:
         now : datetime
             With a time zone; certificates are valid from then on.
         folder : Path, optional
-            Where the CA and the certificates are kept, instead of on the cluster.
+            Where the CA and the certificates are kept, instead of on the cluster, where no key of a CA stays then.
         force : bool, optional
             Take over fields that somebody else owns.
         wait_s : float, optional
@@ -84,6 +84,8 @@ class Deployment:
             self._apply([namespace], force)
         made = self._certificates(others, choices.namespace, now, folder)
         self._apply([*made, *others], force)
+        if folder is not None:
+            self._forget_ca_key(choices.namespace)
         if wait_s > 0:
             wait_rolled_out(self.kube, [thing for thing in others if _has_pods(thing)], self.clock, wait_s, self.tell)
 
@@ -147,6 +149,12 @@ class Deployment:
                 f"delete the secrets of the namespace {namespace}, and all certificates are made anew"
             )
         return secrets
+
+    def _forget_ca_key(self, namespace: str) -> None:
+        """Remove a CA's key that an earlier deployment without a folder has left: the next one would go back to it."""
+        for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR):
+            if thing["metadata"]["name"] == certificates.CA_SECRET:
+                self._remove(thing)
 
     def _apply(self, objects: Iterable[KubeObject], force: bool) -> None:
         for thing in objects:

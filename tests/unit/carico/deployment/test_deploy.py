@@ -81,6 +81,18 @@ def test_a_folder_keeps_the_cas_key_off_the_cluster(cluster, deployed, tmp_path)
     assert cluster.objects == before
 
 
+def test_a_key_of_the_ca_that_is_on_the_cluster_goes_with_the_move_to_a_folder(cluster, deployed, tmp_path):
+    deployed.deploy()
+    on_cluster = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]
+    deployed.deploy(folder=tmp_path / "certs")
+    assert f"{SECRETS}/carico-ca" not in cluster.objects
+    assert "secret/carico-ca deleted" in deployed.told
+    assert cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"] != on_cluster
+    # Who forgets the folder next time is told so, and nothing goes back to the CA that was there before.
+    with pytest.raises(InvalidInput, match="give the folder that it was deployed with"):
+        deployed.deploy()
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("status", "remedy"), [(403, "cluster administrator"), (409, "--force-conflicts"), (422, "before stays")]
@@ -96,6 +108,14 @@ class TestRefused:
         cluster.refuse.clear()
         deployed.deploy()
         assert AGENTS in cluster.objects
+
+    def test_where_others_have_changed_fields_new_nodes_get_their_certificates_still(self, cluster, deployed):
+        deployed.deploy()
+        cluster.add("/api/v1/nodes/node-c")
+        cluster.refuse["PATCH", "/carico-agent"] = 409, "conflict with kubectl"
+        with pytest.raises(KubeRefused, match="--force-conflicts"):
+            deployed.deploy()
+        assert "node-c" in cluster.objects[f"{SECRETS}/carico-agent-tls"]["data"]
 
     def test_fields_are_taken_over_if_asked_for(self, cluster, deployed):
         deployed.deploy(force=True)
