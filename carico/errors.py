@@ -64,11 +64,15 @@ class NotReady(CaricoError):
 
 
 class KubeError(CaricoError):
-    """The Kubernetes API did not do what it was asked."""
+    """The Kubernetes API did not do what it was asked; `may_pass` says whether asking again may help."""
+
+    may_pass = False
 
 
 class KubeUnreachable(KubeError):
-    """No answer came, or it broke off; asking again may help."""
+    """No answer came, or it broke off."""
+
+    may_pass = True
 
 
 class KubeRefused(KubeError):
@@ -77,6 +81,8 @@ class KubeRefused(KubeError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+        # Too busy, or troubles of the server's own, as while it starts.
+        self.may_pass = status == 429 or status >= 500
 
 
 class TelemetryError(CaricoError):

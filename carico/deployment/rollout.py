@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from carico.clock import Clock
-from carico.errors import KubeUnreachable, NotReady
+from carico.errors import KubeError, NotReady
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 _LOOK_EVERY_S = 1.0
@@ -46,7 +46,7 @@ def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Cloc
     NotReady
         If they are not within so many seconds; it says what was seen last.
     KubeError
-        If the API server refuses. One that does not answer is waited for, too.
+        If the API server refuses. One that does not answer, or refuses for the moment, is waited for, too.
     """
 
     def missing() -> list[str]:
@@ -90,5 +90,7 @@ def _wait(missing: Callable[[], list[str]], clock: Clock, within_s: float, tell:
 def _answered(missing: Callable[[], list[str]]) -> list[str]:
     try:
         return missing()
-    except KubeUnreachable as error:
+    except KubeError as error:
+        if not error.may_pass:
+            raise
         return [str(error)]

@@ -18,8 +18,8 @@ BEAT_S = 5.0
 """Between two signs of life."""
 SILENCE_S = 30.0
 """A run that has shown none for so long is dead."""
-_PASSING = (404, 409, 429)
-"""Refusals that do not last, as the server's own troubles do not (5xx): gone since it was listed, changed, too busy."""
+_PASSING = (404, 409)
+"""Refusals that do not last here: gone since it was listed, changed."""
 
 
 def run_of(namespace: Json) -> str:
@@ -68,7 +68,7 @@ class SignsOfLife:
             except KubeUnreachable:
                 pass  # it is tried again in time
             except KubeRefused as error:
-                if error.status < 500 and error.status not in _PASSING and not is_told:
+                if not error.may_pass and error.status not in _PASSING and not is_told:
                     is_told = True
                     self._say(
                         f"run {self._run} cannot show that it is alive, so that others on this cluster will remove its "

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from carico.errors import KubeUnreachable
+from carico.errors import KubeError
 from testbed.errors import WaitTimedOut
 
 POLL_S = 0.2
@@ -27,7 +27,8 @@ def wait_until(
     awaited : str
         What is waited for, for messages: "19 nodes are ready".
     lacking : callable
-        Returns what is still lacking, in words, or nothing. An API server that does not answer is waited for, too.
+        Returns what is still lacking, in words, or nothing. An API server that does not answer, or refuses for the
+        moment, is waited for, too.
     timeout_s : float
         It is looked at least once, however short this is.
     poll_s : float, optional
@@ -50,7 +51,9 @@ def wait_until(
         nonlocal last
         try:
             last = lacking()
-        except KubeUnreachable as error:
+        except KubeError as error:
+            if not error.may_pass:
+                raise
             last = str(error)
         return last
 

@@ -162,12 +162,21 @@ class TestWaiting:
             deployed.deploy(wait_s=5)
         assert deployed.clock.now() <= 5
 
-    def test_for_a_server_that_does_not_answer_either(self, kube, deployed, monkeypatch):
-        def hang(thing):
-            raise KubeUnreachable("the Kubernetes API cannot be reached: timed out")
+    @pytest.mark.parametrize("error", [KubeUnreachable("timed out"), KubeRefused("it starts", 503)])
+    def test_for_a_server_that_does_not_answer_either(self, kube, deployed, monkeypatch, error):
+        def fail(thing):
+            raise error
 
-        deployed.clock.on_advance = lambda seconds: monkeypatch.setattr(kube, "read", hang)
-        with pytest.raises(NotReady, match=r"not done within 5 s: the Kubernetes API cannot be reached"):
+        deployed.clock.on_advance = lambda seconds: monkeypatch.setattr(kube, "read", fail)
+        with pytest.raises(NotReady, match=f"not done within 5 s: {error}"):
+            deployed.deploy(wait_s=5)
+
+    def test_not_for_one_that_refuses(self, kube, deployed, monkeypatch):
+        def refuse(thing):
+            raise KubeRefused("not you", 403)
+
+        deployed.clock.on_advance = lambda seconds: monkeypatch.setattr(kube, "read", refuse)
+        with pytest.raises(KubeRefused, match="not you"):
             deployed.deploy(wait_s=5)
 
 

@@ -153,13 +153,13 @@ def test_a_set_up_that_fails_leaves_its_logs(life, registry, tmp_path):
     assert maker.calls[-1] == "delete carico-fake-run-0"
 
 
-def test_an_api_server_that_does_not_answer_leaves_its_logs(life, tmp_path, api, monkeypatch):
+def test_an_api_server_that_refuses_leaves_its_logs(life, tmp_path, api, monkeypatch):
     def refuse():
-        raise KubeRefused("503", 503)
+        raise KubeRefused("403", 403)
 
     monkeypatch.setattr(api, "nodes", refuse)
     one, maker, said = life(diagnostics=tmp_path)
-    with pytest.raises(ClusterError, match="cannot be used: 503"):
+    with pytest.raises(ClusterError, match="cannot be used: 403"):
         one.open()
     assert said == [f"diagnostics: {tmp_path / 'carico-fake-run-0'}"]
     assert maker.calls[-1] == "delete carico-fake-run-0"

@@ -22,9 +22,10 @@ def test_a_server_that_does_not_answer_is_waited_for_one_that_refuses_is_not():
     def answer():
         raise next(answers)
 
-    answers = iter([KubeUnreachable("no answer"), KubeUnreachable("none yet")])
-    with pytest.raises(WaitTimedOut, match="last seen: no answer"):
-        wait_until("it answers", answer, 0.0)
+    for error in (KubeUnreachable("no answer"), KubeRefused("too busy", 429), KubeRefused("it starts", 503)):
+        answers = iter([error])
+        with pytest.raises(WaitTimedOut, match=f"last seen: {error}"):
+            wait_until("it answers", answer, 0.0)
     answers = iter([KubeRefused("forbidden", 403)])
     with pytest.raises(KubeRefused):
         wait_until("it answers", answer, 5.0)
