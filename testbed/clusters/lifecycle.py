@@ -28,6 +28,8 @@ from testbed.results.files import make_folder
 FINGERPRINT = "fingerprint"
 CREATE_TIMEOUT_S = 600.0
 READY_TIMEOUT_S = 60.0
+_SESSION_LETTERS = 13
+"""Of a cluster's name, of 63 that its nodes' may have: "carico-kind-", a run's id of 23, these, "-control-plane"."""
 SILENCE_S = 10.0
 """A stream on which nothing comes for so long is asked for anew: nobody waits longer for the end of a watch."""
 
@@ -176,7 +178,8 @@ class ClusterLife:
 
     def _made(self) -> Cluster:
         wishes, kind = self._wishes, self._maker.kind
-        name = "-".join(filter(None, ("carico", kind, wishes.run.lower(), _plain(wishes.session))))
+        session = _plain(wishes.session)[:_SESSION_LETTERS].rstrip("-")
+        name = "-".join(filter(None, ("carico", kind, wishes.run.lower(), session)))
         noted = Registered(name, kind, wishes.run, wishes.session)
         self._folder = folder = self._registry.folder(name)
         with self._registry.locked():

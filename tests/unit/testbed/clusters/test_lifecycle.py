@@ -59,6 +59,13 @@ def test_the_name_tells_toxs_environments_apart(life):
     one.close()
 
 
+def test_names_of_nodes_are_short_enough_for_hosts(registry, api):
+    wishes = Wishes("20261121T062756Z-759f23", session="py311-kubernetes-1.34-nightly")
+    life = ClusterLife(FakeMaker(), wishes, registry, lambda kubeconfig: api)
+    assert len(f"{life.open().name}-control-plane") <= 63
+    life.close()
+
+
 def kept(life, **wishes):
     one, *_ = life(keep=True, **wishes)
     name = one.open().name
