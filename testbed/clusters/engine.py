@@ -8,12 +8,12 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import msgspec
 
 from carico.clock import Clock
-from carico.errors import KubeRefused
+from carico.errors import KubeError, KubeRefused
 from carico.kube.reflector import Reflector
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.draws import drawn
@@ -35,6 +35,7 @@ LOOK_S = 0.1
 SLOW_LOOK_S = 1.0
 """Between two looks that ask the API, and two signs of life."""
 WATCH_TIMEOUT_S = 30.0
+_NOT_ALLOWED = (401, 403)
 
 
 class ClusterRun:
@@ -198,14 +199,17 @@ class ClusterRun:
         ]
 
     def _told_by_programs(self) -> dict[str, float | None]:
-        """CPU-seconds by pod, of those that succeeded and tell."""
+        """CPU-seconds by pod, of those that succeeded and tell, as far as their logs can be had."""
         telling = {job.name: job for job in self._scenario.jobs if job.workload in TELL_CPU}
         told: dict[str, float | None] = {}
-        with suppress(KubeRefused):  # who may not read one log may not read the next
-            for pod in self.pods:
-                if pod.job in telling and pod.outcome == "succeeded":
-                    job = telling[pod.job]
+        for pod in self.pods:
+            if pod.job in telling and pod.outcome == "succeeded":
+                job = telling[pod.job]
+                try:
                     told[pod.name] = told_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
+                except KubeError as error:
+                    if isinstance(error, KubeRefused) and error.status in _NOT_ALLOWED:
+                        break  # nor is the next one
         return told
 
     @contextmanager

@@ -221,14 +221,29 @@ def test_what_programs_tell_of_their_cpu_time_is_read_from_their_logs(provider, 
     assert [pod.cpu_s for pod in provider.run(SMALL, KUBE, 1, {}).pods] == [told] * 3
 
 
-def test_a_log_that_cannot_be_had_tells_nothing(provider, api, monkeypatch):
-    def gone(*_):
-        raise KubeRefused("404: pods not found", 404)
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([KubeRefused("404: pods not found", 404), "cpu_s=1.250 wall_s=3.000\n", KubeUnreachable("no answer")],
+         [None, 1.25, None]),
+        ([KubeRefused("403: not you", 403)], [None] * 3),
+    ],
+    ids=["one after the other", "not allowed is not asked again"],
+)  # fmt: skip
+def test_a_log_that_cannot_be_had_tells_nothing(provider, api, monkeypatch, answers, told):
+    left = iter(answers)
+
+    def log(*_):
+        answer = next(left)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     provider._platform = Programs()
-    monkeypatch.setattr(api, "log", gone)
+    monkeypatch.setattr(api, "log", log)
     run = provider.run(SMALL, KUBE, 1, {})
-    assert [(pod.outcome, pod.cpu_s) for pod in run.pods] == [("succeeded", None)] * 3
+    assert [(pod.outcome, pod.cpu_s) for pod in run.pods] == [("succeeded", cpu_s) for cpu_s in told]
+    assert list(left) == []
 
 
 def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
