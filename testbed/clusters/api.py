@@ -1,6 +1,7 @@
 """What the testbed asks of a real cluster's API; all of it that is not there for CARICO itself (`carico.kube`).
 
-Objects are the API's own JSON. What is created bears a label of ours, and nothing without it is ever deleted.
+Objects are the API's own JSON. Namespaces and Jobs that are created bear a label of ours, and no namespace without it
+is deleted; pods and nodes are by whoever knows them for its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from carico.kube.client import KubeClient, PodSelection
 from carico.kube.objects import KubeObjects
 
 LABEL = "carico.dev/run"
-"""On everything that a run creates; its value is the run's id."""
+"""On namespaces and Jobs that a run creates; its value is the run's id."""
 ALIVE = "carico.dev/alive"
 """Annotation of a namespace whose run is alive: changes again and again."""
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -72,8 +73,11 @@ class ClusterApi:
             raise KubeUnreachable(f"the Kubernetes API dates its answers {date!r}, which is no date") from error
 
     def may(self, verb: str, resource: str) -> bool:
-        """Whether this client may do something to the things of a kind, whichever and wherever they are."""
-        body = {"spec": {"resourceAttributes": {"verb": verb, "resource": resource}}}
+        """Whether this client may do something to things of a kind ("pods/log", "jobs.batch"), wherever they are."""
+        name, _, group = resource.partition(".")
+        name, _, part = name.partition("/")
+        asked = {"verb": verb, "group": group, "resource": name, "subresource": part}
+        body = {"spec": {"resourceAttributes": asked}}
         review = self._client.get(self._client.api("AuthorizationV1Api").create_self_subject_access_review, body)
         return bool(review["status"]["allowed"])
 
@@ -120,9 +124,10 @@ class ClusterApi:
         """Return the Jobs of a namespace."""
         return self._all(self._batch.list_namespaced_job, namespace)
 
-    def log(self, namespace: str, pod: str, container: str) -> str:
-        """Return what a container has printed."""
-        return self._client.text(self._core.read_namespaced_pod_log, pod, namespace, container=container)
+    def log(self, namespace: str, pod: str, container: str, last_lines: int | None = None) -> str:
+        """Return what a container has printed, or the last lines of it."""
+        options = {} if last_lines is None else {"tail_lines": last_lines}
+        return self._client.text(self._core.read_namespaced_pod_log, pod, namespace, container=container, **options)
 
     def create_pod(self, namespace: str, pod: Json) -> None:
         """Create a pod that belongs to no Job."""

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from carico.clock import Clock, SystemClock
+from carico.deployment.manifests import NAMESPACE as CARICO
 from carico.errors import CaricoError, KubeError, KubeRefused
 from testbed.clusters.api import ClusterApi
 from testbed.clusters.lifecycle import Cluster, connected
@@ -21,17 +22,21 @@ from testbed.clusters.waiting import wait_until
 from testbed.clusters.wishes import Wishes
 from testbed.errors import ClusterError
 from testbed.requirements import Problem
+from testbed.results.files import make_folder
 
 CLOCKS_APART_S = 2.0
 """By which the cluster's clock may differ from this machine's: times of pods come from both."""
-_RIGHTS = (
-    ("list", "namespaces"),
-    ("patch", "namespaces"),  # without, a run shows no sign of life, and others remove what is its
-    ("delete", "namespaces"),
-    ("list", "pods"),
-    ("watch", "pods"),
-)
-"""What is done to things wherever they are; that namespaces can be created and nodes listed is tried out."""
+_LAST_LINES = 1000
+_RIGHTS = {
+    "namespaces": ("create", "get", "list", "patch", "delete"),  # without patch others remove what is this run's
+    "pods": ("list", "watch", "deletecollection"),
+    "pods/log": ("get",),
+    "nodes": ("list",),
+    "events": ("list",),
+    "serviceaccounts": ("get",),
+    "jobs.batch": ("create", "list", "deletecollection"),
+}
+"""Those that docs/how-to/external-cluster.md lists: a run that lacks one may find out when it has measured all."""
 
 
 class ExternalCluster:
@@ -102,22 +107,31 @@ class ExternalCluster:
         except ClusterError as error:
             return [Problem(str(error), "name another with --kubeconfig and --context (pytest: --carico-...)")]
         try:
+            lacking, found = self._lacking_rights(), self._clocks_apart(api)
+            if lacking:
+                what = f"cluster {self.name} does not let you {', '.join(lacking)} in all namespaces"
+                return [*found, Problem(what, "ask for the rights that docs/how-to/external-cluster.md lists")]
             api.create_namespace(f"carico-{self._wishes.run.lower()}", self._wishes.run, only_try=True)
             nodes = api.nodes()
-            lacking, found = self._lacking_rights(), self._clocks_apart(api)
         except KubeError as error:
             remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
             return [Problem(f"cluster {self.name} cannot be used: {error}", remedy)]
-        if lacking:
-            what = f"cluster {self.name} does not let you {', '.join(lacking)} in all namespaces"
-            found.append(Problem(what, "ask for the rights that docs/how-to/external-cluster.md lists"))
         if not usable_nodes(nodes):
             what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
             found.append(Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`"))
         return found
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Copy none: the control plane is somebody's; see `ClusterSource.collect_logs`."""
+        """Copy the last of CARICO's where it is deployed, for the control plane is somebody's.
+
+        See `ClusterSource.collect_logs`.
+        """
+        for pod in self.api.pods_in(CARICO).list()[0]:
+            for container in pod["spec"]["containers"]:
+                where = pod["metadata"]["name"], container["name"]
+                said = self.api.log(CARICO, *where, last_lines=_LAST_LINES)
+                make_folder(into / "logs")
+                (into / "logs" / f"{'.'.join(where)}.log").write_text(said, encoding="utf-8")
 
     def open(self) -> Cluster:
         """Return the cluster; from the first call on the run shows that it is alive. See `Life.open`."""
@@ -172,7 +186,8 @@ class ExternalCluster:
 
     def _lacking_rights(self) -> list[str]:
         try:
-            return [f"{verb} {resource}" for verb, resource in _RIGHTS if not self.api.may(verb, resource)]
+            asked = [(verb, resource) for resource, verbs in _RIGHTS.items() for verb in verbs]
+            return [f"{verb} {resource}" for verb, resource in asked if not self.api.may(verb, resource)]
         except KubeRefused:  # where even asking is refused, the run finds out
             return []
 

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
 
+import kubernetes.client
+import kubernetes.config
 import pytest
 import yaml
 
+from carico.deployment.manifests import NAMESPACE as CARICO
+from carico.deployment.manifests import lease
 from testbed.clusters import kwok
 from testbed.clusters.api import ClusterApi
+from testbed.clusters.external import ExternalCluster
 from testbed.clusters.fake_nodes import fake_pod_spec, shape_nodes
+from testbed.clusters.found_nodes import FoundNodes
 from testbed.clusters.lifecycle import ClusterLife, connected
 from testbed.clusters.namespaces import OWN, wait_until_pods_can_be_created
 from testbed.clusters.registry import Registry
 from testbed.clusters.signs_of_life import SILENCE_S
 from testbed.clusters.waiting import wait_until
 from testbed.clusters.wishes import Wishes
+from testbed.errors import UsageError
 from testbed.results.store import read_results
-from workloads.scenario import ClusterShape
+from testbed.schedulers.spec import parse_spec
+from workloads.scenario import ClusterShape, JobSpec, Scenario
 
 pytestmark = pytest.mark.cluster
 
 NODES = 3
 USED = 2
 THEIRS = "theirs"
+IMAGE = "none.example/w:1"
 PATIENCE_S = 60.0
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "external-cluster.md"
+ROLES = {
+    role["kind"]: role
+    for role in map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE))
+}
+"""What the page tells users to ask for, by kind."""
+RIGHTS = [
+    (verb, resource, group)
+    for rule in ROLES["ClusterRole"]["rules"]
+    for group in rule["apiGroups"]
+    for resource in rule["resources"]
+    for verb in rule["verbs"]
+]
+RIGHTS_TIMEOUT_S = 10.0
+"""An API server takes roles up a moment after they were made."""
 
 
 @pytest.fixture(scope="module")
@@ -71,24 +99,24 @@ def api(kubeconfig):
 def started(kubeconfig, tmp_path):
     """A function that starts `carico-testbed run` on the cluster; what still runs in the end is killed."""
     processes = []
-    scenario = tmp_path / "some.yaml"
-    scenario.write_text(
-        yaml.safe_dump(
-            {
-                "name": "some",
-                "description": "pods that end after a second",
-                "jobs": [{"name": "pi", "workload": "pi", "pods": 6, "requests": {"cpu": "100m"}}],
-                "cluster": {"nodes": USED},
-                "limit_s": 120,
-            }
-        )
-    )
 
-    def start(name, *options):
+    def start(name, *options, limit_s=120):
         folder = tmp_path / name
         folder.mkdir()
+        scenario = folder / "some.yaml"
+        scenario.write_text(
+            yaml.safe_dump(
+                {
+                    "name": "some",
+                    "description": "pods that end after a second",
+                    "jobs": [{"name": "pi", "workload": "pi", "pods": 6, "requests": {"cpu": "100m"}}],
+                    "cluster": {"nodes": USED},
+                    "limit_s": limit_s,
+                }
+            )
+        )
         command = [sys.executable, "-m", "testbed", "run", str(scenario), "--scheduler", "kube-scheduler"]
-        command += ["--provider", "external", "--kubeconfig", str(kubeconfig), "--workload-image", "none.example/w:1"]
+        command += ["--provider", "external", "--kubeconfig", str(kubeconfig), "--workload-image", IMAGE]
         process = subprocess.Popen(
             [*command, "--quiet", "--json", "result.json", *options],
             cwd=folder,
@@ -185,3 +213,105 @@ def test_a_scenario_that_wants_more_nodes_is_refused_at_once(api, started):
     assert process.returncode == 2
     assert f"some wants {NODES + 1} nodes" in out
     assert ours(api) == []
+
+
+def grant(api: ClusterApi, role):
+    """Give the account of `limited` a role."""
+    kind, metadata = role["kind"], role["metadata"]
+    binding = {"apiVersion": role["apiVersion"], "kind": f"{kind}Binding", "metadata": metadata}
+    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": metadata["name"]}
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": "limited", "namespace": THEIRS}]
+    for thing in (role, binding):
+        api.objects.apply(thing)
+
+
+def problems(kubeconfig):
+    """What the preflight has to say to somebody."""
+    cluster = ExternalCluster(Wishes("limited", kubeconfig=kubeconfig))
+    try:
+        return "; ".join(map(str, cluster.preflight()))
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def limited(kubeconfig, api, tmp_path):
+    """The kubeconfig of an account that has the rights on the page in all namespaces, and nothing but a token."""
+    account = {"name": "limited", "namespace": THEIRS}
+    api.objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    grant(api, ROLES["ClusterRole"])
+    with kubernetes.config.new_client_from_config(str(kubeconfig)) as client:
+        core = kubernetes.client.CoreV1Api(client)
+        token = core.create_namespaced_service_account_token(*account.values(), {"spec": {}}).status.token
+    content = yaml.safe_load(kubeconfig.read_text())
+    content["users"] = [{"name": user["name"], "user": {"token": token}} for user in content["users"]]
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(content))
+    wait_until("the preflight has nothing to say", lambda: problems(file), RIGHTS_TIMEOUT_S)
+    return file
+
+
+def test_the_rights_on_the_page_are_enough_for_a_run(api, started, limited):
+    before = everything(api)
+    process, results = started("limited", "--kubeconfig", str(limited))
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, out
+    assert "carico-testbed:" not in out, "neither a warning nor diagnostics"
+    assert everything(api) == before
+    (run,) = read_results(results).repetitions
+    assert [pod.outcome for pod in run.pods] == ["succeeded"] * 6
+
+
+def test_the_rights_on_the_page_are_enough_for_what_tells_why_a_run_failed(api, started, limited):
+    before = everything(api)
+    process, results = started("limited", "--kubeconfig", str(limited), limit_s=1)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1, out
+    assert everything(api) == before
+    (folder,) = results.parent.glob(".carico/runs/*/diagnostics/*")
+    assert len(json.loads((folder / "pods.json").read_text())) == 6
+    assert json.loads((folder / "events.json").read_text())
+    assert not (folder / "lacking.txt").exists()
+
+
+@pytest.mark.parametrize(("verb", "resource", "group"), RIGHTS)
+def test_a_right_that_is_lacking_is_named_before_anything_runs(api, limited, verb, resource, group):
+    others = [right for right in RIGHTS if right != (verb, resource, group)]
+    rules = [{"verbs": [one], "resources": [of], "apiGroups": [within]} for one, of, within in others]
+    grant(api, ROLES["ClusterRole"] | {"rules": rules})
+    told = f"does not let you {verb} {resource}{'.' if group else ''}{group} in all namespaces"
+
+    def lacking() -> str:
+        said = problems(limited)
+        return "" if told in said else f"the preflight says: {said}"
+
+    wait_until(f"the cluster {told}", lacking, RIGHTS_TIMEOUT_S)
+
+
+def test_the_rights_on_the_page_are_enough_to_ask_carico(api, limited):
+    """Down to its leader: the pod that should be it is asked for, and is not there."""
+    held = {"holderIdentity": "gone_0", "leaseDurationSeconds": 3600}
+    held["renewTime"] = datetime.now(UTC).isoformat(timespec="microseconds")
+    configuration = {"name": "carico-agent", "namespace": CARICO}
+    for thing in (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CARICO}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": configuration},
+        lease(CARICO) | {"spec": held},
+    ):
+        api.objects.apply(thing)
+    some = Scenario("some", "one pod", [JobSpec("pi", "pi", pods=1)], ClusterShape(nodes=USED))
+    kube = parse_spec("kube-scheduler")
+    cluster = ExternalCluster(Wishes("limited", kubeconfig=limited))
+    nodes = FoundNodes(cluster, IMAGE)
+
+    def asks_agents():
+        return nodes.prepare(cluster.open(), some, kube, nodes.check(some, kube, {})).telemetry is not None
+
+    try:
+        assert not asks_agents()
+        grant(api, ROLES["Role"])
+        wait_until("agents are asked", lambda: "" if asks_agents() else "they are not", RIGHTS_TIMEOUT_S)
+        with pytest.raises(UsageError, match='pods "gone" not found'):
+            nodes.check(some, parse_spec("carico"), {})
+    finally:
+        cluster.close()

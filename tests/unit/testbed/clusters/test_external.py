@@ -112,6 +112,19 @@ def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider
     assert {path.partition("namespaces/")[2].partition("/")[0] for path in changed} == {"carico-0-run-1"}
 
 
+def test_of_a_run_that_failed_the_logs_of_carico_are_kept(cluster, server, tmp_path):
+    metadata = {"name": "carico-scheduler-0", "namespace": "carico", "uid": "1", "resourceVersion": "1"}
+    spec = {"containers": [{"name": "extender"}, {"name": "kube-scheduler"}]}
+    pod = {"metadata": metadata, "spec": spec, "status": {}}
+    server.put("/api/v1/namespaces/carico/pods/carico-scheduler-0", pod)
+    server.log = "listening\n"
+    cluster.collect_logs(cluster.name, tmp_path, tmp_path)
+    kept = {file.name: file.read_text() for file in (tmp_path / "logs").iterdir()}
+    assert kept == dict.fromkeys(
+        ("carico-scheduler-0.extender.log", "carico-scheduler-0.kube-scheduler.log"), "listening\n"
+    )
+
+
 def test_a_placement_is_among_the_nodes_of_the_scenario(provider, api):
     jobs = []
     create = api.create_job
@@ -233,10 +246,11 @@ def test_one_who_may_not_create_namespaces_is_told_so(cluster, api, monkeypatch)
     assert "kubectl create namespace" in str(problem)
 
 
-def test_who_may_not_show_that_it_is_alive_or_watch_pods_is_told_before_anything_runs(cluster, server):
-    server.forbidden = {"patch namespaces", "watch pods"}
+def test_who_lacks_rights_is_told_which_before_anything_runs(cluster, server):
+    server.forbidden = {"patch namespaces", "watch pods", "create jobs"}
     (problem,) = cluster.preflight()
-    assert "cluster there does not let you patch namespaces, watch pods in all namespaces" in str(problem)
+    lacking = "patch namespaces, watch pods, create jobs.batch"
+    assert f"cluster there does not let you {lacking} in all namespaces" in str(problem)
     assert "docs/how-to/external-cluster.md" in str(problem)
 
 
