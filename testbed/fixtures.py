@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def carico_provider(pytestconfig: pytest.Config) -> Iterator[ClusterProvider]:
 
 
 @pytest.fixture(scope="session")
-def carico_cluster(carico_provider: ClusterProvider) -> Cluster:
+def carico_cluster(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Cluster:
     """The real cluster: its `name`, `kubeconfig`, `kubernetes_version` and `api`; made now if it is not there yet."""
     if not hasattr(carico_provider, "cluster"):
         pytest.fail(
@@ -39,6 +40,8 @@ def carico_cluster(carico_provider: ClusterProvider) -> Cluster:
             f"mark the test carico(providers=['kwok'])",
             pytrace=False,
         )
+    # Whatever is measured on it, this is a run: why something failed is to be found with what it was made with.
+    pytestconfig.stash[STATE].record.open(carico_provider.name, carico_provider.kubernetes_version())
     cluster: Cluster = carico_provider.cluster()
     return cluster
 
@@ -53,6 +56,17 @@ def carico_namespace(
     name = f"carico-test-{zlib.crc32(request.node.nodeid.encode()):08x}"
     with namespace_of_run(carico_cluster.api, name, pytestconfig.stash[STATE].run_id):
         yield name
+
+
+def diagnose(item: pytest.Item, error: BaseException) -> None:
+    """Have the provider collect what may tell why a test failed that used the real cluster itself."""
+    used: dict[str, Any] = getattr(item, "funcargs", {})
+    provider: Any = used.get("carico_provider")
+    if "carico_cluster" in used and hasattr(provider, "diagnose"):
+        from testbed.clusters.namespaces import OWN
+
+        name = re.sub(r"[^\w.-]+", "-", item.name).strip("-")
+        provider.diagnose(used["carico_cluster"], used.get("carico_namespace", OWN), name, error)
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from testbed.fixtures import (
     carico_paper,
     carico_provider,
     carico_results,
+    diagnose,
 )
 from testbed.markers import declare_markers, is_cluster, wrong_keys
 from testbed.options import add_options, options_of
@@ -175,10 +176,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note on the report, which crosses processes, that the test is a cluster test."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note on the report, which crosses processes, that the test is a cluster test; collect why it failed, if it did.
+
+    Its namespace is still there.
+    """
     report = yield
     report.carico_cluster = is_cluster(item)  # type: ignore[attr-defined]
+    if report.failed and call.excinfo is not None:
+        diagnose(item, call.excinfo.value)
     return report
 
 

@@ -1,6 +1,7 @@
 """What may tell why a run on a real cluster failed, collected into a folder before it is gone.
 
-Collecting never hides what went wrong first, and does not take long: what cannot be had is noted in the folder.
+Collecting never hides what went wrong first. It does not wait long for what cannot be had, which is noted in the
+folder.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -36,6 +37,7 @@ kind waits for in vain for four minutes, and only the node's own journal says wh
 _DELETE_TIMEOUT_S = 120.0
 _LOGS_TIMEOUT_S = 30.0
 """Of every call of Docker's that collects logs, which are not to be waited for long."""
+_ALL_LOGS_TIMEOUT_S = 60.0
 _LOAD_TIMEOUT_S = 300.0
 
 
@@ -155,10 +157,11 @@ class KindMaker:
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
         """Copy what the nodes print, their journals and the logs of their pods; see `ClusterMaker.collect_logs`."""
         lacking = []
+        end = time.monotonic() + _ALL_LOGS_TIMEOUT_S
 
         def told(*command: str) -> str:
             try:
-                return self.docker.call(*command, limit_s=_LOGS_TIMEOUT_S)
+                return self.docker.call(*command, limit_s=min(_LOGS_TIMEOUT_S, max(end - time.monotonic(), 1.0)))
             except DockerFailed as error:
                 lacking.append(str(error))
                 return ""

@@ -35,7 +35,11 @@ OnProgress = Callable[[Progress], None]
 
 
 class ClusterProvider(Protocol):
-    """A kind of cluster (`simulated`, `kwok`, `kind`, `external`, later `xen`)."""
+    """A kind of cluster (`simulated`, `kwok`, `kind`, `external`, later `xen`).
+
+    Of a real one tests may also use `cluster()`, and have `diagnose()` collect why they failed, where it has these; see
+    `testbed.clusters.real.RealProvider`.
+    """
 
     name: str
     shared_hardware: bool

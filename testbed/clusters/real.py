@@ -64,6 +64,7 @@ class RealProvider:
         self._clock = SystemClock() if clock is None else clock
         self._wall = wall
         self._numbers = count()
+        self._diagnosed: BaseException | None = None
 
     def kubernetes_version(self) -> str:
         """Ask where it comes from; see `ClusterProvider.kubernetes_version`."""
@@ -77,6 +78,26 @@ class RealProvider:
         """Use the cluster no longer; see `Life.close`."""
         self._platform.close()
         self._life.close()
+
+    def diagnose(self, cluster: Cluster, namespace: str, name: str, error: BaseException) -> None:
+        """Collect what may tell why something failed that used the cluster itself, unless its repetition has done so.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            That is open.
+        namespace : str
+            Where its pods are.
+        name : str
+            Of a folder among the diagnostics.
+        error : BaseException
+        """
+        raised: BaseException | None = error
+        while raised is not None:
+            if raised is self._diagnosed:
+                return
+            raised = raised.__cause__
+        self._collect(cluster, namespace, name)
 
     def preflight(self) -> Sequence[Problem]:
         """Ask where it comes from; see `ClusterProvider.preflight`."""
@@ -121,7 +142,7 @@ class RealProvider:
         namespace = f"carico-{next(self._numbers)}-{self._wishes.run.lower()}"
         try:
             self._tell(on_progress, scenario, "preparing nodes")
-            with self._diagnosed(cluster, namespace, scenario, seed):
+            with self._explained(cluster, namespace, scenario, seed):
                 self._life.clean()
                 prepared = self._platform.prepare(cluster, scenario, scheduler, in_force)
             with namespace_of_run(cluster.api, namespace, self._wishes.run):
@@ -138,12 +159,12 @@ class RealProvider:
                     self._wall,
                 )
                 stolen = StolenCpu()
-                with self._diagnosed(cluster, namespace, scenario, seed):
+                with self._explained(cluster, namespace, scenario, seed):
                     run.run(on_progress)
                 stolen_items = stolen.items() if self._source.on_this_machine else []
                 pods, nodes, completion, requests = run.pods, run.nodes, run.completion_s, run.requests
                 if any(taken is None for taken in completion.values()):
-                    self._diagnose(cluster, namespace, scenario, seed)
+                    self._collect(cluster, namespace, _folder(scenario, seed, namespace))
         except KubeError as error:
             raise ClusterError(f"cluster {cluster.name}: {error}") from error
         return Repetition(
@@ -165,17 +186,18 @@ class RealProvider:
         )
 
     @contextmanager
-    def _diagnosed(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> Iterator[None]:
+    def _explained(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> Iterator[None]:
         try:
             yield
-        except Exception:
-            self._diagnose(cluster, namespace, scenario, seed)
+        except Exception as error:
+            self._diagnosed = error
+            self._collect(cluster, namespace, _folder(scenario, seed, namespace))
             raise
 
-    def _diagnose(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> None:
+    def _collect(self, cluster: Cluster, namespace: str, name: str) -> None:
         if self._wishes.diagnostics is None:
             return
-        into = self._wishes.diagnostics / f"{scenario.name}-{seed}-{namespace}"
+        into = self._wishes.diagnostics / name
         collect(
             cluster.api, namespace, into, lambda folder: self._source.collect_logs(cluster.name, cluster.folder, folder)
         )
@@ -185,3 +207,7 @@ class RealProvider:
         if on_progress is not None:
             pods = sum(job.pods for job in scenario.jobs)
             on_progress(Progress(phase, 0, 0, pods, 0.0, scenario.limit_s))
+
+
+def _folder(scenario: Scenario, seed: int, namespace: str) -> str:
+    return f"{scenario.name}-{seed}-{namespace}"

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from testbed.results.run import read_run
+
 TESTS = """
     import pytest
     pytestmark = pytest.mark.cluster
@@ -39,6 +41,23 @@ class Real(FakeProvider):
 def pytest_carico_provider(config):
     return Real()
 """
+WITH_API = (
+    CONFTEST
+    + """
+from types import SimpleNamespace
+
+class Api:
+    def __getattr__(self, name):
+        def told(*arguments):
+            with open("asked", "a") as file:
+                print(name, *arguments[:1], file=file)
+            return SimpleNamespace(list=lambda: ([], "1"))
+        return told
+
+Real.cluster = lambda self: SimpleNamespace(api=Api())
+"""
+)
+"""The cluster's API answers with nothing, and the file `asked` says what it was asked."""
 
 
 @pytest.fixture
@@ -84,7 +103,7 @@ def test_a_provider_that_cannot_be_made_is_known_by_its_name(session, pytester):
 
 @pytest.mark.parametrize("arguments", [[], ["--carico-missing=skip"]])
 def test_without_its_programs_a_provider_is_one_problem_or_a_reason_to_skip(session, pytester, monkeypatch, arguments):
-    monkeypatch.setattr("testbed.clusters.programs._built", list)
+    monkeypatch.setattr("testbed.clusters.programs._built", lambda kept: [])
     monkeypatch.setenv("PATH", "/nowhere")
     pytester.makeconftest("")
     pytester.makepyfile(
@@ -135,25 +154,14 @@ def test_the_cluster_is_closed_after_the_last_test(real, pytester):
     result = real("--carico-seed=1")
     result.assert_outcomes(passed=2)
     assert (pytester.path / "closed").read_text() == "closed once"
+    # It is a run, though no repetition was asked for: diagnostics would be there.
+    (run,) = (pytester.path / ".carico" / "runs").iterdir()
+    result.stdout.fnmatch_lines([f"run: {run}"])
+    assert read_run(run / "run.json").state == "complete"
 
 
 def test_every_test_has_a_namespace_of_its_own_for_as_long_as_it_runs(session, pytester):
-    pytester.makeconftest(
-        CONFTEST
-        + """
-from types import SimpleNamespace
-
-class Api:
-    def __getattr__(self, name):
-        def told(*arguments):
-            with open("asked", "a") as file:
-                print(name, *arguments[:1], file=file)
-            return SimpleNamespace(list=lambda: ([], "1"))
-        return told
-
-Real.cluster = lambda self: SimpleNamespace(api=Api())
-"""
-    )
+    pytester.makeconftest(WITH_API)
     pytester.makepyfile(
         """
         import pytest
@@ -172,6 +180,44 @@ Real.cluster = lambda self: SimpleNamespace(api=Api())
     assert asked[:4] == of_first
     assert asked.index(f"delete_namespace {first}") < asked.index(f"create_namespace {second}")
     assert asked[-1] == f"delete_namespace {second}"
+
+
+def test_why_a_test_of_the_cluster_failed_is_collected_while_its_namespace_is_there(session, pytester):
+    pytester.makeconftest(
+        WITH_API
+        + """
+def diagnose(self, cluster, namespace, name, error):
+    with open("asked", "a") as file:
+        print("diagnose", namespace[:14], name, error, file=file)
+
+Real.diagnose = diagnose
+"""
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("what", ["a/b"])
+        def test_wrong(carico_namespace, what): raise ValueError(what)
+
+        def test_wrong_too(carico_cluster): raise ValueError("no namespace")
+
+        @pytest.mark.xfail(strict=True)
+        def test_expected(carico_cluster): raise ValueError
+
+        def test_elsewhere(): raise ValueError
+
+        def test_right(carico_cluster): pass
+        """
+    )
+    session("--carico-seed=1").assert_outcomes(passed=1, failed=3, xfailed=1)
+    asked = (pytester.path / "asked").read_text().splitlines()
+    created = next(line.removeprefix("create_namespace ") for line in asked if line.startswith("create_namespace"))
+    assert [line for line in asked if line.startswith("diagnose")] == [
+        f"diagnose {created[:14]} test_wrong-a-b a/b",
+        "diagnose carico-testbed test_wrong_too no namespace",
+    ]
+    assert asked.index(f"diagnose {created[:14]} test_wrong-a-b a/b") < asked.index(f"delete_namespace {created}")
 
 
 def test_ctrl_c_closes_it(real, pytester):

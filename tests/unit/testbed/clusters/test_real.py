@@ -143,6 +143,20 @@ def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider,
     assert "BackOff" in (folder / "events-carico.json").read_text()
 
 
+def test_what_a_repetition_has_left_is_not_collected_again_for_the_test_that_it_fails(provider, said, tmp_path):
+    class Silent(FakeNodes):
+        def prepare(self, *arguments):
+            raise KubeRefused("500: no", 500)
+
+    provider._platform = Silent()
+    with pytest.raises(ClusterError) as failed:
+        provider.run(SMALL, KUBE, 1, {})
+    provider.diagnose(provider.cluster(), "carico-testbed", "test_one", failed.value)
+    assert len(said) == 1
+    provider.diagnose(provider.cluster(), "carico-testbed", "test_one", AssertionError("two pods"))
+    assert said[1:] == [f"diagnostics: {tmp_path / 'diagnostics' / 'test_one'}"]
+
+
 def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monkeypatch, tmp_path):
     def refuse(*asked):
         raise KubeRefused("403: events is forbidden", 403)
