@@ -14,7 +14,7 @@ from carico.deployment.deploy import Deployment
 from carico.deployment.manifests import COMPONENT, KUBE_SCHEDULER, NAMESPACE, SELECTOR, Choices, manifests
 from carico.deployment.rollout import wait_rolled_out
 from carico.deployment.status import read_status
-from carico.kube.objects import KubeObject
+from carico.kube.objects import KubeObject, KubeObjects
 from testbed.clusters.agent_telemetry import AgentTelemetry
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import Cluster
@@ -61,10 +61,10 @@ class DeployedCarico:
             excluded_namespaces=(OWN,),
             on_control_plane=True,
         )
-        if choices == self._choices:
+        kube = cluster.api.objects
+        if choices == self._choices and _is_configured(kube, choices):
             return
         self._maker.load(cluster.name, image)
-        kube = cluster.api.objects
         Deployment(kube, self._clock, _tell_nobody).deploy(choices, datetime.now(UTC), force=True, wait_s=READY_S)
         self._choices = choices
 
@@ -103,6 +103,17 @@ class DeployedCarico:
     def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
         """Return what asks the agents of these nodes."""
         return AgentTelemetry(cluster.api.objects, NAMESPACE, nodes, self._clock)
+
+
+def _is_configured(kube: KubeObjects, choices: Choices) -> bool:
+    """Whether it is still as it was deployed: tests may have deployed another one since."""
+    (wanted,) = (
+        thing
+        for thing in manifests(choices)
+        if (thing["kind"], thing["metadata"]["name"]) == ("ConfigMap", "carico-agent")
+    )
+    found = kube.read(wanted)
+    return found is not None and found.get("data") == wanted["data"]
 
 
 def _placed(selector: Mapping[str, str | None]) -> dict[str, object]:

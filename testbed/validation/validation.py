@@ -15,6 +15,7 @@ from carico.variants import THESIS_REBASED_WAKE_UP
 from testbed.clusters.containers import Containers
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import Cluster
+from testbed.clusters.namespaces import wait_until_clean
 from testbed.clusters.simulated import SimulatedProvider
 from testbed.errors import ResultsError
 from testbed.experiment import OnProgress, Plan, run_plan
@@ -85,6 +86,7 @@ def measure(
         If the cluster does not do what it should, or cannot be read.
     """
     say("preparing nodes")
+    wait_until_clean(cluster.api)
     scheduler = plan.schedulers[0]
     settings = platform.check(plan.scenario, scheduler, plan.settings)
     prepared = platform.prepare(cluster, plan.scenario, scheduler, settings)

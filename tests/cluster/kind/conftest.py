@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -15,8 +13,8 @@ from testbed.clusters.deployed import DeployedCarico
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes
 from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.namespaces import namespace_of_run
 from testbed.images.docker import Docker
+from testbed.state import STATE
 from workloads.commands import command_of
 from workloads.scenario import NodePool
 
@@ -64,12 +62,18 @@ class KindCluster:
         return {"metadata": {"name": name}, "spec": spec}
 
 
+@pytest.fixture(scope="session")
+def kind_maker(pytestconfig) -> KindMaker:
+    """What makes clusters as the session's options say."""
+    options = pytestconfig.stash[STATE].options
+    return KindMaker(options.workers, options.node_image)
+
+
 @pytest.fixture
-def kind_cluster(carico_cluster, request) -> Iterator[KindCluster]:
-    maker, namespace = KindMaker(), f"carico-test-{zlib.crc32(request.node.nodeid.encode()):x}"
-    maker.load(carico_cluster.name, maker.image("workloads").ensure(maker.docker, lambda text: None))
-    workers = [node for node in maker.nodes(carico_cluster.name) if not node.endswith("control-plane")]
-    size_nodes(maker.docker, carico_cluster.api, workers, dict.fromkeys(workers, POOL))
-    DeployedCarico(maker, SystemClock()).deploy(carico_cluster, DEFAULT_VARIANT.name)
-    with namespace_of_run(carico_cluster.api, namespace, "test"):
-        yield KindCluster(carico_cluster, maker, namespace)
+def kind_cluster(carico_cluster, carico_namespace, kind_maker) -> KindCluster:
+    image = kind_maker.image("workloads").ensure(kind_maker.docker, lambda text: None)
+    kind_maker.load(carico_cluster.name, image)
+    found = KindCluster(carico_cluster, kind_maker, carico_namespace)
+    size_nodes(found.docker, found.api, found.workers, dict.fromkeys(found.workers, POOL))
+    DeployedCarico(kind_maker, SystemClock()).deploy(carico_cluster, DEFAULT_VARIANT.name)
+    return found

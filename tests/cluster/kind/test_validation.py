@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from testbed.clusters.containers import Containers
-from testbed.clusters.kind import KindMaker
 from testbed.experiment import Plan
 from testbed.schedulers.spec import parse_spec
 from testbed.validation.agreement import agreements
@@ -30,9 +29,9 @@ def plan(carico_experiment) -> Plan:
 
 
 @pytest.fixture
-def measured(carico_cluster, plan) -> Measured:
-    maker = KindMaker()
-    return measure(carico_cluster, maker, Containers(maker), plan, "validation", lambda text: None, turns=1)
+def measured(carico_cluster, kind_maker, plan) -> Measured:
+    platform = Containers(kind_maker)
+    return measure(carico_cluster, kind_maker, platform, plan, "validation", lambda text: None, turns=1)
 
 
 def test_a_simulated_cluster_of_such_nodes_takes_about_as_long(measured, plan, carico_experiment, carico_paper):
