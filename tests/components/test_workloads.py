@@ -1,6 +1,7 @@
 """The workloads' programs in their images: they run, measure, and end when they are told to."""
 
 import signal
+from urllib.request import urlopen
 
 import pytest
 
@@ -26,11 +27,13 @@ def ended(container):
     return container.logged()
 
 
-def test_a_poller_measures_a_server_that_ends_cleanly(run, network):
+def test_a_poller_measures_a_server_that_ends_cleanly(run, host, network):
     command = ["python3", "-m", "workloads.web"]
     serving = [*command, "serve", "--host", "0.0.0.0", "--port", str(PORT), "--service-ms", str(SERVICE_MS)]
-    server = run("workloads", *serving, network=network, network_aliases=["web"])
+    server = run("workloads", *serving, ports=(PORT,), network=network, network_aliases=["web"])
     server.wait_until("it listens", lambda: "listening" not in server.logged())
+    with urlopen(f"http://{host}:{server.port(PORT)}/healthz", timeout=END_S) as healthy:
+        assert healthy.read() == b"ok\n"
     asked = [*command, "poll", "--requests", "20", "--interval", "0.05", f"http://web:{PORT}/"]
     names, numbers = (line.split() for line in ended(run("workloads", *asked, network=network)).splitlines())
     measured = dict(zip(names, map(float, numbers), strict=False))

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from testbed.clusters.kwok import KwokMaker
-from testbed.clusters.lifecycle import ClusterLife
+from testbed.clusters.lifecycle import ClusterLife, connected
 from testbed.clusters.registry import Registry
 from testbed.clusters.waiting import wait_until
 from testbed.clusters.wishes import Wishes
 from testbed.images.command import default_place
+from testbed.results.store import read_results
 
 pytestmark = pytest.mark.cluster
 
@@ -44,6 +45,14 @@ cluster: {nodes: 1, cores: 2, memory: 4Gi}
 limit_s: 3
 jobs:
   - {name: slow, workload: pi, parameters: {digits: 20000}, pods: 1}
+"""
+STEADY = """
+name: steady
+description: two pods of five seconds
+cluster: {nodes: 1, cores: 2, memory: 4Gi}
+limit_s: 60
+jobs:
+  - {name: steady, workload: stress, parameters: {cpu: 1, duration_s: 5}, pods: 2}
 """
 OTHER = """
 import sys, time
@@ -160,6 +169,12 @@ def session(cache, project):
     return start
 
 
+def finished(project):
+    """How many repetitions have been written, whole."""
+    files = (project / ".carico" / "runs").glob("*/repetitions.jsonl")
+    return sum(file.read_text().count("\n") for file in files)
+
+
 def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, session):
     """Killed within a repetition: the one before it is kept, and the next session has a cluster of its own."""
     clusters = cache / "clusters"
@@ -167,14 +182,9 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, ses
     def said():
         return (project / "said").read_text()
 
-    def kept():
-        """How many repetitions have been written, whole."""
-        files = (project / ".carico" / "runs").glob("*/repetitions.jsonl")
-        return sum(file.read_text().count("\n") for file in files)
-
     def lacking():
         assert killed.poll() is None, said()
-        return "" if kept() else f"no repetition is done; the session said: {said()}"
+        return "" if finished(project) else f"no repetition is done; the session said: {said()}"
 
     with session(repetitions=50) as killed:
         try:
@@ -192,7 +202,51 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, ses
     assert f"cluster {noted.name} is removed: its run was killed" in said()
     assert not processes(clusters)
     assert Registry(clusters).all() == []
-    assert kept() >= 1, "what the killed session had measured"
+    assert finished(project) >= 1, "what the killed session had measured"
+
+
+def test_ctrl_c_within_a_repetition_keeps_what_was_finished_and_leaves_nothing_else(cache, project):
+    """As a terminal sends it, to all processes of its group, while pods run, and CARICO beside the control plane."""
+    (project / "steady.yaml").write_text(STEADY)
+    clusters, testbed = cache / "clusters", [sys.executable, "-m", "testbed"]
+    options = {
+        "cwd": project,
+        "env": os.environ | {"XDG_CACHE_HOME": str(cache.parent)},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+    }
+
+    def lacking():
+        assert interrupted.poll() is None, interrupted.communicate()
+        if not finished(project):
+            return "no repetition is done"
+        ((folder, noted),) = Registry(clusters).all()
+        api = connected(KwokMaker().kubeconfig(noted.name, folder.files))
+        try:
+            pods = [pod for one in api.namespaces() for pod in api.pods_in(one["metadata"]["name"]).list()[0]]
+        finally:
+            api.close()
+        return "" if any(pod["status"]["phase"] == "Running" for pod in pods) else f"{len(pods)} pods, none runs"
+
+    command = [*testbed, "run", "steady.yaml", "--provider", "kwok", "--scheduler", "carico", "--quiet"]
+    with subprocess.Popen([*command, "--repetitions", "50"], start_new_session=True, **options) as interrupted:
+        try:
+            wait_until("pods of another repetition run", lacking, SESSION_TIMEOUT_S)
+            assert processes(clusters)
+            os.killpg(interrupted.pid, signal.SIGINT)
+            said, _ = interrupted.communicate(timeout=SESSION_TIMEOUT_S)
+        finally:
+            interrupted.kill()
+    assert interrupted.returncode == 130, said
+    assert not processes(clusters)
+    assert Registry(clusters).all() == []
+    done = finished(project)
+    assert f"interrupted after {done} of 50 runs; to keep them: carico-testbed recover" in said
+    subprocess.run([*testbed, "recover", "--json", "kept.json"], check=True, **options)
+    repetitions = read_results(project / "kept.json").repetitions
+    assert len(repetitions) == done
+    assert all(one.job_completion_time_s["steady"] for one in repetitions)
 
 
 def test_a_repetition_that_does_not_complete_leaves_what_tells_why(project, session):
