@@ -18,7 +18,7 @@ from testbed.images.programs import Programs
 from tests.unit.carico.extender.certificates import Certificates
 
 USER = 65532
-START_S = 20.0
+START_S = 60.0
 FOLDER = "/etc/carico"
 """Where a container finds what it is given."""
 

@@ -28,8 +28,8 @@ CONFIGURATIONS = {
     "aggregator": {"host": "0.0.0.0", "status": STATUS},
     "extender": {"host": "0.0.0.0", "status": STATUS, "kubernetes": None},
 }
-END_S = 5.0
-"""A pod of CARICO has ten."""
+END_S = 10.0
+"""So long has a pod of CARICO until it is killed."""
 CALL_S = 10.0
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from carico.podevents.reconnecting import Reconnecting
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 class Told:

@@ -40,7 +40,7 @@ def kube_scheduler(tmp_path, monkeypatch):
 
 @pytest.fixture
 def carico(kubeconfig, kube_scheduler, tmp_path):
-    kube_scheduler("exec sleep 60")
+    kube_scheduler("exec sleep 600")
     slots = {"node-0": 2.0, "node-1": 3.0}
     carico = LocalCarico(kubeconfig, tmp_path / "carico", slots, aggregator=True, stale_after_s=60)
     yield carico
