@@ -172,12 +172,13 @@ class ExternalCluster:
                 self.api.close()
 
     def _clocks_apart(self, api: ClusterApi) -> list[Problem]:
-        """Compare the API server's clock with this machine's, to half a second and half of what asking takes."""
+        """Compare the API server's clock with this machine's, as far as whole seconds and what asking takes tell."""
         asked_at = self._wall()
         whole_seconds = api.time()
-        ahead_s = whole_seconds + 0.5 - (asked_at + self._wall()) / 2
-        if abs(ahead_s) <= CLOCKS_APART_S:
+        least_s, most_s = whole_seconds - self._wall(), whole_seconds + 1 - asked_at
+        if least_s <= CLOCKS_APART_S and most_s >= -CLOCKS_APART_S:
             return []
+        ahead_s = (least_s + most_s) / 2
         what = (
             f"the clock of cluster {self.name} is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} this "
             f"machine's, at most {CLOCKS_APART_S:g} s are wanted"
