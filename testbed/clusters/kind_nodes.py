@@ -17,7 +17,7 @@ from testbed.images.docker import Docker
 from workloads.quantity import memory_bytes, millicpu
 from workloads.scenario import NodePool
 
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 180.0
 _KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 
 

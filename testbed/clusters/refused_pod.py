@@ -88,8 +88,8 @@ class RefusedPod:
             room = self._clock.now()
             self._reports.slots[node] = 1.0
             if other_pod:
+                wait_until("a node has room", self._no_room, REFUSED_TIMEOUT_S, REPORT_S)
                 spec = fake_pod_spec() | {"nodeName": next(one for one in self._reports.slots if one != node)}
-                self._clock.sleep_until(room + 2 * REPORT_S)  # not before the room is known
                 self._api.create_pod(self._namespace, {"metadata": {"name": "other"}, "spec": spec})
             try:
                 backlog.wait_until_bound(timeout_s)
@@ -104,7 +104,12 @@ class RefusedPod:
             return bound.at_s - room
 
     def _room(self) -> str:
-        return ", ".join(node for node, capacity in self._carico.known().items() if capacity)
+        known = self._carico.known()
+        with_room = ", ".join(node for node, capacity in known.items() if capacity)
+        return with_room if known else "the extender does not say what it knows"
+
+    def _no_room(self) -> str:
+        return "" if any(self._carico.known().values()) else "none has"
 
     def _not_refused(self) -> str:
         for pod in self._api.pods_in(self._namespace).list()[0]:

@@ -8,7 +8,7 @@ from testbed.clusters.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
-AGAIN_S = 60.0
+AGAIN_S = 120.0
 NOBODYS = "10.96.250.250"
 """An address of the services' range that no service has."""
 
@@ -29,4 +29,4 @@ def test_services_are_reachable_after_kube_proxy_has_looked_at_all_its_rules(kin
         return f"kube-proxy has not removed {NOBODYS}" if NOBODYS in known else ""
 
     wait_until("kube-proxy has looked at all its rules", unseen, AGAIN_S)
-    docker.call("exec", node, "timeout", "5", "bash", "-c", f"exec 3<> /dev/tcp/{address}/443")
+    docker.call("exec", node, "timeout", "30", "bash", "-c", f"exec 3<> /dev/tcp/{address}/443")

@@ -23,7 +23,7 @@ from testbed.clusters.waiting import wait_until
 pytestmark = pytest.mark.cluster
 
 PODS = 6
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 START, STOP = +1, -1
 SOURCES = ("containerd", "control groups")
 

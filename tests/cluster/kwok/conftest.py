@@ -14,7 +14,7 @@ from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.waiting import wait_until
 from workloads.scenario import ClusterShape, Requests
 
-BOUND_TIMEOUT_S = 30.0
+BOUND_TIMEOUT_S = 60.0
 POLL_S = 0.01
 
 

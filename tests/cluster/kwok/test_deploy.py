@@ -38,7 +38,7 @@ def cluster(carico_cluster):
     for node in NODES:
         cluster.add_node(node)
     yield cluster
-    cluster.carico("undeploy", "--wait", "60")
+    cluster.carico("undeploy", "--wait", "180")
     for node in [*NODES, "late"]:
         cluster.remove_node(node)
 
@@ -46,7 +46,7 @@ def cluster(carico_cluster):
 @pytest.fixture
 def deployed(cluster):
     """The same with CARICO, its (fake) pods ready."""
-    code, out = cluster.carico("deploy", "--wait", "60")
+    code, out = cluster.carico("deploy", "--wait", "180")
     assert code == 0, out
     return cluster
 
@@ -257,7 +257,7 @@ def kube_scheduler(deployed, folder, extender_port):
         yield log
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 async def report(deployed, folder, port, node, about, pod_capacity):

@@ -39,7 +39,9 @@ NODES = 3
 USED = 2
 THEIRS = "theirs"
 IMAGE = "none.example/w:1"
-PATIENCE_S = 60.0
+ENDING, ENDLESS = "pi", "endless"
+"""Jobs."""
+PATIENCE_S = 180.0
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "external-cluster.md"
 ROLES = {
     role["kind"]: role
@@ -53,13 +55,13 @@ RIGHTS = [
     for resource in rule["resources"]
     for verb in rule["verbs"]
 ]
-RIGHTS_TIMEOUT_S = 10.0
+RIGHTS_TIMEOUT_S = 60.0
 """An API server takes roles up a moment after they were made."""
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory):
-    """A cluster of somebody, whose every pod of a Job ends after a second, with a pod of theirs on the last node."""
+    """A cluster of somebody, where pods of `ENDING` end after a second, with a pod of theirs on the last node."""
     place = tmp_path_factory.mktemp("somebody")
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(kwok, "_stages", _ending(kwok._stages()).__str__)
@@ -78,12 +80,15 @@ def kubeconfig(tmp_path_factory):
 
 
 def _ending(stages):
-    """KWOK's stages with pods of Jobs that end without being told when."""
+    """KWOK's stages with pods of a Job that end without being told when."""
     documents = list(yaml.safe_load_all(stages))
     complete = next(one for one in documents if one["metadata"]["name"] == "carico-pod-complete")
-    *others, told = complete["spec"]["selector"]["matchExpressions"]
+    *others, _ = complete["spec"]["selector"]["matchExpressions"]
     job = '.metadata.labels["batch.kubernetes.io/job-name"]'
-    complete["spec"]["selector"]["matchExpressions"] = [*others, {**told, "key": job}]
+    complete["spec"]["selector"]["matchExpressions"] = [
+        *others,
+        {"key": job, "operator": "In", "values": [f"{ENDING}-0"]},
+    ]
     complete["spec"]["delay"] = {"durationMilliseconds": 1000}
     return yaml.safe_dump_all(documents)
 
@@ -100,7 +105,7 @@ def started(kubeconfig, tmp_path):
     """A function that starts `carico-testbed run` on the cluster; what still runs in the end is killed."""
     processes = []
 
-    def start(name, *options, limit_s=120):
+    def start(name, *options, job=ENDING, limit_s=120):
         folder = tmp_path / name
         folder.mkdir()
         scenario = folder / "some.yaml"
@@ -108,8 +113,8 @@ def started(kubeconfig, tmp_path):
             yaml.safe_dump(
                 {
                     "name": "some",
-                    "description": "pods that end after a second",
-                    "jobs": [{"name": "pi", "workload": "pi", "pods": 6, "requests": {"cpu": "100m"}}],
+                    "description": "a job of six pods",
+                    "jobs": [{"name": job, "workload": "pi", "pods": 6, "requests": {"cpu": "100m"}}],
                     "cluster": {"nodes": USED},
                     "limit_s": limit_s,
                 }
@@ -264,7 +269,7 @@ def test_the_rights_on_the_page_are_enough_for_a_run(api, started, limited):
 
 def test_the_rights_on_the_page_are_enough_for_what_tells_why_a_run_failed(api, started, limited):
     before = everything(api)
-    process, results = started("limited", "--kubeconfig", str(limited), limit_s=1)
+    process, results = started("limited", "--kubeconfig", str(limited), job=ENDLESS, limit_s=10)
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, out
     assert everything(api) == before

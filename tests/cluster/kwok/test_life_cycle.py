@@ -22,6 +22,7 @@ from testbed.results.store import read_results
 pytestmark = pytest.mark.cluster
 
 START_TIMEOUT_S = 60.0
+ENDED_S = 30.0
 SESSION_TIMEOUT_S = 180.0
 TEST = """
 import pytest
@@ -42,7 +43,7 @@ SLOW = """
 name: slow
 description: one pod that takes longer than it may
 cluster: {nodes: 1, cores: 2, memory: 4Gi}
-limit_s: 3
+limit_s: 10
 jobs:
   - {name: slow, workload: pi, parameters: {digits: 20000}, pods: 1}
 """
@@ -65,7 +66,7 @@ from testbed.clusters.wishes import Wishes
 life = ClusterLife(KwokMaker(), Wishes("other", keep=sys.argv[2] == "keep"), Registry(Path(sys.argv[1])))
 try:
     print(life.open().name, flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 finally:
     life.close()
 """
@@ -93,6 +94,11 @@ def processes(place):
         except OSError:  # it has ended
             continue
     return found
+
+
+def wait_until_ended(place):
+    """What was killed is there a moment longer."""
+    wait_until("its processes have ended", lambda: f"{left} are left" if (left := processes(place)) else "", ENDED_S)
 
 
 @pytest.fixture
@@ -124,7 +130,7 @@ def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
     assert not anew.open().used_again
     anew.close()
     assert said == [f"kept cluster {name} is not used again: a new one is asked for"]
-    assert not processes(place)
+    wait_until_ended(place)
 
 
 @pytest.fixture
@@ -200,7 +206,7 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, ses
             after.kill()
     assert after.returncode == 0, said()
     assert f"cluster {noted.name} is removed: its run was killed" in said()
-    assert not processes(clusters)
+    wait_until_ended(clusters)
     assert Registry(clusters).all() == []
     assert finished(project) >= 1, "what the killed session had measured"
 
@@ -239,7 +245,7 @@ def test_ctrl_c_within_a_repetition_keeps_what_was_finished_and_leaves_nothing_e
         finally:
             interrupted.kill()
     assert interrupted.returncode == 130, said
-    assert not processes(clusters)
+    wait_until_ended(clusters)
     assert Registry(clusters).all() == []
     done = finished(project)
     assert f"interrupted after {done} of 50 runs; to keep them: carico-testbed recover" in said
@@ -286,5 +292,5 @@ def test_ctrl_c_during_the_set_up_leaves_nothing(place, other, keep):
     wait_until("its set-up has begun", lambda: "" if processes(place) > 1 else "only itself", START_TIMEOUT_S, 0.01)
     os.kill(interrupted.pid, signal.SIGINT)
     interrupted.wait(START_TIMEOUT_S)
-    assert not processes(place)
+    wait_until_ended(place)
     assert Registry(place).all() == []
