@@ -230,6 +230,17 @@ def test_a_cluster_whose_clock_is_another_is_refused(cluster, api, tmp_path, off
     assert "by NTP" in problem
 
 
+@pytest.mark.parametrize(("off_s", "problems"), [(0.0, 0), (30.0, 1)])
+def test_a_slow_answer_does_not_make_clocks_differ_and_does_not_hide_that_they_do(
+    cluster, api, tmp_path, off_s, problems
+):
+    asked_at = time.time() + off_s
+    wall = iter([asked_at, asked_at + 6.0])
+    wishes = Wishes("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
+    here = ExternalCluster(wishes, lambda kubeconfig, context: api, wall=lambda: next(wall))
+    assert len(here.preflight()) == problems
+
+
 def test_a_server_that_does_not_tell_the_time_is_a_problem(cluster, server, monkeypatch):
     monkeypatch.setattr("http.server.BaseHTTPRequestHandler.date_time_string", lambda handler: "soon")
     (problem,) = cluster.preflight()
