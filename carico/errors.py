@@ -10,8 +10,8 @@
     │   ├── InvalidRequest                 a request to the extender that makes no sense
     │   └── InvalidJournal                 a journal of decisions that cannot be read
     ├── NotReady                           a process that has yet to learn what it decides on, or what was decided
-    ├── KubeError                          the Kubernetes API did not do what it was asked
-    │   ├── KubeUnreachable                no answer, or one that broke off; asking again may help
+    ├── KubeError                          the Kubernetes API did not do what it was asked; `may_pass`: ask again
+    │   ├── KubeUnreachable                no answer, or one that broke off
     │   └── KubeRefused                    it answered that it will not
     ├── TelemetryError                     a source of telemetry cannot be read
     │   ├── TelemetryFileMissing           a file of /proc is not there, or vanished

@@ -209,7 +209,7 @@ class ClusterRun:
                     told[pod.name] = told_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
                 except KubeError as error:
                     if isinstance(error, KubeRefused) and error.status in _NOT_ALLOWED:
-                        break  # nor is the next one
+                        break  # who may not read one log may not read the next
         return told
 
     @contextmanager
