@@ -29,7 +29,7 @@ CONFIGURATIONS = {
     "extender": {"host": "0.0.0.0", "status": STATUS, "kubernetes": None},
 }
 END_S = 10.0
-"""So long has a pod of CARICO until it is killed."""
+"""So long does a pod of CARICO have until it is killed."""
 CALL_S = 10.0
 
 

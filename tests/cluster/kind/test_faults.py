@@ -118,7 +118,7 @@ def test_carico_killed_under_load(injured):
 
 
 def test_the_scheduler_that_leads_is_deleted_under_load(injured):
-    """Another one, whose extender has heard of all nodes as well, goes on."""
+    """Somebody leads again: the other one, whose extender has heard of all nodes, or the pod that is made anew."""
     led = []
 
     def holder() -> str:

@@ -35,7 +35,8 @@ def test_every_pod_is_placed_by_the_real_scheduler_and_ends_when_it_is_told_to(r
             assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s < pod.finished_s
         # pi-2000 is 5.8 CPU-seconds with a deviation of a tenth, drawn pod by pod: not all the same, and none rounded.
         times = pod_completion_times(run.pods)
-        assert 3.5 < min(times) < max(times) < 15
+        assert min(times) > 3.5
+        assert 5 < statistics.median(times) < 8  # KWOK may be seconds late with some, on a busy machine
         assert len({round(time, 2) for time in times}) > PODS / 4
 
 
