@@ -19,8 +19,8 @@ import psutil
 from benchmarks.common import parse, parser, shown
 from benchmarks.nodes import SECONDS, Files, Node, asking, certificates, connected, keeping_pace, running
 from carico.config import TlsFiles
+from carico.model.subspace import Subspace
 from carico.rpc.messages import write_exchange
-from carico.subspace import Subspace
 
 SEED = 1001
 ROUNDS = 3

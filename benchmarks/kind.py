@@ -15,7 +15,7 @@ from functools import partial
 from benchmarks.common import parse, parser, shown
 from benchmarks.cpus import cpus_taken
 from carico.clock import SystemClock
-from carico.variants import DEFAULT_VARIANT
+from carico.model.variants import DEFAULT_VARIANT
 from testbed.clusters.deployed import DeployedCarico
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import READY_TIMEOUT_S, Cluster, ClusterLife

@@ -15,12 +15,12 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.common import parse, parser, report
-from carico.aggregator import Aggregator
 from carico.arrays import BoolArray, FloatArray, IntArray
-from carico.estimators import DualKalman
-from carico.node_model import NodeModel
-from carico.subspace import Subspace
-from carico.variants import THESIS_LITERAL, THESIS_REBASED, UTILISATION_ONLY, Variant
+from carico.model.aggregator import Aggregator
+from carico.model.estimators import DualKalman
+from carico.model.node_model import NodeModel
+from carico.model.subspace import Subspace
+from carico.model.variants import THESIS_LITERAL, THESIS_REBASED, UTILISATION_ONLY, Variant
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.utilisation import median_between

@@ -15,8 +15,8 @@ from time import process_time
 import numpy as np
 
 from benchmarks.common import parse, parser, shown
-from carico.node_model import RESOURCES, NodeModel
-from carico.variants import DEFAULT_VARIANT
+from carico.model.node_model import RESOURCES, NodeModel
+from carico.model.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from

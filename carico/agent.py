@@ -23,13 +23,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from carico.clock import Clock
-from carico.node_model import NodeModel
-from carico.node_report import Report
+from carico.model.node_model import NodeModel
+from carico.model.report import Report
+from carico.model.subspace import Subspace
+from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.podevents.source import PodEventSource
-from carico.subspace import Subspace
 from carico.telemetry.counters import Counters, Telemetry, telemetry_between, usage_vector
 from carico.telemetry.sampler import Sampler
-from carico.variants import DEFAULT_VARIANT, Variant
 
 _log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from carico.clock import Clock, SystemClock
 from carico.config import AgentConfig
 from carico.errors import InvalidState
 from carico.files import require_writable
+from carico.model.variants import variant_named
 from carico.node_sources import NodeSources
 from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
@@ -32,7 +33,6 @@ from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ClientTls, require_loopback
 from carico.status import serve_status
 from carico.telemetry.sampler import Sampler
-from carico.variants import variant_named
 
 _log = logging.getLogger(__name__)
 

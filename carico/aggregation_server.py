@@ -16,16 +16,16 @@ from concurrent.futures import Future
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from carico.aggregator import Aggregator, ReplicaView, pooled
 from carico.clock import Clock
 from carico.config import AggregatorConfig
 from carico.errors import CaricoError, InvalidInput
+from carico.model.aggregator import Aggregator, ReplicaView, pooled
+from carico.model.subspace import Subspace
 from carico.rpc.clients import ReplicaClient
 from carico.rpc.identity import AGGREGATOR, NODE
 from carico.rpc.messages import read_exchange, read_view, write_reply, write_view
 from carico.rpc.server import Caller, RpcServer
 from carico.rpc.tls import ClientTls
-from carico.subspace import Subspace
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from carico.capacity import MAX_PODS
 from carico.errors import InvalidConfig
+from carico.model.capacity import MAX_PODS
+from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PLATFORM_NAMESPACES
-from carico.variants import DEFAULT_VARIANT
 
 CONNECTION_AGE_S = 3600.0
 """How long a connection lasts: certificates are looked at when one is made, and clients would keep one for ever."""

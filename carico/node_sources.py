@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from carico.clock import Clock
 from carico.config import AgentConfig
 from carico.errors import InvalidConfig
+from carico.model.variants import Variant
 from carico.podevents.source import PodEventSource
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.source import TelemetrySource
-from carico.variants import Variant
 
 if TYPE_CHECKING:
     from carico.kube.client import KubeClient

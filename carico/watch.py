@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from typing import TextIO
 
 from carico.clock import Clock
-from carico.node_model import NodeModel
-from carico.node_report import Report
+from carico.model.node_model import NodeModel
+from carico.model.report import Report
+from carico.model.variants import DEFAULT_VARIANT, SAMPLES_PER_S, Variant
 from carico.telemetry.counters import Counters, telemetry_between, usage_vector
 from carico.telemetry.sampler import Sampler
 from carico.telemetry.source import TelemetrySource
-from carico.variants import DEFAULT_VARIANT, SAMPLES_PER_S, Variant
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from carico.variants import THESIS_LITERAL, THESIS_REBASED, Variant
+from carico.model.variants import THESIS_LITERAL, THESIS_REBASED, Variant
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.request_latency import request_latencies

@@ -95,7 +95,7 @@ def _waiting(parser: argparse.ArgumentParser, what: str) -> None:
 def _deploy(options: argparse.Namespace) -> None:
     from carico.deployment.deploy import Deployment
     from carico.deployment.manifests import IMAGE, KUBE_SCHEDULER_IMAGE, Choices, as_yaml, manifests
-    from carico.variants import DEFAULT_VARIANT
+    from carico.model.variants import DEFAULT_VARIANT
 
     choices = Choices(
         options.namespace,

@@ -11,8 +11,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from carico.aggregator import ReplicaView
 from carico.errors import InvalidConfig, Refused, RpcError, Unreachable
+from carico.model.aggregator import ReplicaView
+from carico.model.subspace import Subspace
 from carico.rpc.connecting import connect
 from carico.rpc.conversation import CallFailed, Conversation
 from carico.rpc.identity import node_name
@@ -25,7 +26,6 @@ from carico.rpc.messages import (
     write_view,
 )
 from carico.rpc.tls import ClientTls, require_loopback
-from carico.subspace import Subspace
 
 _REFUSALS = frozenset(
     {"INVALID_ARGUMENT", "PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "FAILED_PRECONDITION"}

@@ -14,11 +14,11 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from carico.aggregator import ReplicaView, largest_singular_value
 from carico.errors import InvalidInput
+from carico.model.aggregator import ReplicaView, largest_singular_value
+from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
-from carico.subspace import Subspace
 
 MAX_MESSAGE_BYTES = 64 * 1024
 """Far more than the largest sound message, a subspace of 64 resources (33 KiB)."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from carico.clock import Clock, SystemClock
-from carico.variants import DEFAULT_VARIANT, VARIANTS
+from carico.model.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.clusters.deployed import DeployedCarico
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.kind_nodes import size_nodes

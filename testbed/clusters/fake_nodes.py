@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from carico.variants import DEFAULT_VARIANT
+from carico.model.variants import DEFAULT_VARIANT
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.lifecycle import Cluster
 from testbed.clusters.local_carico import LocalCarico

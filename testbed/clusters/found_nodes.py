@@ -17,7 +17,7 @@ from carico.clock import Clock, SystemClock
 from carico.deployment.manifests import NAMESPACE
 from carico.deployment.status import read_status
 from carico.errors import KubeError, KubeRefused
-from carico.variants import DEFAULT_VARIANT
+from carico.model.variants import DEFAULT_VARIANT
 from testbed.clusters.agent_telemetry import AgentTelemetry
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.external import ExternalCluster

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import simpy
 
+from carico.model.variants import Variant
 from carico.telemetry.counters import Telemetry
-from carico.variants import Variant
 from testbed.clusters.draws import drawn
 from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import UsageError

@@ -11,9 +11,9 @@ import numpy as np
 
 from carico.clock import Clock
 from carico.config import TlsFiles
+from carico.model.subspace import Subspace
 from carico.rpc.clients import AggregationClient
 from carico.rpc.tls import ClientTls
-from carico.subspace import Subspace
 from testbed.clusters.pacing import say_in_turn
 
 DEADLINE_S = 5.0

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from carico.variants import DEFAULT_VARIANT, VARIANTS
+from carico.model.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.presets import PRESETS
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 from testbed.simulation.parameters import SET, SimulationParameters, choices

@@ -12,8 +12,8 @@ from typing import Any, get_type_hints
 import msgspec
 
 from carico.errors import InvalidInput, UnknownVariant
-from carico.estimators import KalmanSettings
-from carico.variants import DEFAULT_VARIANT, Variant, variant_named
+from carico.model.estimators import KalmanSettings
+from carico.model.variants import DEFAULT_VARIANT, Variant, variant_named
 from testbed.errors import InvalidSpec
 from workloads.errors import InvalidQuantity
 from workloads.scenario import JobSpec, Requests, Scenario

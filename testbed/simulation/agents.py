@@ -11,14 +11,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from carico.aggregator import Aggregator
 from carico.arrays import BoolArray, FloatArray, IntArray
-from carico.capacity import MAX_PODS
-from carico.node_model import RESOURCES, NodeModel
-from carico.node_report import Report
-from carico.subspace import Subspace
+from carico.model.aggregator import Aggregator
+from carico.model.capacity import MAX_PODS
+from carico.model.node_model import RESOURCES, NodeModel
+from carico.model.report import Report
+from carico.model.subspace import Subspace
+from carico.model.variants import Variant
 from carico.telemetry.counters import Counters, Telemetry, usage_vector
-from carico.variants import Variant
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.telemetry import TelemetrySource
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from carico.variants import SAMPLES_PER_S
+from carico.model.variants import SAMPLES_PER_S
 from testbed.errors import InvalidSetting
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 

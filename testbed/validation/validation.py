@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from packaging.version import Version
 
-from carico.variants import THESIS_REBASED_WAKE_UP
+from carico.model.variants import THESIS_REBASED_WAKE_UP
 from testbed.clusters.containers import Containers
 from testbed.clusters.kind import KindMaker
 from testbed.clusters.lifecycle import Cluster

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from carico.model.variants import THESIS_REBASED, Variant
 from carico.telemetry.counters import Telemetry
-from carico.variants import THESIS_REBASED, Variant
 from testbed.clusters.kinds import PROVIDERS, SIMULATED
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.results.schema import Repetition

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from carico.variants import VARIANTS
+from carico.model.variants import VARIANTS
 from testbed.claims import claimed, not_reproduced
 
 pytestmark = pytest.mark.cluster

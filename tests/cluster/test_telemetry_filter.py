@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from carico.smoothing import DynamicEma
+from carico.model.smoothing import DynamicEma
 from workloads.scenario import ClusterShape, JobSpec, Scenario
 
 pytestmark = pytest.mark.cluster

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from carico.errors import Unreachable
+from carico.model.subspace import Subspace
 from carico.rpc.clients import AggregationClient, ReportClient
 from carico.rpc.tls import ClientTls
-from carico.subspace import Subspace
 
 from .conftest import FOLDER, USER
 

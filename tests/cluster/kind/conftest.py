@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from carico.clock import SystemClock
-from carico.variants import DEFAULT_VARIANT
+from carico.model.variants import DEFAULT_VARIANT
 from testbed.clusters.api import ClusterApi, Json
 from testbed.clusters.deployed import DeployedCarico
 from testbed.clusters.kind import KindMaker

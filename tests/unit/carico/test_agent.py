@@ -5,13 +5,13 @@ import pytest
 
 from carico.agent import Agent
 from carico.errors import PodEventsError, TelemetryFileMissing
-from carico.subspace import Subspace
+from carico.model.subspace import Subspace
+from carico.model.variants import DEFAULT_VARIANT
 from carico.telemetry.counters import Counters
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler
 from carico.telemetry.source import TelemetrySource
 from carico.testing import FakeProc, ManualClock
-from carico.variants import DEFAULT_VARIANT
 
 
 class Node(TelemetrySource):

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from carico.aggregation_server import AggregationServer
-from carico.aggregator import ReplicaView
 from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, Refused, Unreachable
+from carico.model.aggregator import ReplicaView
+from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, aggregation_pb2_grpc
 from carico.rpc.clients import AggregationClient, ReplicaClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES, write_exchange
 from carico.rpc.tls import ClientTls, PemFiles
-from carico.subspace import Subspace
 from carico.testing import Blocking, ManualClock
 
 DEADLINE_S = 10.0

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from carico.cli import main
+from carico.model.subspace import Subspace
 from carico.rpc.clients import AggregationClient
 from carico.rpc.tls import ClientTls
-from carico.subspace import Subspace
 from carico.testing import Blocking
 
 

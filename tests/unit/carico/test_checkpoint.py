@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.errors import InvalidState
-from carico.node_model import NodeModel
+from carico.model.node_model import NodeModel
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from carico.errors import InvalidState, KubeError, PodEventsError, TelemetryError
 from carico.kube.client import PodSelection
-from carico.node_model import NodeModel
+from carico.model.node_model import NodeModel
 from carico.podevents import containerd_pb2 as pb
 from carico.podevents.containerd import ContainerdEvents
 from carico.podevents.kube_watch import KubeWatch

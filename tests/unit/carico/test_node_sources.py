@@ -6,10 +6,10 @@ import pytest
 
 from carico.config import AgentConfig, KubernetesConfig, PodEventsConfig
 from carico.errors import InvalidConfig, KubeRefused, TelemetryMalformed
+from carico.model.variants import THESIS_REBASED, UTILISATION_ONLY
 from carico.node_sources import NodeSources
 from carico.telemetry.metrics_poll import MetricsPoll
 from carico.testing import FakeProc, ManualClock
-from carico.variants import THESIS_REBASED, UTILISATION_ONLY
 from tests.unit.carico.kube.fake_api_server import FakeApiServer, pod
 
 

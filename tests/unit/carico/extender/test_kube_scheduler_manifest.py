@@ -15,9 +15,9 @@ import yaml
 
 from carico.config import ExtenderConfig
 from carico.https import ServerTls
+from carico.model.variants import THESIS_REBASED_WAKE_UP
 from carico.rpc.identity import SERVER
 from carico.scheduling.extender_server import ExtenderServer
-from carico.variants import THESIS_REBASED_WAKE_UP
 
 from .certificates import Certificates
 from .conftest import request

@@ -9,11 +9,11 @@ import pytest
 from carico.aggregation_server import AggregationServer
 from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, RpcError, Unreachable
+from carico.model.subspace import Subspace
 from carico.rpc.background import BackgroundCalls, Backoff
 from carico.rpc.clients import AggregationClient, ReportClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ClientTls
-from carico.subspace import Subspace
 from carico.testing import Blocking, ManualClock
 
 OWN = Subspace.from_batch(np.full((2, 10), 0.5))

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from carico.aggregator import Aggregator, ReplicaView, largest_singular_value
 from carico.errors import InvalidInput
+from carico.model.aggregator import Aggregator, ReplicaView, largest_singular_value
+from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
 from carico.rpc.messages import (
@@ -27,7 +28,6 @@ from carico.rpc.messages import (
     write_report,
     write_view,
 )
-from carico.subspace import Subspace
 
 telemetry = st.integers(1, 5).flatmap(
     lambda d: arrays(np.float64, (d, 10), elements=st.floats(0, 1)).map(Subspace.from_batch)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from carico.model.variants import DEFAULT_VARIANT
 from carico.testing import ManualClock
-from carico.variants import DEFAULT_VARIANT
 from testbed.clusters import kind as kind_module
 from testbed.clusters.containers import Containers
 from testbed.clusters.kind import PUBLISHED_NODE, KindMaker

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carico.variants import DEFAULT_VARIANT
+from carico.model.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedProvider
 from testbed.errors import InvalidSpec, UsageError
 from testbed.measurement.completion_times import pod_completion_times

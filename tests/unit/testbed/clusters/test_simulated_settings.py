@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from carico.variants import DEFAULT_VARIANT
+from carico.model.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedProvider
 from testbed.errors import InvalidSetting, UsageError
 from testbed.schedulers.spec import parse_spec

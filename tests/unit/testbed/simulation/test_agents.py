@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from carico.node_model import NodeModel
+from carico.model.node_model import NodeModel
+from carico.model.variants import DEFAULT_VARIANT
 from carico.telemetry.counters import telemetry_between, usage_vector
-from carico.variants import DEFAULT_VARIANT
 from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.schedulers.spec import parse_spec

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from carico.aggregator import MOST_SAMPLES
 from carico.errors import InvalidInput, UnknownVariant
-from carico.estimators import ESTIMATORS, KalmanSettings
+from carico.model.aggregator import MOST_SAMPLES
+from carico.model.estimators import ESTIMATORS, KalmanSettings
 from carico.telemetry.counters import CPU_METRICS
 
 SAMPLES_PER_S = 10
@@ -32,7 +32,7 @@ class Variant:
     alpha_fast: float = 0.5
     change_threshold: float = 0.05
     change_patience: int = 3
-    """Dynamic EMA (thesis §4.2.2), see `carico.smoothing`."""
+    """Dynamic EMA (thesis §4.2.2), see `carico.model.smoothing`."""
     rank: int | None = None
     """Components kept by every decomposition; all by default."""
     batch_weight: float = 0.1

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from carico.subspace import Subspace
+from carico.model.subspace import Subspace
 
 shares = st.floats(0, 1)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carico.errors import InvalidInput
-from carico.node_model import NodeModel
+from carico.model.node_model import NodeModel
 
 from .node_models import IDLE, state_of, values_of, varied, warmed_up
 

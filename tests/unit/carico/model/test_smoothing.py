@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carico.errors import InvalidInput
-from carico.smoothing import DynamicEma
+from carico.model.smoothing import DynamicEma
 
 usages = st.floats(0, 1)
 

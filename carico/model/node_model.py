@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from carico.arrays import BoolArray, FloatArray, IntArray, common_shape, finite, numbers, whole, zero_if_nan
-from carico.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
 from carico.errors import InvalidInput, InvalidState
-from carico.estimators import ESTIMATORS
-from carico.node_report import Report, first_of
-from carico.node_state import BOUNDS, TIMES, checked_state
-from carico.smoothing import DynamicEma
-from carico.subspace import Subspace
-from carico.variants import DEFAULT_VARIANT, Variant
+from carico.model.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
+from carico.model.estimators import ESTIMATORS
+from carico.model.report import Report, first_of
+from carico.model.smoothing import DynamicEma
+from carico.model.state import BOUNDS, TIMES, checked_state
+from carico.model.subspace import Subspace
+from carico.model.variants import DEFAULT_VARIANT, Variant
 
 RESOURCES = ("cpu", "memory")
 

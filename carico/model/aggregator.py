@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carico.errors import InvalidInput
-from carico.subspace import Subspace
+from carico.model.subspace import Subspace
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from carico.capacity import capacity_signal
 from carico.errors import InvalidInput
-from carico.node_model import NodeModel
-from carico.subspace import Subspace
+from carico.model.capacity import capacity_signal
+from carico.model.node_model import NodeModel
+from carico.model.subspace import Subspace
 
 from .node_models import IDLE, run, state_of, values_of, varied
 

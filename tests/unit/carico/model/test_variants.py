@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from carico.errors import InvalidInput, UnknownVariant
-from carico.node_model import NodeModel
-from carico.variants import (
+from carico.model.node_model import NodeModel
+from carico.model.variants import (
     DEFAULT_VARIANT,
     THESIS_LITERAL,
     THESIS_REBASED,

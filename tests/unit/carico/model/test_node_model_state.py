@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from carico.errors import InvalidInput, InvalidState
-from carico.node_model import NodeModel
-from carico.variants import THESIS_LITERAL, THESIS_REBASED
+from carico.model.node_model import NodeModel
+from carico.model.variants import THESIS_LITERAL, THESIS_REBASED
 
 from .node_models import EVERY_FILTER, IDLE, Weather, run, state_of, values_of, varied, warmed_up
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from carico.errors import InvalidInput
-from carico.node_model import NodeModel
-from carico.subspace import Subspace
+from carico.model.node_model import NodeModel
+from carico.model.subspace import Subspace
 
 from .node_models import EVERY_FILTER, IDLE, Weather, run, state_of, values_of, varied
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carico.errors import InvalidInput
-from carico.node_model import NodeModel
-from carico.subspace import Subspace
-from carico.variants import THESIS_LITERAL, THESIS_REBASED
+from carico.model.node_model import NodeModel
+from carico.model.subspace import Subspace
+from carico.model.variants import THESIS_LITERAL, THESIS_REBASED
 
 from .node_models import EVERY_FILTER, EVERY_VARIANT, IDLE, Weather, loaded, run, state_of, values_of, varied, warmed_up
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from carico.errors import InvalidInput, InvalidState
-from carico.estimators import ESTIMATORS, DeltaKalman, DualKalman, JointKalman, KalmanSettings
+from carico.model.estimators import ESTIMATORS, DeltaKalman, DualKalman, JointKalman, KalmanSettings
 
 ALL = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS)
 BASELINE, COST = 5.0, 0.4

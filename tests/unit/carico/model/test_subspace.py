@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from carico.errors import InvalidInput
-from carico.subspace import Subspace
+from carico.model.subspace import Subspace
 
 usages = st.floats(0, 1)
 weights = st.floats(1e-3, 1e3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from carico.arrays import BoolArray, FloatArray, IntArray
-from carico.subspace import Subspace
+from carico.model.subspace import Subspace
 
 
 @dataclass(frozen=True, eq=False)

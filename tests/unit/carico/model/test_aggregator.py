@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from carico.aggregator import Aggregator, ReplicaView, largest_singular_value, pooled
 from carico.errors import InvalidInput
-from carico.subspace import Subspace
+from carico.model.aggregator import Aggregator, ReplicaView, largest_singular_value, pooled
+from carico.model.subspace import Subspace
 
 telemetry = arrays(np.float64, (2, 10), elements=st.floats(0, 1)).map(Subspace.from_batch)
 calls = st.lists(st.tuples(st.sampled_from("abcd"), telemetry), min_size=1, max_size=6)

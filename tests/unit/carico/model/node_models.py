@@ -7,12 +7,12 @@ import functools
 import numpy as np
 import pytest
 
-from carico.capacity import MAX_PODS
-from carico.estimators import ESTIMATORS
-from carico.node_model import NodeModel
-from carico.node_report import Report
-from carico.subspace import Subspace
-from carico.variants import DEFAULT_VARIANT, THESIS_LITERAL, THESIS_REBASED, VARIANTS
+from carico.model.capacity import MAX_PODS
+from carico.model.estimators import ESTIMATORS
+from carico.model.node_model import NodeModel
+from carico.model.report import Report
+from carico.model.subspace import Subspace
+from carico.model.variants import DEFAULT_VARIANT, THESIS_LITERAL, THESIS_REBASED, VARIANTS
 
 IDLE = (0.05, 0.20)
 EVERY_VARIANT = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)

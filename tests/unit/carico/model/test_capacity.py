@@ -4,9 +4,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from carico.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
 from carico.errors import InvalidInput
-from carico.subspace import Subspace
+from carico.model.capacity import MAX_PODS, capacity_signal, pod_capacity, pod_capacity_from_baseline
+from carico.model.subspace import Subspace
 
 dimensions = st.shared(st.integers(1, 5), key="d")
 usages = dimensions.flatmap(lambda d: arrays(np.float64, d, elements=st.floats(0, 1)))
