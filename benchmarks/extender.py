@@ -30,8 +30,8 @@ from benchmarks.nodes import SECONDS as ROUND_S
 from benchmarks.nodes import Files, Node, asking, certificates, connected, running
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, TlsFiles
+from carico.extender.process import ExtenderProcess, OnReport
 from carico.rpc.messages import CapacityReport, write_report
-from carico.scheduling.extender_process import ExtenderProcess, OnReport
 
 SECONDS = 5.0
 """How long each figure is measured for."""

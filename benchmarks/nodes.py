@@ -15,8 +15,8 @@ from time import perf_counter
 import grpc
 from grpc import aio
 
-from carico.certs import Authority
 from carico.config import TlsFiles
+from carico.deployment.authority import Authority
 from carico.rpc.tls import PemFiles
 
 NODES = 256

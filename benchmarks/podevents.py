@@ -33,8 +33,8 @@ from benchmarks.common import parse, parser, report
 from carico.errors import CaricoError
 from carico.podevents.cgroups import CgroupEvents
 from carico.podevents.containerd import ContainerdEvents
-from carico.podevents.private_containerd import PrivateContainerd, finished
 from carico.podevents.source import OnChange, PodEventSource
+from tests.kits.private_containerd import PrivateContainerd, finished
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _SAMPLE_EVERY_S = 0.002

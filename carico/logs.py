@@ -34,7 +34,7 @@ def extras_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class TextFormatter(logging.Formatter):
-    """``2026-11-20T10:15:30.123Z INFO carico.agent: message name=value``."""
+    """``2026-11-20T10:15:30.123Z INFO carico.agent.agent: message name=value``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line for a record."""

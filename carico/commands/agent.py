@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
 
 
 def _agent(options: argparse.Namespace) -> None:
-    from carico.agent_process import run_agent
+    from carico.agent.process import run_agent
     from carico.config import AgentConfig, read_config
     from carico.logs import set_up_logs
 

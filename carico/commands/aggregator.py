@@ -29,10 +29,10 @@ def add(commands: Commands) -> None:
 
 
 def _aggregator(options: argparse.Namespace) -> None:
-    from carico.aggregation_server import AggregationServer
+    from carico.aggregation.server import AggregationServer
     from carico.config import AggregatorConfig, read_config
+    from carico.http.health import serve_status
     from carico.logs import set_up_logs
-    from carico.status import serve_status
 
     config = read_config(options.config, AggregatorConfig)
     set_up_logs(config.logs.format, config.logs.level)

@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
 
 
 def _certs(options: argparse.Namespace) -> None:
-    from carico.certs import Authority
+    from carico.deployment.authority import Authority
 
     if options.host and options.server is None:
         raise InvalidInput("--host is for --server: a CA and nodes are not called")

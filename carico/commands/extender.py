@@ -33,8 +33,8 @@ def _extender(options: argparse.Namespace) -> None:
     import random
 
     from carico.config import ExtenderConfig, read_config
+    from carico.extender.process import ExtenderProcess, kube_api
     from carico.logs import set_up_logs
-    from carico.scheduling.extender_process import ExtenderProcess, kube_api
 
     config = read_config(options.config, ExtenderConfig)
     set_up_logs(config.logs.format, config.logs.level)

@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
 
 
 def _explain(options: argparse.Namespace) -> None:
-    from carico.scheduling import journal_reader as reader
+    from carico.extender import journal_reader as reader
 
     found = 0
     for _, entry in reader.entries_of(options.journal, _say):
@@ -54,7 +54,7 @@ def _explain(options: argparse.Namespace) -> None:
 
 
 def _replay(options: argparse.Namespace) -> None:
-    from carico.scheduling import journal_reader as reader
+    from carico.extender import journal_reader as reader
 
     same = different = 0
     for where, entry in reader.entries_of(options.journal, _say):

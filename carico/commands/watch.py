@@ -8,14 +8,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from carico.agent.watch import Watch, show
 from carico.clock import Clock, SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import pattern, seconds, whole_number
 from carico.errors import InvalidInput, RecordingEnded
-from carico.processes import MatchingProcesses
+from carico.podevents.process_table import MatchingProcesses
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.source import TelemetrySource
-from carico.watch import Watch, show
 
 
 def add(commands: Commands) -> None:

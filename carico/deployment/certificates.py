@@ -1,4 +1,4 @@
-"""The certificates of a deployment: made by `carico.certs`, kept as Secrets, or in a folder of the user's.
+"""The certificates of a deployment: made by `authority` and kept as Secrets, or in a folder that the user names.
 
 A certificate is kept as long as it is of the same CA, says what it should and has more than a third of its time left.
 All nodes' keys are in one Secret, for pods of a DaemonSet have the same volumes; an agent is shown its own node's only
@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from carico.certs import Authority
+from carico.deployment.authority import Authority
 from carico.deployment.manifests import labelled
 from carico.errors import InvalidInput
 

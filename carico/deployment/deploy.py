@@ -13,14 +13,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from carico.certs import Authority
 from carico.clock import Clock
 from carico.deployment import certificates
+from carico.deployment.authority import Authority
 from carico.deployment.manifests import LABELS, SELECTOR, Choices, lease, manifests
 from carico.deployment.rollout import Tell, wait_gone, wait_rolled_out
 from carico.errors import InvalidInput, KubeRefused
+from carico.extender.process import ANNOTATION
 from carico.kube.objects import KubeObject, KubeObjects, title
-from carico.scheduling.extender_process import ANNOTATION
 
 ISSUED = "carico.dev/certificates"
 """Of a pod: when its certificates were made."""

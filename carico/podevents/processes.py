@@ -10,8 +10,8 @@ import threading
 
 from carico.clock import Clock, SystemClock
 from carico.errors import PodEventsError, TelemetryError
+from carico.podevents.process_table import MatchingProcesses
 from carico.podevents.source import OnChange
-from carico.processes import MatchingProcesses
 
 _log = logging.getLogger(__name__)
 

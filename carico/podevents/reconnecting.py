@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from carico.clock import Clock, SystemClock
 from carico.errors import PodEventsError
-from carico.podevents.reconcile import RunningPods
+from carico.podevents.pod_changes import RunningPods
 from carico.podevents.source import OnChange
 
 _LOG = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carico.clock import Clock
 from carico.errors import PodEventsError
-from carico.podevents.reconcile import RunningPods
+from carico.podevents.pod_changes import RunningPods
 from carico.podevents.source import OnChange
 
 

@@ -15,7 +15,7 @@ from carico.errors import InvalidConfig, Refused, RpcError, Unreachable
 from carico.model.aggregator import ReplicaView
 from carico.model.subspace import Subspace
 from carico.rpc.connecting import connect
-from carico.rpc.conversation import CallFailed, Conversation
+from carico.rpc.connection import CallFailed, Conversation
 from carico.rpc.identity import node_name
 from carico.rpc.messages import (
     CapacityReport,

@@ -9,7 +9,7 @@ import asyncio
 import socket
 import ssl
 
-from carico.rpc.conversation import Conversation
+from carico.rpc.connection import Conversation
 
 
 async def connect(target: str, tls: ssl.SSLContext | None, patience_s: float) -> Conversation:

@@ -1,5 +1,4 @@
-"""Where a pod goes: reservations (`ledger`) and the filter, score and reserve of thesis §3.6 (`plugin`), both pure.
+"""Where a pod goes, pure: the `ledger` of reservations, the `plugin` that filters, scores and reserves, the `wake_up`.
 
-Around them the process that kube-scheduler asks: `extender` decides, `extender_server` serves, `journal` notes why,
-`wake_up` says when refused pods should be tried again, `extender_process` joins them.
+The extender drives these on a real cluster, the simulated framework under virtual time (thesis §3.6).
 """

@@ -21,8 +21,8 @@ import msgspec
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from carico.certs import Authority
 from carico.config import AggregatorConfig, ExtenderConfig, JournalConfig, KubernetesConfig, StatusConfig, TlsFiles
+from carico.deployment.authority import Authority
 from testbed.clusters.programs import found_programs
 from testbed.clusters.synthetic_reports import ReportsConfig, node_files
 from testbed.clusters.tethered import Tethered

@@ -44,7 +44,7 @@ class ReportsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kubeconfig: str
     """Of the cluster whose pods are counted."""
     certificates: str
-    """A folder as `carico.certs.Authority` fills it."""
+    """A folder as `carico.deployment.authority.Authority` fills it."""
     slots: dict[str, Annotated[float, Meta(ge=0)]]
     """How many pods a node has room for when none runs, by node."""
     period_s: Seconds = 1.0

@@ -19,10 +19,10 @@ from kubernetes.client.exceptions import ApiException
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, KubernetesConfig
 from carico.errors import Refused
+from carico.extender.process import ExtenderProcess
 from carico.kube.client import KubeClient
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
-from carico.scheduling.extender_process import ExtenderProcess
 from testbed.clusters.programs import found_programs
 
 from .deployed import NAMESPACE, Cluster

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from carico.certs import Authority
 from carico.config import TlsFiles
+from carico.deployment.authority import Authority
 
 
 class Pki:

@@ -18,14 +18,14 @@ from carico.model.node_model import NodeModel
 from carico.podevents import containerd_pb2 as pb
 from carico.podevents.containerd import ContainerdEvents
 from carico.podevents.kube_watch import KubeWatch
+from carico.podevents.pod_changes import RunningPods
 from carico.podevents.pod_logs import PodLogs
-from carico.podevents.reconcile import RunningPods
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.metrics_server import allocatable, checked
 from carico.telemetry.procfs import ProcfsSource
 from carico.testing import FakeProc, ManualClock
 
-from .cgroup_trees import TREES
+from .telemetry.cgroup_trees import TREES
 
 PROC_FILES = ("stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io")
 NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.floats(), st.sampled_from([0, 1, -1, 1e308, 2**63]))

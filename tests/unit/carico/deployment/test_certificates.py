@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from carico.certs import Authority
+from carico.deployment.authority import Authority
 from carico.deployment.certificates import CA_DAYS, hosts_of, issued, make, pack, unpack
 from carico.deployment.manifests import Choices, manifests
 from carico.errors import InvalidInput

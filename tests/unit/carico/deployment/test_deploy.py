@@ -8,7 +8,7 @@ import pytest
 from carico.deployment.deploy import ISSUED, Deployment
 from carico.deployment.manifests import Choices
 from carico.errors import InvalidInput, KubeRefused, KubeUnreachable, NotReady
-from carico.scheduling.extender_process import ANNOTATION
+from carico.extender.process import ANNOTATION
 from carico.testing import ManualClock
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -22,9 +22,9 @@ from carico.deployment.manifests import (
     manifests,
 )
 from carico.errors import InvalidInput, UnknownVariant
+from carico.extender.process import ANNOTATION
 from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.rpc.tls import is_loopback
-from carico.scheduling.extender_process import ANNOTATION
 
 FOLDER = files("carico") / "manifests"
 OBJECTS = manifests(Choices())

@@ -9,12 +9,12 @@ import psutil
 import pytest
 import yaml
 
-from carico.certs import Authority
+from carico.deployment.authority import Authority
 from carico.deployment.certificates import SERVERS, make
 from carico.deployment.manifests import Choices, manifests
 from carico.rpc.tls import is_loopback
 
-from ..real_processes import Process, wait_for
+from ..processes.real_processes import Process, wait_for
 
 pytestmark = pytest.mark.machine
 HTTP = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

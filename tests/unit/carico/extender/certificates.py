@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from carico.certs import Authority
 from carico.config import TlsFiles
+from carico.deployment.authority import Authority
 
 
 class Certificates:

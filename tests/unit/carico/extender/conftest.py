@@ -5,9 +5,9 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry
 
-from carico.scheduling.extender import Extender
-from carico.scheduling.extender_api import read_args, write_result
-from carico.scheduling.extender_metrics import ExtenderMetrics
+from carico.extender.api import read_args, write_result
+from carico.extender.extender import Extender
+from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.wake_up import WakeUp
 from carico.testing import ManualClock

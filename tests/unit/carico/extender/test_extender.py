@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carico.errors import CaricoError, InvalidInput, InvalidRequest, NotReady
-from carico.scheduling.extender_api import read_args, write_result
+from carico.extender.api import read_args, write_result
 
 from .conftest import Harness, request
 

@@ -13,9 +13,9 @@ from carico.cli import main
 from carico.commands.journal import JOURNAL
 from carico.config import JournalConfig
 from carico.errors import InvalidJournal
-from carico.scheduling.extender_api import PodId
-from carico.scheduling.journal import Entry, Journal, entry
-from carico.scheduling.journal_reader import BadLine, decide_again, explain, read_entries
+from carico.extender.api import PodId
+from carico.extender.journal import Entry, Journal, entry
+from carico.extender.journal_reader import BadLine, decide_again, explain, read_entries
 from carico.scheduling.plugin import CaricoPlugin
 
 from .conftest import Harness

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from carico.config import ExtenderConfig
-from carico.https import ServerTls
+from carico.extender.server import ExtenderServer
+from carico.http.tls import ServerTls
 from carico.model.variants import THESIS_REBASED_WAKE_UP
 from carico.rpc.identity import SERVER
-from carico.scheduling.extender_server import ExtenderServer
 
 from .certificates import Certificates
 from .conftest import request

@@ -9,7 +9,7 @@ import pytest
 
 from carico.errors import PodEventsError
 from carico.podevents.containerd import ContainerdEvents
-from carico.podevents.private_containerd import PrivateContainerd, finished
+from tests.kits.private_containerd import PrivateContainerd, finished
 
 pytestmark = pytest.mark.live
 

@@ -6,7 +6,7 @@ import socket
 import numpy as np
 import pytest
 
-from carico.aggregation_server import AggregationServer
+from carico.aggregation.server import AggregationServer
 from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, RpcError, Unreachable
 from carico.model.subspace import Subspace

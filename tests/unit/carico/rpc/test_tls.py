@@ -9,7 +9,7 @@ import pytest
 
 from carico.config import TlsFiles
 from carico.errors import InvalidConfig, Unreachable
-from carico.rpc.capacity_server import CapacityServer
+from carico.extender.report_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls, PemFiles, is_loopback
 from carico.testing import Blocking

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from carico.aggregation_server import AggregationServer
-from carico.certs import Authority
+from carico.aggregation.server import AggregationServer
 from carico.clock import SystemClock
 from carico.config import AggregatorConfig, TlsFiles
+from carico.deployment.authority import Authority
 from testbed.clusters.synthetic_exchanges import SyntheticExchanges
 from testbed.clusters.synthetic_reports import node_files
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from carico.certs import Authority
 from carico.clock import SystemClock
 from carico.config import TlsFiles
-from carico.rpc.capacity_server import CapacityServer
+from carico.deployment.authority import Authority
+from carico.extender.report_server import CapacityServer
 from testbed.clusters.synthetic_reports import SyntheticReports, node_files
 
 SLOTS = {"node-0": 2.0, "node-1": 1.5}

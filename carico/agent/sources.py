@@ -1,0 +1,122 @@
+"""Where an agent gets its telemetry and its pod events from: what its configuration names, opened.
+
+What only some sources need is imported by those: an agent that reads this node needs no client of Kubernetes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from carico.clock import Clock
+from carico.config import AgentConfig
+from carico.errors import InvalidConfig
+from carico.model.variants import Variant
+from carico.podevents.source import PodEventSource
+from carico.telemetry.cgroup import CgroupSource
+from carico.telemetry.procfs import ProcfsSource
+from carico.telemetry.source import TelemetrySource
+
+if TYPE_CHECKING:
+    from carico.kube.client import KubeClient
+
+_PATIENCE_PERIODS = 3
+_LOOK_EVERY_S = 1.0
+"""For an answer of the metrics server that has come."""
+
+
+class NodeSources:
+    """Opens the sources of one node.
+
+    Parameters
+    ----------
+    config : AgentConfig
+    node : str
+        The node's name.
+    clock : Clock
+    """
+
+    def __init__(self, config: AgentConfig, node: str, clock: Clock) -> None:
+        self._config = config
+        self._node = node
+        self._clock = clock
+
+    def variant(self, variant: Variant) -> Variant:
+        """Return the variant as these sources need it.
+
+        Raises
+        ------
+        InvalidConfig
+            If it learns from what they do not tell.
+        """
+        if self._config.telemetry != "metrics-server":
+            return variant
+        if variant.cpu_metric != "utilisation":
+            raise InvalidConfig(
+                f"telemetry: metrics-server knows no pressure, which the variant {variant.name} learns from: "
+                f"set `variant: utilisation-only`"
+            )
+        # Between two answers the node counts from its baseline; it is blind once some have not come.
+        return replace(variant, blind_after_s=_PATIENCE_PERIODS * self._config.metrics_period_s)
+
+    def telemetry(self) -> TelemetrySource:
+        """Open the source of telemetry.
+
+        Raises
+        ------
+        CaricoError
+            If it cannot be read.
+        """
+        config = self._config
+        if config.telemetry == "cgroup":
+            return CgroupSource(config.cgroup, proc=config.proc, clock=self._clock)
+        if config.telemetry == "metrics-server":
+            from carico.telemetry.metrics_poll import MetricsPoll
+            from carico.telemetry.metrics_server import MetricsServerSource, allocatable, checked
+
+            kube = self._kube()
+            cpus, memory = allocatable(kube.node(self._node))
+            poll = MetricsPoll(lambda: checked(kube.node_metrics(self._node), self._node), config.metrics_period_s)
+            return MetricsServerSource(
+                poll.latest, self._node, cpus, memory, self._clock, _LOOK_EVERY_S, on_close=poll.close
+            )
+        return ProcfsSource(config.proc, self._clock)
+
+    def pod_events(self) -> PodEventSource:
+        """Make the source of pod events; it is read once it is started.
+
+        Raises
+        ------
+        CaricoError
+            If it cannot be made.
+        """
+        events = self._config.pod_events
+        if events.source == "processes":
+            assert events.pattern is not None
+            from carico.podevents.process_table import MatchingProcesses
+            from carico.podevents.processes import ProcessEvents
+
+            return ProcessEvents(MatchingProcesses(re.compile(events.pattern), self._config.proc), self._clock)
+        if events.source == "kubernetes":
+            from carico.podevents.kube_watch import KubeWatch
+
+            return KubeWatch(self._kube(), self._node, events.excluded_namespaces, self._clock)
+        if events.source == "containerd":
+            from carico.podevents.containerd import ContainerdEvents
+
+            return ContainerdEvents(
+                events.containerd_socket, events.containerd_namespace, events.excluded_namespaces, self._clock
+            )
+        from carico.podevents.cgroups import CgroupEvents
+        from carico.podevents.pod_logs import PodLogs
+
+        if events.pod_logs is None:
+            return CgroupEvents(events.cgroup_root, clock=self._clock)
+        logs = PodLogs(events.pod_logs, self._clock, events.excluded_namespaces)
+        return CgroupEvents(events.cgroup_root, logs.left_out, clock=self._clock)
+
+    def _kube(self) -> KubeClient:
+        from carico.kube.client import KubeClient
+
+        return KubeClient.from_config(self._config.kubernetes.kubeconfig, self._config.kubernetes.context)

@@ -1,0 +1,246 @@
+"""The extender's core: where a pod of kube-scheduler goes, decided and reserved in one call (thesis §3.6, §4.4).
+
+kube-scheduler's extender protocol has no verb to reserve, adds its own scores to an extender's and binds later, when
+other pods have been decided on. So `filter` decides: it ranks the candidates by Pod-Capacity less reservations,
+reserves on the best and names that one node, and kube-scheduler has nothing left to choose.
+
+- *A pod filtered twice* (by UID): the latest call wins. kube-scheduler asks again only after it gave the earlier
+  attempt up, so the earlier reservation is released before the decision and does not stand in the pod's own way. A
+  pod that is bound already has its place: a late call is refused, kube-scheduler's own watch is about to tell it.
+- *A pod is bound*: the watch shows `spec.nodeName`, the reservation is confirmed at that node and has no time-out, for
+  pulling an image may take minutes. *It leaves Pending, or is deleted*: released.
+- *Nothing is heard* of a reservation for `reservation_timeout_s`: released; if the pod is bound after all, the watch
+  reserves anew.
+- *Restart*: the watch begins with a listing; pods that are bound and still Pending are reserved from it, and until it
+  came nothing is decided. Reservations of pods that were not bound yet are lost; kube-scheduler asks for them again.
+- *A node that does not report* for `stale_after_s` is refused; its reservations stay. After ten minutes it is
+  forgotten, for nodes that left do not say so.
+- *Replicas*: agents report to all of them and each watches pods, only the leader among kube-schedulers asks its own.
+  When another takes over, it knows all but what was decided and not bound yet.
+- *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only where no
+  node is left: kube-scheduler does not read them otherwise.
+
+One lock is around the plugin, its ledger and what is remembered of pods.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from carico.clock import Clock
+from carico.errors import InvalidInput, NotReady
+from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
+from carico.extender.metrics import ExtenderMetrics
+from carico.scheduling.plugin import CaricoPlugin, Decision, NodeVerdict
+from carico.scheduling.wake_up import WakeUp
+
+FORGOTTEN_AFTER_S = 600.0
+"""A node that has not reported for so long has left; so has a refused pod that was not asked for again."""
+
+
+class DecisionLog(Protocol):
+    """Where decisions are written down."""
+
+    def write(self, pod: PodId, decision: Decision) -> None:
+        """Take in a decision; returns at once and raises nothing."""
+        ...
+
+
+class Extender:
+    """Decides for kube-scheduler; learns from reports and from a watch on pods. Any thread may call any method.
+
+    Parameters
+    ----------
+    plugin : CaricoPlugin
+        Ranks and reserves; from here on nobody else may use it.
+    journal : DecisionLog or None
+    clock : Clock
+    metrics : ExtenderMetrics
+    reservation_timeout_s : float
+        How long a reservation lasts of which the watch says nothing, seconds.
+    wake_up : WakeUp, optional
+    wake : callable, optional
+        Called with a node and what it has room for, when refused pods should be tried again because of it; must return
+        at once.
+    """
+
+    def __init__(
+        self,
+        plugin: CaricoPlugin,
+        journal: DecisionLog | None,
+        clock: Clock,
+        metrics: ExtenderMetrics,
+        reservation_timeout_s: float = 60.0,
+        wake_up: WakeUp | None = None,
+        wake: Callable[[str, float], None] = lambda node, available: None,
+    ) -> None:
+        self._plugin = plugin
+        self._journal = journal
+        self._clock = clock
+        self._metrics = metrics
+        self._timeout_s = reservation_timeout_s
+        self._wake_up = wake_up or WakeUp()
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._due: dict[str, float] = {}
+        """When reservations that are not confirmed end, by UID; the earliest first."""
+        self._waiting: dict[str, float] = {}
+        """When pods were refused that were last time, by UID; the earliest first."""
+        self._why_not = "pods have not been listed yet"
+
+    def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
+        """Decide on a pod and reserve.
+
+        Raises
+        ------
+        InvalidRequest
+            If a candidate is no node; nothing has changed then.
+        NotReady
+            If pods have not been listed yet: what is reserved is not known. Or if the pod is bound already; nothing has
+            changed then.
+        """
+        if self._why_not:
+            raise NotReady(self._why_not)
+        began = self._clock.now()
+        nodes, pod = candidates(args), args.pod.metadata
+        with self._lock:
+            decision = self._decide(pod.uid, nodes)
+        choice = decision.best_index
+        result = answer(args, choice, decision.refused if choice is None else {})
+        if self._journal is not None:
+            self._journal.write(pod, decision)
+        outcome = "unschedulable" if choice is None else "scheduled"
+        self._metrics.attempts.labels(outcome).inc()
+        self._metrics.duration_s.labels(outcome).observe(self._clock.now() - began)
+        return result
+
+    def report(self, node: str, pod_capacity: float) -> None:
+        """Take in a node's Pod-Capacity, pods.
+
+        Raises
+        ------
+        InvalidInput
+            If it is negative or not finite; the last valid report stays in force.
+        """
+        with self._lock:
+            now = self._clock.now()
+            self._observe(node, now)  # it may have become too old since, and so come back with this report
+            try:
+                self._plugin.report(node, pod_capacity, now)
+            except InvalidInput:
+                self._metrics.reports.labels("refused").inc()
+                raise
+            self._metrics.reports.labels("accepted").inc()
+            self._metrics.nodes.set(len(self._plugin))
+            self._observe(node, now)
+
+    def pod_changed(self, uid: str, node: str, pending: bool) -> None:
+        """Take in what the watch says of a pod.
+
+        Parameters
+        ----------
+        uid : str
+        node : str
+            Where it is bound to; empty if it is not.
+        pending : bool
+            Whether its phase is Pending.
+        """
+        with self._lock:
+            if not pending:
+                self._release(uid, "running")
+                self._waiting.pop(uid, None)
+            elif node:
+                if self._plugin.ledger.node_of(uid) != node:
+                    self._release(uid, "elsewhere")
+                    self._plugin.reserve(uid, node)
+                self._due.pop(uid, None)
+                self._waiting.pop(uid, None)
+                self._observe(node, self._clock.now())
+            self._count()
+
+    def pod_deleted(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        with self._lock:
+            self._release(uid, "deleted")
+            self._waiting.pop(uid, None)
+            self._count()
+
+    def pods_listed(self, listed: bool) -> None:
+        """Take in whether all pods are known, which is from the watch's first listing on."""
+        self._why_not = "" if listed else "pods have not been listed yet"
+
+    def release_overdue(self) -> None:
+        """Release reservations of which nothing was heard for too long; `filter` does so, too."""
+        with self._lock:
+            self._release_overdue(self._clock.now())
+            self._count()
+
+    def forget_silent(self) -> None:
+        """Forget nodes that have not reported for ten minutes, and refused pods that were not asked for again as long.
+
+        A node that comes back is a new one. kube-scheduler tries a pod again after five minutes at the latest; one that
+        it asked for when the watch had told of its end already is not told of any more.
+        """
+        with self._lock:
+            now = self._clock.now()
+            while self._waiting and next(iter(self._waiting.values())) < now - FORGOTTEN_AFTER_S:
+                del self._waiting[next(iter(self._waiting))]
+            for node in self._plugin.silent(now, FORGOTTEN_AFTER_S):
+                self._plugin.forget(node)
+                self._wake_up.forget(node)
+            self._metrics.nodes.set(len(self._plugin))
+            self._count()
+
+    def nodes(self) -> tuple[NodeVerdict, ...]:
+        """What is known of every node that has reported, as `filter` would judge it now."""
+        with self._lock:
+            return self._plugin.filter(self._plugin.nodes, self._clock.now()).verdicts
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why nothing can be decided; empty if it can."""
+        return self._why_not
+
+    def _decide(self, uid: str, nodes: Sequence[str]) -> Decision:
+        bound = self._plugin.ledger.node_of(uid)
+        if bound is not None and uid not in self._due:
+            raise NotReady(f"the pod {uid} is bound to {bound} already: wait until the watch on pods says so")
+        now = self._clock.now()
+        self._release_overdue(now)
+        self._release(uid, "asked again")
+        self._waiting.pop(uid, None)
+        decision = self._plugin.filter(nodes, now)
+        best = decision.best
+        if best is None:
+            self._waiting[uid] = now
+        else:
+            self._plugin.reserve(uid, best)
+            self._due[uid] = now + self._timeout_s
+            self._observe(best, now)
+        self._count()
+        return decision
+
+    def _release_overdue(self, now: float) -> None:
+        while self._due:
+            uid, due = next(iter(self._due.items()))
+            if due > now:
+                return
+            self._release(uid, "timeout")
+
+    def _release(self, uid: str, reason: str) -> None:
+        self._due.pop(uid, None)
+        node = self._plugin.ledger.release(uid)
+        if node is not None:
+            self._metrics.released.labels(reason).inc()
+            self._observe(node, self._clock.now())
+
+    def _observe(self, node: str, now: float) -> None:
+        available = self._plugin.score(node, now)
+        if self._wake_up.observe(node, available, now, wanted=bool(self._waiting)):
+            self._wake(node, available)
+
+    def _count(self) -> None:
+        self._metrics.reservations.set(len(self._plugin.ledger))
+        self._metrics.waiting.set(len(self._waiting))

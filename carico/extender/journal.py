@@ -1,0 +1,228 @@
+"""The journal: one JSON line per decision, with all it was based on, in files that are rotated by size.
+
+Writing never delays a decision and never fails one: a thread writes, and what it cannot keep up with or cannot write
+(a full disk) is counted and said once. Of very many candidates the line holds the best and counts the rest by reason,
+or a cluster of thousands of nodes would fill a disk in minutes.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from carico.extender.api import PodId
+from carico.scheduling.plugin import Decision, NodeVerdict
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG = 100
+"""Decisions that may wait for being written; of 5,000 candidates each, they take 50 MB."""
+_CLOSE_S = 5.0
+"""How long a disk may take for what is left when the journal is closed."""
+
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+
+
+class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was known of a node, and what was made of it."""
+
+    node: str
+    pod_capacity: Finite | None = None
+    """Pods; absent if never reported."""
+    reserved: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    age_s: Finite | None = None
+    """Seconds since the report; absent if there was none."""
+    score: Finite | None = None
+    """Pod-Capacity less reservations; absent if not known, or too old."""
+    refused: str = ""
+    """Why, empty if it was not."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A decision."""
+
+    schema_version: Literal[1]
+    at: Annotated[float, Meta(ge=0, le=1e11)]
+    """Seconds since 1970, UTC; what is past the year 5138 is no time in seconds."""
+    pod: PodId
+    choice: str | None
+    """The node that was reserved on."""
+    stale_after_s: Annotated[float, Meta(gt=0)] | None
+    """Reports older than that were not believed; null if any was."""
+    candidates: list[Candidate]
+    """In the order in which kube-scheduler sent them."""
+    omitted: dict[str, int] = {}
+    """How many others there were, by kind (see `kind_of`)."""
+
+
+def kind_of(candidate: Candidate) -> str:
+    """Return what a candidate is counted under when it is not shown."""
+    if candidate.pod_capacity is None:
+        return "no capacity reported yet"
+    if candidate.score is None:
+        return "last report too old"
+    return "has room" if candidate.score >= 1 else "capacity too small"
+
+
+def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
+    """Return what is written down of a decision.
+
+    Parameters
+    ----------
+    pod : PodId
+    decision : Decision
+    at : float
+        Seconds since 1970.
+    limit : int
+        The number of candidates that are kept, the best ones.
+    """
+    best = decision.among_best(limit)
+    return Entry(
+        schema_version=1,
+        at=at,
+        pod=pod,
+        choice=decision.best,
+        stale_after_s=decision.stale_after_s if math.isfinite(decision.stale_after_s) else None,
+        candidates=[_candidate(*both) for both in zip(best.verdicts, best.available.tolist(), strict=True)],
+        omitted={} if best is decision else dict(decision.kinds() - best.kinds()),
+    )
+
+
+class Journal:
+    """Writes decisions down, in a thread of its own.
+
+    Parameters
+    ----------
+    file : Path
+        The newest lines; older ones are in FILE.1, FILE.2 and so on.
+    wall : callable
+        Returns seconds since 1970.
+    lost : callable
+        Called with the number of decisions that could not be written.
+    max_bytes : int
+        A file that would exceed it is put aside.
+    keep : int
+        Number of files that are put aside before the oldest is deleted.
+    max_nodes : int
+        Number of candidates in a line.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        wall: Callable[[], float],
+        lost: Callable[[int], None] = lambda count: None,
+        max_bytes: int = 64 << 20,
+        keep: int = 4,
+        max_nodes: int = 20,
+    ) -> None:
+        self._file = file
+        self._wall = wall
+        self._lost = lost
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._max_nodes = max_nodes
+        self._out: IO[bytes] | None = None
+        self._size = 0
+        self._warned = False
+        self._decisions: queue.Queue[tuple[float, PodId, Decision] | None] = queue.Queue(_BACKLOG)
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Return whether the thread that writes runs."""
+        return self._thread.is_alive()
+
+    def write(self, pod: PodId, decision: Decision) -> None:
+        """Take in a decision; returns at once and raises nothing."""
+        try:
+            self._decisions.put_nowait((self._wall(), pod, decision))
+        except queue.Full:
+            self._failed("it is written too slowly")
+
+    def close(self) -> None:
+        """Write what was taken in, and end; a disk that hangs is not waited for longer than a few seconds."""
+        with suppress(queue.Full):
+            self._decisions.put(None, timeout=_CLOSE_S)
+            self._thread.join(_CLOSE_S)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        encode = msgspec.json.Encoder().encode
+        while (item := self._decisions.get()) is not None:
+            at, pod, decision = item
+            try:
+                self._append(encode(entry(pod, decision, at, self._max_nodes)) + b"\n")
+            except OSError as error:
+                self._give_up_file()
+                self._failed(f"{self._file}: {error.strerror or error}")
+        self._give_up_file()
+
+    def _append(self, line: bytes) -> None:
+        if self._out is None:
+            self._out = self._file.open("a+b", buffering=0)
+            self._size = self._out.seek(0, os.SEEK_END)
+            if self._size:
+                self._out.seek(-1, os.SEEK_END)
+                if self._out.read(1) != b"\n":  # a crash or a full disk cut it short; the next must not be lost, too
+                    self._size += self._out.write(b"\n")
+        if self._size and self._size + len(line) > self._max_bytes:
+            self._rotate()
+        written = self._out.write(line)
+        self._size += len(line)
+        if written != len(line):
+            raise OSError(f"only {written} of {len(line)} bytes could be written")
+
+    def _rotate(self) -> None:
+        self._give_up_file()
+        for number in range(self._keep - 1, 0, -1):
+            aside = self._aside(number)
+            if aside.exists():
+                aside.replace(self._aside(number + 1))
+        if self._keep:
+            self._file.replace(self._aside(1))
+        self._out = self._file.open("wb", buffering=0)
+        self._size = 0
+
+    def _aside(self, number: int) -> Path:
+        return self._file.with_name(f"{self._file.name}.{number}")
+
+    def _give_up_file(self) -> None:
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+
+    def _failed(self, why: str) -> None:
+        self._lost(1)
+        if not self._warned:
+            self._warned = True
+            _log.warning("decisions are not written to the journal, they are made all the same: %s", why)
+
+
+def _candidate(verdict: NodeVerdict, score: float) -> Candidate:
+    return Candidate(
+        verdict.node,
+        verdict.pod_capacity,
+        verdict.reserved,
+        None if verdict.pod_capacity is None else verdict.age_s,
+        score if math.isfinite(score) else None,
+        "" if score >= 1 else verdict.reason,
+    )

@@ -1,0 +1,176 @@
+"""Reading the journal: what it says of a pod as a table, and the decisions made again. Writes nothing.
+
+A line that cannot be read (cut short by a crash, or spoilt) is told by its number, and the others are read all the
+same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from carico.errors import InvalidInput, InvalidJournal
+from carico.extender.journal import Candidate, Entry, kind_of
+from carico.scheduling.plugin import CaricoPlugin
+
+_BAD_SHOWN = 3
+SHOWN = 10
+"""Candidates of a decision that `explain` shows unless it is asked for all."""
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """A line that is no entry."""
+
+    file: Path
+    number: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}: skipped: {self.why}"
+
+
+def files_of(journal: Path) -> list[Path]:
+    """Return the files of a journal that are there, the oldest first.
+
+    Raises
+    ------
+    InvalidJournal
+        If there is none.
+    """
+    aside = sorted(
+        (int(file.suffix[1:]), file) for file in journal.parent.glob(f"{journal.name}.*") if file.suffix[1:].isdecimal()
+    )
+    files = [file for _, file in reversed(aside)] + [journal] * journal.exists()
+    if not files:
+        raise InvalidJournal(f"there is no journal {journal}; name the file that the extender's configuration names")
+    return files
+
+
+def read_entries(journal: Path) -> Iterator[tuple[str, Entry | BadLine]]:
+    """Yield what every line holds, the oldest first, with ``FILE:NUMBER``.
+
+    Raises
+    ------
+    InvalidJournal
+        If a file cannot be read.
+    """
+    decoder = msgspec.json.Decoder(Entry)
+    for file in files_of(journal):
+        try:
+            with file.open("rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    try:
+                        yield f"{file}:{number}", decoder.decode(line)
+                    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                        yield f"{file}:{number}", BadLine(file, number, str(error))
+        except OSError as error:
+            raise InvalidJournal(f"cannot read the journal {file}: {error.strerror}") from error
+
+
+def entries_of(journal: Path, say: Callable[[str], None]) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries alone, as `read_entries` does, and say what the other lines are: the first few, and a sum.
+
+    Raises
+    ------
+    InvalidJournal
+        If a file cannot be read, or there is no entry at all.
+    """
+    good = bad = 0
+    for where, item in read_entries(journal):
+        if isinstance(item, Entry):
+            good += 1
+            yield where, item
+        else:
+            bad += 1
+            if bad <= _BAD_SHOWN:
+                say(f"{item}")
+    if bad > _BAD_SHOWN:
+        say(f"{bad} lines of {good + bad} are no decisions; the first {_BAD_SHOWN} are above")
+    if not good:
+        what = f"{bad} lines and no decision among them" if bad else "nothing: no decision was made yet"
+        raise InvalidJournal(f"{journal} holds {what}; name the file that the extender's configuration names")
+
+
+def concerns(entry: Entry, pod: str) -> bool:
+    """Whether a decision is of a pod, given as NAME, NAMESPACE/NAME or its UID."""
+    return pod in (entry.pod.name, f"{entry.pod.namespace}/{entry.pod.name}", entry.pod.uid)
+
+
+def explain(entry: Entry, show_all: bool = False) -> str:
+    """Return a decision as a table that is 80 columns wide."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.at)) + f".{int(entry.at % 1 * 1000):03d}Z"
+    chosen = f"→ {_plain(entry.choice)}" if entry.choice else "→ no node"
+    lines = [f"{at}  {entry.pod.namespace}/{entry.pod.name}  {chosen}", f"  uid {entry.pod.uid}"]
+    ranked = sorted(entry.candidates, key=lambda c: (c.node != entry.choice, -_score(c)))
+    shown = ranked if show_all else ranked[:SHOWN]
+    if shown:
+        lines.append(f"  {'node':<32}{'capacity':>9}{'reserved':>9}{'free':>8}{'age s':>7}  verdict")
+    lines += [_row(candidate, entry) for candidate in shown]
+    others = Counter(entry.omitted)
+    others.update(map(kind_of, ranked[len(shown) :]))
+    lines += [f"  {count:>6} more: {_plain(kind)}" for kind, count in sorted(others.items())]
+    return "\n".join(lines)
+
+
+def decide_again(entry: Entry) -> str:
+    """Make a decision again, from what it was based on; return what is different, empty if nothing is.
+
+    The candidates that an entry omits had less room than those it holds, so they change nothing.
+    """
+    plugin = CaricoPlugin(**({} if entry.stale_after_s is None else {"stale_after_s": entry.stale_after_s}))
+    try:
+        for candidate in entry.candidates:
+            if candidate.pod_capacity is not None:
+                plugin.report(candidate.node, candidate.pod_capacity, at=-(candidate.age_s or 0.0))
+            for number in range(candidate.reserved):
+                plugin.reserve(f"{candidate.node}/{number}", candidate.node)
+    except InvalidInput as error:
+        return f"cannot be decided again: {error}"
+    decision = plugin.filter([candidate.node for candidate in entry.candidates], now=0.0)
+    if decision.best != entry.choice:
+        return f"{_plain(entry.choice)} was chosen, {_plain(decision.best)} would be"
+    for candidate, verdict in zip(entry.candidates, decision.verdicts, strict=True):
+        if candidate.refused != verdict.reason:
+            return f"{_plain(candidate.node)} was {_verdict(candidate.refused)}, would be {_verdict(verdict.reason)}"
+    return ""
+
+
+def _row(candidate: Candidate, entry: Entry) -> str:
+    return (
+        f"  {_cut(_plain(candidate.node), 31):<32}{_number(candidate.pod_capacity, 2):>9}{candidate.reserved:>9}"
+        f"{_number(candidate.score, 2):>8}{_number(candidate.age_s, 1):>7}  {_word(candidate, entry)}"
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _word(candidate: Candidate, entry: Entry) -> str:
+    if candidate.node == entry.choice:
+        return "chosen"
+    short = {"no capacity reported yet": "unknown", "last report too old": "too old", "capacity too small": "full"}
+    return short.get(kind_of(candidate), "")
+
+
+def _score(candidate: Candidate) -> float:
+    return float("-inf") if candidate.score is None else candidate.score
+
+
+def _verdict(reason: str) -> str:
+    return f"refused ({_plain(reason)})" if reason else "accepted"
+
+
+def _plain(text: str | None) -> str:
+    """Text for a terminal: what a journal holds must not be able to move the cursor."""
+    return "no node" if text is None else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,0 +1,182 @@
+"""The extender over HTTP/1.1: kube-scheduler posts to /filter, over mutual TLS or, to try it out, on loopback.
+
+Connections are kept for an hour. What is no valid request is answered with 400 and a text, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from types import TracebackType
+
+from carico.config import HttpLimits
+from carico.errors import InvalidRequest, NotReady
+from carico.extender.api import read_args, write_result
+from carico.extender.extender import Extender
+from carico.extender.metrics import ExtenderMetrics
+from carico.http.server import HttpServer
+from carico.http.tls import ServerTls, names_of
+
+
+class ExtenderServer:
+    """Serves until it is closed, in threads of its own.
+
+    Parameters
+    ----------
+    extender : Extender
+    metrics : ExtenderMetrics
+    host, port
+        Where to listen; port 0 lets the system choose, see `port`.
+    tls : ServerTls or None
+        None is plain text; whether that is allowed there is the configuration's business.
+    clients : set of str
+        A client's certificate must be in one of these names; empty lets every certificate of the CA pass.
+    limits : HttpLimits
+
+    Raises
+    ------
+    OSError
+        If nothing can be served there.
+    """
+
+    def __init__(
+        self,
+        extender: Extender,
+        metrics: ExtenderMetrics,
+        host: str,
+        port: int,
+        tls: ServerTls | None,
+        clients: frozenset[str] = frozenset(),
+        limits: HttpLimits = HttpLimits(),  # noqa: B008  frozen
+    ) -> None:
+        handler = _handler(extender, metrics, clients, limits)
+        self._server = HttpServer((host, port), handler, tls, limits.connections, limits.handshake_timeout_s)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="extender", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return int(self._server.server_address[1])
+
+    def is_alive(self) -> bool:
+        """Return whether the thread that accepts connections runs."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Serve no more; connections are cut, and kube-scheduler asks again for what was not answered."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.cut()
+        self._thread.join()
+
+    def __enter__(self) -> ExtenderServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _handler(
+    extender: Extender, metrics: ExtenderMetrics, clients: frozenset[str], limits: HttpLimits
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        server: HttpServer
+        wbufsize = -1  # one packet an answer
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            """Read the client's certificate once for all that it will ask over the connection."""
+            super().setup()
+            self._old_at = time.monotonic() + limits.connection_age_s
+            self._allowed = (
+                not clients
+                or not isinstance(self.connection, ssl.SSLSocket)
+                or bool(clients & names_of(self.connection.getpeercert()))
+            )
+
+        def handle_one_request(self) -> None:
+            """Wait long for a request to begin, for connections are kept, and not long for it to be complete."""
+            self.connection.settimeout(limits.idle_timeout_s)
+            try:
+                if not self.rfile.peek(1):  # type: ignore[attr-defined]  # it is a BufferedReader
+                    self.close_connection = True
+                    return
+            except TimeoutError:
+                self.close_connection = True
+                return
+            self.server.spoke(self.connection)
+            self.connection.settimeout(limits.request_timeout_s)
+            super().handle_one_request()
+
+        def do_POST(self) -> None:
+            if self.path != "/filter":
+                self._refuse(404, "POST /filter is all there is")
+            elif not self._allowed:
+                self._refuse(403, "the certificate is not in one of the names that may ask (`clients`)")
+            elif (body := self._body()) is not None:
+                self._filter(body)
+
+        def _body(self) -> bytes | None:
+            text = self.headers.get("Content-Length", "")
+            if not (text.isascii() and text.isdigit()) or "Transfer-Encoding" in self.headers:
+                self._refuse(411, "a Content-Length is needed")
+                return None
+            if len(text) > 12 or int(text) > limits.body_bytes:
+                self._refuse(413, f"a body of at most {limits.body_bytes} bytes is needed, got {text[:20]}")
+                return None
+            body = b""
+            with suppress(OSError):  # the client is gone, or too slow
+                body = self.rfile.read(int(text))
+            if len(body) < int(text):
+                self._count_bad(400)
+                self.close_connection = True
+                return None
+            return body
+
+        def _filter(self, body: bytes) -> None:
+            try:
+                content = write_result(extender.filter(read_args(body)))
+            except InvalidRequest as error:
+                self._refuse(400, str(error), close=False)
+            except NotReady as error:
+                self._refuse(503, str(error), close=False)
+            else:
+                self._answer(200, content, "application/json")
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """Refuse what the library takes for no request that is served here: no HTTP, or another verb."""
+            self._count_bad(code)
+            super().send_error(code, message, explain)
+
+        def _count_bad(self, status: int) -> None:
+            metrics.attempts.labels("error").inc()
+            metrics.bad_requests.labels(str(int(status))).inc()
+
+        def _refuse(self, status: int, why: str, close: bool = True) -> None:
+            self._count_bad(status)
+            self.close_connection |= close  # what is left of the request is not read
+            self._answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
+
+        def _answer(self, status: int, content: bytes, kind: str) -> None:
+            self.close_connection |= time.monotonic() >= self._old_at
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Decisions are in the journal and counted; a line each would be too much."""
+
+    return Handler

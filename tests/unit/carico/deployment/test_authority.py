@@ -1,0 +1,149 @@
+"""Certificates for trying CARICO out: what they are good for, and that nothing is lost by making them."""
+
+import re
+import stat
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+
+from carico.cli import main
+from carico.deployment.authority import Authority
+from carico.errors import InvalidInput
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "certs"
+    Authority(folder, NOW).make_ca()
+    return folder
+
+
+def loaded(file):
+    return x509.load_pem_x509_certificate(file.read_bytes())
+
+
+def names(certificate):
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in found]
+
+
+class TestMade:
+    def test_a_server_is_called_by_its_hosts(self, folder):
+        made = loaded(Authority(folder, NOW).make_server("aggregator", ["aggregator.carico.svc", "10.0.0.1", "::1"]))
+        assert names(made) == ["carico:server:aggregator", "aggregator.carico.svc", "10.0.0.1", "::1"]
+        made.verify_directly_issued_by(loaded(folder / "ca.crt"))
+
+    def test_a_node_is_nobody_to_call(self, folder):
+        made = loaded(Authority(folder, NOW).make_node("ip-10-0-0-1." + "a" * 60))
+        assert names(made) == ["carico:node:ip-10-0-0-1." + "a" * 60]
+        usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert list(usages) == [x509.ExtendedKeyUsageOID.CLIENT_AUTH]
+        assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+    def test_keys_are_their_owners_secret(self, folder):
+        Authority(folder, NOW).make_node("node-1")
+        keys = list(folder.glob("*.key"))
+        assert len(keys) == 2
+        assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
+
+    def test_valid_from_shortly_before_now_for_so_many_days(self, folder):
+        made = loaded(Authority(folder, NOW, valid_days=7).make_node("node-1"))
+        assert made.not_valid_before_utc == NOW - timedelta(minutes=5)
+        assert made.not_valid_after_utc == NOW + timedelta(days=7)
+
+    def test_a_node_may_have_any_name_a_node_can_have(self, folder):
+        authority = Authority(folder, NOW)
+        before = (folder / "ca.crt").read_bytes()
+        assert authority.make_node("ca").name == "node-ca.crt"
+        assert authority.make_server("ca", ["localhost"]).name == "server-ca.crt"
+        assert (folder / "ca.crt").read_bytes() == before
+
+
+class TestOverwriting:
+    def test_is_refused_and_changes_nothing(self, folder):
+        authority = Authority(folder, NOW)
+        authority.make_node("node-1")
+        before = {file.name: file.read_bytes() for file in folder.iterdir()}
+        for again in (authority.make_ca, lambda: authority.make_node("node-1")):
+            with pytest.raises(InvalidInput, match="would be overwritten: give --force"):
+                again()
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+    def test_unless_it_is_wanted(self, folder):
+        before = (folder / "ca.key").read_bytes()
+        Authority(folder, NOW, overwrite=True).make_ca()
+        assert (folder / "ca.key").read_bytes() != before
+
+
+class TestRenewed:
+    def test_says_the_same_for_the_same_key_from_now_on(self, folder):
+        file = Authority(folder, NOW).make_server("aggregator", ["localhost"])
+        old, key = loaded(file), file.with_suffix(".key").read_bytes()
+        later = NOW + timedelta(days=300)
+        Authority(folder, later).renew(file)
+        new = loaded(file)
+        assert new.not_valid_after_utc == later + timedelta(days=365)
+        assert [extension.value for extension in new.extensions] == [extension.value for extension in old.extensions]
+        assert (new.subject, new.public_key()) == (old.subject, old.public_key())
+        assert file.with_suffix(".key").read_bytes() == key
+        new.verify_directly_issued_by(loaded(folder / "ca.crt"))
+
+    def test_what_another_ca_has_issued_is_not(self, folder, tmp_path):
+        other = Authority(tmp_path / "other", NOW)
+        other.make_ca()
+        foreign = other.make_node("node-1")
+        before = foreign.read_bytes()
+        with pytest.raises(InvalidInput, match="was not issued by"):
+            Authority(folder, NOW).renew(foreign)
+        assert foreign.read_bytes() == before
+
+    def test_nor_the_ca_itself(self, folder):
+        with pytest.raises(InvalidInput, match="the CA's own certificate"):
+            Authority(folder, NOW).renew(folder / "ca.crt")
+
+
+@pytest.mark.parametrize("days", [0, 36_501])
+def test_a_validity_that_makes_no_sense(tmp_path, days):
+    with pytest.raises(InvalidInput, match="1 to 36500 days"):
+        Authority(tmp_path, NOW, days)
+
+
+class TestCommand:
+    def test_makes_what_a_cluster_needs(self, tmp_path, capsys):
+        out = ["certs", "--out", str(tmp_path / "certs")]
+        assert main([*out, "--ca"]) == 0
+        assert main([*out, "--server", "aggregator", "--host", "localhost", "--host", "10.0.0.1"]) == 0
+        assert main([*out, "--node", "node-1", "--days", "30"]) == 0
+        assert main([*out, "--renew", str(tmp_path / "certs" / "node-node-1.crt")]) == 0
+        assert "server-aggregator.crt" in capsys.readouterr().out
+        made = loaded(tmp_path / "certs" / "node-node-1.crt")
+        assert made.not_valid_after_utc > datetime.now(UTC) + timedelta(days=300)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--node", "node-1"], "there is no CA in .*: make one with --ca first"),
+            (["--node", "Node_1"], "DNS-1123"),
+            (["--server", "aggregator"], "give --host"),
+            (["--server", "aggregator", "--host", "a b"], "a host is an IP address or a DNS name"),
+            (["--ca", "--host", "localhost"], "--host is for --server"),
+            (["--ca", "--days", "0"], "1 to 36500 days"),
+            (["--renew", "nothing.crt"], "there is no CA"),
+        ],
+    )
+    def test_says_what_is_wrong(self, tmp_path, capsys, arguments, message):
+        assert main(["certs", "--out", str(tmp_path), *arguments]) == 1
+        assert re.search(message, capsys.readouterr().err)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_without_the_extra_it_says_what_to_install(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.delitem(sys.modules, "carico.deployment.authority")
+        monkeypatch.setitem(sys.modules, "cryptography", None)
+        assert main(["certs", "--out", str(tmp_path), "--ca"]) == 1
+        error = capsys.readouterr().err
+        assert "cryptography" in error
+        assert "pip install 'carico-testbed[scheduler]'" in error

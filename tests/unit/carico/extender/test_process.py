@@ -1,0 +1,370 @@
+"""The process: HTTP, reports, the watch, wake-ups, the journal and metrics together, and how it ends."""
+
+import http.client
+import json
+import random
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import msgspec
+import pytest
+
+from carico.cli import main
+from carico.clock import SystemClock
+from carico.config import ExtenderConfig, read_config
+from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
+from carico.extender.process import ANNOTATION, ExtenderProcess
+from carico.rpc.clients import ReportClient
+from carico.rpc.tls import ClientTls
+from carico.testing import Blocking
+
+from .certificates import Certificates
+from .conftest import request
+
+
+class FakeReports:
+    """Where agents would report; `on_report` is what they would reach."""
+
+    port = 50052
+    closed = False
+
+    def __init__(self, config, on_report):
+        self.on_report = on_report
+
+    def is_alive(self):
+        return not self.closed
+
+    def close(self):
+        self.closed = True
+
+
+class FakeKube:
+    """Pods as listed and told, one stream for ever; what is annotated is kept."""
+
+    def __init__(self, pods=()):
+        self.listed = list(pods)
+        self.events = []
+        self.selected = None
+        self.failures = []
+        self.annotated = []
+        self.was_annotated = threading.Event()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.told = threading.Event()
+        self._over = threading.Event()
+
+    def pods(self, field_selector):
+        self.selected = field_selector
+        return self
+
+    def list(self):
+        return self.listed, "1"
+
+    def watch(self, version):
+        while self.events:
+            yield self.events.pop(0)
+        self.told.set()
+        self._over.wait(10)
+
+    def annotate_node(self, node, annotations):
+        self.annotated.append((node, annotations))
+        self.was_annotated.set()
+        assert self.goes_on.wait(5)
+        if self.failures:
+            raise self.failures.pop(0)
+
+    @property
+    def rooms(self):
+        """What nodes were annotated with, without the times."""
+        return [(node, annotations[ANNOTATION].partition(" at ")[0]) for node, annotations in self.annotated]
+
+    def close(self):
+        self._over.set()
+
+
+def pod(uid, node="", phase="Pending"):
+    return {
+        "metadata": {"uid": uid, "name": uid, "resourceVersion": "2"},
+        "spec": {"nodeName": node} if node else {},
+        "status": {"phase": phase},
+    }
+
+
+def configuration(**settings):
+    defaults = {
+        "port": 0,
+        "insecure_loopback": True,
+        "kubernetes": None,
+        "journal": None,
+        "wake_up": {"node_interval_s": 0.01, "interval_s": 0.01},
+    }
+    return msgspec.convert(defaults | settings, ExtenderConfig)
+
+
+@pytest.fixture
+def started():
+    """Return a function that starts a process within this one; all are closed afterwards."""
+    running = []
+
+    def start(kube=None, **settings):
+        process = ExtenderProcess(configuration(**settings), SystemClock(), random.Random(1), kube, make_reports)
+        running.append((process, kube))
+        process.start()
+        if kube is not None:
+            assert kube.told.wait(5)
+        return process
+
+    def make_reports(config, on_report, *_):
+        start.reports = FakeReports(config, on_report)
+        return start.reports
+
+    yield start
+    for process, kube in running:
+        process.close()
+        if kube is not None:
+            kube.close()
+
+
+def call(port, method, path, body=None):
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def chosen(process, uid, nodes):
+    status, text = call(process.port, "POST", "/filter", request(uid, nodes))
+    assert status == 200, text
+    return json.loads(text)["NodeNames"]
+
+
+def test_reports_come_in_and_pods_are_decided_on(started):
+    process = started()
+    started.reports.on_report("a", 2.0, 0, 0.0)
+    started.reports.on_report("b", 1.0, 0, 0.0)
+    assert [chosen(process, f"u{i}", ["a", "b"]) for i in range(4)] == [["a"], ["a"], ["b"], []]
+    _, metrics = call(process.status_port, "GET", "/metrics")
+    assert 'scheduler_schedule_attempts_total{result="scheduled"} 3.0' in metrics
+    assert call(process.status_port, "GET", "/readyz") == (200, "ok\n")
+    assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
+
+
+def test_what_is_on_its_way_when_it_starts_is_reserved(started):
+    kube = FakeKube([pod("u1", "a"), pod("u2", "a", "Running"), pod("u3")])
+    kube.events = [("MODIFIED", pod("u4", "a")), ("DELETED", pod("u4", "a")), ("BOOKMARK", pod("x"))]
+    process = started(kube, kubernetes={})
+    started.reports.on_report("a", 2.0, 0, 0.0)
+    assert kube.selected == "spec.schedulerName=carico"
+    assert [chosen(process, uid, ["a"]) for uid in ("u5", "u6")] == [["a"], []]
+
+
+def test_refused_pods_are_woken_by_an_annotation(started):
+    kube = FakeKube()
+    process = started(kube, kubernetes={})
+    started.reports.on_report("a", 0.5, 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+    started.reports.on_report("a", 1.25, 0, 0.0)
+    assert kube.was_annotated.wait(5)
+    assert kube.rooms == [("a", "1.25")]
+
+
+def test_the_same_room_again_is_another_annotation(started):
+    """An object that a patch leaves as it was is no event, and wakes nobody."""
+    kube = FakeKube()
+    process = started(kube, kubernetes={}, wake_up={"node_interval_s": 1e-9, "interval_s": 1e-9})
+    for _ in range(2):
+        kube.was_annotated.clear()
+        started.reports.on_report("a", 0.5, 0, 0.0)
+        assert chosen(process, "u1", ["a"]) == []
+        started.reports.on_report("a", 1.25, 0, 0.0)
+        assert kube.was_annotated.wait(5)
+    first, second = (annotations[ANNOTATION] for _, annotations in kube.annotated)
+    assert first != second
+
+
+def test_a_node_that_cannot_be_annotated_stops_nothing(started):
+    kube = FakeKube()
+    kube.failures = [KubeRefused("no", 403)] * 2
+    process = started(kube, kubernetes={})
+    for at in range(2):
+        kube.was_annotated.clear()
+        started.reports.on_report(f"n{at}", 0.5, 0, 0.0)
+        assert chosen(process, "u1", [f"n{at}"]) == []
+        while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
+            started.reports.on_report(f"n{at}", 1.5, 0, 0.0)
+    assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
+
+
+@pytest.mark.parametrize("failure", [KubeRefused("busy", 429), KubeRefused("broken", 500), KubeUnreachable("gone")])
+def test_an_annotation_that_failed_is_made_up_for_without_another_report(started, monkeypatch, failure):
+    monkeypatch.setattr("carico.extender.process._TICK_S", 0.01)
+    kube = FakeKube()
+    kube.failures = [failure]
+    process = started(kube, kubernetes={})
+    started.reports.on_report("a", 0.5, 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+    started.reports.on_report("a", 1.25, 0, 0.0)
+    while 'carico_extender_wake_ups_total{result="done"} 1.0' not in call(process.status_port, "GET", "/metrics")[1]:
+        pass
+    assert kube.rooms == [("a", "1.25")] * 2
+
+
+def test_an_annotation_that_would_be_refused_again_is_not_tried_again(started, monkeypatch):
+    monkeypatch.setattr("carico.extender.process._TICK_S", 0.01)
+    kube = FakeKube()
+    kube.failures = [KubeRefused("there is no such node", 404)]
+    process = started(kube, kubernetes={})
+    for node in ("a", "b"):
+        kube.was_annotated.clear()
+        started.reports.on_report(node, 0.5, 0, 0.0)
+        assert chosen(process, "u1", [node]) == []
+        while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
+            started.reports.on_report(node, 1.25, 0, 0.0)
+    assert [node for node, _ in kube.rooms] == ["a", "b"]
+
+
+def test_nothing_gathers_where_nobody_annotates(started):
+    process = started()
+    started.reports.on_report("a", 0.5, 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+    started.reports.on_report("a", 1.25, 0, 0.0)
+    assert process._to_wake.empty()
+
+
+def test_an_api_server_that_was_slow_is_told_the_latest_of_a_node_only(started):
+    kube = FakeKube()
+    kube.goes_on.clear()
+    process = started(kube, kubernetes={}, wake_up={"node_interval_s": 1e-9, "interval_s": 1e-9})
+    for room in (1.0, 2.0, 3.0):
+        started.reports.on_report("a", 0.5, 0, 0.0)
+        assert chosen(process, "u1", ["a"]) == []
+        started.reports.on_report("a", room, 0, 0.0)
+        assert kube.was_annotated.wait(5)
+    kube.was_annotated.clear()
+    kube.goes_on.set()
+    assert kube.was_annotated.wait(5)
+    assert kube.rooms == [("a", "1.00"), ("a", "3.00")]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_watch_that_broke_for_good_makes_it_unhealthy(started):
+    kube = FakeKube([{"no": "pod"}])
+    kube.told.set()
+    process = started(kube, kubernetes={})
+    while call(process.status_port, "GET", "/healthz")[0] == 200:
+        pass
+    assert call(process.status_port, "GET", "/healthz") == (503, "has ended, the log says why: watch on pods\n")
+
+
+def test_it_is_unhealthy_where_nobody_takes_reports_any_more(started):
+    process = started()
+    started.reports.closed = True
+    assert call(process.status_port, "GET", "/healthz") == (
+        503,
+        "has ended, the log says why: reports of agents\n",
+    )
+
+
+def test_a_report_that_makes_no_sense_is_not_passed_on(started):
+    process = started()
+    started.reports.on_report("a", float("nan"), 0, 0.0)
+    assert chosen(process, "u1", ["a"]) == []
+
+
+def test_decisions_are_written_down(started, tmp_path):
+    process = started(journal={"file": str(tmp_path / "journal.jsonl")})
+    chosen(process, "u1", ["a"])
+    process.close()
+    assert json.loads((tmp_path / "journal.jsonl").read_bytes())["pod"]["uid"] == "u1"
+
+
+def test_nothing_is_left_behind_when_a_port_is_taken(started):
+    process = started()
+    with pytest.raises(InvalidConfig, match=r"nothing can be served on 127.0.0.1:\d+: .*; is the port taken"):
+        started(port=process.port)
+    assert started.reports.closed
+
+
+def test_a_journal_needs_a_folder(started, tmp_path):
+    with pytest.raises(InvalidConfig, match=r"journal\.file needs a folder that exists"):
+        started(journal={"file": str(tmp_path / "no" / "journal")})
+
+
+def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
+    certificates = Certificates(tmp_path / "ca")
+    config = configuration(tls=msgspec.to_builtins(certificates.server("extender")), report_port=0)
+    process = ExtenderProcess(config, SystemClock(), random.Random(1), None)
+    process.start()
+    agent = Blocking(ReportClient(f"127.0.0.1:{process.report_port}", ClientTls(certificates.node("a")), "a", 5.0))
+    mine = certificates.server("kube-scheduler")
+    context = ssl.create_default_context(cafile=mine.ca)
+    context.load_cert_chain(mine.certificate, mine.key)
+    scheduler = http.client.HTTPSConnection("127.0.0.1", process.port, timeout=5, context=context)
+    with closing(process), closing(scheduler), agent:
+        with pytest.raises(Refused, match="pod_capacity must be finite"):
+            agent.report(-1.0, 0, 1e9, 1)
+        agent.report(1.5, 0, 1e9, 2)
+        scheduler.request("POST", "/filter", request("u1", ["a", "b"]))
+        assert json.loads(scheduler.getresponse().read()) == {"NodeNames": ["a"]}
+        assert 'carico_extender_reports_total{result="refused"} 1.0' in call(process.status_port, "GET", "/metrics")[1]
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("scheduler_name: 'a,b'", r"at `\$.scheduler_name`"),
+            ("stale_after_s: 0", r"at `\$.stale_after_s`"),
+        ],
+    )
+    def test_what_is_no_good_is_told(self, tmp_path, content, message):
+        (tmp_path / "extender.yaml").write_text(content)
+        with pytest.raises(InvalidConfig, match=message):
+            read_config(tmp_path / "extender.yaml", ExtenderConfig)
+
+    @pytest.mark.parametrize(
+        "settings", [{"insecure_loopback": False}, {"host": "0.0.0.0"}, {"host": "example.org"}], ids=str
+    )
+    def test_plain_text_is_for_loopback_and_those_who_ask_for_it(self, started, settings):
+        with pytest.raises(InvalidConfig, match="loopback"):
+            started(**settings)
+
+    def test_so_are_reports(self):
+        process = ExtenderProcess(configuration(report_host="0.0.0.0"), SystemClock(), random.Random(1), None)
+        with pytest.raises(InvalidConfig, match="loopback"):
+            process.start()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_serves_until_it_is_asked_to_end(tmp_path, number):
+    file = tmp_path / "extender.yaml"
+    file.write_text(
+        "{insecure_loopback: true, port: 0, report_port: 0, kubernetes: null, journal: null, logs: {format: json}}"
+    )
+    command = [sys.executable, "-m", "carico", "extender", "--config", str(file)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        serving = json.loads(process.stderr.readline())
+        assert call(serving["port"], "POST", "/filter", request("u1", ["a"]))[0] == 200
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=10)
+    assert (process.returncode, json.loads(rest)["message"]) == (0, "stopped")
+
+
+def test_the_command_says_what_is_wrong_with_its_configuration(tmp_path, capsys):
+    assert main(["extender", "--config", str(tmp_path / "none.yaml")]) == 1
+    assert "cannot read the configuration" in capsys.readouterr().err
+
+
+def test_what_is_known_of_nodes_is_shown(started):
+    process = started()
+    started.reports.on_report("node-1", 2.5, 0, 0.0)
+    connection = http.client.HTTPConnection("127.0.0.1", process.status_port, timeout=5)
+    with closing(connection):
+        connection.request("GET", "/nodes")
+        (node,) = json.loads(connection.getresponse().read())["nodes"]
+    assert node.pop("age_s") < 5
+    assert node == {"node": "node-1", "pod_capacity": 2.5, "reserved": 0, "stale": False}

@@ -1,0 +1,137 @@
+"""/healthz, /readyz and /metrics, over HTTP and HTTPS."""
+
+import http.client
+import select
+import socket
+import ssl
+from contextlib import ExitStack, closing
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from carico.config import StatusConfig
+from carico.errors import InvalidConfig
+from carico.http.health import StatusServer, serve_status
+
+from ..extender.certificates import Certificates
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(ready="", healthy="", host="127.0.0.1"):
+        registry = CollectorRegistry()
+        Counter("carico_samples", "samples taken", registry=registry).inc(3)
+        servers.append(StatusServer(registry, lambda: healthy, lambda: ready, host))
+        return servers[-1]
+
+    def configured(where, tls, pages=None):
+        servers.append(serve_status(where, tls, CollectorRegistry(), lambda: "", lambda: "", pages))
+        return servers[-1]
+
+    start.configured = configured
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def get(server, path, method="GET", host="127.0.0.1"):
+    with closing(http.client.HTTPConnection(host, server.port, timeout=5)) as connection:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_a_process_that_can_work_says_ok(serve):
+    server = serve()
+    assert get(server, "/healthz") == get(server, "/readyz") == (200, "ok\n")
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]", "::"])
+def test_it_may_listen_on_an_address_of_ipv6(serve, host):
+    assert get(serve(host=host), "/healthz", host="::1") == (200, "ok\n")
+
+
+def test_one_that_cannot_says_why(serve):
+    server = serve(ready="no report yet")
+    assert get(server, "/readyz") == (503, "no report yet\n")
+    assert get(server, "/healthz") == (200, "ok\n")
+
+
+def test_metrics_are_prometheus_text(serve):
+    status, text = get(serve(), "/metrics")
+    assert (status, "carico_samples_total 3.0" in text) == (200, True)
+
+
+def test_anything_else_is_refused_with_what_there_is(serve):
+    server = serve()
+    assert get(server, "/") == (404, "try /healthz, /readyz or /metrics\n")
+    assert get(server, "/metrics", "POST")[0] == 501
+
+
+def test_a_client_that_says_nothing_blocks_nobody(serve):
+    server = serve()
+    with socket.create_connection(("127.0.0.1", server.port)):
+        assert get(server, "/healthz")[0] == 200
+
+
+def test_of_many_connections_the_one_that_is_silent_for_longest_makes_room(serve):
+    server = serve()
+    with ExitStack() as held:
+        silent = [held.enter_context(socket.create_connection(("127.0.0.1", server.port), 5)) for _ in range(31)]
+        asking = held.enter_context(closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)))
+        for _ in range(2):
+            asking.request("GET", "/healthz")
+            assert asking.getresponse().read() == b"ok\n"
+            assert get(server, "/healthz")[0] == 200
+        ended, _, _ = select.select(silent, [], [], 5)
+        assert {client.recv(10) for client in ended} == {b""}
+
+
+def test_once_closed_nothing_is_served(serve):
+    server = serve()
+    port = server.port
+    server.close()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+class TestTls:
+    def test_who_asks_needs_no_certificate(self, serve, tmp_path):
+        server = serve.configured(StatusConfig(tls=True), Certificates(tmp_path).server("extender", "localhost"))
+        context = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        with closing(http.client.HTTPSConnection("localhost", server.port, timeout=5, context=context)) as connection:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b"ok\n"
+
+    def test_a_nodes_certificate_serves_a_kubelet_and_nobody_who_wants_a_servers(self, serve, tmp_path):
+        """A kubelet's probe verifies nothing; to others a node must not pass for a server."""
+        server = serve.configured(StatusConfig(tls=True), Certificates(tmp_path).node("node-a"))
+        probe = ssl._create_unverified_context()
+        with closing(http.client.HTTPSConnection("127.0.0.1", server.port, timeout=5, context=probe)) as connection:
+            connection.request("GET", "/readyz")
+            assert connection.getresponse().status == 200
+        strict = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        strict.check_hostname = False
+        with (
+            pytest.raises(ssl.SSLCertVerificationError, match="purpose"),
+            socket.create_connection(("127.0.0.1", server.port)) as plain,
+        ):
+            strict.wrap_socket(plain)
+
+    def test_plain_text_is_not_answered(self, serve, tmp_path):
+        server = serve.configured(StatusConfig(tls=True), Certificates(tmp_path).server("extender", "localhost"))
+        with pytest.raises((http.client.HTTPException, OSError)):
+            get(server, "/healthz")
+
+    def test_without_a_certificate_it_is_refused(self):
+        with pytest.raises(InvalidConfig, match="give `tls`, too"):
+            serve_status(StatusConfig(tls=True), None, CollectorRegistry(), lambda: "", lambda: "")
+
+
+def test_a_process_may_show_more(serve):
+    server = serve.configured(StatusConfig(), None, {"/nodes": lambda: b"[]"})
+    assert get(server, "/nodes") == (200, "[]")
+    assert get(server, "/")[1] == "try /healthz, /readyz, /nodes or /metrics\n"
