@@ -16,7 +16,7 @@ PARTS = {
     "etcd": "control_plane",
     "kwok-controller": "nodes",
     "extender": "extender",
-    "testbed.clusters.synthetic_reports": "reports",
+    "testbed.real.kwok.synthetic_reports": "reports",
 }
 """Which part a process is of that has such a program, or such an argument."""
 

@@ -16,13 +16,13 @@ from benchmarks.common import parse, parser, shown
 from benchmarks.cpus import cpus_taken
 from carico.clock import SystemClock
 from carico.model.variants import DEFAULT_VARIANT
-from testbed.clusters.deployed import DeployedCarico
-from testbed.clusters.kind import KindMaker
-from testbed.clusters.lifecycle import READY_TIMEOUT_S, Cluster, ClusterLife
-from testbed.clusters.nodes import is_ready
-from testbed.clusters.waiting import wait_until
-from testbed.clusters.wishes import WORKERS, Wishes
-from testbed.preflight import listed
+from testbed.experiment.cluster_options import WORKERS, Wishes
+from testbed.experiment.preflight import listed
+from testbed.real.kind.carico import DeployedCarico
+from testbed.real.kind.maker import KindMaker
+from testbed.real.lifecycle import READY_TIMEOUT_S, Cluster, ClusterLife
+from testbed.real.nodes import is_ready
+from testbed.real.waiting import wait_until
 from workloads.quantity import memory_bytes
 
 RUN = "benchmark"

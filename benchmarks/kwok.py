@@ -21,17 +21,17 @@ from pathlib import Path
 from benchmarks.common import parse, parser, shown
 from benchmarks.cpus import cpus_taken
 from carico.clock import SystemClock
-from testbed.clusters.backlog import Backlog, scheduling
-from testbed.clusters.fake_nodes import shape_nodes
-from testbed.clusters.kwok import KwokMaker
-from testbed.clusters.lifecycle import Cluster, ClusterLife
-from testbed.clusters.local_carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
-from testbed.clusters.namespaces import namespace_of_run
-from testbed.clusters.platform import CARICO
-from testbed.clusters.refused_pod import NEVER_WAKE, RefusedPod
-from testbed.clusters.tethered import Tethered
-from testbed.clusters.wishes import Wishes
+from testbed.experiment.cluster_options import Wishes
+from testbed.programs.child_process import Tethered
+from testbed.real.kwok.carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
+from testbed.real.kwok.maker import KwokMaker
+from testbed.real.kwok.platform import shape_nodes
+from testbed.real.lifecycle import Cluster, ClusterLife
+from testbed.real.namespaces import namespace_of_run
+from testbed.real.platform import CARICO
 from testbed.results.compare import compare_repetitions
+from tests.kits.backlog import Backlog, scheduling
+from tests.kits.refused_pod import NEVER_WAKE, RefusedPod
 from workloads.scenario import ClusterShape
 
 SLOTS = 2.0

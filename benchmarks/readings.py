@@ -21,13 +21,13 @@ from carico.model.estimators import DualKalman
 from carico.model.node_model import NodeModel
 from carico.model.subspace import Subspace
 from carico.model.variants import THESIS_LITERAL, THESIS_REBASED, UTILISATION_ONLY, Variant
-from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.utilisation import median_between
 from testbed.results.schema import Repetition
-from testbed.schedulers.carico import CaricoScheduler
 from testbed.schedulers.spec import SchedulerSpec, parse_spec
 from testbed.simulation.parameters import parameters_from
+from testbed.simulation.provider import SimulatedCluster
+from testbed.simulation.schedulers.carico import CaricoScheduler
 from workloads.scenario import load_scenario
 
 SCENARIOS = ("pi-2000", "sklearn", "pi-and-sklearn")

@@ -17,9 +17,9 @@ import numpy as np
 from benchmarks.common import parse, parser, shown
 from carico.model.node_model import RESOURCES, NodeModel
 from carico.model.variants import DEFAULT_VARIANT
-from testbed.clusters.simulated import SimulatedCluster, SimulatedProvider
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
+from testbed.simulation.provider import SimulatedCluster, SimulatedProvider
 from workloads.scenario import ClusterShape, JobSpec, Scenario, load_scenario
 
 SEED = 1001

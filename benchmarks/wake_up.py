@@ -13,14 +13,14 @@ import numpy as np
 import simpy
 
 from benchmarks.common import parse, parser, report
-from testbed.clusters import simulated
-from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_times
 from testbed.results.compare import compare
 from testbed.schedulers.spec import parse_spec
-from testbed.simulation.api import ApiServer, Pod
-from testbed.simulation.framework import SchedulingFramework, SchedulingPlugin
+from testbed.simulation import provider as simulated
+from testbed.simulation.control_plane.api import ApiServer, Pod
+from testbed.simulation.control_plane.framework import SchedulingFramework, SchedulingPlugin
 from testbed.simulation.parameters import SimulationParameters, parameters_from
+from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import load_scenario
 
 SCENARIOS = ("pi-2000", "sklearn", "pi-and-sklearn", "long-pods")

@@ -16,12 +16,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from carico.model.variants import THESIS_LITERAL, THESIS_REBASED, Variant
-from testbed.clusters.simulated import SimulatedCluster
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.request_latency import request_latencies
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
+from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import Scenario, load_scenario
 
 FOLDER = Path(__file__).parent / "concepts" / "figures"

@@ -19,32 +19,32 @@ from pathlib import Path
 
 from carico import __version__
 from carico.errors import CaricoError
-from testbed import arguments
-from testbed.cluster_options import add_cluster_options, wishes_of
-from testbed.clusters import command as clusters
-from testbed.clusters.kinds import PROVIDERS, check_settings, provider_named
+from testbed.commands import arguments
+from testbed.commands import clean as clusters
+from testbed.commands import validate as validation
+from testbed.commands.cluster_options import add_cluster_options, wishes_of
+from testbed.commands.recovery import save_unfinished
 from testbed.errors import UNPREPARED, ResultsError, TestbedError, Unprepared, UsageError
-from testbed.experiment import Plan, run_plan
+from testbed.experiment.cache import Remembered
+from testbed.experiment.plan import Plan, run_plan
+from testbed.experiment.preflight import listed, missing_prerequisites, unusable_places
+from testbed.experiment.progress import describe, line_on_stderr
 from testbed.images import command as images
 from testbed.measurement.completion_times import why_incomplete
-from testbed.preflight import listed, missing_prerequisites, unusable_places
-from testbed.progress import describe, line_on_stderr
-from testbed.recovery import save_unfinished
-from testbed.remembered import Remembered
+from testbed.providers import PROVIDERS, check_settings, provider_named
 from testbed.report.latencies import latency_table
 from testbed.report.listing import listing
 from testbed.report.runs import runs_table
 from testbed.report.tables import distributions, stolen_note
 from testbed.results import runs_folder
-from testbed.results.lines import notice_of
 from testbed.results.record import Asked, RunRecord
+from testbed.results.repetition_log import notice_of
 from testbed.results.run_id import new_run_id
 from testbed.results.runs import all_runs, left_overs, run_named
 from testbed.results.schema import Repetition
 from testbed.results.store import merged, write_complete, write_results
 from testbed.schedulers import DEFAULT_SCHEDULERS
 from testbed.schedulers.spec import parse_spec
-from testbed.validation import command as validation
 from workloads.errors import WorkloadError
 from workloads.scenario import load_scenario
 

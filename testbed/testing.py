@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from testbed.clusters.provider import OnProgress, Progress, scenario_settings
 from testbed.errors import ClusterError, InvalidSetting
+from testbed.experiment.provider import OnProgress, Progress, scenario_settings
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.stolen_cpu import METRIC
 from testbed.requirements import Problem

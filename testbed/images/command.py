@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from testbed.errors import Unprepared
+from testbed.experiment.preflight import listed
+from testbed.experiment.progress import line_on_stderr
 from testbed.images.catalogue import PURPOSES, Catalogue, missing_for_programs
 from testbed.images.docker import Docker
 from testbed.images.outdated import outdated_images, outdated_programs, remove_image, remove_programs
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
-from testbed.preflight import listed
-from testbed.progress import line_on_stderr
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from carico.model.variants import DEFAULT_VARIANT, VARIANTS
-from testbed.presets import PRESETS
+from testbed.experiment.presets import PRESETS
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 from testbed.simulation.parameters import SET, SimulationParameters, choices
 from workloads.arrivals import PATTERNS

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from testbed.errors import ResultsError
-from testbed.progress import minutes
+from testbed.experiment.progress import minutes
 from testbed.results.run import Run
 from testbed.results.runs import RunFolder
 

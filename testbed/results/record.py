@@ -22,8 +22,8 @@ from testbed.errors import ResultsError
 from testbed.provenance import commit_of, machine, packages
 from testbed.results import runs_folder
 from testbed.results.files import make_folder
-from testbed.results.lines import Line
 from testbed.results.locks import hold_open
+from testbed.results.repetition_log import Line
 from testbed.results.run import ResultsFile, Run, RunState, SchedulerUsed, WorkloadUsed, read_run, write_run
 from testbed.results.run_id import iso, started_of
 from testbed.results.runs import RunFolder, remove_old

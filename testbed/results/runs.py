@@ -14,8 +14,8 @@ import msgspec
 
 from testbed.errors import ResultsError, UsageError
 from testbed.results import runs_folder
-from testbed.results.lines import RepetitionLines
 from testbed.results.locks import is_held_open
+from testbed.results.repetition_log import RepetitionLines
 from testbed.results.run import Run, read_run, write_run
 
 KEPT = 20

@@ -22,9 +22,9 @@ from carico.clock import SystemClock
 from carico.kube.reflector import Reflector
 from carico.telemetry.counters import Counters
 from carico.telemetry.source import TelemetrySource
-from testbed.clusters.api import ClusterApi, Json
-from testbed.clusters.waiting import wait_until
 from testbed.errors import ClusterError
+from testbed.real.api import ClusterApi, Json
+from testbed.real.waiting import wait_until
 from testbed.simulation.parameters import SAMPLE_PERIOD_S
 
 SETTLE_S = 3.0

@@ -7,8 +7,8 @@ from statistics import fmean
 
 import msgspec
 
-from testbed.clusters.program_pods import TELL_CPU
 from testbed.errors import ResultsError, UsageError
+from testbed.real.program_pods import TELL_CPU
 from testbed.results.schema import Repetition
 from workloads.scenario import JobSpec, Scenario, checked
 

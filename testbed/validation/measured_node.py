@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from carico.telemetry.cgroup import CgroupSource
-from testbed.clusters.kind import KindMaker
-from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.namespaces import namespace_of_run
-from testbed.clusters.platform import Platform, Prepared
+from testbed.real.kind.maker import KindMaker
+from testbed.real.lifecycle import Cluster
+from testbed.real.namespaces import namespace_of_run
+from testbed.real.platform import Platform, Prepared
 from testbed.requirements import Problem
 from testbed.validation.bursts import burst, idle_node
 from testbed.validation.container_costs import ContainerCosts

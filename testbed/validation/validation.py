@@ -12,19 +12,19 @@ import msgspec
 from packaging.version import Version
 
 from carico.model.variants import THESIS_REBASED_WAKE_UP
-from testbed.clusters.containers import Containers
-from testbed.clusters.kind import KindMaker
-from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.namespaces import wait_until_clean
-from testbed.clusters.simulated import SimulatedProvider
 from testbed.errors import ResultsError
-from testbed.experiment import OnProgress, Plan, run_plan
+from testbed.experiment.plan import OnProgress, Plan, run_plan
 from testbed.provenance import machine
+from testbed.real.kind.maker import KindMaker
+from testbed.real.kind.platform import Containers
+from testbed.real.lifecycle import Cluster
+from testbed.real.namespaces import wait_until_clean
 from testbed.report.tables import WIDTH
 from testbed.results.files import write_whole
 from testbed.results.run import Machine
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
+from testbed.simulation.provider import SimulatedProvider
 from testbed.validation.container_costs import ContainerCosts, costs_table
 from testbed.validation.demands import twin_of
 from testbed.validation.measured_node import TURNS, Say, measured_costs, platform_requests

@@ -12,12 +12,12 @@ import pytest
 
 from carico.model.variants import THESIS_REBASED, Variant
 from carico.telemetry.counters import Telemetry
-from testbed.clusters.kinds import PROVIDERS, SIMULATED
-from testbed.clusters.simulated import SimulatedCluster
+from testbed.plugin.state import STATE
+from testbed.providers import PROVIDERS, SIMULATED
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
-from testbed.state import STATE
+from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import Scenario, load_scenario
 
 REAL_TIMEOUT_S = 3600

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from carico.model.variants import VARIANTS
-from testbed.claims import claimed, not_reproduced
+from testbed.plugin.claims import claimed, not_reproduced
 
 pytestmark = pytest.mark.cluster
 

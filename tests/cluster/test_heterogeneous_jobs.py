@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.claims import claimed
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
 from testbed.measurement.utilisation import cluster_mean, running_pods
+from testbed.plugin.claims import claimed
 
 pytestmark = pytest.mark.cluster
 

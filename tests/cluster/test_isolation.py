@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from testbed.claims import claimed
 from testbed.measurement.request_latency import request_latencies
 from testbed.measurement.statistics import summary
+from testbed.plugin.claims import claimed
 from workloads.scenario import load_scenario
 
 pytestmark = pytest.mark.cluster

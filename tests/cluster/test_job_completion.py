@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from testbed.claims import claimed
 from testbed.measurement.completion_times import mean_job_completion_s
+from testbed.plugin.claims import claimed
 
 pytestmark = pytest.mark.cluster
 

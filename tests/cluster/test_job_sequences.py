@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from testbed.claims import claimed
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
 from testbed.measurement.utilisation import running_pods
+from testbed.plugin.claims import claimed
 from workloads.scenario import load_scenario
 
 pytestmark = pytest.mark.cluster

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from testbed.claims import claimed
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_summary
+from testbed.plugin.claims import claimed
 
 pytestmark = pytest.mark.cluster
 

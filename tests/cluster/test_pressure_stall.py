@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.claims import claimed
 from testbed.measurement.pressure import avg10
+from testbed.plugin.claims import claimed
 
 pytestmark = pytest.mark.cluster
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.claims import claimed
 from testbed.measurement.utilisation import cluster_mean, running_pods, time_to_utilisation
+from testbed.plugin.claims import claimed
 
 pytestmark = pytest.mark.cluster
 

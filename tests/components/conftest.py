@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.clusters.waiting import wait_until
 from testbed.images.catalogue import Catalogue
 from testbed.images.command import default_place
 from testbed.images.docker import Docker
 from testbed.images.programs import Programs
+from testbed.real.waiting import wait_until
 from tests.unit.carico.extender.certificates import Certificates
 
 USER = 65532

@@ -8,13 +8,13 @@ import pytest
 
 from carico.clock import SystemClock
 from carico.model.variants import DEFAULT_VARIANT
-from testbed.clusters.api import ClusterApi, Json
-from testbed.clusters.deployed import DeployedCarico
-from testbed.clusters.kind import KindMaker
-from testbed.clusters.kind_nodes import size_nodes
-from testbed.clusters.lifecycle import Cluster
 from testbed.images.docker import Docker
-from testbed.state import STATE
+from testbed.plugin.state import STATE
+from testbed.real.api import ClusterApi, Json
+from testbed.real.kind.carico import DeployedCarico
+from testbed.real.kind.maker import KindMaker
+from testbed.real.kind.nodes import size_nodes
+from testbed.real.lifecycle import Cluster
 from workloads.commands import command_of
 from workloads.scenario import NodePool
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.claims import not_reproduced
+from testbed.plugin.claims import not_reproduced
 from testbed.results.compare import Comparison
 
 

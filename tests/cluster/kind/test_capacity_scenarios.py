@@ -6,8 +6,8 @@ import statistics
 
 import pytest
 
-from testbed.claims import not_reproduced
 from testbed.measurement.utilisation import median_between
+from testbed.plugin.claims import not_reproduced
 from testbed.results.schema import Repetition
 
 from .invariants import WARM_UP, every_pod_completed_once

@@ -14,10 +14,10 @@ import pytest
 
 from carico.deployment.manifests import NAMESPACE, SELECTOR, lease
 from carico.deployment.status import DeploymentStatus, read_status
-from testbed.clusters.kind import KindMaker
-from testbed.clusters.provider import Progress
-from testbed.clusters.waiting import wait_until
 from testbed.errors import DockerFailed
+from testbed.experiment.provider import Progress
+from testbed.real.kind.maker import KindMaker
+from testbed.real.waiting import wait_until
 from testbed.results.schema import NodeSeries, Repetition
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import Scenario, load_scenario

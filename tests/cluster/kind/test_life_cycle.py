@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from testbed.clusters.diagnostics import collect
-from testbed.clusters.kind import KindMaker
-from testbed.clusters.lifecycle import sweep
-from testbed.clusters.registry import Registry
-from testbed.clusters.waiting import wait_until
+from testbed.real.diagnostics import collect
+from testbed.real.kind.maker import KindMaker
+from testbed.real.lifecycle import sweep
+from testbed.real.registry import Registry
+from testbed.real.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -22,10 +22,10 @@ import sys, time
 from pathlib import Path
 # The cluster that the next session removes is made by the command kind, whether pytest-kind is there or not.
 sys.modules["pytest_kind"] = None
-from testbed.clusters.kind import KindMaker
-from testbed.clusters.lifecycle import ClusterLife
-from testbed.clusters.registry import Registry
-from testbed.clusters.wishes import Wishes
+from testbed.real.kind.maker import KindMaker
+from testbed.real.lifecycle import ClusterLife
+from testbed.real.registry import Registry
+from testbed.experiment.cluster_options import Wishes
 
 print(ClusterLife(KindMaker(workers=1), Wishes(sys.argv[2]), Registry(Path(sys.argv[1]))).open().name, flush=True)
 time.sleep(3600)

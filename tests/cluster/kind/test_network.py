@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.clusters.waiting import wait_until
+from testbed.real.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 

@@ -18,7 +18,7 @@ from carico.kube.reflector import Reflector
 from carico.podevents.cgroups import CgroupEvents
 from carico.podevents.containerd import ContainerdEvents
 from carico.podevents.source import PodEventSource
-from testbed.clusters.waiting import wait_until
+from testbed.real.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 

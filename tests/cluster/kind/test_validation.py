@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.clusters.containers import Containers
-from testbed.experiment import Plan
+from testbed.experiment.plan import Plan
+from testbed.real.kind.platform import Containers
 from testbed.schedulers.spec import parse_spec
 from testbed.validation.agreement import agreements
 from testbed.validation.demands import measured_demands

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from testbed.clusters.api import ClusterApi
-from testbed.clusters.fake_nodes import fake_pod_spec, shape_nodes
-from testbed.clusters.lifecycle import Cluster
-from testbed.clusters.waiting import wait_until
+from testbed.real.api import ClusterApi
+from testbed.real.kwok.platform import fake_pod_spec, shape_nodes
+from testbed.real.lifecycle import Cluster
+from testbed.real.waiting import wait_until
 from workloads.scenario import ClusterShape, Requests
 
 BOUND_TIMEOUT_S = 60.0

@@ -23,7 +23,7 @@ from carico.extender.process import ExtenderProcess
 from carico.kube.client import KubeClient
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
-from testbed.clusters.programs import found_programs
+from testbed.programs.find import found_programs
 
 from .deployed import NAMESPACE, Cluster
 

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 import pytest
 
 from carico.clock import SystemClock
-from testbed.clusters.backlog import Backlog, schedule
-from testbed.clusters.fake_nodes import shape_nodes
-from testbed.clusters.kwok import KwokMaker
-from testbed.clusters.local_carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
-from testbed.clusters.namespaces import namespace_of_run
-from testbed.clusters.platform import CARICO
-from testbed.clusters.refused_pod import NEVER_WAKE, RefusedPod
-from testbed.clusters.waiting import wait_until
+from testbed.real.kwok.carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
+from testbed.real.kwok.maker import KwokMaker
+from testbed.real.kwok.platform import shape_nodes
+from testbed.real.namespaces import namespace_of_run
+from testbed.real.platform import CARICO
+from testbed.real.waiting import wait_until
+from tests.kits.backlog import Backlog, schedule
+from tests.kits.refused_pod import NEVER_WAKE, RefusedPod
 from workloads.scenario import ClusterShape
 
 pytestmark = pytest.mark.cluster

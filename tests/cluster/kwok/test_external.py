@@ -17,18 +17,18 @@ import yaml
 
 from carico.deployment.manifests import NAMESPACE as CARICO
 from carico.deployment.manifests import lease
-from testbed.clusters import kwok
-from testbed.clusters.api import ClusterApi
-from testbed.clusters.external import ExternalCluster
-from testbed.clusters.fake_nodes import fake_pod_spec, shape_nodes
-from testbed.clusters.found_nodes import FoundNodes
-from testbed.clusters.lifecycle import ClusterLife, connected
-from testbed.clusters.namespaces import OWN, wait_until_pods_can_be_created
-from testbed.clusters.registry import Registry
-from testbed.clusters.signs_of_life import SILENCE_S
-from testbed.clusters.waiting import wait_until
-from testbed.clusters.wishes import Wishes
 from testbed.errors import UsageError
+from testbed.experiment.cluster_options import Wishes
+from testbed.real.api import ClusterApi
+from testbed.real.external.cluster import ExternalCluster
+from testbed.real.external.heartbeat import SILENCE_S
+from testbed.real.external.platform import FoundNodes
+from testbed.real.kwok import maker as kwok
+from testbed.real.kwok.platform import fake_pod_spec, shape_nodes
+from testbed.real.lifecycle import ClusterLife, connected
+from testbed.real.namespaces import OWN, wait_until_pods_can_be_created
+from testbed.real.registry import Registry
+from testbed.real.waiting import wait_until
 from testbed.results.store import read_results
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import ClusterShape, JobSpec, Scenario

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed.clusters.kwok import KwokMaker
-from testbed.clusters.lifecycle import ClusterLife, connected
-from testbed.clusters.registry import Registry
-from testbed.clusters.waiting import wait_until
-from testbed.clusters.wishes import Wishes
+from testbed.experiment.cluster_options import Wishes
 from testbed.images.command import default_place
+from testbed.real.kwok.maker import KwokMaker
+from testbed.real.lifecycle import ClusterLife, connected
+from testbed.real.registry import Registry
+from testbed.real.waiting import wait_until
 from testbed.results.store import read_results
 
 pytestmark = pytest.mark.cluster
@@ -58,10 +58,10 @@ jobs:
 OTHER = """
 import sys, time
 from pathlib import Path
-from testbed.clusters.kwok import KwokMaker
-from testbed.clusters.lifecycle import ClusterLife
-from testbed.clusters.registry import Registry
-from testbed.clusters.wishes import Wishes
+from testbed.real.kwok.maker import KwokMaker
+from testbed.real.lifecycle import ClusterLife
+from testbed.real.registry import Registry
+from testbed.experiment.cluster_options import Wishes
 
 life = ClusterLife(KwokMaker(), Wishes("other", keep=sys.argv[2] == "keep"), Registry(Path(sys.argv[1])))
 try:

@@ -9,11 +9,11 @@ import pytest
 import simpy
 
 from carico.clock import SystemClock
-from testbed.clusters.waiting import wait_until
-from testbed.schedulers.kube_scheduler import KubeScheduler
-from testbed.simulation.api import ApiServer, Pod
-from testbed.simulation.framework import SchedulingFramework
+from testbed.real.waiting import wait_until
+from testbed.simulation.control_plane.api import ApiServer, Pod
+from testbed.simulation.control_plane.framework import SchedulingFramework
 from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
 from workloads.scenario import ClusterShape, JobSpec, NodePool, Requests
 
 from .conftest import BOUND_TIMEOUT_S

@@ -4,9 +4,9 @@ import pytest
 import scipy.stats  # noqa: F401
 
 import testbed.cli
-import testbed.clusters.simulated
-import testbed.report.terminal
-import testbed.session  # noqa: F401
+import testbed.experiment.session
+import testbed.plugin.summary
+import testbed.simulation.provider  # noqa: F401
 
 # Imported although nothing here uses them: a session inside a test forgets what it was the first to import, and numpy
 # cannot be imported twice.
@@ -58,4 +58,4 @@ def mixed(pytester):
 @pytest.fixture(autouse=True)
 def free_cpus(monkeypatch):
     """As if nothing else ran: tests may."""
-    monkeypatch.setattr("testbed.free_resources._free_cpus", lambda sleep, uptime: 2.0)
+    monkeypatch.setattr("testbed.experiment.free_resources._free_cpus", lambda sleep, uptime: 2.0)

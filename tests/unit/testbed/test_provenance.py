@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from testbed.clusters.simulated import SimulatedProvider
 from testbed.provenance import commit_of, machine, meminfo_bytes, packages
+from testbed.simulation.provider import SimulatedProvider
 
 
 def git(folder, *arguments):
@@ -48,7 +48,7 @@ def test_the_machine_and_the_packages_are_those_of_this_process():
 
 @pytest.mark.parametrize(("available", "problems"), [(None, 0), (2**40, 0), (100 * 2**20, 1)])
 def test_a_simulated_cluster_needs_memory(monkeypatch, available, problems):
-    monkeypatch.setattr("testbed.free_resources.meminfo_bytes", lambda name: available)
+    monkeypatch.setattr("testbed.experiment.free_resources.meminfo_bytes", lambda name: available)
     found = SimulatedProvider().preflight()
     assert len(found) == problems
     assert all("100 MiB are available" in problem.what and problem.remedy for problem in found)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.clusters.simulated import SimulatedProvider
 from testbed.schedulers.spec import parse_spec
+from testbed.simulation.provider import SimulatedProvider
 from workloads.scenario import load_scenario
 from workloads.traces.cli import main
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import simpy
 
-from testbed.simulation.api import ApiServer, Pod
-from testbed.simulation.fleet import ContainerWeights, NodeFleet
-from testbed.simulation.kubelet import Kubelets
+from testbed.simulation.control_plane.api import ApiServer, Pod
+from testbed.simulation.nodes.fleet import ContainerWeights, NodeFleet
+from testbed.simulation.nodes.kubelet import Kubelets
+from testbed.simulation.nodes.servers import Servers
 from testbed.simulation.parameters import SimulationParameters
-from testbed.simulation.servers import Servers
 from workloads.demand import Demand, Phase
 from workloads.scenario import JobSpec
 

@@ -1,5 +1,5 @@
 """The fake cluster of the tests of real ones."""
 
-from ..clusters.conftest import api, server
+from ..real.conftest import api, server
 
 __all__ = ["api", "server"]

@@ -1,1 +1,0 @@
-"""The clusters that experiments run on, behind one protocol."""

@@ -1,0 +1,1 @@
+"""The subcommands of `carico-testbed`, a module each, and what they share."""

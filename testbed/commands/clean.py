@@ -1,0 +1,30 @@
+"""``carico-testbed clean``: remove the real clusters that nobody uses."""
+
+from __future__ import annotations
+
+import argparse
+
+from testbed.providers import makers
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    clean = commands.add_parser(
+        "clean",
+        help="remove real clusters that were kept, or left by a run that was killed",
+        description="Removes the real clusters that the testbed has made on this machine and that no process uses: "
+        "those that were kept, and those of runs that were killed.",
+    )
+    clean.set_defaults(run=_clean)
+
+
+def _clean(options: argparse.Namespace) -> int:
+    known = makers()
+    from testbed.real.lifecycle import sweep
+    from testbed.real.registry import Registry
+
+    registry = Registry()
+    with registry.locked():
+        said = list(sweep(registry, known, kept=True))
+    print("\n".join(said) if said else "no cluster is left")
+    return 0

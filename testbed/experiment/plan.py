@@ -1,0 +1,163 @@
+"""Experiments: a scenario under one or several schedulers, repeated.
+
+Not a cluster and not a report: it decides what is run, in which order and with which seed. Schedulers take turns, and
+the order of the turns alternates (A B, B A, ...), so that whatever drifts on a real cluster hits all of them alike.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.commands.arguments import DEFAULT_SEED
+from testbed.errors import TestbedError, UsageError
+from testbed.experiment.provider import ClusterProvider, Progress
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One run that a plan asks for."""
+
+    scenario: Scenario
+    scheduler: SchedulerSpec
+    seed: int
+    number: int
+    """Which repetition of the scheduler it is, from 1 on."""
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.scenario.name} × {self.scheduler.text} · rep {self.number}/{self.of}"
+
+
+OnProgress = Callable[[Pass, Progress], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an experiment is to run.
+
+    Raises
+    ------
+    UsageError
+        If there is no scheduler, one is named twice, or a number is out of range.
+    """
+
+    scenario: Scenario
+    """As it is to be run: already scaled."""
+    schedulers: tuple[SchedulerSpec, ...]
+    repetitions: int = 1
+    seed: int = DEFAULT_SEED
+    """Of the first repetition; the next ones have the numbers that follow. All schedulers get the same seeds."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What to change of the provider's parameters, name to value."""
+
+    def __post_init__(self) -> None:
+        names = [scheduler.text for scheduler in self.schedulers]
+        if not names:
+            raise UsageError("an experiment needs at least one scheduler, got none")
+        if len(set(names)) != len(names):
+            raise UsageError(f"every scheduler is named once, got {' '.join(names)}; for more runs ask for repetitions")
+        if self.repetitions < 1:
+            raise UsageError(f"an experiment needs at least one repetition, got {self.repetitions}")
+        if self.seed < 0:
+            raise UsageError(f"a seed must not be negative, got {self.seed}")
+
+    def check(self, provider: ClusterProvider) -> None:
+        """Check that a provider can run all this; raises what `ClusterProvider.check` raises."""
+        for scheduler in self.schedulers:
+            provider.check(self.scenario, scheduler, self.settings)
+
+    def passes(self) -> list[Pass]:
+        """Return everything to run, in order."""
+        return [
+            Pass(self.scenario, scheduler, self.seed + turn, turn + 1, self.repetitions)
+            for turn in range(self.repetitions)
+            for scheduler in (reversed(self.schedulers) if turn % 2 else self.schedulers)
+        ]
+
+
+def run_plan(
+    plan: Plan,
+    provider: ClusterProvider,
+    on_progress: OnProgress | None = None,
+    processes: int = 1,
+) -> list[Repetition]:
+    """Run a plan and return its repetitions in the order of `Plan.passes`.
+
+    Parameters
+    ----------
+    plan : Plan
+    provider : ClusterProvider
+        The kind of cluster; with several processes it must be one that can be pickled.
+    on_progress : callable, optional
+        Is told how far the pass that runs is; with several processes only when one is done.
+    processes : int
+        Passes that run at the same time, each in a process of its own. The results are the same with any number.
+
+    Raises
+    ------
+    TestbedError
+        If the provider does not take the settings or cannot do what is asked (nothing has run then), or a process dies.
+    """
+    if processes < 1:
+        raise UsageError(f"at least one process is needed, got {processes}")
+    plan.check(provider)
+    if processes > 1 and provider.shared_hardware:
+        raise UsageError(f"runs on the provider {provider.name} would disturb one another: use one process")
+    if processes > 1:
+        return _run_in_processes(plan, provider, on_progress, processes)
+    repetitions = []
+    for one in plan.passes():
+        tell = None if on_progress is None else _about(one, on_progress)
+        repetitions.append(provider.run(one.scenario, one.scheduler, one.seed, plan.settings, tell))
+    return repetitions
+
+
+def _run_in_processes(
+    plan: Plan, provider: ClusterProvider, on_progress: OnProgress | None, processes: int
+) -> list[Repetition]:
+    passes = plan.passes()
+    others = set(multiprocessing.active_children())
+    # Spawned, not forked: the parent may have threads, and a worker must not depend on what the parent has done so far.
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_die_quietly)
+    futures: dict[Future[Repetition], Pass] = {}
+    try:
+        for one in passes:
+            futures[pool.submit(provider.run, one.scenario, one.scheduler, one.seed, plan.settings)] = one
+        for future in as_completed(futures):
+            repetition, one = future.result(), futures[future]
+            if on_progress is not None:
+                on_progress(one, _done(repetition, one.scenario.limit_s))
+    except BrokenProcessPool as error:
+        raise TestbedError("a process ended before its run did, out of memory perhaps: use fewer processes") from error
+    except BaseException:
+        # Nobody wants what is still running; a simulation does not look up until it is over.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
+    pool.shutdown()
+    return [future.result() for future in futures]
+
+
+def _done(repetition: Repetition, limit_s: float) -> Progress:
+    pods = len(repetition.pods)
+    ends = [pod.finished_s for pod in repetition.pods if pod.finished_s is not None]
+    return Progress("done", pods, pods, pods, max(ends, default=0.0), limit_s)
+
+
+def _die_quietly() -> None:
+    """Ctrl-C reaches the whole process group: the parent says what there is to say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _about(one: Pass, on_progress: OnProgress) -> Callable[[Progress], None]:
+    return lambda progress: on_progress(one, progress)

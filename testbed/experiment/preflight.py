@@ -1,0 +1,80 @@
+"""What is checked before anything is created or run: everything that would fail later, in one message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.errors import TestbedError
+from testbed.requirements import Problem, missing_packages
+from testbed.results import runs_folder
+
+if TYPE_CHECKING:
+    from testbed.experiment.provider import ClusterProvider
+
+
+def missing_prerequisites(provider: Callable[[], ClusterProvider], shared: bool = False) -> list[Problem]:
+    """Return what is missing to run anything: packages, else what the provider itself says.
+
+    Parameters
+    ----------
+    provider : callable
+        Returns the provider; is called only if its packages are there.
+    shared : bool
+        Whether other processes check the same. Then a provider with `shared_hardware` is not asked: nothing of it will
+        be used.
+    """
+    packages = missing_packages()
+    if packages is not None:
+        return [packages]
+    try:
+        asked = provider()
+        return [] if shared and asked.shared_hardware else list(asked.preflight())
+    except TestbedError as error:
+        return [Problem(str(error))]
+
+
+def unusable_places(results: Path | None, root: Path) -> list[Problem]:
+    """Return why the results cannot be written, or the run not recorded; needs the extra `testbed`.
+
+    Parameters
+    ----------
+    results : Path or None
+        The results file, if one is asked for.
+    root : Path
+        The folder that is to have `.carico`.
+    """
+    from testbed.results.files import check_folder
+    from testbed.results.store import check_writable
+
+    runs = runs_folder(root)
+    found = []
+    if results is not None:
+        try:
+            check_writable(results)
+        except TestbedError as error:
+            found.append(Problem(str(error)))
+            if results.parent == runs.parent:
+                return found  # the same folder: one message is enough
+    try:
+        check_folder(runs)
+    except TestbedError as error:
+        found.append(Problem(str(error)))
+    return found
+
+
+def listed(problems: Iterable[Problem]) -> str:
+    """Return one message for all problems.
+
+    Examples
+    --------
+    >>> print(listed([Problem("no kind", "install it"), Problem("no Docker", "start it")]))
+    2 problems, nothing was run:
+      - no kind: install it
+      - no Docker: start it
+    """
+    texts = [str(problem) for problem in problems]
+    if len(texts) == 1:
+        return texts[0]
+    return "\n".join([f"{len(texts)} problems, nothing was run:", *(f"  - {text}" for text in texts)])

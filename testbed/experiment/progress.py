@@ -1,0 +1,99 @@
+"""A line that says how far a long run is: rewritten in place on a terminal, else a new one now and then."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from testbed.experiment.plan import Pass
+    from testbed.experiment.provider import Progress
+
+PERIOD_S = 30.0
+"""Between two lines in a log."""
+REWRITE_PERIOD_S = 0.1
+ERASE_LINE = "\r\x1b[K"
+
+
+class ProgressLine:
+    """Shows the latest of many messages, as often as a reader can follow.
+
+    Parameters
+    ----------
+    write : callable
+        Is given the text to put out, line ends included.
+    rewritten : bool
+        Whether it goes to a terminal, where one line is rewritten.
+    period_s : float, optional
+        Between two lines in a log; `PERIOD_S` by default.
+    patience_s : float
+        In a log nothing is written before so long: a reader of a short run needs no sign of life.
+    around : callable, optional
+        On a terminal: returns what to write before the line appears and after it has been removed.
+    clock : callable
+        Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        rewritten: bool,
+        period_s: float | None = None,
+        patience_s: float = 0.0,
+        around: Callable[[], tuple[str, str]] = lambda: ("", ""),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._write = write
+        self._rewritten = rewritten
+        self._period_s = PERIOD_S if period_s is None else period_s
+        self._around = around
+        self._clock = clock
+        self._next_s = clock() + (0.0 if rewritten else patience_s)
+        self._after: str | None = None
+
+    def show(self, text: str) -> None:
+        """Show a message unless the last one is too recent."""
+        now = self._clock()
+        if now < self._next_s:
+            return
+        if not self._rewritten:
+            self._next_s = now + self._period_s
+            self._write(text + "\n")
+            return
+        self._next_s = now + REWRITE_PERIOD_S
+        before = ""
+        if self._after is None:
+            before, self._after = self._around()
+        self._write(before + ERASE_LINE + text[: shutil.get_terminal_size().columns - 1])
+
+    def clear(self) -> None:
+        """Remove the line from the terminal, so that something else can be written there."""
+        if self._after is not None:
+            self._write(ERASE_LINE + self._after)
+            self._after = None
+
+
+def line_on_stderr() -> ProgressLine:
+    """Return a line on standard error."""
+
+    def write(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return ProgressLine(write, sys.stderr.isatty())
+
+
+def describe(one: Pass, progress: Progress) -> str:
+    """Return the line about a pass, for example ``pi-2000 × carico · rep 2/5 · 180/1000 bound · 0:42/60:00``."""
+    done = f"{progress.bound}/{progress.pods} bound" if progress.phase == "running" else progress.phase
+    again = "" if progress.attempt == 1 else f" · attempt {progress.attempt}"
+    return f"{one}{again} · {done} · {minutes(progress.at_s)}/{minutes(progress.limit_s)}"
+
+
+def minutes(seconds: float) -> str:
+    """Return a time as minutes and seconds, for example ``1:04``."""
+    whole = max(int(seconds), 0)
+    return f"{whole // 60}:{whole % 60:02d}"

@@ -1,0 +1,110 @@
+"""The protocol of a kind of cluster: what an experiment asks of any of them, simulated or real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from testbed.requirements import Problem
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a repetition is."""
+
+    phase: str
+    """What is going on, for example "running"."""
+    bound: int
+    finished: int
+    pods: int
+    """Pods bound to a node, finished, and expected in all."""
+    at_s: float
+    limit_s: float
+    """Seconds since the scenario began, and when it is cut off."""
+    attempt: int = 1
+    """Later ones come after a disturbed one; see `run_undisturbed`."""
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class ClusterProvider(Protocol):
+    """A kind of cluster (`simulated`, `kwok`, `kind`, `external`, later `xen`).
+
+    Of a real one tests may also use `cluster()`, and have `diagnose()` collect why they failed, where it has these; see
+    `testbed.real.provider.RealProvider`.
+    """
+
+    name: str
+    shared_hardware: bool
+    """Whether runs at the same time would disturb one another, as on a real machine: they must not be then."""
+
+    def preflight(self) -> Sequence[Problem]:
+        """Return what is missing to run anything here, each with its remedy; creates nothing, takes seconds at most.
+
+        What there is to check: the provider's binary and its version, whether the container runtime answers, limits of
+        inotify and cgroups, free CPU and memory.
+        """
+        ...
+
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check, before anything runs, that `run` can do this, and return all settings that will be in force.
+
+        Raises
+        ------
+        TestbedError
+            If a setting is none of this provider's, or the cluster cannot do what is asked.
+        """
+        ...
+
+    def run(
+        self,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        settings: Mapping[str, Any],
+        on_progress: OnProgress | None = None,
+    ) -> Repetition:
+        """Run a scenario once under a scheduler and return what was measured; raises what `check` raises."""
+        ...
+
+    def kubernetes_version(self) -> str | None:
+        """Return the version of Kubernetes that is run; None of what only emulates it.
+
+        Raises
+        ------
+        TestbedError
+            If that cannot be found out; `preflight` says why.
+        """
+        ...
+
+    def close(self) -> None:
+        """Remove what `run` has made and left for the next one, unless it is to be kept; called in the end.
+
+        Raises
+        ------
+        TestbedError
+            If something is left.
+        """
+        ...
+
+
+def scenario_settings(scenario: Scenario) -> dict[str, Any]:
+    """Return what a repetition's `settings` say of its scenario, so that a results file explains itself."""
+    shape = scenario.cluster
+    return {
+        "jobs": msgspec.to_builtins(scenario.jobs),
+        "limit_s": scenario.limit_s,
+        "node_changes": msgspec.to_builtins(scenario.node_changes),
+        "nodes": shape.nodes,
+        "cores": shape.cores,
+        "memory": shape.memory,
+        "max_pods": shape.max_pods,
+        "pools": msgspec.to_builtins(shape.pools),
+    }

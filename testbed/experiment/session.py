@@ -1,0 +1,114 @@
+"""The experiments of one pytest session: what tests ask for is run once, however many of them ask.
+
+Not here: pytest's side (`testbed.plugin.fixtures`), the engine (`plan`) and the memory of what ran (`cache`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.experiment.plan import Pass, Plan, run_plan
+from testbed.experiment.presets import Preset
+from testbed.experiment.progress import ProgressLine, describe
+from testbed.experiment.provider import ClusterProvider, Progress
+from testbed.results.schema import Repetition
+from testbed.schedulers.spec import parse_spec
+from workloads.scenario import Scenario, load_scenario
+
+
+class Experiment:
+    """What the fixture `carico_experiment` gives: runs scenarios under schedulers, with the session's options.
+
+    Parameters
+    ----------
+    provider : ClusterProvider
+    preset : Preset
+    repetitions : int
+        Of a run that does not say how many.
+    seed : int
+        Of the first repetition of every run.
+    settings : mapping
+        For every run; a run's own settings come on top.
+    progress : ProgressLine, optional
+        Where to say how far a run is.
+    """
+
+    def __init__(
+        self,
+        provider: ClusterProvider,
+        preset: Preset,
+        repetitions: int,
+        seed: int,
+        settings: Mapping[str, Any],
+        progress: ProgressLine | None = None,
+    ) -> None:
+        self.provider = provider
+        self.preset = preset
+        self.repetitions = repetitions
+        self.seed = seed
+        self.settings = settings
+        self._progress = progress
+
+    def run(
+        self,
+        scenario: str | Scenario,
+        scheduler: str,
+        *,
+        pods: int | None = None,
+        nodes: int | None = None,
+        repetitions: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> list[Repetition]:
+        """Run a scenario under a scheduler and return the repetitions in the order of their seeds.
+
+        Parameters
+        ----------
+        scenario : str or Scenario
+            A name of the catalogue, a path to a YAML file, or the scenario itself.
+        scheduler : str
+            A spec, as for `carico-testbed run --scheduler`.
+        pods, nodes : int, optional
+            Other sizes than the scenario's.
+        repetitions : int, optional
+            Otherwise what the options and the preset of the session say.
+        settings : mapping, optional
+            On top of those of the session.
+
+        Raises
+        ------
+        TestbedError, WorkloadError
+            If something that was asked for does not exist or makes no sense.
+        """
+        runs = self.compare(scenario, [scheduler], pods=pods, nodes=nodes, repetitions=repetitions, settings=settings)
+        return runs[scheduler]
+
+    def compare(
+        self,
+        scenario: str | Scenario,
+        schedulers: Sequence[str],
+        *,
+        pods: int | None = None,
+        nodes: int | None = None,
+        repetitions: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> dict[str, list[Repetition]]:
+        """Run a scenario under several schedulers in turns; as `run`, the repetitions by scheduler."""
+        loaded = load_scenario(scenario) if isinstance(scenario, str) else scenario
+        plan = Plan(
+            loaded.scaled(pods, nodes),
+            tuple(parse_spec(scheduler) for scheduler in schedulers),
+            self.repetitions if repetitions is None else repetitions,
+            self.seed,
+            {**self.settings, **(settings or {})},
+        )
+        try:
+            measured = run_plan(plan, self.provider, None if self._progress is None else self._show)
+        finally:
+            if self._progress is not None:
+                self._progress.clear()
+        return {text: [one for one in measured if one.scheduler == text] for text in schedulers}
+
+    def _show(self, one: Pass, progress: Progress) -> None:
+        assert self._progress is not None
+        self._progress.show(describe(one, progress))

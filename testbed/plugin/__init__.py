@@ -1,0 +1,223 @@
+"""pytest's side of the testbed: hooks only; everything heavy is imported when a cluster test needs it.
+
+PYTEST_DONT_REWRITE: there is no assertion in here to explain, and pytest cannot rewrite what an editable install loads.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.errors import TestbedError
+from testbed.experiment.preflight import listed
+from testbed.plugin import hookspec
+from testbed.plugin.fixtures import (
+    carico_cluster,
+    carico_experiment,
+    carico_namespace,
+    carico_paper,
+    carico_provider,
+    carico_results,
+    diagnose,
+)
+from testbed.plugin.markers import declare_markers, is_cluster, wrong_keys
+from testbed.plugin.options import add_options, options_of
+from testbed.plugin.selection import asks_for_all, count_providers, of_this_provider, split
+from testbed.plugin.session_checks import check_session, session_header, told_of_earlier_runs, without_workers
+from testbed.plugin.session_progress import WorkersProgress
+from testbed.plugin.state import STATE, State, provider_name, provider_of
+from testbed.results.run_id import new_run_id
+
+if TYPE_CHECKING:
+    from testbed.experiment.provider import ClusterProvider
+
+__all__ = [
+    "carico_cluster",
+    "carico_experiment",
+    "carico_namespace",
+    "carico_paper",
+    "carico_provider",
+    "carico_results",
+]
+
+HANDED_OVER = ("left_out", "elsewhere", "complaint")
+"""What of its state a worker of xdist hands over to the process that reports."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the flags and the ini keys."""
+    add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that others may implement."""
+    pluginmanager.add_hookspecs(hookspec)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Bring the options together; in a worker of xdist, join the run that the process that reports has named."""
+    declare_markers(config)
+    given = getattr(config, "workerinput", None)
+    state = config.stash[STATE] = State(
+        options_of(config),
+        worker=given is not None,
+        root=config.rootpath,
+        command=["pytest", *config.invocation_params.args] if given is None else given["carico_command"],
+        run_id=new_run_id(datetime.now(UTC), secrets.token_hex(3)) if given is None else given["carico_run"],
+    )
+    config.pluginmanager.register(state.claims, "carico-claims")
+    config.pluginmanager.register(WorkersProgress(config), "carico-progress")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
+    """Return the provider that the options name."""
+    from testbed.experiment.cluster_options import Wishes
+    from testbed.providers import provider_named
+
+    state = config.stash[STATE]
+    options = state.options
+    wishes = Wishes(
+        state.run_id,
+        options.keep_cluster,
+        options.recreate_cluster,
+        os.environ.get("TOX_PARALLEL_ENV", ""),
+        options.node_image,
+        options.workers,
+        state.run_path / "diagnostics",
+        state.said.append,
+        options.kubeconfig,
+        options.context,
+        options.workload_image,
+    )
+    return provider_named(options.provider, wishes)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str] | None:
+    """Say what cluster tests will run on, if they are asked for as such, and what earlier runs have left."""
+    state = config.stash[STATE]
+    return session_header(config) if asks_for_all(config, state.options) else None
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
+    """Say it now if one of them was asked for by its name, or if a quiet session has no header."""
+    state = config.stash[STATE]
+    if not any(map(is_cluster, items)):
+        return None
+    return told_of_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cluster tests that nobody asked for."""
+    state = config.stash[STATE]
+    items[:], left_out = split(config, state.options, items)
+    state.left_out = len(left_out)
+    items[:], for_others = of_this_provider(items, lambda: provider_name(config))
+    state.elsewhere = count_providers(for_others)
+    state.wrong = wrong_keys([*left_out, *for_others])
+    state.order = {item.nodeid: place for place, item in enumerate(items)}
+    if left_out or for_others:
+        config.hook.pytest_deselected(items=[*left_out, *for_others])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Check everything that would fail later, before anything is created."""
+    state = session.config.stash[STATE]
+    problems = check_session(session.config, session.items)
+    if not problems:
+        return
+    if not state.worker:
+        raise pytest.UsageError(f"carico: {listed(problems)}")
+    # An exception in a worker would be an internal error: the process that reports raises it.
+    state.complaint = listed(problems)
+    session.items.clear()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot be measured, if that is what was asked for; run nothing at the same time that must not be."""
+    if not is_cluster(item):
+        return
+    state = item.config.stash[STATE]
+    if state.unmet:
+        pytest.skip(state.unmet)
+    if state.worker and provider_of(item.config).shared_hardware:
+        pytest.fail(
+            f"runs on the provider {provider_of(item.config).name} would disturb one another in xdist's workers: "
+            f"{without_workers(state.command)}",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+    """In a worker, hand over what only it knows; else write what was measured, even if Ctrl-C ends the other hooks."""
+    state = session.config.stash[STATE]
+    try:
+        return (yield)
+    finally:
+        if state.worker:
+            output = session.config.workeroutput  # type: ignore[attr-defined]
+            output["carico"] = {name: getattr(state, name) for name in HANDED_OVER}
+        else:
+            try:
+                # With -x a session ends like any that has failed, and in xdist's workers like one that was interrupted.
+                state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
+            except TestbedError as error:
+                state.complaint = str(error)
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note on the report, which crosses processes, that the test is a cluster test; collect why it failed, if it did.
+
+    Its namespace is still there.
+    """
+    report = yield
+    report.carico_cluster = is_cluster(item)  # type: ignore[attr-defined]
+    if report.failed and call.excinfo is not None:
+        diagnose(item, call.excinfo.value)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show what was measured, and say what was left out."""
+    from testbed.plugin.summary import summarise
+
+    if terminalreporter.verbosity >= -1:
+        summarise(terminalreporter, config.stash[STATE])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist which run it belongs to."""
+    state = node.config.stash[STATE]
+    node.workerinput |= {"carico_run": state.run_id, "carico_command": list(state.command)}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
+    """Learn the order of the tests, which this process has not collected."""
+    node.config.stash[STATE].order = {name: place for place, name in enumerate(ids)}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker hands over."""
+    handed = getattr(node, "workeroutput", {}).get("carico")
+    if handed is None:
+        return
+    state = node.config.stash[STATE]
+    state.left_out, state.elsewhere = handed["left_out"], handed["elsewhere"]
+    if handed["complaint"]:
+        raise pytest.UsageError(f"carico: {handed['complaint']}")

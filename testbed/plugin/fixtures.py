@@ -1,0 +1,141 @@
+"""The fixtures that tests of schedulers are written with. Heavy imports happen when a test asks for one of them."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.plugin.claims import PAPER_PROPERTY
+from testbed.plugin.markers import experiment_of
+from testbed.plugin.session_progress import progress_line
+from testbed.plugin.state import STATE, provider_of
+
+if TYPE_CHECKING:
+    from testbed.experiment.provider import ClusterProvider
+    from testbed.experiment.session import Experiment
+    from testbed.real.lifecycle import Cluster
+    from testbed.results.schema import Repetition
+
+
+@pytest.fixture(scope="session")
+def carico_provider(pytestconfig: pytest.Config) -> Iterator[ClusterProvider]:
+    """The cluster that experiments run on: the hook pytest_carico_provider's, else what --carico-provider says."""
+    provider = provider_of(pytestconfig)
+    try:
+        yield provider
+    finally:
+        provider.close()
+
+
+@pytest.fixture(scope="session")
+def carico_cluster(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Cluster:
+    """The real cluster: its `name`, `kubeconfig`, `kubernetes_version` and `api`; made now if it is not there yet."""
+    if not hasattr(carico_provider, "cluster"):
+        pytest.fail(
+            f"the provider {carico_provider.name} has no cluster that others could use: "
+            f"mark the test carico(providers=['kwok'])",
+            pytrace=False,
+        )
+    # Whatever is measured on it, this is a run: why something failed is to be found with what it was made with.
+    pytestconfig.stash[STATE].record.open(carico_provider.name, carico_provider.kubernetes_version())
+    cluster: Cluster = carico_provider.cluster()
+    return cluster
+
+
+@pytest.fixture
+def carico_namespace(
+    pytestconfig: pytest.Config, carico_cluster: Cluster, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """A namespace of the test's own on the real cluster; it is removed in the end with all that is in it."""
+    from testbed.real.namespaces import namespace_of_run
+
+    name = f"carico-test-{zlib.crc32(request.node.nodeid.encode()):08x}"
+    with namespace_of_run(carico_cluster.api, name, pytestconfig.stash[STATE].run_id):
+        yield name
+
+
+def diagnose(item: pytest.Item, error: BaseException) -> None:
+    """Have the provider collect what may tell why a test failed that used the real cluster itself."""
+    used: dict[str, Any] = getattr(item, "funcargs", {})
+    provider: Any = used.get("carico_provider")
+    if "carico_cluster" in used and hasattr(provider, "diagnose"):
+        from testbed.real.namespaces import OWN
+
+        name = re.sub(r"[^\w.-]+", "-", item.name).strip("-")
+        provider.diagnose(used["carico_cluster"], used.get("carico_namespace", OWN), name, error)
+
+
+@pytest.fixture(scope="session")
+def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Experiment:
+    """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing is asked twice."""
+    from testbed.experiment.cache import Remembered
+    from testbed.experiment.session import Experiment
+
+    state = pytestconfig.stash[STATE]
+    options = state.options
+    return Experiment(
+        Remembered(
+            carico_provider,
+            state.record.open(carico_provider.name, carico_provider.kubernetes_version()),
+            options.attempts,
+        ),
+        options.preset,
+        options.repetitions,
+        options.seed,
+        options.settings,
+        progress_line(pytestconfig),
+    )
+
+
+@pytest.fixture
+def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment) -> dict[str, list[Repetition]]:
+    """What the test's marker `carico(scenario=..., scheduler=...)` asks for: the repetitions of every scheduler."""
+    asked = experiment_of(request.node)
+    if asked is None:
+        pytest.fail(
+            "the fixture carico_results needs a marker: @pytest.mark.carico(scenario='pi-2000', scheduler=['carico'])",
+            pytrace=False,
+        )
+    return carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=asked.repetitions)
+
+
+@pytest.fixture
+def carico_paper(request: pytest.FixtureRequest) -> Paper:
+    """Sets what the test measured beside what the paper says: `.row(what, ours, thesis, unit, note)`."""
+    return Paper(request.node.user_properties.append)
+
+
+class Paper:
+    """What the fixture `carico_paper` gives.
+
+    Parameters
+    ----------
+    record : callable
+        Is given every row as a user property of the test, so that it reaches all reports and crosses processes.
+    """
+
+    def __init__(self, record: Callable[[tuple[str, object]], None]) -> None:
+        self._record = record
+
+    def row(self, what: str, ours: float, thesis: float | None, unit: str = "", note: str = "") -> None:
+        """Put a row into the table of the session's summary.
+
+        Parameters
+        ----------
+        what : str
+            The quantity, for example "median PCT, carico".
+        ours : float
+            What was measured.
+        thesis : float or None
+            What the paper says; None where it gives no number.
+        unit : str
+            For example "s".
+        note : str
+            What a reader must know to judge the row.
+        """
+        paper = None if thesis is None else float(thesis)
+        self._record((PAPER_PROPERTY, {"what": what, "ours": float(ours), "thesis": paper, "unit": unit, "note": note}))

@@ -1,0 +1,148 @@
+"""The markers: `cluster` says that a test needs a cluster, `carico` what it wants to be run there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.errors import TestbedError, UsageError
+from testbed.plugin.options import Options
+from testbed.requirements import Problem
+from testbed.schedulers import DEFAULT_SCHEDULERS
+
+if TYPE_CHECKING:
+    from testbed.experiment.provider import ClusterProvider
+
+CLUSTER = "cluster"
+CARICO = "carico"
+KEYS = ("scenario", "scheduler", "repetitions", "fail_on")
+PROVIDERS_KEY = "providers"
+
+
+@dataclass(frozen=True)
+class MarkedExperiment:
+    """What a `carico` marker asks for."""
+
+    scenario: str
+    schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
+    repetitions: int | None = None
+
+
+def declare_markers(config: pytest.Config) -> None:
+    """Make the markers known."""
+    config.addinivalue_line(
+        "markers", "cluster: needs a cluster; is left out unless asked for with -m cluster, by name, or by an option"
+    )
+    config.addinivalue_line(
+        "markers",
+        "carico(scenario, scheduler=('carico', 'kube-scheduler'), repetitions=None, fail_on=None, providers=None): "
+        "what the fixture carico_results runs for the test; scheduler is one spec or a list of them; providers are the "
+        "kinds of cluster that the test is for, any by default",
+    )
+
+
+def is_cluster(item: pytest.Item) -> bool:
+    """Whether a test is marked `cluster` (a folder of that name is not enough)."""
+    return item.get_closest_marker(CLUSTER) is not None
+
+
+def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
+    """Return what the `carico` marker of a test asks for; None without one.
+
+    Raises
+    ------
+    UsageError
+        If the marker has a key that is not known, or a value that cannot be used.
+    """
+    _check_providers(item)
+    marker = next((one for one in item.iter_markers(CARICO) if one.args or set(one.kwargs) != {PROVIDERS_KEY}), None)
+    if marker is None:
+        return None
+    given: dict[str, Any] = {**dict(zip(KEYS, marker.args, strict=False)), **marker.kwargs}
+    unknown = sorted(set(given) - {*KEYS, PROVIDERS_KEY})
+    if unknown or len(marker.args) > len(KEYS):
+        what = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument"
+        raise UsageError(f"the marker carico does not know {what}; known: {', '.join([*KEYS, PROVIDERS_KEY])}")
+    if given.get("fail_on") is not None:
+        # An ignored gate would be a green test that checks nothing.
+        raise UsageError("fail_on needs a baseline, which this version cannot compare with; use assert")
+    scenario, scheduler = given.get("scenario"), given.get("scheduler", DEFAULT_SCHEDULERS)
+    repetitions = given.get("repetitions")
+    if not isinstance(scenario, str):
+        raise UsageError(f"the marker carico needs scenario='NAME', got {scenario!r}")
+    listed = isinstance(scheduler, (list, tuple)) and all(isinstance(spec, str) for spec in scheduler)
+    if not (isinstance(scheduler, str) or listed):
+        raise UsageError(f"the marker carico needs scheduler='SPEC' or a list of them, got {scheduler!r}")
+    if not (repetitions is None or (isinstance(repetitions, int) and repetitions >= 1)):
+        raise UsageError(f"the marker carico needs repetitions from 1 on, got {repetitions!r}")
+    schedulers = (scheduler,) if isinstance(scheduler, str) else tuple(scheduler)
+    return MarkedExperiment(scenario, schedulers, repetitions)
+
+
+def providers_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the kinds of cluster that a test is for; nothing if it does not say."""
+    for marker in item.iter_markers(CARICO):
+        if names := _names(marker.kwargs.get(PROVIDERS_KEY)):
+            return names
+    return ()
+
+
+def _check_providers(item: pytest.Item) -> None:
+    for marker in item.iter_markers(CARICO):
+        given = marker.kwargs.get(PROVIDERS_KEY, "any")
+        if not _names(given):
+            raise UsageError(f"the marker carico needs providers='NAME' or a list of them, got {given!r}")
+
+
+def _names(given: object) -> tuple[str, ...]:
+    """Return one string or several as such; nothing if it is neither."""
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    return ()
+
+
+def wrong_keys(items: Iterable[pytest.Item]) -> list[Problem]:
+    """Return what is wrong with the markers as such, which costs nothing to find out."""
+    return _problems(items, experiment_of)
+
+
+def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: ClusterProvider) -> list[Problem]:
+    """Return what is wrong with what the markers of tests ask for, before the first of them has run for minutes.
+
+    They may ask for something that does not exist, makes no sense, or cannot be run by the provider. Needs the extra
+    `testbed`.
+    """
+    from testbed.experiment.plan import Plan
+    from testbed.schedulers.spec import parse_spec
+    from workloads.errors import WorkloadError
+    from workloads.scenario import load_scenario
+
+    def check(item: pytest.Item) -> None:
+        asked = experiment_of(item)
+        if asked is None:
+            return
+        try:
+            schedulers = tuple(parse_spec(text) for text in asked.schedulers)
+            scenario = load_scenario(asked.scenario)
+            repetitions = 1 if asked.repetitions is None else asked.repetitions
+            Plan(scenario, schedulers, repetitions, settings=options.settings).check(provider)
+        except (TestbedError, WorkloadError) as error:
+            raise UsageError(f"marker carico: {error}") from error
+
+    return _problems(items, check)
+
+
+def _problems(items: Iterable[pytest.Item], check: Callable[[pytest.Item], object]) -> list[Problem]:
+    """What a check says of tests; a parametrised test is named once for what is wrong with several of its cases."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        try:
+            check(item)
+        except UsageError as error:
+            found.setdefault((item.nodeid.partition("[")[0], str(error)), []).append(item.nodeid)
+    return [Problem(f"{cases[0] if len(cases) == 1 else test}: {message}") for (test, message), cases in found.items()]

@@ -1,0 +1,240 @@
+"""The plugin's options: flags and ini keys, brought together into one value.
+
+A flag beats the ini file, which beats the preset; what nobody has set is None until then.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.commands import arguments
+from testbed.errors import MissingExtra, TestbedError, UsageError
+from testbed.experiment.cluster_options import WORKERS
+from testbed.experiment.presets import PRESETS, Preset, default_preset, preset_named
+from testbed.providers import PROVIDERS, REAL, check_settings, check_wishes
+from testbed.results import OWN_FOLDER
+
+NAMES = (
+    *("provider", "preset", "seed", "repetitions", "attempts", "set", "json", "missing"),
+    *("keep_cluster", "recreate_cluster", "node_image", "workers"),
+    *("kubeconfig", "context", "workload_image"),
+)
+SWITCHES = ("keep_cluster", "recreate_cluster")
+MISSING = ("fail", "skip")
+"""What to do about tests whose prerequisites are missing."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a session was asked to do."""
+
+    provider: str
+    preset: Preset
+    repetitions: int
+    attempts: int
+    """How often a repetition is run at most."""
+    seed: int
+    settings: Mapping[str, str]
+    json: Path
+    """The results file."""
+    missing: str
+    """What to do about tests whose prerequisites are missing, one of `MISSING`."""
+    keep_cluster: bool
+    """Whether to use a kept cluster, and to keep it."""
+    recreate_cluster: bool
+    """Whether to make a kept cluster anew."""
+    node_image: str | None
+    """What kind runs as a node."""
+    workers: int
+    """Nodes of a kind cluster."""
+    kubeconfig: Path | None
+    """Leads to somebody's cluster."""
+    context: str | None
+    """Of the kubeconfig."""
+    workload_image: str | None
+    """What pods run on somebody's cluster."""
+    given: bool
+    """Whether a flag was given, that is: whether cluster tests are asked for."""
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
+        times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
+        if self.attempts > 1 and self.provider in REAL:
+            times += f" of up to {self.attempts} attempts"
+        missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
+        switches = "".join(f" {name.replace('_', '-')}" for name in SWITCHES if getattr(self, name))
+        place = "" if self.kubeconfig is None else f" kubeconfig={self.kubeconfig}"
+        place += "" if self.context is None else f" context={self.context}"
+        return (
+            f"provider={self.provider}{place} preset={self.preset.name} ({times}) seed={self.seed}{missing}{switches} "
+            f"settings: {settings}"
+        )
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the flags and the ini keys."""
+    group = parser.getgroup("carico", "CARICO testbed: what a scheduler does to real jobs")
+    presets = "; ".join(f"{preset.name}: {preset.description}" for preset in PRESETS.values())
+    declare = group.addoption
+    declare(
+        "--carico-provider",
+        choices=PROVIDERS,
+        help="kind of cluster that experiments run on (default: simulated, which needs no set-up)",
+    )
+    declare(
+        "--carico-preset",
+        choices=tuple(PRESETS),
+        help=f"size of the session. {presets} (default: ci where the environment variable CI is set, else smoke)",
+    )
+    declare(
+        "--carico-repetitions",
+        metavar="N",
+        type=arguments.count,
+        help="repetitions of every experiment that does not fix them itself (default: the preset's)",
+    )
+    declare(
+        "--carico-attempts",
+        metavar="N",
+        type=arguments.count,
+        help=f"{arguments.ATTEMPTS_HELP} (default: the preset's)",
+    )
+    declare(
+        "--carico-seed",
+        metavar="S",
+        type=arguments.seed,
+        help=f"seed of the first repetition (default: {arguments.DEFAULT_SEED})",
+    )
+    declare(
+        "--carico-set",
+        metavar="KEY=VALUE",
+        type=arguments.setting,
+        action="append",
+        help="change a setting of the cluster, may be repeated; 'carico-testbed list' shows them",
+    )
+    declare(
+        "--carico-json",
+        metavar="FILE",
+        help="where to write the results (default: .carico/result.json in the root folder)",
+    )
+    declare(
+        "--carico-missing",
+        choices=MISSING,
+        help="what to do where a prerequisite is missing, a package or something that the provider needs: fail before "
+        "anything runs, or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
+    )
+    declare(
+        "--carico-keep-cluster",
+        action="store_const",
+        const=True,
+        help="keep the real cluster at the end, and use it again if it is what would be made (default: it is removed)",
+    )
+    declare(
+        "--carico-recreate-cluster",
+        action="store_const",
+        const=True,
+        help="make the real cluster anew in place of one that was kept",
+    )
+    declare(
+        "--carico-node-image",
+        metavar="IMAGE",
+        help=arguments.NODE_IMAGE_HELP,
+    )
+    declare("--carico-workers", metavar="N", type=arguments.count, help=arguments.WORKERS_HELP)
+    declare("--carico-kubeconfig", metavar="FILE", help=arguments.KUBECONFIG_HELP)
+    declare("--carico-context", metavar="NAME", help=arguments.CONTEXT_HELP)
+    declare("--carico-workload-image", metavar="IMAGE", help=arguments.WORKLOAD_IMAGE_HELP)
+    for name in NAMES:
+        kind = "linelist" if name == "set" else "bool" if name in SWITCHES else "string"
+        flag = name.replace("_", "-")
+        parser.addini(f"carico_{name}", f"default of --carico-{flag}", type=kind, default=None)  # type: ignore[arg-type]
+
+
+def options_of(config: pytest.Config) -> Options:
+    """Return the options of a session.
+
+    Raises
+    ------
+    UsageError
+        pytest's (exit code 4), if a value is none that can be used.
+    """
+    flags = {name: config.getoption(f"carico_{name}") for name in NAMES}
+    try:
+        preset_name = flags["preset"] or config.getini("carico_preset")
+        preset = preset_named(preset_name) if preset_name else default_preset(os.environ)
+        provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
+        repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
+        attempts = _value(config, "attempts", arguments.count, preset.attempts)
+        seed = _value(config, "seed", arguments.seed, arguments.DEFAULT_SEED)
+        workers = _value(config, "workers", arguments.count, WORKERS)
+        # A flag replaces the ini file's value of the same setting only.
+        written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
+        settings = written | arguments.settings_of(flags["set"] or [])
+        if provider not in PROVIDERS:
+            raise UsageError(f"carico_provider: no provider is named {provider!r}; known: {', '.join(PROVIDERS)}")
+        missing = flags["missing"] or config.getini("carico_missing") or MISSING[0]
+        if missing not in MISSING:
+            raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
+        _check_settings(provider, settings, missing)
+        kubeconfig = _file(config, "kubeconfig")
+        context, image = (
+            flags[name] or config.getini(f"carico_{name}") or None for name in ("context", "workload_image")
+        )
+        check_wishes(provider, kubeconfig, context, image)
+    except (TestbedError, ArgumentTypeError) as error:
+        raise pytest.UsageError(f"carico: {error}") from error
+    given = any(value is not None for value in flags.values())
+    keep, recreate = (bool(flags[name] or config.getini(f"carico_{name}")) for name in SWITCHES)
+    return Options(
+        provider,
+        preset,
+        repetitions,
+        attempts,
+        seed,
+        settings,
+        _file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",
+        missing,
+        keep,
+        recreate,
+        flags["node_image"] or config.getini("carico_node_image") or None,
+        workers,
+        kubeconfig,
+        context,
+        image,
+        given,
+    )
+
+
+def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) -> None:
+    try:
+        check_settings(provider, settings)
+    except MissingExtra:
+        if missing == "fail":
+            raise
+        # Nothing will be run with them.
+
+
+def _value(config: pytest.Config, name: str, convert: Callable[[str], int], default: int) -> int:
+    flag: int | None = config.getoption(f"carico_{name}")
+    written: Any = config.getini(f"carico_{name}")
+    if flag is not None:
+        return flag
+    try:
+        return convert(written) if written else default
+    except ArgumentTypeError as error:
+        raise UsageError(f"carico_{name}: {error}") from error
+
+
+def _file(config: pytest.Config, name: str) -> Path | None:
+    """A path on the command line counts from where the user stands, one in the ini file from the root folder."""
+    flag: str | None = config.getoption(f"carico_{name}")
+    written: str | None = config.getini(f"carico_{name}")
+    if flag:
+        return config.invocation_params.dir / Path(flag).expanduser()
+    return config.rootpath / Path(written).expanduser() if written else None

@@ -1,0 +1,72 @@
+"""Which cluster tests a session runs: those that somebody asked for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from testbed.plugin.markers import is_cluster, providers_of
+from testbed.plugin.options import Options
+
+
+def asks_for_all(config: pytest.Config, options: Options) -> bool:
+    """Whether cluster tests as such are asked for: by one of the plugin's flags, or by an ``-m`` that names them."""
+    expression = config.option.markexpr or ""
+    return options.given or re.search(r"(?<!not )\b(cluster|carico)\b", expression) is not None
+
+
+def split(
+    config: pytest.Config, options: Options, items: list[pytest.Item]
+) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests to run and the cluster tests to leave out."""
+    if asks_for_all(config, options):
+        return items, []
+    out = {item for item in items if is_cluster(item) and not _is_named(config, item)}
+    return [item for item in items if item not in out], [item for item in items if item in out]
+
+
+def of_this_provider(
+    items: list[pytest.Item], provider: Callable[[], str]
+) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests to run and the cluster tests that are for other providers.
+
+    Parameters
+    ----------
+    items : list
+    provider : callable
+        Returns the provider's name; is called only if a test names any.
+    """
+    naming = {item: names for item in items if is_cluster(item) and (names := providers_of(item))}
+    if not naming:
+        return items, []
+    mine = provider()
+    out = {item for item, names in naming.items() if mine not in names}
+    return [item for item in items if item not in out], [item for item in items if item in out]
+
+
+def count_providers(items: Iterable[pytest.Item]) -> dict[str, int]:
+    """Return how many tests are for which providers; of one that is for several the first counts."""
+    return dict(Counter(providers_of(item)[0] for item in items))
+
+
+def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
+    """Whether the command line names a test or its file, or asks for what failed last."""
+    name = item.nodeid.partition("::")[2]
+    for path, wanted in _arguments(config):
+        if path == item.path and (not wanted or name == wanted or name.startswith((f"{wanted}::", f"{wanted}["))):
+            return True
+    cache = getattr(config, "cache", None)
+    return bool(cache and config.getoption("lf", False) and item.nodeid in cache.get("cache/lastfailed", {}))
+
+
+def _arguments(config: pytest.Config) -> Iterable[tuple[Path, str]]:
+    """The files or folders of the command line, each with the name of a test if there is one."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return
+    for argument in config.args:
+        path, _, name = argument.partition("::")
+        yield (config.invocation_params.dir / path).resolve(), name

@@ -1,0 +1,81 @@
+"""What a pytest session checks before it runs anything, and what it finds of earlier ones."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+
+from testbed.errors import TestbedError
+from testbed.experiment.preflight import listed, missing_prerequisites, unusable_places
+from testbed.plugin.markers import CARICO, is_cluster, wrong_keys, wrong_markers
+from testbed.plugin.state import STATE, State, provider_of
+from testbed.providers import SIMULATED
+from testbed.requirements import Problem, missing_packages
+from testbed.results import runs_folder
+
+
+def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[Problem]:
+    """Return every reason for not running these tests.
+
+    With ``--carico-missing=skip`` missing prerequisites are none: they become the reason for skipping cluster tests. A
+    marker that makes no sense, or a place that cannot be written, always is one.
+    """
+    state = config.stash[STATE]
+    cluster = any(map(is_cluster, items))
+    if not cluster and not any(item.get_closest_marker(CARICO) for item in items):
+        return state.wrong
+    missing = missing_prerequisites(lambda: provider_of(config), shared=state.worker)
+    # Without a provider, not even one that cannot be used, no more can be told of a marker than its keys.
+    provider = state.provider
+    found = state.wrong + (wrong_keys(items) if provider is None else wrong_markers(items, state.options, provider))
+    if config.option.collectonly:
+        return found
+    if cluster and missing_packages() is None:
+        found += unusable_places(state.options.json, state.root)
+    if missing and state.options.missing == "skip":
+        state.unmet = listed(missing)
+        return found
+    return found + missing
+
+
+def session_header(config: pytest.Config) -> list[str]:
+    """Return the lines that say what cluster tests will run on, and what earlier runs have left."""
+    state = config.stash[STATE]
+    version = None
+    if state.options.provider != SIMULATED:
+        with suppress(TestbedError):  # the preflight says what is missing
+            version = provider_of(config).kubernetes_version()
+    kubernetes = "" if version is None else f" Kubernetes={version}"
+    return [f"carico: {state.options}{kubernetes}", *told_of_earlier_runs(state)]
+
+
+def told_of_earlier_runs(state: State) -> list[str]:
+    """Return the lines about runs that ended without a word; see `testbed.results.runs.left_overs`."""
+    folder = runs_folder(state.root)
+    if missing_packages() is not None or not folder.is_dir():
+        return []
+    from testbed.results.runs import left_overs
+
+    return [f"carico: {said}" for said in left_overs(folder)]
+
+
+def without_workers(command: Sequence[str]) -> str:
+    """Return a command line that does the same in one process.
+
+    Examples
+    --------
+    >>> without_workers(["pytest", "-m", "cluster and not slow", "-n", "4", "-n2", "--numprocesses=auto"])
+    "pytest -m 'cluster and not slow' -n0"
+    """
+    kept: list[str] = []
+    arguments = iter(command)
+    for argument in arguments:
+        if argument in ("-n", "--numprocesses"):
+            next(arguments, None)
+        elif not argument.startswith(("-n", "--numprocesses=")):
+            kept.append(argument)
+    # The ini file may ask for workers too.
+    return shlex.join([*kept, "-n0"])

@@ -1,0 +1,68 @@
+"""Runs a program that makes or removes a cluster, with a deadline, and says what it said when it fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.errors import ClusterError
+from testbed.programs.tether import tied
+
+_LAST_LINES = 15
+
+
+def run_program(
+    command: Sequence[str | Path],
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> str:
+    """Run a program to its end and return what it printed; it ends with the thread that calls this.
+
+    Parameters
+    ----------
+    command : sequence of str or Path
+    timeout_s : float
+    environment : mapping, optional
+        Of variables; the process's by default.
+    folder : Path, optional
+        Where it runs.
+
+    Raises
+    ------
+    ClusterError
+        If it fails, takes longer or cannot be run; the message has its last lines.
+    """
+    name = " ".join([Path(command[0]).name, *(str(word) for word in command[1:3])])
+    try:
+        # Its own session: Ctrl-C is ours, and what it has begun is told to end then.
+        process = subprocess.Popen(  # noqa: S603 - our own arguments
+            tied(command),
+            env=None if environment is None else dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ClusterError(f"{name} cannot be run: {error}") from error
+    with process:
+        try:
+            said, _ = process.communicate(timeout=timeout_s)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise ClusterError(f"{name} was not done after {timeout_s:.0f} s") from error
+            raise
+    if process.returncode:
+        last = "\n".join(said.splitlines()[-_LAST_LINES:])
+        raise ClusterError(f"{name} ended with {process.returncode}:\n{last}")
+    return said

@@ -1,0 +1,143 @@
+"""The kinds of cluster by name. Importing this imports none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import InvalidSetting, UsageError
+from testbed.experiment.cluster_options import Wishes
+from testbed.requirements import check_installed
+
+if TYPE_CHECKING:
+    from testbed.experiment.provider import ClusterProvider
+    from testbed.real.maker import ClusterMaker
+    from testbed.real.platform import Platform
+
+SIMULATED = "simulated"
+EXTERNAL = "external"
+"""Somebody's cluster."""
+
+
+def _kind(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
+    from testbed.real.kind.maker import KindMaker
+    from testbed.real.kind.platform import Containers
+
+    maker = KindMaker(wishes.workers, wishes.node_image)
+    return maker, Containers(maker)
+
+
+def _kwok(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
+    from testbed.real.kwok.maker import KwokMaker
+    from testbed.real.kwok.platform import FakeNodes
+
+    return KwokMaker(), FakeNodes()
+
+
+REAL: Mapping[str, Callable[[Wishes], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
+"""Real ones that are made here, by name: what makes a cluster, and what pods find there."""
+PROVIDERS = (SIMULATED, *REAL, EXTERNAL)
+
+
+def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
+    """Return a new provider of that kind.
+
+    Parameters
+    ----------
+    name : str
+    wishes : Wishes
+        For the cluster; the simulated one asks nobody.
+
+    Raises
+    ------
+    UsageError
+        If there is none, the message lists the known ones; or the wishes are another's, see `check_wishes`.
+    MissingExtra
+        If it needs packages that are not installed.
+    """
+    check_wishes(name, wishes.kubeconfig, wishes.context, wishes.workload_image)
+    if name == SIMULATED:
+        check_installed()
+        from testbed.simulation.provider import SimulatedProvider
+
+        return SimulatedProvider()
+    if name in REAL:
+        check_installed("cluster")
+        from testbed.real.lifecycle import ClusterLife
+        from testbed.real.provider import RealProvider
+
+        maker, platform = REAL[name](wishes)
+        return RealProvider(maker, platform, wishes, ClusterLife(maker, wishes))
+    if name == EXTERNAL:
+        check_installed("cluster")
+        from testbed.real.external.cluster import ExternalCluster
+        from testbed.real.external.platform import FoundNodes
+        from testbed.real.provider import RealProvider
+
+        cluster = ExternalCluster(wishes)
+        return RealProvider(cluster, FoundNodes(cluster, wishes.workload_image), wishes, cluster)
+    raise UsageError(f"no provider is named {name!r}; known: {', '.join(PROVIDERS)}")
+
+
+def makers() -> dict[str, ClusterMaker]:
+    """Return what makes real clusters, by name.
+
+    Raises
+    ------
+    MissingExtra
+        If they need packages that are not installed.
+    """
+    check_installed("cluster")
+    return {name: made(Wishes("clean"))[0] for name, made in REAL.items()}
+
+
+def check_wishes(name: str, kubeconfig: Path | None, context: str | None, workload_image: str | None) -> None:
+    """Check that a cluster of somebody is named if, and only if, it is to be used: never by accident.
+
+    Raises
+    ------
+    UsageError
+        If not.
+    """
+    if name == EXTERNAL:
+        if kubeconfig is None:
+            raise UsageError(
+                "the provider external needs the kubeconfig of a cluster, which is never taken from the environment: "
+                "name it with --kubeconfig FILE (pytest: --carico-kubeconfig)"
+            )
+        return
+    given = {"kubeconfig": kubeconfig, "context": context, "workload-image": workload_image}
+    if named := [option for option, value in given.items() if value is not None]:
+        raise UsageError(
+            f"{', '.join(named)}: only for the provider external, the provider is {name}: leave it out, or add "
+            f"--provider=external (pytest: --carico-provider=external)"
+        )
+
+
+def check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Check, before anything runs, that a provider takes these settings.
+
+    Raises
+    ------
+    InvalidSetting
+        If it does not know one, or one has a value that it does not take.
+    MissingExtra
+        If it needs packages that are not installed.
+    """
+    if not settings:
+        return
+    if name == "kind":
+        from testbed.real.kind.settings import kind_settings
+
+        kind_settings(settings)
+    elif name in REAL or name == EXTERNAL:
+        raise InvalidSetting(f"the provider {name} has no settings, got {', '.join(settings)}")
+    if name == SIMULATED:
+        check_installed()
+        from testbed.simulation.parameters import parameters_from
+
+        try:
+            parameters_from(settings)
+        except InvalidSetting as error:
+            raise InvalidSetting(f"{error}; 'carico-testbed list' shows what can be set") from error

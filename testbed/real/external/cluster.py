@@ -1,0 +1,220 @@
+"""Somebody's cluster: found, never made, and left as it was but for the namespaces of the run.
+
+Others may use it, other runs of the testbed among them: only dead runs' namespaces are removed beside one's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from carico.clock import Clock, SystemClock
+from carico.deployment.manifests import NAMESPACE as CARICO
+from carico.errors import CaricoError, KubeError, KubeRefused
+from testbed.errors import ClusterError
+from testbed.experiment.cluster_options import Wishes
+from testbed.real.api import ClusterApi
+from testbed.real.external.heartbeat import BEAT_S, SignsOfLife, Watched, run_of
+from testbed.real.lifecycle import Cluster, connected
+from testbed.real.namespaces import CLEAN_TIMEOUT_S, OWN
+from testbed.real.nodes import usable_nodes
+from testbed.real.waiting import wait_until
+from testbed.requirements import Problem
+from testbed.results.files import make_folder
+
+CLOCKS_APART_S = 2.0
+"""By which the cluster's clock may differ from this machine's: times of pods come from both."""
+_LAST_LINES = 1000
+_RIGHTS = {
+    "namespaces": ("create", "get", "list", "patch", "delete"),  # without patch others remove what is this run's
+    "pods": ("list", "watch", "deletecollection"),
+    "pods/log": ("get",),
+    "nodes": ("list",),
+    "events": ("list",),
+    "serviceaccounts": ("get",),
+    "jobs.batch": ("create", "list", "deletecollection"),
+}
+"""Those that docs/how-to/external-cluster.md lists: a run that lacks one may find out when it has measured all."""
+
+
+class ExternalCluster:
+    """A `ClusterSource` and a `Life`.
+
+    Parameters
+    ----------
+    wishes : Wishes
+        With a kubeconfig.
+    connect : callable, optional
+        Returns the API that a kubeconfig and a context lead to.
+    clock : Clock, optional
+    beat_s : float
+        Between two signs of life, seconds.
+    wall : callable, optional
+        Seconds since 1970.
+    """
+
+    kind = "external"
+    on_this_machine = False
+
+    def __init__(
+        self,
+        wishes: Wishes,
+        connect: Callable[[Path, str | None], ClusterApi] = connected,
+        clock: Clock | None = None,
+        beat_s: float = BEAT_S,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        assert wishes.kubeconfig is not None
+        self._kubeconfig = wishes.kubeconfig
+        self._wishes = wishes
+        self._connect = connect
+        self._others = Watched(SystemClock() if clock is None else clock)
+        self._beat_s = beat_s
+        self._wall = wall
+        self._cluster: Cluster | None = None
+        self._signs: SignsOfLife | None = None
+        self._told: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self._wishes.context or f"of {self._kubeconfig.name}"
+
+    @cached_property
+    def api(self) -> ClusterApi:
+        """Its API; raises ClusterError if the kubeconfig leads nowhere."""
+        try:
+            return self._connect(self._kubeconfig, self._wishes.context)
+        except CaricoError as error:
+            raise ClusterError(
+                f"the kubeconfig {self._kubeconfig} leads to no cluster: {error.__cause__ or error}"
+            ) from error
+
+    @cached_property
+    def kubernetes_version(self) -> str:
+        """What the API server says; see `ClusterSource`."""
+        try:
+            return self.api.version()
+        except KubeError as error:
+            raise ClusterError(f"cluster {self.name} does not tell its version: {error}") from error
+
+    def preflight(self) -> Sequence[Problem]:
+        """Ask for rights, for a namespace, for nodes and for the time; see `ClusterProvider.preflight`."""
+        try:
+            api = self.api
+        except ClusterError as error:
+            return [Problem(str(error), "name another with --kubeconfig and --context (pytest: --carico-...)")]
+        try:
+            lacking, found = self._lacking_rights(), self._clocks_apart(api)
+            if lacking:
+                what = f"cluster {self.name} does not let you {', '.join(lacking)} in all namespaces"
+                return [*found, Problem(what, "ask for the rights that docs/how-to/external-cluster.md lists")]
+            api.create_namespace(f"carico-{self._wishes.run.lower()}", self._wishes.run, only_try=True)
+            nodes = api.nodes()
+        except KubeError as error:
+            remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
+            return [Problem(f"cluster {self.name} cannot be used: {error}", remedy)]
+        if not usable_nodes(nodes):
+            what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
+            found.append(Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`"))
+        return found
+
+    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
+        """Copy the last of CARICO's where it is deployed, for the control plane is somebody's.
+
+        See `ClusterSource.collect_logs`.
+        """
+        for pod in self.api.pods_in(CARICO).list()[0]:
+            for container in pod["spec"]["containers"]:
+                where = pod["metadata"]["name"], container["name"]
+                said = self.api.log(CARICO, *where, last_lines=_LAST_LINES)
+                make_folder(into / "logs")
+                (into / "logs" / f"{'.'.join(where)}.log").write_text(said, encoding="utf-8")
+
+    def open(self) -> Cluster:
+        """Return the cluster; from the first call on the run shows that it is alive. See `Life.open`."""
+        if self._cluster is None:
+            self._cluster = Cluster(
+                self.name,
+                self.kind,
+                self.kubernetes_version,
+                self._kubeconfig,
+                self.api,
+                self._kubeconfig.parent,
+                used_again=True,
+                context=self._wishes.context,
+            )
+            self._signs = SignsOfLife(self.api, self._wishes.run, self._beat_s, self._wishes.say)
+            self._signs.start()
+        return self._cluster
+
+    def clean(self) -> None:
+        """Remove the namespaces of this run, and of runs that are dead; see `Life.clean`."""
+        alive: set[str] = set()
+        wait_until("the namespaces of earlier repetitions are gone", lambda: self._left(alive), CLEAN_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Return when the namespaces of this run are gone; see `Life.close`."""
+        signs, self._signs, self._cluster = self._signs, None, None
+        try:
+            if signs is not None:
+                wait_until("the namespaces of this run are gone", self._own_left, CLEAN_TIMEOUT_S)
+        except KubeError as error:
+            raise ClusterError(
+                f"cluster {self.name}: namespaces of run {self._wishes.run} are left: {error}"
+            ) from error
+        finally:
+            if signs is not None:
+                signs.stop()
+            if "api" in self.__dict__:
+                self.api.close()
+
+    def _clocks_apart(self, api: ClusterApi) -> list[Problem]:
+        """Compare the API server's clock with this machine's, as far as whole seconds and what asking takes tell."""
+        asked_at = self._wall()
+        whole_seconds = api.time()
+        least_s, most_s = whole_seconds - self._wall(), whole_seconds + 1 - asked_at
+        if least_s <= CLOCKS_APART_S and most_s >= -CLOCKS_APART_S:
+            return []
+        ahead_s = (least_s + most_s) / 2
+        what = (
+            f"the clock of cluster {self.name} is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} this "
+            f"machine's, at most {CLOCKS_APART_S:g} s are wanted"
+        )
+        return [Problem(what, "set the clocks of the API server, of the nodes and of this machine by NTP")]
+
+    def _lacking_rights(self) -> list[str]:
+        try:
+            asked = [(verb, resource) for resource, verbs in _RIGHTS.items() for verb in verbs]
+            return [f"{verb} {resource}" for verb, resource in asked if not self.api.may(verb, resource)]
+        except KubeRefused:  # where even asking is refused, the run finds out
+            return []
+
+    def _own_left(self) -> str:
+        own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._wishes.run]
+        for name in own:
+            self.api.delete_namespace(name)
+        return f"there are still {', '.join(own)}" if own else ""
+
+    def _left(self, alive: set[str]) -> str:
+        """Remove what has to go, and return what is not gone yet; who is found alive is added to `alive`."""
+        left = []
+        for namespace in self.api.namespaces():
+            name, run = namespace["metadata"]["name"], run_of(namespace)
+            if name == OWN:  # of who has made the cluster, if the testbed has
+                continue
+            is_alive = name in alive or self._others.is_alive(namespace)
+            if run == self._wishes.run or is_alive is False:
+                self.api.delete_namespace(name)
+                left.append(name)
+                continue
+            if is_alive is None:
+                left.append(f"{name}, whose run {run} may be alive")
+                continue
+            alive.add(name)
+            if run not in self._told:
+                self._told.add(run)
+                self._wishes.say(f"run {run} measures on this cluster, too: each disturbs the other")
+        return f"there are still {', '.join(left)}" if left else ""

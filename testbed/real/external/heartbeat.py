@@ -1,0 +1,101 @@
+"""Which runs are alive on a cluster that several share: each shows it on its namespaces, and watches the others'.
+
+A run puts an annotation on its namespaces that changes again and again; one that stays as it is for long enough is a
+dead run's. No clocks are compared: who looks counts the time on its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import count
+
+from carico.clock import Clock
+from carico.errors import KubeRefused, KubeUnreachable
+from testbed.real.api import ALIVE, LABEL, ClusterApi, Json
+
+BEAT_S = 5.0
+"""Between two signs of life."""
+SILENCE_S = 30.0
+"""A run that has shown none for so long is dead."""
+_PASSING = (404, 409)
+"""Refusals that do not last here: gone since it was listed, changed."""
+
+
+def run_of(namespace: Json) -> str:
+    """Return the run whose namespace it is."""
+    return str(namespace["metadata"]["labels"][LABEL])
+
+
+class SignsOfLife:
+    """Shows signs of life on all namespaces of a run, from `start` to `stop`.
+
+    Parameters
+    ----------
+    api : ClusterApi
+    run : str
+        The run's id.
+    beat_s : float
+        Between two of them, seconds.
+    say : callable, optional
+        Is told, once, if the cluster refuses them.
+    """
+
+    def __init__(
+        self, api: ClusterApi, run: str, beat_s: float = BEAT_S, say: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._api = api
+        self._run = run
+        self._beat_s = beat_s
+        self._say = say
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        threading.Thread(target=self._show, name="signs of life", daemon=True).start()
+
+    def stop(self) -> None:
+        """End."""
+        self._over.set()
+
+    def _show(self) -> None:
+        is_told = False
+        for number in count():
+            try:
+                for namespace in self._api.namespaces():
+                    if run_of(namespace) == self._run:
+                        self._api.show_alive(namespace["metadata"]["name"], str(number))
+            except KubeUnreachable:
+                pass  # it is tried again in time
+            except KubeRefused as error:
+                if not error.may_pass and error.status not in _PASSING and not is_told:
+                    is_told = True
+                    self._say(
+                        f"run {self._run} cannot show that it is alive, so that others on this cluster will remove its "
+                        f"namespaces after {SILENCE_S:.0f} s: {error}; it must be allowed to list and patch namespaces"
+                    )
+            if self._over.wait(self._beat_s):
+                return
+
+
+class Watched:
+    """What is known of others' namespaces from looking at them again and again.
+
+    Parameters
+    ----------
+    clock : Clock
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[str, float]] = {}
+
+    def is_alive(self, namespace: Json) -> bool | None:
+        """Return whether its run has shown a sign since the last look, or none for too long; None is not known yet."""
+        metadata, now = namespace["metadata"], self._clock.now()
+        sign = str((metadata.get("annotations") or {}).get(ALIVE))
+        last, since = self._seen.setdefault(metadata["name"], (sign, now))
+        if sign != last:
+            self._seen[metadata["name"]] = (sign, now)
+            return True
+        return False if now - since >= SILENCE_S else None

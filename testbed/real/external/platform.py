@@ -1,0 +1,166 @@
+"""The nodes and pods of somebody's cluster: nodes as they are, and the workloads' programs on as many as are asked for.
+
+Nothing is resized, cordoned or deployed. CARICO is under test where somebody has deployed it; its agents tell of their
+nodes then, and remember what they have learned in earlier repetitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import yaml
+
+from carico.clock import Clock, SystemClock
+from carico.deployment.manifests import NAMESPACE
+from carico.deployment.status import read_status
+from carico.errors import KubeError, KubeRefused
+from carico.model.variants import DEFAULT_VARIANT
+from testbed.errors import ClusterError, InvalidSetting, UsageError
+from testbed.real.agent_telemetry import AgentTelemetry
+from testbed.real.api import ClusterApi, Json
+from testbed.real.external.cluster import ExternalCluster
+from testbed.real.jobs import on_nodes
+from testbed.real.lifecycle import Cluster
+from testbed.real.nodes import HOSTNAME, allocatable, usable_nodes
+from testbed.real.platform import CARICO, KUBE_SCHEDULER, Prepared
+from testbed.real.program_pods import check_programs, program_pod
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.commands import needs_scikit_learn
+from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
+
+_AGENTS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "carico-agent", "namespace": NAMESPACE}}
+
+
+class FoundNodes:
+    """A `Platform`.
+
+    Parameters
+    ----------
+    cluster : ExternalCluster
+    image : str or None
+        With the workloads' programs; the cluster must be able to pull it.
+    clock : Clock, optional
+    """
+
+    def __init__(self, cluster: ExternalCluster, image: str | None, clock: Clock | None = None) -> None:
+        self._cluster = cluster
+        self._image = image
+        self._clock = SystemClock() if clock is None else clock
+        self._hosts: list[str] = []
+
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check that there are enough nodes, an image and, if it is under test, CARICO; see `Platform.check`.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster does not answer.
+        """
+        if settings:
+            raise InvalidSetting(f"the provider external has no settings, got {', '.join(settings)}")
+        check_programs(scenario)
+        for job in scenario.jobs:
+            if job.platform:
+                raise UsageError(
+                    f"job {job.name}: which pods count is for who deployed the agents to say, leave out `platform`"
+                )
+        if self._image is None:
+            raise UsageError(_how_to_push(scenario))
+        try:
+            nodes = usable_nodes(self._cluster.api.nodes())
+            names = scenario.cluster.node_names
+            if len(names) > len(nodes):
+                raise UsageError(
+                    f"{scenario.name} wants {len(names)} nodes, cluster {self._cluster.name} has {len(nodes)} that are "
+                    f"ready and open to any pod: ask for fewer (--nodes, cluster: nodes)"
+                )
+            used = nodes[: len(names)]
+            sizes = [allocatable(node) for node in used]
+            pools = [
+                NodePool(name, 1, cpu / 1000, str(memory), max_pods=pods)
+                for name, (cpu, memory, pods) in zip(names, sizes, strict=True)
+            ]
+            scheduler.check_fits(msgspec.structs.replace(scenario, cluster=ClusterShape(pools=pools)))
+            if scheduler.variant is not None:
+                self._check_carico(scheduler, used)
+        except KubeError as error:
+            raise ClusterError(f"cluster {self._cluster.name}: {error}") from error
+        return {
+            "workload_image": self._image,
+            # Nodes are what they are, not what the scenario describes.
+            **dict.fromkeys(("cores", "memory", "max_pods", "pools")),
+            "allocatable": {
+                name: {"node": node["metadata"]["name"], "millicpu": cpu, "memory_bytes": memory, "pods": pods}
+                for name, node, (cpu, memory, pods) in zip(names, used, sizes, strict=True)
+            },
+        }
+
+    def prepare(
+        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
+    ) -> Prepared:
+        """Find the nodes again that were there when it was checked; see `Platform.prepare`."""
+        names = {sizes["node"]: name for name, sizes in settings["allocatable"].items()}
+        used = [node for node in usable_nodes(cluster.api.nodes()) if node["metadata"]["name"] in names]
+        if gone := sorted(set(names) - {node["metadata"]["name"] for node in used}):
+            raise ClusterError(f"cluster {cluster.name}: {', '.join(gone)} can take no pods any more")
+        self._hosts = [node["metadata"]["labels"][HOSTNAME] for node in used]
+        return Prepared(
+            names,
+            KUBE_SCHEDULER if scheduler.variant is None else CARICO,
+            programs=True,
+            telemetry=AgentTelemetry(cluster.api.objects, NAMESPACE, names, self._clock)
+            if _has_agents(cluster.api)
+            else None,
+        )
+
+    def close(self) -> None:
+        """Nothing was started; see `Platform.close`."""
+
+    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
+        """Return a pod that runs the job's program on one of the nodes; see `Platform.template`."""
+        assert self._image is not None
+        there = {"key": HOSTNAME, "operator": "In", "values": self._hosts}
+        spec = program_pod(job, self._image, pull="IfNotPresent")
+        return {"spec": {**spec, "affinity": on_nodes([{"matchExpressions": [there]}])}}
+
+    def _check_carico(self, scheduler: SchedulerSpec, used: Sequence[Json]) -> None:
+        assert scheduler.variant is not None
+        status = read_status(self._cluster.api.objects, NAMESPACE, datetime.now(UTC))
+        silent = {node.name for node in status.nodes if node.stale} & {node["metadata"]["name"] for node in used}
+        if silent or not status.leader:
+            raise UsageError(
+                f"{scheduler.text}: CARICO must be at work on cluster {self._cluster.name}, which the testbed does not "
+                f"deploy there: {'; '.join(status.problems)}; see `carico deploy` and `carico status`"
+            )
+        deployed = _deployed_variant(self._cluster.api)
+        if scheduler.variant.name != deployed:
+            raise UsageError(
+                f"{scheduler.text}: the agents on cluster {self._cluster.name} run the variant {deployed}: ask for "
+                f"carico:variant={deployed}, or deploy the other"
+            )
+
+
+def _deployed_variant(api: ClusterApi) -> str:
+    agents = api.objects.read(_AGENTS) or {}
+    configuration = yaml.safe_load((agents.get("data") or {}).get("agent.yaml", "")) or {}
+    return str(configuration.get("variant", DEFAULT_VARIANT.name))
+
+
+def _has_agents(api: ClusterApi) -> bool:
+    """Whether there are any that may be asked."""
+    try:
+        return api.objects.read(_AGENTS) is not None
+    except KubeRefused:
+        return False
+
+
+def _how_to_push(scenario: Scenario) -> str:
+    name = "workloads-sklearn" if any(needs_scikit_learn(job.workload) for job in scenario.jobs) else "workloads"
+    return (
+        f"pods on somebody's cluster need an image that it can pull: make one (carico-testbed images build {name}), "
+        f"give what that prints a name of your registry (docker tag NAME REGISTRY/{name}:1), push it (docker push "
+        f"REGISTRY/{name}:1) and say so: --workload-image REGISTRY/{name}:1 (pytest: --carico-workload-image)"
+    )

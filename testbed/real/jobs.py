@@ -1,0 +1,114 @@
+"""Jobs of a scenario as Kubernetes has them. Pure: JSON from values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from testbed.experiment.workload_draws import DrawnJob
+from testbed.real.api import LABEL, Json
+from workloads.scenario import JobSpec, Requests
+
+JOB_LABEL = "carico.dev/job"
+"""On every pod; its value is the scenario's name of the job, which may be several Jobs."""
+OOM_EXIT_CODE = 137
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Pods of a job that arrive at the same time."""
+
+    at_s: float
+    """Seconds after the scenario's beginning."""
+    job: JobSpec
+    number: int
+    """Counts the publications of a job."""
+    work: list[float]
+    """CPU-seconds of its pods."""
+
+
+def publications(draws: list[DrawnJob]) -> list[Publication]:
+    """Return what is to be published, in the order of time; what arrives together is one Job."""
+    found = []
+    for draw in draws:
+        together = groupby(zip(draw.arrivals, draw.work, strict=True), key=lambda pod: pod[0])
+        for number, (arrival, pods) in enumerate(together):
+            found.append(Publication(draw.job.start_s + arrival, draw.job, number, [work for _, work in pods]))
+    return sorted(found, key=lambda one: one.at_s)
+
+
+def job_manifest(
+    published: Publication,
+    template: Mapping[str, Any],
+    requests: Requests,
+    scheduler_name: str,
+    first_node: str,
+    run: str,
+) -> Json:
+    """Return a Job.
+
+    Parameters
+    ----------
+    published : Publication
+    template : mapping
+        The pods', as the platform has it.
+    requests : Requests
+        Of every pod under the scheduler under test.
+    scheduler_name : str
+        The pods' `schedulerName`.
+    first_node : str
+        The node that a job's `placement` is about.
+    run : str
+        The value of our label.
+    """
+    job, pods = published.job, len(published.work)
+    labels = {LABEL: run, JOB_LABEL: job.name}
+    metadata, spec = dict(template.get("metadata") or {}), dict(template["spec"])
+    container, *others = spec["containers"]
+    spec |= {
+        "containers": [container | {"resources": {"requests": _quantities(requests)}}, *others],
+        "restartPolicy": "Never",
+        "schedulerName": scheduler_name,
+    }
+    if job.placement != "any":
+        spec["affinity"] = _affinity(job.placement, first_node, spec.get("affinity") or {})
+    body: Json = {
+        "completions": pods,
+        "parallelism": min(pods, job.parallelism or pods),
+        "completionMode": "Indexed",
+        "backoffLimit": job.backoff_limit,
+        "template": {"metadata": metadata | {"labels": labels}, "spec": spec},
+    }
+    if job.has_failure_policy:
+        body["podFailurePolicy"] = {"rules": _rules(job)}
+    return {"metadata": {"name": f"{job.name}-{published.number}", "labels": labels}, "spec": body}
+
+
+def _quantities(requests: Requests) -> dict[str, str]:
+    written = {"cpu": f"{requests.millicpu}m", "memory": str(requests.memory_bytes)}
+    return {name: written[name] for name in written if getattr(requests, name) is not None}
+
+
+def on_nodes(terms: list[Json]) -> Json:
+    """Return an affinity to the nodes that one of the terms selects."""
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def _affinity(placement: str, first_node: str, there: Mapping[str, Any]) -> Json:
+    """The first node or all others, of those that the platform's own affinity selects."""
+    only = {"key": "metadata.name", "operator": "In" if placement == "first" else "NotIn", "values": [first_node]}
+    required = there.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    return on_nodes([{**term, "matchFields": [only]} for term in required.get("nodeSelectorTerms", [{}])])
+
+
+def _rules(job: JobSpec) -> list[Json]:
+    """The pod failure policy; what it does not name counts."""
+    rules: list[Json] = []
+    if job.on_disruption == "ignore":
+        rules.append({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
+    if job.on_oom_kill != "count":
+        action = "Ignore" if job.on_oom_kill == "ignore" else "FailJob"
+        rules.append({"action": action, "onExitCodes": {"operator": "In", "values": [OOM_EXIT_CODE]}})
+    return rules

@@ -1,0 +1,1 @@
+"""kind: nodes that are containers of this machine; pods run the real programs, and CARICO is deployed."""

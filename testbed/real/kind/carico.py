@@ -1,0 +1,128 @@
+"""CARICO on a kind cluster: deployed as users deploy it, and forgetful between repetitions.
+
+Agents run whichever scheduler is under test: they tell what nodes do. Servers and schedulers run on the control plane,
+for the workers' CPUs are for the pods that are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from carico.clock import Clock
+from carico.deployment.deploy import Deployment
+from carico.deployment.manifests import COMPONENT, KUBE_SCHEDULER, NAMESPACE, SELECTOR, Choices, manifests
+from carico.deployment.rollout import wait_rolled_out
+from carico.deployment.status import read_status
+from carico.kube.objects import KubeObject, KubeObjects
+from testbed.real.agent_telemetry import AgentTelemetry
+from testbed.real.kind.maker import KindMaker
+from testbed.real.lifecycle import Cluster
+from testbed.real.namespaces import OWN
+from testbed.real.waiting import wait_until
+
+READY_S = 180.0
+FRESH_S = 60.0
+_AGENTS = f"{SELECTOR},{COMPONENT}=agent"
+_STOPPED = "carico.dev/stopped"
+"""Label that no node has."""
+_CHECKPOINT = "/var/lib/carico/state.json"
+
+
+class DeployedCarico:
+    """CARICO on the cluster of a session.
+
+    Parameters
+    ----------
+    maker : KindMaker
+    clock : Clock
+    """
+
+    def __init__(self, maker: KindMaker, clock: Clock) -> None:
+        self._maker = maker
+        self._clock = clock
+        self._choices: Choices | None = None
+
+    def deploy(self, cluster: Cluster, variant: str) -> None:
+        """Deploy it, or bring it up to date.
+
+        Raises
+        ------
+        CaricoError, TestbedError
+            If that fails, or takes too long.
+        """
+        image = self._maker.image("carico").ensure(self._maker.docker, lambda text: None)
+        choices = Choices(
+            image=image,
+            # As the one it is compared with, and as nodes without a registry have it.
+            kube_scheduler_image=f"{KUBE_SCHEDULER}:{cluster.api.version().partition('+')[0]}",
+            telemetry="cgroup",
+            variant=variant,
+            excluded_namespaces=(OWN,),
+            on_control_plane=True,
+        )
+        kube = cluster.api.objects
+        if choices == self._choices and _is_configured(kube, choices):
+            return
+        self._maker.load(cluster.name, image)
+        Deployment(kube, self._clock, _tell_nobody).deploy(choices, datetime.now(UTC), force=True, wait_s=READY_S)
+        self._choices = choices
+
+    def remove(self, cluster: Cluster) -> None:
+        """Undeploy it; returns when it is gone."""
+        Deployment(cluster.api.objects, self._clock, _tell_nobody).undeploy(NAMESPACE, READY_S)
+        self._choices = None
+
+    def forget(self, cluster: Cluster, nodes: Mapping[str, str]) -> None:
+        """Let agents and servers begin anew, as on a new cluster, and return when they have reported."""
+        assert self._choices is not None
+        kube = cluster.api.objects
+        named = {
+            thing["metadata"]["name"]: thing
+            for thing in manifests(self._choices)
+            if "template" in thing.get("spec", {})
+        }
+        agents, aggregators = named["carico-agent"], named["carico-aggregator"]
+        # An agent saves what it has learned when it ends: it must be gone before that is removed.
+        kube.patch(agents, _placed({_STOPPED: ""}))
+        for pod in kube.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT} in (agent, aggregator)"):
+            kube.delete(pod)
+        wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), READY_S)
+        for node in self._maker.nodes(cluster.name):
+            self._maker.docker.call("exec", node, "rm", "-f", _CHECKPOINT)
+        kube.patch(agents, _placed({_STOPPED: None}))
+        wait_rolled_out(kube, [agents, aggregators], self._clock, READY_S, _tell_nobody)
+
+        def lacking() -> str:
+            known = {node.name: node for node in read_status(kube, NAMESPACE, datetime.now(UTC)).nodes}
+            silent = [name for name in nodes if name not in known or known[name].stale]
+            return f"{', '.join(silent)} did not" if silent else ""
+
+        wait_until("the agents have reported", lacking, FRESH_S)
+
+    def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
+        """Return what asks the agents of these nodes."""
+        return AgentTelemetry(cluster.api.objects, NAMESPACE, nodes, self._clock)
+
+
+def _is_configured(kube: KubeObjects, choices: Choices) -> bool:
+    """Whether it is still as it was deployed: tests may have deployed another one since."""
+    (wanted,) = (
+        thing
+        for thing in manifests(choices)
+        if (thing["kind"], thing["metadata"]["name"]) == ("ConfigMap", "carico-agent")
+    )
+    found = kube.read(wanted)
+    return found is not None and found.get("data") == wanted["data"]
+
+
+def _placed(selector: Mapping[str, str | None]) -> dict[str, object]:
+    return {"spec": {"template": {"spec": {"nodeSelector": dict(selector)}}}}
+
+
+def _listed(pods: Sequence[KubeObject]) -> str:
+    return ", ".join(pod["metadata"]["name"] for pod in pods)
+
+
+def _tell_nobody(line: str) -> None:
+    """Progress is shown by who runs repetitions."""

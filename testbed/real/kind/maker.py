@@ -1,0 +1,266 @@
+"""Makes clusters with kind: nodes that are containers of this machine, which run real ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+from testbed.errors import ClusterError, DockerFailed, TestbedError
+from testbed.experiment.free_resources import FREE_CPUS, lacking
+from testbed.images.catalogue import Catalogue
+from testbed.images.command import default_place
+from testbed.images.docker import Docker
+from testbed.images.image import Image
+from testbed.images.node_image import LABEL
+from testbed.images.programs import Programs
+from testbed.images.python_image import PUBLISHED_BASE
+from testbed.programs.find import VARIABLE, found_programs, version_of
+from testbed.programs.run import run_program
+from testbed.real.kind.config import kind_config
+from testbed.real.kind.inotify import free_instances
+from testbed.requirements import Problem
+
+PUBLISHED_NODE = "docker.io/kindest/node:v1.34.0"
+"""What kind's own version 0.30 runs by default; pulled where no image was made here."""
+NEEDED_BYTES = 2 << 30
+"""Measured: a control plane and two workers take 1.2 GiB when idle."""
+_INSTANCES_OF_NODE = 15
+"""Of inotify, and twice as many of a control plane: measured 14 and 28. Without them a kubelet does not start, which
+kind waits for in vain for four minutes, and only the node's own journal says why."""
+_DELETE_TIMEOUT_S = 120.0
+_LOGS_TIMEOUT_S = 30.0
+"""Of every call of Docker's that collects logs, which are not to be waited for long."""
+_ALL_LOGS_TIMEOUT_S = 60.0
+_LOAD_TIMEOUT_S = 300.0
+
+
+class KindMaker:
+    """A `ClusterMaker`.
+
+    Parameters
+    ----------
+    workers : int
+        Nodes beside the control plane.
+    node_image : str, optional
+        By default the one that `carico-testbed images build` has made, else the published one.
+    docker : Docker, optional
+    environment : mapping, optional
+        Of variables; the process's by default.
+    """
+
+    kind = "kind"
+    on_this_machine = True
+
+    def __init__(
+        self,
+        workers: int = 2,
+        node_image: str | None = None,
+        docker: Docker | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.workers = workers
+        self.docker = Docker() if docker is None else docker
+        self._node_image = node_image
+        self._environment = dict(os.environ if environment is None else environment)
+        self._images: dict[str, Image] = {}
+
+    @property
+    def kubernetes_version(self) -> str:
+        """What the node image says of itself, or its tag; see `ClusterMaker`."""
+        return self._label or self.node_image.rpartition(":")[2].partition("@")[0]
+
+    def preflight(self) -> Sequence[Problem]:
+        """Look for kind, Docker, the node image, memory, CPU and limits; see `ClusterMaker.preflight`."""
+        found = []
+        if "kind" not in self._programs:
+            found.append(
+                Problem("there is no kind", f"carico-testbed images programs kind, or name its folder with {VARIABLE}")
+            )
+        try:
+            self.docker.version()
+            if self._node_image is not None and self._node_image.startswith("carico.local/") and not self._is_there:
+                found.append(Problem(f"there is no image {self._node_image}", "carico-testbed images build node"))
+        except TestbedError as error:
+            found.append(Problem(str(error)))
+        found += lacking("kind", NEEDED_BYTES, FREE_CPUS)
+        limit = _setting("fs/inotify/max_user_instances")
+        if limit is not None and limit < self._needed_instances:
+            found.append(
+                Problem(
+                    f"fs.inotify.max_user_instances is {limit}, nodes need {self._needed_instances}",
+                    "sysctl fs.inotify.max_user_instances=1024",
+                )
+            )
+        return found
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return versions, node image and configuration; see `ClusterMaker.fingerprint`."""
+        return {
+            "kind": version_of(self._programs["kind"]),
+            "node-image": self.node_image,
+            "workers": str(self.workers),
+            "configuration": hashlib.sha256(self._config.encode()).hexdigest()[:16],
+        }
+
+    def create(self, name: str, folder: Path, timeout_s: float) -> None:
+        """Let kind make it; see `ClusterMaker.create`."""
+        free = free_instances(self._needed_instances)
+        if free < self._needed_instances:
+            raise ClusterError(
+                f"nodes need {self._needed_instances} of inotify's instances, {free} are free: remove other clusters, "
+                f"or sysctl fs.inotify.max_user_instances=1024"
+            )
+        config = folder / "kind.yaml"
+        config.write_text(self._config, encoding="utf-8")
+        kubeconfig = self.kubeconfig(name, folder)
+        if find_spec("pytest_kind") is not None and "kubectl" in self._programs:
+            tools = (self._programs["kind"], self._programs["kubectl"])
+            module = "testbed.real.kind.pytest_kind_cluster"
+            command: list[str | Path] = [
+                sys.executable,
+                "-m",
+                module,
+                name,
+                self.node_image,
+                config,
+                kubeconfig,
+                *tools,
+            ]
+        else:
+            where = ("--name", name, "--kubeconfig", kubeconfig)
+            # What of it there is stays for its logs to be read, and is removed by `delete`.
+            options = ("--config", config, "--image", self.node_image, "--retain")
+            command = [self._kind, "create", "cluster", *where, *options]
+        try:
+            run_program(command, timeout_s, self._environment, folder)
+        except ClusterError as error:
+            if self._label is None and not self._is_there:
+                error.add_note("where no image can be pulled, carico-testbed images build node makes one")
+            raise
+
+    def kubeconfig(self, name: str, folder: Path) -> Path:
+        """See `ClusterMaker.kubeconfig`."""
+        return folder / "kubeconfig"
+
+    def delete(self, name: str, folder: Path) -> None:
+        """Remove the nodes' containers; see `ClusterMaker.delete`."""
+        where = ("--name", name, "--kubeconfig", self.kubeconfig(name, folder))
+        run_program([self._kind, "delete", "cluster", *where], _DELETE_TIMEOUT_S, self._environment)
+
+    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
+        """Copy what the nodes print, their journals and the logs of their pods; see `ClusterMaker.collect_logs`."""
+        lacking = []
+        end = time.monotonic() + _ALL_LOGS_TIMEOUT_S
+
+        def told(*command: str) -> str:
+            try:
+                return self.docker.call(*command, limit_s=min(_LOGS_TIMEOUT_S, max(end - time.monotonic(), 1.0)))
+            except DockerFailed as error:
+                lacking.append(str(error))
+                return ""
+
+        try:
+            for node in self.nodes(name):
+                here = into / "logs" / node
+                here.mkdir(parents=True, exist_ok=True)
+                # All that there is of a node that has ended.
+                (here / "console.log").write_text(told("logs", node), encoding="utf-8")
+                (here / "journal.log").write_text(told("exec", node, "journalctl", "--no-pager"), encoding="utf-8")
+                told("cp", f"{node}:/var/log/pods", str(here))
+        except OSError as error:
+            lacking.append(str(error))
+        if lacking:
+            raise ClusterError(f"not all logs of {name} can be copied: {'; '.join(lacking)}")
+
+    def nodes(self, name: str) -> list[str]:
+        """Return the names of a cluster's containers, in kind's order; raises DockerFailed."""
+        of_it = f"label=io.x-k8s.kind.cluster={name}"
+        command = ("ps", "--all", "--filter", of_it, "--format", "{{.Names}}")
+        names = self.docker.call(*command, limit_s=_LOGS_TIMEOUT_S).split()
+        return sorted(names, key=lambda node: (len(node), node))
+
+    def load(self, name: str, image: str) -> None:
+        """Give all nodes an image of the local daemon; those that have one of its name are left alone.
+
+        Raises
+        ------
+        ClusterError, DockerFailed
+            If that fails.
+        """
+        # kind's own look takes an image that was made here for another one, and packs it to compare.
+        lacking = [node for node in self.nodes(name) if image not in self._images_of(node)]
+        if lacking:
+            where = ("--name", name, "--nodes", ",".join(lacking))
+            run_program([self._kind, "load", "docker-image", image, *where], _LOAD_TIMEOUT_S, self._environment)
+
+    def _images_of(self, node: str) -> list[str]:
+        listing = ("ctr", "--namespace=k8s.io", "images", "list", "--quiet")
+        return self.docker.call("exec", node, *listing, limit_s=_LOGS_TIMEOUT_S).split()
+
+    @cached_property
+    def node_image(self) -> str:
+        """The image that its nodes run; raises TestbedError if Docker does not answer."""
+        if self._node_image is not None:
+            return self._node_image
+        try:
+            built = self.catalogue.image("node").tag
+        except TestbedError:  # no Go, no mirror: nothing was made here
+            return PUBLISHED_NODE
+        return built if self.docker.has(built) else PUBLISHED_NODE
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The images that can be made here."""
+        return Catalogue(self.docker, Programs(default_place()))
+
+    def image(self, name: str) -> Image:
+        """Return an image for pods: made as the nodes' is, here or on what can be pulled.
+
+        It is the same for the whole session, whatever becomes of the files that it is made from: what nodes have been
+        given is what pods must ask for.
+        """
+        if name not in self._images:
+            self._images[name] = self.catalogue.image(name, PUBLISHED_BASE if self._label is None else None)
+        return self._images[name]
+
+    @property
+    def _needed_instances(self) -> int:
+        return _INSTANCES_OF_NODE * (2 + self.workers)
+
+    @cached_property
+    def _label(self) -> str | None:
+        return (self.docker.label(self.node_image, LABEL) or None) if self._is_there else None
+
+    @property
+    def _is_there(self) -> bool:
+        return self.docker.has(self.node_image)
+
+    @cached_property
+    def _config(self) -> str:
+        version = int(json.loads(self.docker.call("info", "--format", "{{json .CgroupVersion}}")) or 1)
+        return kind_config(self.workers, self._label is not None, version)
+
+    @cached_property
+    def _programs(self) -> dict[str, Path]:
+        return found_programs(("kind", "kubectl"), self._environment)
+
+    @property
+    def _kind(self) -> Path:
+        if "kind" not in self._programs:
+            raise ClusterError("there is no kind: carico-testbed images programs kind builds it")
+        return self._programs["kind"]
+
+
+def _setting(name: str) -> int | None:
+    """Return a setting of the kernel; None if there is none of that name."""
+    try:
+        return int(Path("/proc/sys", name).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,104 @@
+"""kind's pods, which run the workloads' programs on nodes of the scenario's size, with CARICO's agents beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from carico.clock import Clock, SystemClock
+from carico.model.variants import DEFAULT_VARIANT, VARIANTS
+from testbed.errors import UsageError
+from testbed.images.image import Image
+from testbed.real.kind.carico import DeployedCarico
+from testbed.real.kind.maker import KindMaker
+from testbed.real.kind.nodes import size_nodes
+from testbed.real.kind.settings import kind_settings
+from testbed.real.lifecycle import Cluster
+from testbed.real.platform import CARICO, KUBE_SCHEDULER, Prepared
+from testbed.real.program_pods import check_programs, program_pod
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.commands import needs_scikit_learn
+from workloads.scenario import JobSpec, Scenario
+
+OWN_CPUS = 0.5
+"""Left of the machine for the control plane and for who measures."""
+
+
+class Containers:
+    """A `Platform`.
+
+    Parameters
+    ----------
+    maker : KindMaker
+    cpus : float, optional
+        Of the machine; by default those that this process may use.
+    clock : Clock, optional
+    """
+
+    def __init__(self, maker: KindMaker, cpus: float | None = None, clock: Clock | None = None) -> None:
+        self._maker = maker
+        self._cpus = len(os.sched_getaffinity(0)) if cpus is None else cpus
+        self._clock = SystemClock() if clock is None else clock
+        self._carico = DeployedCarico(maker, self._clock)
+        self._loaded: set[str] = set()
+
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check that the machine is large enough and that all jobs are programs; see `Platform.check`."""
+        chosen, variant = kind_settings(settings), scheduler.variant
+        if variant is not None and variant.name not in VARIANTS:
+            raise UsageError(f"{scheduler.text}: agents on kind take a variant as it is, without other parameters")
+        if variant is not None and not chosen.agents:
+            raise UsageError(f"{scheduler.text} knows nothing without agents: leave out agents=false")
+        pools = scenario.cluster.each_node
+        if len(pools) > self._maker.workers:
+            raise UsageError(
+                f"{scenario.name} wants {len(pools)} nodes, the kind cluster has {self._maker.workers} workers: "
+                f"ask for fewer nodes, or for more workers (--carico-workers)"
+            )
+        wanted = sum(pool.cores for pool in pools)
+        if wanted > self._cpus - OWN_CPUS:
+            raise UsageError(
+                f"{scenario.name} wants {wanted:g} CPUs for its nodes, this machine has {self._cpus:g}, of which "
+                f"{OWN_CPUS:g} are the control plane's: describe smaller nodes (cluster: cores), or fewer"
+            )
+        check_programs(scenario)
+        scheduler.check_fits(scenario)
+        return {**msgspec.structs.asdict(chosen), "machine_cpus": self._cpus}
+
+    def prepare(
+        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
+    ) -> Prepared:
+        """Give nodes their sizes, images, and agents that know nothing yet; see `Platform.prepare`."""
+        for image in {job.workload: self._image(job) for job in scenario.jobs}.values():
+            self._load(cluster, image)
+        workers = [name for name in self._maker.nodes(cluster.name) if not name.endswith("control-plane")]
+        shape = scenario.cluster
+        names = dict(zip(workers, shape.node_names, strict=False))
+        size_nodes(self._maker.docker, cluster.api, workers, dict(zip(workers, shape.each_node, strict=False)))
+        telemetry = None
+        if settings["agents"]:
+            self._carico.deploy(cluster, (scheduler.variant or DEFAULT_VARIANT).name)
+            self._carico.forget(cluster, names)
+            telemetry = self._carico.telemetry(cluster, names)
+        else:
+            self._carico.remove(cluster)
+        self._clock.sleep_until(self._clock.now() + settings["warm_up_s"])
+        return Prepared(names, KUBE_SCHEDULER if scheduler.variant is None else CARICO, True, telemetry)
+
+    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
+        """Return a pod that runs the job's program; see `Platform.template`."""
+        return {"spec": program_pod(job, self._image(job).tag, pull="Never")}
+
+    def close(self) -> None:
+        """Everything runs in the cluster; see `Platform.close`."""
+
+    def _image(self, job: JobSpec) -> Image:
+        return self._maker.image("workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads")
+
+    def _load(self, cluster: Cluster, image: Image) -> None:
+        if image.tag not in self._loaded:
+            self._maker.load(cluster.name, image.ensure(self._maker.docker, lambda text: None))
+            self._loaded.add(image.tag)

@@ -1,0 +1,238 @@
+"""CARICO beside a cluster whose control plane runs on this machine: its servers and kube-scheduler as processes here.
+
+All of it is as deployed, but for the reports: the nodes have no telemetry, so `synthetic_reports` says for each what it
+has room for. The processes end with `close`, or with the thread that started them.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import msgspec
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from carico.config import AggregatorConfig, ExtenderConfig, JournalConfig, KubernetesConfig, StatusConfig, TlsFiles
+from carico.deployment.authority import Authority
+from testbed.errors import ClusterError
+from testbed.programs.child_process import Tethered
+from testbed.programs.find import found_programs
+from testbed.real.kwok.synthetic_reports import ReportsConfig, node_files
+from testbed.real.waiting import wait_until
+
+REPORTED_TIMEOUT_S = 120.0
+DEFAULT_QPS = 50
+"""kube-scheduler's own."""
+LIFTED_QPS = 1000
+"""More than a machine can make use of."""
+_HOST = "localhost"
+
+
+class LocalCarico:
+    """Its processes by name: `extender`, `reports` and `kube-scheduler`, and `aggregator` if there is to be one.
+
+    Parameters
+    ----------
+    kubeconfig : Path
+        Leads to the cluster.
+    folder : Path
+        For configurations, certificates and logs; made where it does not exist.
+    slots : mapping of str to float
+        How many pods a node has room for when none runs, by node.
+    qps : int, optional
+        See `kube_scheduler_command`.
+    aggregator : bool, optional
+        Whether the nodes exchange subspaces with an aggregation server.
+    **extender
+        Settings of the extender, see `ExtenderConfig`.
+    """
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        folder: Path,
+        slots: Mapping[str, float],
+        qps: int = DEFAULT_QPS,
+        *,
+        aggregator: bool = False,
+        **extender: Any,
+    ) -> None:
+        self._folder = folder
+        self.slots = dict(slots)
+        self._running: dict[str, Tethered] = {}
+        authority = Authority(folder / "tls", datetime.now(UTC), valid_days=7, overwrite=True)
+        authority.make_ca()
+        own = authority.make_server("kube-scheduler", [_HOST])
+        for node in slots:
+            authority.make_node(node)
+        ca = str(folder / "tls" / "ca.crt")
+
+        def tls(name: str) -> TlsFiles:
+            certificate = authority.make_server(name, [_HOST])
+            return TlsFiles(str(certificate), str(certificate.with_suffix(".key")), ca)
+
+        # Not the system's choice when they listen: an extender that is started again is asked where it was before.
+        ports = _free_ports(5)
+        port, self.report_port, exchange_port, self._status_port, self._aggregator_status_port = ports
+        settings = ExtenderConfig(
+            port=port,
+            report_port=self.report_port,
+            tls=tls("extender"),
+            kubernetes=KubernetesConfig(str(kubeconfig)),
+            journal=JournalConfig(str(folder / "journal.jsonl")),
+            status=StatusConfig(port=self._status_port),
+        )
+        aggregation = AggregatorConfig(
+            port=exchange_port, tls=tls("aggregator"), status=StatusConfig(port=self._aggregator_status_port)
+        )
+        reports = ReportsConfig(
+            f"{_HOST}:{self.report_port}",
+            str(kubeconfig),
+            str(folder / "tls"),
+            dict(slots),
+            aggregator=f"{_HOST}:{exchange_port}" if aggregator else None,
+        )
+        asked = {
+            "urlPrefix": f"https://{_HOST}:{port}",
+            "tlsConfig": {"certFile": str(own), "keyFile": str(own.with_suffix(".key")), "caFile": ca},
+        }
+        extender_file = self._written("extender.yaml", msgspec.to_builtins(settings) | extender)
+        aggregator_file = self._written("aggregator.yaml", msgspec.to_builtins(aggregation))
+        reports_file = self._written("reports.yaml", msgspec.to_builtins(reports))
+        carico = [sys.executable, "-m", "carico"]
+        self._commands = {
+            "extender": [*carico, "extender", "--config", extender_file],
+            **({"aggregator": [*carico, "aggregator", "--config", aggregator_file]} if aggregator else {}),
+            "reports": [sys.executable, "-m", "testbed.real.kwok.synthetic_reports", reports_file],
+            "kube-scheduler": kube_scheduler_command(kubeconfig, folder / "kube-scheduler.yaml", asked, qps),
+        }
+
+    def open(self) -> None:
+        """Start all; returns when the extender has heard of every node.
+
+        Raises
+        ------
+        ClusterError
+            If a process ends, or that takes too long.
+        """
+        for name in self._commands:
+            self.start(name)
+        self.wait_until_reported()
+
+    def start(self, name: str) -> Tethered:
+        """Start a process, again perhaps, and return it."""
+        self._running[name] = Tethered(self._commands[name], self._folder / f"{name}.log")
+        return self._running[name]
+
+    def process(self, name: str) -> Tethered:
+        """Return a process that was started."""
+        return self._running[name]
+
+    def close(self) -> None:
+        """End all."""
+        while self._running:
+            self._running.popitem()[1].end()
+
+    def node_files(self, node: str) -> TlsFiles:
+        """Return a node's certificate, key and CA."""
+        return node_files(self._folder / "tls", node)
+
+    def wait_until_reported(self) -> None:
+        """Return when the extender has a fresh report of every node; see `wait_until`."""
+
+        def lacking() -> str:
+            for process in self._running.values():
+                process.require_alive()
+            fresh = {node for node, room in self.known().items() if room is not None}
+            silent = sorted(set(self.slots) - fresh)
+            return f"{len(silent)} did not, {silent[0]} among them" if silent else ""
+
+        wait_until(f"{len(self.slots)} nodes have reported to the extender", lacking, REPORTED_TIMEOUT_S)
+
+    def wait_until_exchanged(self) -> None:
+        """Return when every node has exchanged its subspace with the aggregator that runs; see `wait_until`."""
+
+        def lacking() -> str:
+            self.process("aggregator").require_alive()
+            nodes = self._nodes_of_aggregator()
+            return "" if nodes == len(self.slots) else f"{nodes} have"
+
+        wait_until(f"{len(self.slots)} nodes have exchanged their subspaces", lacking, REPORTED_TIMEOUT_S)
+
+    def known(self) -> dict[str, float | None]:
+        """Return the last Pod-Capacity of every node that the extender knows of; None if it is too old."""
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{self._status_port}/nodes", timeout=5) as answer:
+            nodes = json.load(answer)["nodes"]
+            return {one["node"]: None if one["stale"] else one["pod_capacity"] for one in nodes}
+        return {}
+
+    def _nodes_of_aggregator(self) -> int:
+        with (
+            suppress(OSError),
+            urlopen(f"http://127.0.0.1:{self._aggregator_status_port}/metrics", timeout=5) as answer,
+        ):
+            families = {one.name: one for one in text_string_to_metric_families(answer.read().decode())}
+            return int(families["carico_aggregator_nodes"].samples[0].value)
+        return 0
+
+    def _written(self, name: str, configuration: Mapping[str, Any]) -> str:
+        file = self._folder / name
+        file.write_text(yaml.safe_dump(dict(configuration)), encoding="utf-8")
+        return str(file)
+
+
+def kube_scheduler_command(
+    kubeconfig: Path, file: Path, extender: Mapping[str, Any] | None = None, qps: int = DEFAULT_QPS
+) -> list[str]:
+    """Return what runs kube-scheduler with the configuration that ships, and write that to a file.
+
+    Parameters
+    ----------
+    kubeconfig : Path
+    file : Path
+    extender : mapping, optional
+        Where it is, and how it is spoken to; without it nobody is asked: kube-scheduler alone.
+    qps : int, optional
+        Calls of the API a second, at most, twice as many at once. A pod costs one and an Event, so that
+        kube-scheduler's own limit is what binds a backlog: 50 pods a second.
+
+    Raises
+    ------
+    ClusterError
+        If there is no kube-scheduler.
+    """
+    program = found_programs(["kube-scheduler"]).get("kube-scheduler")
+    if program is None:
+        raise ClusterError("there is no kube-scheduler: carico-testbed images programs builds it")
+    shipped = (files("carico") / "manifests" / "kube-scheduler.yaml").read_text(encoding="utf-8")
+    configuration = yaml.safe_load(shipped)
+    configuration["clientConnection"] = {"kubeconfig": str(kubeconfig), "qps": qps, "burst": 2 * qps}
+    configuration["leaderElection"] = {"leaderElect": False}  # there is one
+    asked = configuration.pop("extenders")[0]
+    if extender is not None:
+        configuration["extenders"] = [asked | extender]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(configuration), encoding="utf-8")
+    return [str(program), f"--config={file}", "--secure-port=0"]
+
+
+def kube_scheduler_alone(kubeconfig: Path, folder: Path, qps: int = DEFAULT_QPS) -> Tethered:
+    """Start the same kube-scheduler, for pods that ask for CARICO, without CARICO; see `kube_scheduler_command`."""
+    command = kube_scheduler_command(kubeconfig, folder / "kube-scheduler-alone.yaml", qps=qps)
+    return Tethered(command, folder / "kube-scheduler-alone.log")
+
+
+def _free_ports(number: int) -> list[int]:
+    with closing(socket.socket()) as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return [port, *(_free_ports(number - 1) if number > 1 else ())]

@@ -1,0 +1,178 @@
+"""Makes clusters with KWOK: a real control plane on this machine; its nodes and pods are objects only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+import yaml
+
+from testbed.errors import ClusterError
+from testbed.experiment.free_resources import FREE_CPUS, lacking
+from testbed.programs.find import VARIABLE, found_programs, version_of
+from testbed.programs.run import run_program
+from testbed.real.platform import CARICO
+from testbed.real.waiting import wait_until
+from testbed.requirements import Problem
+from testbed.results.locks import locked
+
+NEEDED_BYTES = 1 << 30
+"""Measured: the control plane takes 480 MiB at its peak with 1,000 nodes."""
+OPTIONS = {
+    "etcd": "etcdBinary",
+    "kube-apiserver": "kubeApiserverBinary",
+    "kube-controller-manager": "kubeControllerManagerBinary",
+    "kube-scheduler": "kubeSchedulerBinary",
+    "kubectl": "kubectlBinary",
+    "kwok": "kwokControllerBinary",
+}
+"""The programs of a cluster, and what kwokctl's configuration calls them."""
+CONTROL = "kwokctl"
+_STOP_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 120.0
+
+
+class KwokMaker:
+    """A `ClusterMaker`.
+
+    Parameters
+    ----------
+    environment : mapping, optional
+        Of variables; the process's by default.
+    """
+
+    kind = "kwok"
+    on_this_machine = True
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+
+    @property
+    def kubernetes_version(self) -> str:
+        """What kube-apiserver says; see `ClusterMaker`."""
+        return self._versions["kubernetes"]
+
+    def preflight(self) -> Sequence[Problem]:
+        """Look for the programs, memory and CPU; see `ClusterMaker.preflight`."""
+        found = []
+        missing = [name for name in (*OPTIONS, CONTROL) if name not in self._programs]
+        if missing:
+            found.append(
+                Problem(
+                    f"the provider kwok needs {', '.join(missing)}",
+                    f"carico-testbed images programs kubernetes etcd kwok, or name their folder with {VARIABLE}",
+                )
+            )
+        else:
+            self._versions  # noqa: B018 - raises if a program does not run
+        found += lacking("kwok", NEEDED_BYTES, FREE_CPUS)
+        return found
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return versions and configuration; see `ClusterMaker.fingerprint`."""
+        return {**self._versions, "stages": hashlib.sha256(_stages().encode()).hexdigest()[:16]}
+
+    def create(self, name: str, folder: Path, timeout_s: float) -> None:
+        """Start the control plane; see `ClusterMaker.create`."""
+        options: dict[str, object] = {
+            option: str(self._programs[program]) for program, option in OPTIONS.items() if program in self._programs
+        }
+        options |= {
+            "runtime": "binary",
+            "kubeVersion": self.kubernetes_version,
+            "bindAddress": "127.0.0.1",
+            # kwokctl would download it; whoever asks for snapshots of etcd needs it, which nobody does here.
+            "etcdctlBinary": str(self._programs["etcd"]),
+        }
+        head = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokctlConfiguration", "options": options}
+        configuration = folder / "kwokctl.yaml"
+        configuration.write_text(yaml.safe_dump(head) + "---\n" + _stages(), encoding="utf-8")
+        # kwokctl looks for free ports and takes them somewhat later: one at a time.
+        with locked(folder.parent.parent / "ports"):
+            self._run(
+                folder,
+                timeout_s,
+                *("create", "cluster", "--name", name, "--config", str(configuration)),
+                *("--kubeconfig", str(self.kubeconfig(name, folder)), "--wait", f"{timeout_s:.0f}s"),
+            )
+
+    def kubeconfig(self, name: str, folder: Path) -> Path:
+        """See `ClusterMaker.kubeconfig`."""
+        return folder / "kubeconfig"
+
+    def delete(self, name: str, folder: Path) -> None:
+        """Stop the control plane; see `ClusterMaker.delete`."""
+        if not (_workdir(folder) / "clusters" / name).exists():
+            return
+        self._run(
+            folder,
+            _STOP_TIMEOUT_S,
+            *("delete", "cluster", "--name", name, "--kubeconfig", str(self.kubeconfig(name, folder))),
+        )
+
+    def restart(self, name: str, folder: Path) -> None:
+        """Stop the control plane, API server and etcd among it, and start it again; what they hold stays.
+
+        Raises
+        ------
+        ClusterError
+            If its programs do not end, or it does not answer, in time.
+        """
+        files = (_workdir(folder) / "clusters" / name / "pids").glob("*.pid")
+        stopped = {file.stem: int(file.read_text(encoding="ascii")) for file in files}
+        self._run(folder, _STOP_TIMEOUT_S, "stop", "cluster", "--name", name)
+        # kwokctl does not wait for what it has told to end, and starts what needs the same ports.
+        wait_until(
+            f"the programs of {name} have ended",
+            lambda: ", ".join(sorted(program for program, pid in stopped.items() if _lives(pid))),
+            _STOP_TIMEOUT_S,
+        )
+        self._run(folder, _START_TIMEOUT_S, "start", "cluster", "--name", name)
+
+    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
+        """Copy the logs of the control plane, and of CARICO beside it; see `ClusterMaker.collect_logs`."""
+        logs = _workdir(folder) / "clusters" / name / "logs"
+        try:
+            shutil.copytree(logs, into / "logs", dirs_exist_ok=True)
+            for file in (folder / CARICO).glob("*.log"):
+                shutil.copy(file, into / "logs" / f"{CARICO}-{file.name}")
+        except (OSError, shutil.Error) as error:
+            raise ClusterError(f"the logs of {name} cannot be copied from {logs}: {error}") from error
+
+    @cached_property
+    def _programs(self) -> dict[str, Path]:
+        return found_programs((*OPTIONS, CONTROL), self._environment)
+
+    @cached_property
+    def _versions(self) -> dict[str, str]:
+        asked = {"kubernetes": "kube-apiserver", "scheduler": "kube-scheduler", "etcd": "etcd", "kwok": "kwok"}
+        if missing := [program for program in asked.values() if program not in self._programs]:
+            raise ClusterError(f"there is no {', '.join(missing)}: carico-testbed images programs builds it")
+        return {name: version_of(self._programs[program]) for name, program in asked.items()}
+
+    def _run(self, folder: Path, timeout_s: float, *arguments: str) -> None:
+        if CONTROL not in self._programs:
+            raise ClusterError(f"there is no {CONTROL}: carico-testbed images programs kwok builds it")
+        environment = self._environment | {"KWOK_WORKDIR": str(_workdir(folder))}
+        run_program([self._programs[CONTROL], *arguments], timeout_s, environment)
+
+
+def _workdir(folder: Path) -> Path:
+    return folder / "kwok"
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs: one that nobody has waited for yet has no ports any more."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _stages() -> str:
+    return (resources.files("testbed.real.kwok") / "stages.yaml").read_text(encoding="utf-8")

@@ -1,0 +1,157 @@
+"""KWOK's nodes and pods: Node objects without machines, and pods that do no work but end when they are told to.
+
+How long a pod takes is given: its work at the parallelism that its node would allow, as if it were alone there. So
+completion times are no measurement here; how pods are scheduled, how long that takes and how many a second, are.
+CARICO is told that a node has room for as many pods as it has cores: how it would learn that is no measurement either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from carico.model.variants import DEFAULT_VARIANT
+from testbed.errors import InvalidSetting, UsageError
+from testbed.real.api import ClusterApi, Json
+from testbed.real.kwok.carico import LocalCarico
+from testbed.real.lifecycle import Cluster
+from testbed.real.nodes import is_ready
+from testbed.real.platform import CARICO, Prepared
+from testbed.real.waiting import wait_until
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.demand import Demand
+from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
+
+DURATIONS = "carico.dev/durations"
+"""Annotation of a pod that KWOK's stage reads: seconds, by completion index, or one number for all."""
+READY_TIMEOUT_S = 300.0
+PODS_PER_CORE = 1
+"""Of what CARICO is told that a node has room for."""
+_MANAGED = {"kwok.x-k8s.io/node": "fake"}
+
+
+class FakeNodes:
+    """A `Platform`."""
+
+    def __init__(self) -> None:
+        self._carico: LocalCarico | None = None
+
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Take any scenario, and no settings; see `Platform.check`."""
+        scheduler.check_fits(scenario)
+        if settings:
+            raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
+        if scheduler.variant is None:
+            return {}
+        if scheduler.variant != DEFAULT_VARIANT:
+            raise UsageError(
+                f"{scheduler.text}: nodes of the provider kwok have no agents, their reports are synthetic and no "
+                f"parameter changes them: write carico, or use simulated or kind"
+            )
+        return {"reports": "synthetic", "pods_per_core": PODS_PER_CORE}
+
+    def prepare(
+        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
+    ) -> Prepared:
+        """Replace the nodes that are not as wanted, and start CARICO if it is asked for; see `Platform.prepare`."""
+        self.close()
+        shape = scenario.cluster
+        shape_nodes(cluster.api, shape)
+        names = {name: name for name in shape.node_names}
+        if scheduler.variant is None:
+            return Prepared(names)
+        slots = {name: PODS_PER_CORE * pool.cores for name, pool in zip(names, shape.each_node, strict=True)}
+        self._carico = LocalCarico(cluster.kubeconfig, cluster.folder / CARICO, slots)
+        self._carico.open()
+        return Prepared(names, CARICO)
+
+    def close(self) -> None:
+        """End CARICO; see `Platform.close`."""
+        if self._carico is not None:
+            self._carico.close()
+            self._carico = None
+
+    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
+        """Return a pod that lasts as long as it would alone on a node; see `Platform.template`."""
+        cores = max(pool.cores for pool in scenario.cluster.each_pool)
+        seconds = [f"{alone_s(job.demand, one, cores):.3f}" for one in work]
+        told = seconds[0] if len(set(seconds)) == 1 else ",".join(seconds)
+        return {
+            "metadata": {"annotations": {DURATIONS: told}},
+            "spec": fake_pod_spec(),
+        }
+
+
+def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
+    """Replace the nodes that are not as a shape has them; returns when all are ready.
+
+    Raises
+    ------
+    WaitTimedOut
+        If they are not in time.
+    KubeError
+        If the API server does not answer, or refuses.
+    """
+    wanted = {name: node_manifest(name, pool) for name, pool in zip(shape.node_names, shape.each_node, strict=True)}
+    there = {node["metadata"]["name"]: node for node in api.nodes()}
+    for name, node in there.items():
+        if name not in wanted or _allocatable(node) != _allocatable(wanted[name]):
+            api.delete_node(name)
+    for name, manifest in wanted.items():
+        if name not in there or _allocatable(there[name]) != _allocatable(manifest):
+            api.create_node(manifest)
+
+    def lacking() -> str:
+        nodes = api.nodes()
+        unready = [node["metadata"]["name"] for node in nodes if not is_ready(node)]
+        tainted = [node["metadata"]["name"] for node in nodes if node["spec"].get("taints")]
+        if not unready:
+            # The controller manager takes the taints of new nodes off, too, but only some ten a second.
+            for name in tainted:
+                api.remove_taints(name)
+        left = unready or tainted
+        return f"{len(left)} are not, {', '.join(left[:3])} among them" if left else ""
+
+    wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
+
+
+def fake_pod_spec() -> Json:
+    """Return the spec of a pod that is nothing but an object."""
+    # Nothing is there to be ended in good time: a namespace would wait half of it for its pods.
+    return {"containers": [{"name": "main", "image": "carico.dev/none"}], "terminationGracePeriodSeconds": 0}
+
+
+def alone_s(demand: Demand, work: float, cores: float) -> float:
+    """Return how long a pod takes that has a node for itself, seconds.
+
+    Parameters
+    ----------
+    demand : Demand
+    work : float
+        CPU-seconds; may be infinite if the demand ends by itself.
+    cores : float
+
+    Examples
+    --------
+    >>> from workloads.demand import pi, stress
+    >>> alone_s(pi(), 5.0, 4), alone_s(stress(60, cpu=2), float("inf"), 4)
+    (5.0, 60.0)
+    """
+    if math.isinf(work):
+        return float(demand.duration_s)
+    took = sum(phase.share * work / min(phase.threads, cores) for phase in demand.phases)
+    return min(took, demand.duration_s)
+
+
+def node_manifest(name: str, pool: NodePool) -> Json:
+    """Return a Node without a machine."""
+    room = {"cpu": str(pool.cores), "memory": str(pool.memory_bytes), "pods": str(pool.max_pods)}
+    return {
+        "metadata": {"name": name, "annotations": _MANAGED, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def _allocatable(node: Json) -> dict[str, str]:
+    return dict((node.get("status") or {}).get("allocatable") or {})

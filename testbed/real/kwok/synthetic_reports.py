@@ -1,0 +1,161 @@
+"""Reports of nodes that have no agents, over the real Capacity service: room for so many pods, less those that run.
+
+Everything about them but the number is as agents do it: a certificate and a stream for each node, once a second, spread
+over it. A process of its own: ``python -m testbed.real.kwok.synthetic_reports FILE``, ended by SIGTERM. The nodes
+exchange subspaces, too, if there is an aggregator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from carico.clock import Clock, SystemClock
+from carico.config import Address, Seconds, TlsFiles, read_config
+from carico.kube.client import KubeClient
+from carico.kube.reflector import Reflector
+from carico.rpc.clients import ReportClient
+from carico.rpc.tls import ClientTls
+from testbed.real.api import Json
+from testbed.real.kwok.pacing import say_in_turn
+from testbed.real.kwok.synthetic_exchanges import SyntheticExchanges
+
+DEADLINE_S = 5.0
+"""For an answer; a thousand nodes connect at the same time when a server was restarted."""
+
+
+class ReportsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is reported, and where to."""
+
+    target: Address
+    kubeconfig: str
+    """Of the cluster whose pods are counted."""
+    certificates: str
+    """A folder as `carico.deployment.authority.Authority` fills it."""
+    slots: dict[str, Annotated[float, Meta(ge=0)]]
+    """How many pods a node has room for when none runs, by node."""
+    period_s: Seconds = 1.0
+    aggregator: Address | None = None
+    """Where subspaces are exchanged; without one they are not."""
+    exchange_period_s: Seconds = 1.0
+    """Agents do so as often at most."""
+
+
+def node_files(folder: Path, node: str) -> TlsFiles:
+    """Return where an `Authority` has put what a node needs."""
+    return TlsFiles(*(str(folder / name) for name in (f"node-{node}.crt", f"node-{node}.key", "ca.crt")))
+
+
+class SyntheticReports:
+    """Counts running pods and reports.
+
+    Parameters
+    ----------
+    target : str
+        host:port of the extender's Capacity service.
+    files : callable
+        Returns a node's certificate, key and CA.
+    slots : mapping of str to float
+        Pods that a node has room for when none runs, by node.
+    clock : Clock
+    wall : callable
+        Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        files: Callable[[str], TlsFiles],
+        slots: Mapping[str, float],
+        clock: Clock,
+        wall: Callable[[], float],
+    ) -> None:
+        self.slots = dict(slots)
+        self._clock = clock
+        self._wall = wall
+        self._clients = {node: ReportClient(target, ClientTls(files(node)), node, DEADLINE_S) for node in self.slots}
+        self._node_of: dict[str, str] = {}
+        """Where pods run, by UID."""
+        self._running: Counter[str] = Counter()
+        self._sequence = 0
+
+    def pod_changed(self, pod: Json) -> None:
+        """Take in a pod as it is now."""
+        uid, node = pod["metadata"]["uid"], (pod.get("spec") or {}).get("nodeName")
+        if node and (pod.get("status") or {}).get("phase") == "Running":
+            if self._node_of.setdefault(uid, "") == "":
+                self._node_of[uid] = node
+                self._running[node] += 1
+        else:
+            self.pod_deleted(uid)
+
+    def pod_deleted(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            self._running[node] -= 1
+
+    def capacity(self, node: str) -> float:
+        """Return a node's Pod-Capacity, pods."""
+        return max(self.slots[node] - self._running[node], 0.0)
+
+    async def report(self, node: str) -> None:
+        """Report for a node now; raises RpcError if nobody is there, or an answer that is due does not come."""
+        self._sequence += 1
+        await self._clients[node].report(self.capacity(node), self._running[node], self._wall(), self._sequence)
+
+    async def run(self, period_s: float) -> None:
+        """Report for every node once in a period, seconds, until this is cancelled; what fails is tried again then."""
+        try:
+            await say_in_turn(self.slots, self.report, "a report", period_s, self._clock)
+        finally:
+            for client in self._clients.values():
+                await client.close()
+
+
+async def _run(
+    config: ReportsConfig, reports: SyntheticReports, files: Callable[[str], TlsFiles], clock: Clock
+) -> None:
+    async with asyncio.TaskGroup() as saying:
+        saying.create_task(reports.run(config.period_s))
+        if config.aggregator is not None:
+            rng = np.random.default_rng()
+            exchanges = SyntheticExchanges(config.aggregator, files, list(config.slots), clock, rng)
+            saying.create_task(exchanges.run(config.exchange_period_s))
+
+
+def main() -> None:
+    """Report until this is ended."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    config = read_config(Path(sys.argv[1]), ReportsConfig)
+    clock, files = SystemClock(), partial(node_files, Path(config.certificates))
+    reports = SyntheticReports(config.target, files, config.slots, clock, time.time)
+    listed = threading.Event()
+    reflector = Reflector(
+        KubeClient.from_config(config.kubeconfig).pods("spec.nodeName!="),
+        reports.pod_changed,
+        reports.pod_deleted,
+        listed.set,
+        clock,
+        random.Random(),
+    )
+    threading.Thread(target=reflector.run, args=(threading.Event(),), name="watch on pods", daemon=True).start()
+    listed.wait()
+    asyncio.run(_run(config, reports, files, clock))
+
+
+if __name__ == "__main__":
+    main()

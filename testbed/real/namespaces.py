@@ -1,0 +1,101 @@
+"""Namespaces on a real cluster: one for what the testbed keeps, one for every repetition; and a clean start.
+
+Nothing is removed that does not bear our label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from carico.errors import KubeError
+from testbed.real.api import ClusterApi
+from testbed.real.waiting import wait_until
+
+OWN = "carico-testbed"
+"""Holds what the testbed itself keeps in a cluster, longer than a run."""
+CLEAN_TIMEOUT_S = 300.0
+ACCOUNT_TIMEOUT_S = 60.0
+
+
+@contextmanager
+def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
+    """Create a namespace in which pods can be created, and remove it in the end, however that comes.
+
+    Its pods are gone then; the namespace itself takes some seconds more, which `wait_until_clean` waits for.
+
+    Raises
+    ------
+    WaitTimedOut
+        If it does not come, or go, in time.
+    KubeError
+        If the API server does not answer, or refuses.
+    """
+    try:
+        api.create_namespace(name, run)
+        wait_until_pods_can_be_created(api, name)
+        yield
+    except BaseException as error:
+        try:
+            api.delete_namespace(name)
+        except KubeError as another:  # the next run removes it; what went wrong first is what is told
+            error.add_note(f"namespace {name} is left: {another}")
+        raise
+    # The namespace's removal would begin only some seconds later.
+    empty(api, name)
+    api.delete_namespace(name)
+
+
+@contextmanager
+def borrowed(api: ClusterApi, namespace: str) -> Iterator[None]:
+    """Use a namespace that stays: what a repetition puts there is removed in the end, however that comes.
+
+    Raises as `namespace_of_run` does.
+    """
+    try:
+        yield
+    except BaseException as error:
+        try:
+            api.delete_work(namespace)
+        except KubeError as another:  # the next run removes it
+            error.add_note(f"pods are left in namespace {namespace}: {another}")
+        raise
+    empty(api, namespace)
+
+
+def empty(api: ClusterApi, namespace: str) -> None:
+    """Remove all Jobs and pods of a namespace, and return when they are gone; see `wait_until`."""
+    api.delete_work(namespace)
+    wait_until_empty(api, namespace)
+
+
+def wait_until_pods_can_be_created(api: ClusterApi, namespace: str, timeout_s: float = ACCOUNT_TIMEOUT_S) -> None:
+    """Return when a namespace has the account that its pods get; see `wait_until`."""
+    wait_until(
+        f"namespace {namespace} has its service account",
+        lambda: "" if api.has_service_account(namespace) else "it has none",
+        timeout_s,
+    )
+
+
+def wait_until_empty(api: ClusterApi, namespace: str, timeout_s: float = CLEAN_TIMEOUT_S) -> None:
+    """Return when a namespace has no pods any more; see `wait_until`."""
+
+    def lacking() -> str:
+        left = len(api.pods_in(namespace).list()[0])
+        return f"there are still {left}" if left else ""
+
+    wait_until(f"the pods of {namespace} are gone", lacking, timeout_s)
+
+
+def wait_until_clean(api: ClusterApi, timeout_s: float = CLEAN_TIMEOUT_S) -> None:
+    """Remove what earlier repetitions have left, here and in `OWN`; return when it is gone; see `wait_until`."""
+
+    def lacking() -> str:
+        left = [one["metadata"]["name"] for one in api.namespaces() if one["metadata"]["name"] != OWN]
+        for name in left:
+            api.delete_namespace(name)
+        return f"there are still {', '.join(left)}" if left else ""
+
+    empty(api, OWN)
+    wait_until("the namespaces of earlier repetitions are gone", lacking, timeout_s)

@@ -1,0 +1,270 @@
+"""A repetition on a real cluster: the scenario's Jobs go to its API, and a watch tells what becomes of their pods.
+
+Not here: the nodes, and the namespace that a repetition has for itself.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+
+import msgspec
+
+from carico.clock import Clock
+from carico.errors import KubeError, KubeRefused
+from carico.kube.reflector import Reflector
+from testbed.experiment.provider import OnProgress, Progress
+from testbed.experiment.workload_draws import drawn
+from testbed.real.api import ClusterApi, Json
+from testbed.real.jobs import Publication, job_manifest, publications
+from testbed.real.namespaces import OWN as PLATFORM
+from testbed.real.namespaces import borrowed
+from testbed.real.platform import Platform, Prepared
+from testbed.real.pod_history import PodLives
+from testbed.real.program_pods import TELL_CPU, told_cpu_s
+from testbed.real.servers import CLIENT, request_series
+from testbed.real.waiting import wait_until
+from testbed.results.schema import NodeSeries, PodResult, RequestSeries
+from testbed.schedulers.spec import SchedulerSpec
+from workloads.scenario import JobSpec, Scenario
+
+LOOK_S = 0.1
+"""Between two looks at what has become of the pods; the watch dates what happens, not these."""
+SLOW_LOOK_S = 1.0
+"""Between two looks that ask the API, and two signs of life."""
+WATCH_TIMEOUT_S = 30.0
+_NOT_ALLOWED = (401, 403)
+
+
+class ClusterRun:
+    """One repetition.
+
+    Parameters
+    ----------
+    api : ClusterApi
+    namespace : str
+        A new one.
+    platform : Platform
+    prepared : Prepared
+    scenario : Scenario
+    scheduler : SchedulerSpec
+    seed : int
+    run : str
+        The run's id, the value of our label.
+    clock : Clock
+    wall : callable
+        Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        namespace: str,
+        platform: Platform,
+        prepared: Prepared,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        run: str,
+        clock: Clock,
+        wall: Callable[[], float],
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._platform = platform
+        self._names = prepared.names
+        self._scheduler_name = prepared.scheduler_name
+        self._telemetry = prepared.telemetry
+        self._programs = prepared.programs
+        self._scenario = scenario
+        self._scheduler = scheduler
+        self._run = run
+        self._clock = clock
+        self._to_publish = publications(drawn(scenario, seed))
+        self._published_s: dict[str, float] = {}
+        self._lasted_s = 0.0
+        self._origin = clock.now()
+        self._began_unix_s = wall()
+        self._lives = PodLives(self._began_unix_s)
+        self._requests: list[RequestSeries] = []
+        self._cpu_s: dict[str, float | None] = {}
+
+    def run(self, on_progress: OnProgress | None = None) -> None:
+        """Run until every job that counts is over, or the scenario's limit.
+
+        Raises
+        ------
+        WaitTimedOut
+            If the pods cannot be watched.
+        KubeError
+            If the API server does not answer, or refuses.
+        """
+        telemetry = nullcontext() if self._telemetry is None else self._telemetry.collected(self._origin)
+        with ExitStack() as opened:
+            if PLATFORM in self._namespaces:
+                opened.enter_context(borrowed(self._api, PLATFORM))
+            for namespace in self._namespaces:
+                opened.enter_context(self._followed(namespace))
+            opened.enter_context(telemetry)
+            waiting, limit_s, looked_s = list(self._to_publish), self._scenario.limit_s, self._now()
+            while True:
+                now = self._now()
+                while waiting and waiting[0].at_s <= now:
+                    self._publish(waiting.pop(0))
+                if now >= looked_s + SLOW_LOOK_S:
+                    looked_s = now
+                    if on_progress is not None:
+                        on_progress(self._progress(now))
+                    if self._lives.failures and not waiting and self._all_given_up():
+                        break
+                if now >= limit_s or (not waiting and self._all_succeeded()):
+                    break
+                due_s = min(now + LOOK_S, limit_s, *(one.at_s for one in waiting[:1]))
+                self._clock.sleep_until(self._origin + due_s)
+            self._lasted_s = self._now()
+            if self._programs:
+                self._requests = self._measured_by_clients()
+                self._cpu_s = self._told_by_programs()
+
+    @property
+    def requests(self) -> list[RequestSeries]:
+        """What the clients of servers have measured, where servers are programs."""
+        return self._requests
+
+    @property
+    def pods(self) -> list[PodResult]:
+        """All pods that were created."""
+        lives = self._lives.results([job.name for job in self._scenario.jobs])
+        return [
+            msgspec.structs.replace(
+                life, node=life.node and self._names.get(life.node, life.node), cpu_s=self._cpu_s.get(life.name)
+            )
+            for life in lives
+        ]
+
+    @property
+    def completion_s(self) -> dict[str, float | None]:
+        """Completion times of the jobs that count, as a `Repetition` has them."""
+        pods = self.pods
+        times: dict[str, float | None] = {}
+        for job in self._scenario.jobs:
+            if job.disturbance:
+                continue
+            ends = [pod.finished_s for pod in pods if pod.job == job.name and pod.outcome == "succeeded"]
+            last = max((end for end in ends if end is not None), default=0.0)
+            times[job.name] = None if len(ends) < job.pods else round(last - self._published_s[job.name], 6)
+        return times
+
+    @property
+    def nodes(self) -> list[NodeSeries]:
+        """The nodes' running pods, second by second, and what agents tell of them."""
+        seconds = [float(second) for second in range(1, int(self._lasted_s) + 1)]
+        nothing: list[float | None] = [None] * len(seconds)
+        platform = {job.name for job in self._scenario.jobs if job.platform}
+        spans: dict[str | None, list[tuple[float, float]]] = {}
+        for pod in self.pods:
+            if pod.started_s is not None and pod.job not in platform:
+                end = self._lasted_s if pod.finished_s is None else pod.finished_s
+                spans.setdefault(pod.node, []).append((pod.started_s, end))
+        known = [
+            NodeSeries(
+                name,
+                seconds,
+                [sum(start <= second < end for start, end in spans.get(name, ())) for second in seconds],
+                *[nothing] * 7,
+            )
+            for name in self._scenario.cluster.node_names
+        ]
+        return known if self._telemetry is None else [self._telemetry.complete(series) for series in known]
+
+    def _now(self) -> float:
+        return self._clock.now() - self._origin
+
+    @property
+    def _namespaces(self) -> list[str]:
+        """Where the scenario's pods are; the agents do not count those of the platform's."""
+        return list(dict.fromkeys(self._namespace_of(job) for job in self._scenario.jobs))
+
+    def _namespace_of(self, job: JobSpec) -> str:
+        return PLATFORM if job.platform else self._namespace
+
+    def _measured_by_clients(self) -> list[RequestSeries]:
+        serving = {job.name: self._namespace_of(job) for job in self._scenario.jobs if job.demand.service is not None}
+        return [
+            request_series(pod, self._api.log(serving[pod.job], pod.name, CLIENT), self._began_unix_s)
+            for pod in self.pods
+            if pod.job in serving and pod.started_s is not None
+        ]
+
+    def _told_by_programs(self) -> dict[str, float | None]:
+        """CPU-seconds by pod, of those that succeeded and tell, as far as their logs can be had."""
+        telling = {job.name: job for job in self._scenario.jobs if job.workload in TELL_CPU}
+        told: dict[str, float | None] = {}
+        for pod in self.pods:
+            if pod.job in telling and pod.outcome == "succeeded":
+                job = telling[pod.job]
+                try:
+                    told[pod.name] = told_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
+                except KubeError as error:
+                    if isinstance(error, KubeRefused) and error.status in _NOT_ALLOWED:
+                        break  # who may not read one log may not read the next
+        return told
+
+    @contextmanager
+    def _followed(self, namespace: str) -> Iterator[None]:
+        """Let a thread take in what happens to the pods of a namespace."""
+        stop, listed = threading.Event(), threading.Event()
+        reflector = Reflector(
+            self._api.pods_in(namespace),
+            lambda pod: self._lives.changed(pod, self._now()),
+            lambda uid: None if stop.is_set() else self._lives.deleted(uid, self._now()),
+            listed.set,
+            self._clock,
+            random.Random(namespace),
+        )
+        # Ends with the next news, which the namespace's removal is, or when its stream has been silent for too long.
+        threading.Thread(target=reflector.run, args=(stop,), name=f"pods of {namespace}", daemon=True).start()
+        try:
+            wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", WATCH_TIMEOUT_S)
+            yield
+        finally:
+            stop.set()
+
+    def _publish(self, published: Publication) -> None:
+        self._published_s.setdefault(published.job.name, self._now())
+        template = self._platform.template(published.job, published.work, self._scenario)
+        requests = self._scheduler.requests_of(published.job)
+        manifest = job_manifest(published, template, requests, self._scheduler_name, next(iter(self._names)), self._run)
+        self._api.create_job(self._namespace_of(published.job), manifest)
+
+    def _all_succeeded(self) -> bool:
+        return all(self._lives.succeeded(job.name) >= job.pods for job in self._measured_jobs)
+
+    def _all_given_up(self) -> bool:
+        """Whether no Job that counts will get any further, as the API says."""
+        return all(
+            any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in _conditions(job))
+            for namespace in self._namespaces
+            for job in self._api.jobs(namespace)
+            if job["metadata"]["name"].rpartition("-")[0] in {one.name for one in self._measured_jobs}
+        )
+
+    @property
+    def _measured_jobs(self) -> Sequence[JobSpec]:
+        return [job for job in self._scenario.jobs if not job.disturbance]
+
+    def _progress(self, now: float) -> Progress:
+        return Progress(
+            phase="running",
+            bound=self._lives.bound,
+            finished=self._lives.finished,
+            pods=sum(job.pods for job in self._scenario.jobs),
+            at_s=now,
+            limit_s=self._scenario.limit_s,
+        )
+
+
+def _conditions(job: Json) -> Sequence[Json]:
+    return (job.get("status") or {}).get("conditions") or ()

@@ -1,0 +1,1 @@
+"""Schedulers under test as plugins of the simulated framework."""

@@ -1,0 +1,32 @@
+"""``carico-testbed clean``: what nobody uses is removed, and said."""
+
+import pytest
+
+import testbed.cli
+from testbed.real.registry import Registered, Registry
+from testbed.testing import FakeMaker
+
+
+@pytest.fixture
+def registry(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("testbed.commands.clean.makers", lambda: {"fake": FakeMaker()})
+    return Registry()
+
+
+def test_it_removes_what_was_kept_and_what_was_left(registry, capsys):
+    for name, kept in (("carico-fake-a", True), ("carico-fake-b", False), ("carico-fake-c", True)):
+        registry.folder(name).write(Registered(name, "fake", "run", kept=kept))
+    used = registry.folder("carico-fake-c")
+    used.hold()
+    assert testbed.cli.main(["clean"]) == 0
+    used.release()
+    assert capsys.readouterr().out == (
+        "cluster carico-fake-a is removed: it was kept\ncluster carico-fake-b is removed: its run was killed\n"
+    )
+    assert [noted.name for _, noted in registry.all()] == ["carico-fake-c"]
+
+
+def test_it_says_so_if_there_is_nothing(registry, capsys):
+    assert testbed.cli.main(["clean"]) == 0
+    assert capsys.readouterr().out == "no cluster is left\n"

@@ -1,0 +1,125 @@
+"""Under xdist a session says, writes and refuses what it does without."""
+
+import pytest
+
+from testbed.results.runs import all_runs
+
+pytest.importorskip("xdist")
+
+XDIST = ("-p", "xdist.plugin")
+TESTS = """
+    import pytest
+    pytestmark = pytest.mark.cluster
+
+    @pytest.mark.parametrize("pods", [30, 2])
+    def test_pods(carico_experiment, carico_paper, pods):
+        run, = carico_experiment.run("single-node-contention", "kube-scheduler", pods=pods)
+        carico_paper.row("JCT", run.job_completion_time_s["pi-2000"], None, "s")
+
+    @pytest.mark.carico("single-node-contention", ["kube-scheduler", "kube-scheduler:cpu=500m"])
+    def test_marked(carico_results):
+        assert len(carico_results) == 2
+
+    @pytest.mark.xfail(reason="not yet")
+    def test_differs():
+        assert False
+"""
+
+
+def said(result):
+    """The plugin's part of the output, without the name of the run."""
+    lines = [line for line in result.outlines if not line.startswith("run: ")]
+    return lines[next(place for place, line in enumerate(lines) if "= carico =" in line) : -1]
+
+
+def test_results_and_tables_are_identical(session, pytester):
+    pytester.makeconftest("")  # the simulated cluster
+    pytester.makepyfile(TESTS)
+    file = pytester.path / ".carico" / "result.json"
+    outputs, contents = [], []
+    for arguments in ([], ["-n2"]):
+        result = session("-m", "cluster", *XDIST, *arguments)
+        result.assert_outcomes(passed=3, xfailed=1)
+        outputs.append(said(result))
+        contents.append(file.read_bytes())
+        file.unlink()
+    assert contents[0] == contents[1]
+    assert outputs[0] == outputs[1]
+    runs = {folder.path: folder.read() for folder in all_runs(pytester.path / ".carico" / "runs")}
+    assert sorted(run.command[-1] for run in runs.values()) == ["-n2", "xdist.plugin"], "all workers write to one run"
+    for path, run in runs.items():
+        assert (run.state, run.finished_repetitions) == ("complete", 4)
+        assert [file.name for file in path.iterdir()] == ["run.json"]
+
+
+def test_a_marker_that_makes_no_sense_is_no_internal_error(session, pytester):
+    pytester.makepyfile(
+        test_m="import pytest\n\n@pytest.mark.cluster\n@pytest.mark.carico(scenaro='x')\ndef test_one(): pass"
+    )
+    result = session("-m", "cluster", *XDIST, "-n1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: carico: test_m.py::test_one: the marker carico does not know scenaro; *"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A log gets a line at once, although a session is short."""
+    monkeypatch.setattr("testbed.experiment.progress.PERIOD_S", 0.0)
+
+
+def test_who_reports_says_how_much_the_workers_have_done(session, mixed, impatient):
+    result = session("-m", "cluster", *XDIST, "-n2")
+    result.assert_outcomes(passed=3)
+    progress = [line for line in result.outlines if "tests done" in line]
+    assert [line.partition(" tests done · 0:")[0] for line in progress] == [f"carico: {done}/3" for done in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("arguments", [["-n1", "-q"], ["-n0"]])
+def test_a_quiet_session_and_one_without_workers_do_not(session, mixed, impatient, arguments):
+    session("-m", "cluster", *XDIST, *arguments).stdout.no_fnmatch_line("*tests done*")
+
+
+def test_a_short_session_needs_no_sign_of_life(session, mixed):
+    session("-m", "cluster", *XDIST, "-n1").stdout.no_fnmatch_line("*tests done*")
+
+
+def test_unit_tests_in_workers_leave_and_report_nothing_but_what_was_left_out_once(session, pytester, mixed, impatient):
+    result = session(*XDIST, "-n1")
+    result.assert_outcomes(passed=1)
+    assert [line for line in result.outlines if "left out" in line] == [
+        "carico: 3 cluster tests were left out; to run them: pytest -m cluster"
+    ]
+    result.stdout.no_fnmatch_line("*tests done*")
+    assert not (pytester.path / ".carico").exists()
+
+
+PROVIDER = """
+from testbed.requirements import Problem
+from testbed.testing import FakeProvider
+
+def pytest_carico_provider(config):
+    return FakeProvider({})
+"""
+
+
+def test_missing_prerequisites_are_one_message(session, pytester, mixed):
+    pytester.makeconftest(PROVIDER.format("problems=[Problem('kind is not installed', 'install it')]"))
+    result = session("-m", "cluster", *XDIST, "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == ["ERROR: carico: kind is not installed: install it"]
+    assert not (pytester.path / ".carico").exists()
+    session("--carico-missing=skip", *XDIST, "-n1").assert_outcomes(passed=1, skipped=3)
+
+
+def test_runs_that_would_disturb_one_another_fail_with_the_command_to_use(session, pytester, mixed):
+    pytester.makeconftest(PROVIDER.format("shared_hardware=True"))
+    result = session("--carico-seed=1", *XDIST, "-n", "2")
+    result.assert_outcomes(passed=1, errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "runs on the provider fake would disturb one another in xdist's workers: "
+            "pytest -p testbed.plugin --carico-seed=1 -p xdist.plugin -n0"
+        ]
+    )
+    session("--carico-seed=1", *XDIST, "-n", "2", "-n0").assert_outcomes(passed=4)

@@ -1,0 +1,80 @@
+"""Programs that belong to a process: they end with it, and their last words are told."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from testbed.errors import ClusterError
+from testbed.programs.child_process import Tethered
+from testbed.programs.tether import TETHER
+
+from .processes import is_alive, wait_for, wait_until_ended
+
+SLEEPER = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(60)"]
+STUBBORN = [
+    *(sys.executable, "-c"),
+    "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)",
+]
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "program.log"
+
+
+@pytest.mark.parametrize("end", [Tethered.end, Tethered.kill])
+def test_it_runs_until_it_is_ended(log, end):
+    program = Tethered(SLEEPER, log)
+    wait_for(log, "ready")
+    program.require_alive()
+    assert is_alive(program.pid)
+    end(program)
+    assert not is_alive(program.pid)
+    program.end()
+
+
+def test_one_that_does_not_listen_is_ended_by_force(log, monkeypatch):
+    monkeypatch.setattr("testbed.programs.child_process._END_TIMEOUT_S", 0.1)
+    program = Tethered(STUBBORN, log)
+    wait_for(log, "ready")
+    program.end()
+    assert not is_alive(program.pid)
+
+
+def test_it_ends_with_a_process_that_is_killed(log):
+    starter = (
+        f"import time; from pathlib import Path; from testbed.programs.child_process import Tethered\n"
+        f"print(Tethered({SLEEPER!r}, Path({str(log)!r})).pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True) as process:
+        pid = int(process.stdout.readline())
+        wait_for(log, "ready")
+        assert is_alive(pid)
+        process.kill()
+    wait_until_ended(pid)
+
+
+def test_it_is_not_run_for_a_process_that_has_ended_already():
+    done = subprocess.run([*TETHER, str(os.getpid() + 1), "true"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "true is not run: who started it has ended\n")
+
+
+def test_its_last_words_are_told(log):
+    program = Tethered([sys.executable, "-c", "print('no such thing'); raise SystemExit(3)"], log)
+    wait_for(log, "no such thing")
+    program.end()
+    with pytest.raises(ClusterError, match=r"ended with (3|-15); the end of program.log:\nno such thing"):
+        program.require_alive()
+
+
+def test_a_program_that_is_not_there_is_told(log):
+    program = Tethered(["/nowhere/kube-scheduler"], log)
+    wait_for(log, "kube-scheduler cannot be run: No such file or directory")
+    program.end()
+
+
+def test_a_log_that_cannot_be_written_is_told(tmp_path):
+    with pytest.raises(ClusterError, match="cannot be run with the log"):
+        Tethered(SLEEPER, tmp_path / "nowhere" / "program.log")

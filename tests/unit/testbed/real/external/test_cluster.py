@@ -1,0 +1,389 @@
+"""Somebody's cluster: what is asked of it, what is found there, and that nothing but our own is touched."""
+
+import itertools
+import re
+import time
+
+import msgspec
+import pytest
+import yaml
+
+from carico.deployment.status import DeploymentStatus, Node
+from carico.errors import KubeRefused, KubeUnreachable
+from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError
+from testbed.experiment.cluster_options import Wishes
+from testbed.real.api import ALIVE, LABEL
+from testbed.real.external import heartbeat as signs_of_life
+from testbed.real.external.cluster import ExternalCluster
+from testbed.real.external.platform import FoundNodes
+from testbed.real.provider import RealProvider
+from testbed.real.waiting import wait_until
+from testbed.schedulers.spec import parse_spec
+from workloads.scenario import ClusterShape, JobSpec, Scenario
+
+IMAGE = "registry.example/workloads:1"
+KUBE = parse_spec("kube-scheduler")
+PI = JobSpec("pi", "pi", pods=3)
+SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=1))
+NAMESPACES = "/api/v1/namespaces"
+
+
+class LookingClock:
+    """A second passes with every look."""
+
+    def __init__(self):
+        self._seconds = itertools.count()
+
+    def now(self):
+        return float(next(self._seconds))
+
+
+def node(name, cpu="2", ready="True", **spec):
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": f"host-of-{name}"}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "1Gi", "pods": "50"},
+            "conditions": [{"type": "Ready", "status": ready}],
+        },
+    }
+
+
+def namespace(name, **labels):
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}}
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def cluster(server, api, tmp_path, said, monkeypatch):
+    monkeypatch.setattr("testbed.real.waiting.POLL_S", 0.005)
+    control_plane = [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]
+    preferred = [{"key": "old", "effect": "PreferNoSchedule"}]
+    for one in (
+        node("a-control-plane", taints=control_plane),
+        node("b-broken", ready="False"),
+        node("c-cordoned", unschedulable=True),
+        node("d-small", "1500m", taints=preferred),
+        node("e-large", "3"),
+    ):
+        server.put(f"/api/v1/nodes/{one['metadata']['name']}", one)
+    server.put(f"{NAMESPACES}/theirs", namespace("theirs", team="other"))
+    wishes = Wishes("run-1", say=said.append, kubeconfig=tmp_path / "kubeconfig", context="there", workload_image=IMAGE)
+    return ExternalCluster(wishes, lambda kubeconfig, context: api, LookingClock(), beat_s=0.01)
+
+
+@pytest.fixture
+def provider(cluster, said, monkeypatch):
+    monkeypatch.setattr("testbed.real.run.SLOW_LOOK_S", 0.05)
+    wishes = Wishes("run-1", say=said.append)
+    provider = RealProvider(cluster, FoundNodes(cluster, IMAGE), wishes, cluster)
+    yield provider
+    provider.close()
+
+
+def names(server):
+    return [one["metadata"]["name"] for one in server.within(NAMESPACES) if one["metadata"].get("uid")]
+
+
+def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider, server, api):
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda where, job: (jobs.append(job), create(where, job))
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["succeeded"] * 3
+    spec = jobs[0]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == (IMAGE, "IfNotPresent")
+    selected = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["host-of-d-small"]}
+    assert selected == [{"matchExpressions": [expression]}]
+    assert run.settings["allocatable"] == {
+        "node-0": {"node": "d-small", "millicpu": 1500, "memory_bytes": 1 << 30, "pods": 50}
+    }
+    # What the scenario says of its nodes is not so here.
+    assert run.settings["cores"] is run.settings["memory"] is None
+    provider.close()
+    assert names(server) == ["theirs"]
+    changed = {path for method, path in server.asked if method in ("DELETE", "PATCH")}
+    assert {path.partition("namespaces/")[2].partition("/")[0] for path in changed} == {"carico-0-run-1"}
+
+
+def test_of_a_run_that_failed_the_logs_of_carico_are_kept(cluster, server, tmp_path):
+    metadata = {"name": "carico-scheduler-0", "namespace": "carico", "uid": "1", "resourceVersion": "1"}
+    spec = {"containers": [{"name": "extender"}, {"name": "kube-scheduler"}]}
+    pod = {"metadata": metadata, "spec": spec, "status": {}}
+    server.put("/api/v1/namespaces/carico/pods/carico-scheduler-0", pod)
+    server.log = "listening\n"
+    cluster.collect_logs(cluster.name, tmp_path, tmp_path)
+    kept = {file.name: file.read_text() for file in (tmp_path / "logs").iterdir()}
+    assert kept == dict.fromkeys(
+        ("carico-scheduler-0.extender.log", "carico-scheduler-0.kube-scheduler.log"), "listening\n"
+    )
+
+
+def test_a_placement_is_among_the_nodes_of_the_scenario(provider, api):
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda where, job: (jobs.append(job), create(where, job))
+    wanted = msgspec.structs.replace(
+        SMALL, jobs=[msgspec.structs.replace(PI, placement="rest")], cluster=ClusterShape(nodes=2)
+    )
+    provider.run(wanted, KUBE, 1, {})
+    affinity = jobs[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == ["host-of-d-small", "host-of-e-large"]
+    assert term["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["d-small"]}]
+
+
+def test_ctrl_c_leaves_nothing(provider, server):
+    def press(progress):
+        if progress.phase == "running":
+            raise KeyboardInterrupt
+
+    server.ending = ""
+    with pytest.raises(KeyboardInterrupt):
+        provider.run(SMALL, KUBE, 1, {}, press)
+    provider.close()
+    assert names(server) == ["theirs"]
+
+
+def test_what_dead_runs_have_left_is_removed_and_what_is_alive_stays(cluster, server, said):
+    server.put(f"{NAMESPACES}/dead", namespace("dead", **{LABEL: "killed"}))
+    server.put(f"{NAMESPACES}/alive", namespace("alive", **{LABEL: "neighbour"}))
+    server.put(f"{NAMESPACES}/mine", namespace("mine", **{LABEL: "run-1"}))
+    server.put(f"{NAMESPACES}/carico-testbed", namespace("carico-testbed", **{LABEL: "who-made-the-cluster"}))
+    signs = signs_of_life.SignsOfLife(cluster.api, "neighbour", 0.01)
+    signs.start()
+    try:
+        for _ in range(2):
+            cluster.clean()
+            assert names(server) == ["alive", "carico-testbed", "theirs"]
+    finally:
+        signs.stop()
+    assert said == ["run neighbour measures on this cluster, too: each disturbs the other"]
+    cluster.close()
+
+
+def test_a_run_that_ends_while_others_wait_for_its_sign_is_waited_for_no_longer(cluster, server):
+    server.put(f"{NAMESPACES}/other", namespace("other", **{LABEL: "other"}))
+    wait = itertools.count()
+    listed = cluster.api.namespaces
+
+    def ending():
+        if next(wait) == 2:
+            cluster.api.delete_namespace("other")
+        return listed()
+
+    cluster.api.namespaces = ending
+    cluster.clean()
+    assert next(wait) < signs_of_life.SILENCE_S
+    cluster.close()
+
+
+def test_it_shows_that_it_is_alive_from_the_first_use_to_the_end(cluster, server):
+    cluster.open()
+    cluster.api.create_namespace("carico-0-run-1", "run-1")
+
+    def sign():
+        found = server.objects.get(f"{NAMESPACES}/carico-0-run-1", {})
+        return found.get("metadata", {}).get("annotations", {}).get(ALIVE)
+
+    wait_until("there is a sign", lambda: "" if sign() else "none", 5.0)
+    first = sign()
+    wait_until("there is another", lambda: "" if sign() != first else "none", 5.0)
+    assert ALIVE not in server.objects[f"{NAMESPACES}/theirs"]["metadata"].get("annotations", {})
+    cluster.close()
+    assert names(server) == ["theirs"]
+
+
+def test_a_namespace_of_our_name_that_is_not_ours_is_left_alone(provider, server, api):
+    server.put(f"{NAMESPACES}/carico-0-run-1", namespace("carico-0-run-1"))
+    api.delete_namespace("carico-0-run-1")
+    assert "carico-0-run-1" in names(server)
+
+
+def test_the_preflight_asks_for_what_a_run_needs_and_changes_nothing(cluster, server):
+    before = dict(server.objects)
+    assert cluster.preflight() == []
+    for name in ("d-small", "e-large"):
+        server.objects.pop(f"/api/v1/nodes/{name}")
+    (problem,) = cluster.preflight()
+    assert "cluster there has 3 nodes, none of them ready and open to any pod" in str(problem)
+    assert set(server.objects) < set(before)
+
+
+@pytest.mark.parametrize(("off_s", "told"), [(5.0, "behind"), (-5.0, "ahead of"), (1.0, None)])
+def test_a_cluster_whose_clock_is_another_is_refused(cluster, api, tmp_path, off_s, told):
+    """Times of pods are this clock's or that one's, whichever is earlier: seconds between them would go unnoticed."""
+    wishes = Wishes("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
+    here = ExternalCluster(wishes, lambda kubeconfig, context: api, wall=lambda: time.time() + off_s)
+    problems = [str(problem) for problem in here.preflight()]
+    if told is None:
+        assert problems == []
+        return
+    (problem,) = problems
+    assert re.match(rf"the clock of cluster there is [45]\.. s {told} this machine's, at most 2 s are wanted", problem)
+    assert "by NTP" in problem
+
+
+@pytest.mark.parametrize(("off_s", "problems"), [(0.0, 0), (30.0, 1)])
+def test_a_slow_answer_does_not_make_clocks_differ_and_does_not_hide_that_they_do(
+    cluster, api, tmp_path, off_s, problems
+):
+    asked_at = time.time() + off_s
+    wall = iter([asked_at, asked_at + 6.0])
+    wishes = Wishes("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
+    here = ExternalCluster(wishes, lambda kubeconfig, context: api, wall=lambda: next(wall))
+    assert len(here.preflight()) == problems
+
+
+def test_a_server_that_does_not_tell_the_time_is_a_problem(cluster, server, monkeypatch):
+    monkeypatch.setattr("http.server.BaseHTTPRequestHandler.date_time_string", lambda handler: "soon")
+    (problem,) = cluster.preflight()
+    assert "dates its answers 'soon'" in str(problem)
+
+
+def test_one_who_may_not_create_namespaces_is_told_so(cluster, api, monkeypatch):
+    def refuse(*namespace, only_try):
+        raise KubeRefused("the Kubernetes API answered 403: namespaces is forbidden", 403)
+
+    monkeypatch.setattr(api, "create_namespace", refuse)
+    (problem,) = cluster.preflight()
+    assert "cluster there cannot be used: the Kubernetes API answered 403" in str(problem)
+    assert "kubectl create namespace" in str(problem)
+
+
+def test_who_lacks_rights_is_told_which_before_anything_runs(cluster, server):
+    server.forbidden = {"patch namespaces", "watch pods", "create jobs"}
+    (problem,) = cluster.preflight()
+    lacking = "patch namespaces, watch pods, create jobs.batch"
+    assert f"cluster there does not let you {lacking} in all namespaces" in str(problem)
+    assert "docs/how-to/external-cluster.md" in str(problem)
+
+
+def test_who_may_not_even_ask_for_rights_is_not_held_up(cluster, api, monkeypatch):
+    def refuse(verb, resource):
+        raise KubeRefused("the Kubernetes API answered 403", 403)
+
+    monkeypatch.setattr(api, "may", refuse)
+    assert cluster.preflight() == []
+
+
+class Refusing:
+    """A cluster that answers one sign of life after the other with an error, and notes those that come after."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.shown = []
+
+    def namespaces(self):
+        return [namespace("mine", **{LABEL: "run-1"})]
+
+    def show_alive(self, name, sign):
+        if self.errors:
+            raise self.errors.pop(0)
+        self.shown.append(sign)
+
+
+def signs_after(*errors):
+    """What is said while a cluster answers with errors, until a sign is taken again."""
+    api, said = Refusing(*errors), []
+    signs = signs_of_life.SignsOfLife(api, "run-1", 0.001, said.append)
+    signs.start()
+    wait_until("there is a sign", lambda: "" if api.shown else "none", 5.0, 0.001)
+    signs.stop()
+    return said
+
+
+@pytest.mark.parametrize("status", [404, 409, 429, 500, 503])
+def test_what_passes_needs_no_words_and_signs_go_on(status):
+    assert signs_after(KubeRefused("not now", status), KubeUnreachable("no answer")) == []
+
+
+def test_a_run_whose_signs_are_refused_says_so_once_and_goes_on_trying():
+    (said,) = signs_after(*[KubeRefused("403: namespaces is forbidden", 403)] * 3)
+    assert said == (
+        "run run-1 cannot show that it is alive, so that others on this cluster will remove its namespaces after 30 s: "
+        "403: namespaces is forbidden; it must be allowed to list and patch namespaces"
+    )
+
+
+def test_a_cluster_that_cannot_be_reached_is_a_problem_and_no_crash(tmp_path):
+    cluster = ExternalCluster(Wishes("run-1", kubeconfig=tmp_path / "gone"))
+    (problem,) = cluster.preflight()
+    assert "gone leads to no cluster" in str(problem)
+    with pytest.raises(ClusterError, match="gone leads to no cluster"):
+        cluster.open()
+    cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "scheduler", "settings", "error", "told"),
+    [
+        (
+            {"cluster": ClusterShape(nodes=3)},
+            "kube-scheduler",
+            {},
+            UsageError,
+            "small wants 3 nodes, cluster there has 2",
+        ),
+        ({}, "kube-scheduler", {"agents": "false"}, InvalidSetting, "has no settings, got agents"),
+        ({}, "kube-scheduler:cpu=2", {}, InvalidSpec, "at most 1500m"),
+        ({}, "carico", {}, UsageError, "CARICO is not deployed in the namespace carico: `carico deploy` does it"),
+        ({"jobs": [msgspec.structs.replace(PI, work=[1.0] * 3)]}, "kube-scheduler", {}, UsageError, "leave out their"),
+    ],
+)
+def test_what_it_cannot_run_is_refused(provider, server, changes, scheduler, settings, error, told):
+    with pytest.raises(error, match=told):
+        provider.check(msgspec.structs.replace(SMALL, **changes), parse_spec(scheduler), settings)
+    assert names(server) == ["theirs"]
+
+
+def test_without_an_image_it_is_told_how_to_make_and_push_one(cluster):
+    with pytest.raises(
+        UsageError, match=r"images build workloads\).*docker push REGISTRY/workloads:1.*--workload-image"
+    ):
+        FoundNodes(cluster, None).check(SMALL, KUBE, {})
+    trained = msgspec.structs.replace(SMALL, jobs=[JobSpec("mlp", "mlp", pods=1)])
+    with pytest.raises(UsageError, match="images build workloads-sklearn"):
+        FoundNodes(cluster, None).check(trained, KUBE, {})
+
+
+def test_a_node_that_has_gone_since_is_told(cluster, server):
+    platform = FoundNodes(cluster, IMAGE)
+    settings = platform.check(SMALL, KUBE, {})
+    server.objects.pop("/api/v1/nodes/d-small")
+    with pytest.raises(ClusterError, match="d-small can take no pods any more"):
+        platform.prepare(cluster.open(), SMALL, KUBE, settings)
+    cluster.close()
+
+
+class Deployed:
+    """CARICO at work, as far as its status and its agents' configuration tell."""
+
+    def __init__(self, variant):
+        self.variant = variant
+
+    def read(self, thing):
+        return {"data": {"agent.yaml": yaml.safe_dump({"variant": self.variant})}}
+
+
+@pytest.mark.parametrize(("asked", "refused"), [("thesis-literal", ""), ("thesis-rebased", "run the variant thesis-l")])
+def test_carico_is_taken_as_it_is_deployed(cluster, monkeypatch, asked, refused):
+    nodes = [Node("d-small", agent_ready=True, stale=False), Node("a-control-plane", agent_ready=False)]
+    status = DeploymentStatus("carico", "leader", [], nodes, ["1 of 2 nodes do not report: a-control-plane"])
+    monkeypatch.setattr("testbed.real.external.platform.read_status", lambda *asked: status)
+    monkeypatch.setattr(type(cluster.api), "objects", Deployed("thesis-literal"))
+    platform, spec = FoundNodes(cluster, IMAGE), parse_spec(f"carico:variant={asked}")
+    if refused:
+        with pytest.raises(UsageError, match=refused):
+            platform.check(SMALL, spec, {})
+        return
+    prepared = platform.prepare(cluster.open(), SMALL, spec, platform.check(SMALL, spec, {}))
+    assert (prepared.scheduler_name, prepared.names) == ("carico", {"d-small": "node-0"})
+    assert prepared.telemetry is not None
+    cluster.close()

@@ -1,0 +1,338 @@
+"""Clusters by kind: what kind and Docker are asked, and what a scenario finds there. Both are scripts or fakes here."""
+
+import stat
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from carico.model.variants import DEFAULT_VARIANT
+from carico.testing import ManualClock
+from testbed.errors import ClusterError, DockerFailed, InvalidSetting, UsageError
+from testbed.real.kind import maker as kind_module
+from testbed.real.kind.maker import PUBLISHED_NODE, KindMaker
+from testbed.real.kind.platform import Containers
+from testbed.schedulers.spec import parse_spec
+from workloads.errors import InvalidDemand
+from workloads.scenario import ClusterShape, JobSpec, Scenario
+
+KUBE_SCHEDULER = parse_spec("kube-scheduler")
+NODE = "carico.local/node:1"
+KIND = """#!/bin/sh
+echo "$*" >> {log}
+case $1 in --version) echo kind version 0.30.0 ;; esac
+{then}
+"""
+
+
+class FakeDocker:
+    """Knows images by name, and the files of nodes."""
+
+    def __init__(self, images=()):
+        self.images = dict(images)
+        self.asked = []
+        self.files = {}
+        self.images_of = {}
+
+    def version(self):
+        return "28.2.2"
+
+    def has(self, image):
+        return image in self.images
+
+    def label(self, image, name):
+        return self.images[image]
+
+    def call(self, *arguments, given=b"", limit_s=None):
+        self.asked.append(arguments)
+        match arguments:
+            case ("info", *_):
+                return '"1"\n'
+            case ("ps", *_):
+                return "c-worker2\nc-control-plane\nc-worker\n"
+            case ("exec", node, "ctr", *_):
+                return "\n".join(self.images_of.get(node, ()))
+            case ("exec", node, "cat", path):
+                return self.files.get((node, path), "kind: KubeletConfiguration\n")
+            case ("exec", "--interactive", node, "tee", path):
+                self.files[node, path] = given.decode()
+        return ""
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Return makers whose kind is a script; what it was asked is in `kind.log`."""
+    monkeypatch.setattr(kind_module, "free_instances", lambda at_most: at_most)
+    monkeypatch.setattr(kind_module, "find_spec", lambda name: None)
+
+    def maker(docker=None, then="", node_image=NODE, **options):
+        folder = tmp_path / "programs"
+        folder.mkdir(exist_ok=True)
+        script = folder / "kind"
+        script.write_text(KIND.format(log=tmp_path / "kind.log", then=then))
+        script.chmod(stat.S_IRWXU)
+        environment = {"CARICO_PROGRAMS": str(folder), "PATH": "/usr/bin:/bin"}
+        docker = FakeDocker({NODE: "v1.34.4"}) if docker is None else docker
+        return KindMaker(docker=docker, environment=environment, node_image=node_image, **options)
+
+    return maker
+
+
+def test_a_cluster_is_made_of_the_image_that_was_made_here(make, tmp_path):
+    maker = make(workers=3)
+    maker.create("carico-kind-1", tmp_path, 10)
+    document = yaml.safe_load(tmp_path.joinpath("kind.yaml").read_text())
+    assert len(document["nodes"]) == 4
+    assert document["networking"]["disableDefaultCNI"] is True
+    asked = tmp_path.joinpath("kind.log").read_text()
+    assert f"create cluster --name carico-kind-1 --kubeconfig {tmp_path}/kubeconfig" in asked
+    assert f"--image {NODE}" in asked
+    assert maker.kubernetes_version == "v1.34.4"
+
+
+def test_without_one_the_published_image_is_taken_and_its_network(make, tmp_path, monkeypatch):
+    def nothing(name):
+        raise ClusterError("no mirror")
+
+    maker = make(FakeDocker(), node_image=None)
+    monkeypatch.setattr(kind_module, "Catalogue", lambda *parts: SimpleNamespace(image=nothing))
+    assert maker.node_image == PUBLISHED_NODE
+    assert maker.kubernetes_version == "v1.34.0"
+    maker.create("carico-kind-1", tmp_path, 10)
+    assert "disableDefaultCNI" not in yaml.safe_load(tmp_path.joinpath("kind.yaml").read_text())["networking"]
+
+
+def test_an_image_that_cannot_be_pulled_is_told_with_what_to_do(make, tmp_path):
+    maker = make(FakeDocker(), then="echo 'failed to pull image' >&2; exit 1", node_image="kindest/node:v1.34.0")
+    with pytest.raises(ClusterError, match="kind create cluster ended with 1:\nfailed to pull image") as failed:
+        maker.create("carico-kind-1", tmp_path, 10)
+    assert "carico-testbed images build node" in failed.value.__notes__[0]
+
+
+def test_logs_of_a_cluster_that_could_not_be_made_are_there_and_none_hides_another(make, tmp_path, monkeypatch):
+    maker = make(then="exit 1")
+    with pytest.raises(ClusterError, match="kind create cluster ended with 1"):
+        maker.create("carico-kind-1", tmp_path, 10)
+    assert tmp_path.joinpath("kind.log").read_text().rstrip().endswith("--retain")
+    limits = []
+
+    def call(*arguments, limit_s):
+        limits.append(limit_s)
+        match arguments:
+            case ("ps", *_):
+                return "c-control-plane\nc-worker\n"
+            case ("exec", "c-control-plane", *_):
+                raise DockerFailed("it has ended")
+        return "its log"
+
+    monkeypatch.setattr(maker.docker, "call", call)
+    with pytest.raises(ClusterError, match="not all logs of carico-kind-1 can be copied: it has ended"):
+        maker.collect_logs("carico-kind-1", tmp_path, tmp_path / "into")
+    logs = tmp_path / "into" / "logs"
+    assert (logs / "c-control-plane" / "console.log").read_text() == "its log"
+    assert (logs / "c-worker" / "journal.log").read_text() == "its log"
+    assert limits == [30.0] * 7
+
+
+def test_nodes_that_could_not_watch_files_are_not_even_begun(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(kind_module, "free_instances", lambda at_most: min(at_most, 13))
+    with pytest.raises(ClusterError, match="nodes need 60 of inotify's instances, 13 are free: remove other clusters"):
+        make(workers=2).create("carico-kind-1", tmp_path, 10)
+    assert not tmp_path.joinpath("kind.log").exists()
+
+
+def test_an_image_for_pods_is_the_same_for_the_whole_session(make, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        kind_module, "Catalogue", lambda *parts: SimpleNamespace(image=lambda *of: asked.append(of) or object())
+    )
+    maker = make()
+    maker.image("carico"), maker.image("workloads"), maker.image("carico")
+    assert asked == [("carico", None), ("workloads", None)]
+
+
+def test_a_cluster_is_known_by_what_it_is_made_of(make):
+    one, other = make(workers=1).fingerprint(), make(workers=2).fingerprint()
+    assert one["kind"] == "0.30.0"
+    assert {name for name in one if one[name] != other[name]} == {"workers", "configuration"}
+    # Keys of a ConfigMap.
+    assert all(name.replace("-", "").isalpha() for name in one)
+
+
+def test_everything_that_is_missing_is_told(tmp_path, monkeypatch):
+    maker = KindMaker(
+        docker=FakeDocker(), environment={"PATH": str(tmp_path)}, node_image="carico.local/node:gone", workers=1
+    )
+    monkeypatch.setattr(kind_module, "found_programs", lambda names, environment: {})
+    monkeypatch.setattr("testbed.experiment.free_resources.meminfo_bytes", lambda name: 1 << 30)
+    monkeypatch.setattr(kind_module, "_setting", lambda name: 32)
+    assert [str(problem)[:35] for problem in maker.preflight()] == [
+        "there is no kind: carico-testbed im",
+        "there is no image carico.local/node",
+        "a kind cluster needs 2,048 MiB of m",
+        "fs.inotify.max_user_instances is 32",
+    ]
+
+
+def test_the_nodes_of_a_cluster_are_in_kinds_order(make):
+    assert make().nodes("c") == ["c-worker", "c-worker2", "c-control-plane"]
+
+
+def test_a_server_and_its_client_are_one_pod(containers):
+    platform, _ = containers
+    wanted = scenario(workload="web", parameters={"duration_s": 60, "rate_per_s": 20}, pods=1)
+    spec = platform.template(wanted.jobs[0], [float("inf")], wanted)["spec"]
+    (server,), (client,) = spec["initContainers"], spec["containers"]
+    assert server["restartPolicy"] == "Always"
+    assert " ".join(server["command"][3:]) == "serve --host 0.0.0.0 --port 8080 --threads 4 --service-ms 0.2"
+    assert " ".join(client["command"][3:]) == "poll http://127.0.0.1:8080/ --each --interval 0.05 --duration 60"
+
+
+class FakeApi:
+    """Nodes whose kubelets take what they are told at once."""
+
+    def __init__(self, docker):
+        self._docker = docker
+        self.cordoned = {}
+
+    def nodes(self):
+        return [self._node(name) for name in ("c-control-plane", "c-worker", "c-worker2")]
+
+    def cordon(self, name, cordoned):
+        self.cordoned[name] = cordoned
+
+    def _node(self, name):
+        config = yaml.safe_load(self._docker.files.get((name, "/var/lib/kubelet/config.yaml"), "{}"))
+        reserved = config.get("systemReserved", {"cpu": "0m", "memory": "0"})
+        return {
+            "metadata": {"name": name},
+            "status": {
+                "capacity": {"cpu": "2", "memory": "24673784Ki"},
+                "allocatable": {
+                    "cpu": f"{2000 - int(reserved['cpu'].removesuffix('m'))}m",
+                    "memory": str(24673784 * 1024 - int(reserved["memory"])),
+                    "pods": str(config.get("maxPods", 110)),
+                },
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+
+
+class FakeCarico:
+    """CARICO on a cluster, or not."""
+
+    def __init__(self):
+        self.done = []
+
+    def __getattr__(self, name):
+        return lambda cluster, *arguments: self.done.append((name, *arguments))
+
+
+def scenario(nodes=1, cores=0.5, **job):
+    shape = ClusterShape(nodes=nodes, cores=cores, memory="1Gi", max_pods=50)
+    return Scenario("tried", "a trial", [JobSpec(**{"name": "pi", "workload": "pi", "pods": 2} | job)], shape)
+
+
+@pytest.fixture
+def containers(make, monkeypatch):
+    maker = make(workers=2)
+    image = SimpleNamespace(tag="carico.local/workloads:1", ensure=lambda docker, tell: "carico.local/workloads:1")
+    maker.image = lambda name: image
+    platform = Containers(maker, cpus=2, clock=ManualClock())
+    platform._carico = FakeCarico()
+    return platform, maker
+
+
+def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
+    platform, maker = containers
+    api = FakeApi(maker.docker)
+    wanted, cluster = scenario(), SimpleNamespace(name="c", api=api)
+    settings = platform.check(wanted, KUBE_SCHEDULER, {})
+    prepared = platform.prepare(cluster, wanted, KUBE_SCHEDULER, settings)
+    assert prepared.names == {"c-worker": "node-0"}
+    assert api.cordoned == {"c-worker": False, "c-worker2": True}
+    memory = str(1 << 30)
+    assert ("update", "--cpus=0.5", f"--memory={memory}", f"--memory-swap={memory}", "c-worker") in maker.docker.asked
+    config = yaml.safe_load(maker.docker.files["c-worker", "/var/lib/kubelet/config.yaml"])
+    assert config["kind"] == "KubeletConfiguration"
+    assert config["systemReserved"]["cpu"] == "1500m"
+    assert config["maxPods"] == 50
+    assert ("exec", "c-worker", "systemctl", "restart", "kubelet") in maker.docker.asked
+    assert "load docker-image carico.local/workloads:1 --name c" in tmp_path.joinpath("kind.log").read_text()
+    # What is there already is not done again.
+    maker.docker.asked.clear()
+    platform.prepare(cluster, wanted, KUBE_SCHEDULER, settings)
+    assert not [asked for asked in maker.docker.asked if "kubelet" in asked]
+    assert tmp_path.joinpath("kind.log").read_text().count("load docker-image") == 1
+
+
+def test_nodes_that_have_an_image_are_not_given_it_again(make, tmp_path):
+    maker = make()
+    maker.docker.images_of = {"c-worker": ["carico.local/carico:1"], "c-worker2": ["carico.local/carico:2"]}
+    maker.load("c", "carico.local/carico:1")
+    asked = "load docker-image carico.local/carico:1 --name c --nodes c-worker2,c-control-plane"
+    assert asked in tmp_path.joinpath("kind.log").read_text()
+    tmp_path.joinpath("kind.log").unlink()
+    maker.docker.images_of = {node: ["carico.local/carico:1"] for node in maker.nodes("c")}
+    maker.load("c", "carico.local/carico:1")
+    assert not tmp_path.joinpath("kind.log").exists()
+
+
+def test_pods_run_the_workloads_program(containers):
+    platform, _ = containers
+    wanted = scenario()
+    (container,) = platform.template(wanted.jobs[0], [1.0], wanted)["spec"]["containers"]
+    assert container["image"] == "carico.local/workloads:1"
+    assert container["command"] == ["python3", "-m", "workloads.pi", "--quiet", "2000"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "said"),
+    [
+        (scenario(nodes=3), UsageError, "tried wants 3 nodes, the kind cluster has 2 workers"),
+        (scenario(nodes=2, cores=1), UsageError, "tried wants 2 CPUs for its nodes, this machine has 2, of which 0.5"),
+        (scenario(work=[1.0, 2.0]), UsageError, "leave out their `work`"),
+        (
+            scenario(workload="task", parameters={"cores": 1, "cpu_seconds": 1}),
+            InvalidDemand,
+            "task is a model without a program",
+        ),
+    ],
+)
+def test_what_the_machine_cannot_do_is_refused_before_there_is_a_cluster(containers, wanted, error, said):
+    with pytest.raises(error, match=said):
+        containers[0].check(wanted, KUBE_SCHEDULER, {})
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "settings", "name", "done"),
+    [
+        ("carico:variant=thesis-literal", {}, "carico", ["deploy", "forget", "telemetry"]),
+        ("kube-scheduler", {}, "default-scheduler", ["deploy", "forget", "telemetry"]),
+        ("kube-scheduler", {"agents": "false"}, "default-scheduler", ["remove"]),
+    ],
+)
+def test_agents_know_nothing_at_the_beginning_and_watch_whoever_schedules(containers, scheduler, settings, name, done):
+    platform, maker = containers
+    wanted, spec = scenario(), parse_spec(scheduler)
+    in_force = platform.check(wanted, spec, {"warm_up_s": "5"} | settings)
+    assert (in_force["warm_up_s"], in_force["machine_cpus"]) == (5.0, 2)
+    prepared = platform.prepare(SimpleNamespace(name="c", api=FakeApi(maker.docker)), wanted, spec, in_force)
+    assert prepared.scheduler_name == name
+    assert [call[0] for call in platform._carico.done] == done
+    if done[0] == "deploy":
+        assert platform._carico.done[0] == ("deploy", (spec.variant or DEFAULT_VARIANT).name)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "settings", "error", "said"),
+    [
+        ("carico", {"agents": "false"}, UsageError, "carico knows nothing without agents"),
+        ("carico:variant=thesis-rebased,hold_off_s=3", {}, UsageError, "agents on kind take a variant as it is"),
+        ("kube-scheduler", {"warm_up_s": "-1"}, InvalidSetting, "warm_up_s"),
+        ("kube-scheduler", {"colour": "red"}, InvalidSetting, "unknown field `colour`; known: agents, warm_up_s"),
+    ],
+)
+def test_what_it_cannot_do_for_a_scheduler_is_refused(containers, scheduler, settings, error, said):
+    with pytest.raises(error, match=said):
+        containers[0].check(scenario(), parse_spec(scheduler), settings)

@@ -1,0 +1,97 @@
+"""CARICO's processes beside a cluster: started with what ships, told of when they end, and gone afterwards."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.errors import ClusterError
+from testbed.programs.find import VARIABLE
+from testbed.real.kwok.carico import LocalCarico, kube_scheduler_command
+
+
+@pytest.fixture
+def kubeconfig(server, tmp_path):
+    whole = {
+        "current-context": "fake",
+        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+        "clusters": [{"name": "fake", "cluster": {"server": server.url}}],
+        "users": [{"name": "fake", "user": {}}],
+    }
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(whole))
+    return file
+
+
+@pytest.fixture
+def kube_scheduler(tmp_path, monkeypatch):
+    """A function that puts a program of that name where programs are looked for first."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv(VARIABLE, str(folder))
+
+    def put(script):
+        (folder / "kube-scheduler").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "kube-scheduler").chmod(0o755)
+
+    return put
+
+
+@pytest.fixture
+def carico(kubeconfig, kube_scheduler, tmp_path):
+    kube_scheduler("exec sleep 600")
+    slots = {"node-0": 2.0, "node-1": 3.0}
+    carico = LocalCarico(kubeconfig, tmp_path / "carico", slots, aggregator=True, stale_after_s=60)
+    yield carico
+    carico.close()
+
+
+def pids(carico):
+    return [carico.process(name).pid for name in ("extender", "aggregator", "reports", "kube-scheduler")]
+
+
+@pytest.mark.machine
+def test_extender_and_aggregator_hear_of_every_node_and_all_end_with_it(carico):
+    carico.open()
+    carico.wait_until_exchanged()
+    assert carico.known() == {"node-0": 2.0, "node-1": 3.0}
+    there = pids(carico)
+    assert all(Path(f"/proc/{pid}").exists() for pid in there)
+    carico.close()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in there)
+    assert carico.known() == {}
+
+
+def test_a_process_that_ends_is_told_with_its_last_words(carico, kube_scheduler):
+    kube_scheduler("echo no such flag; exit 1")
+    with pytest.raises(ClusterError, match=r"has ended with 1; the end of kube-scheduler.log:\nno such flag"):
+        carico.open()
+
+
+def test_kube_scheduler_gets_what_ships(kubeconfig, kube_scheduler, tmp_path):
+    kube_scheduler("exit 0")
+    file = tmp_path / "kube-scheduler.yaml"
+    command = kube_scheduler_command(kubeconfig, file, {"urlPrefix": "https://localhost:1"})
+    assert command == [str(tmp_path / "programs" / "kube-scheduler"), f"--config={file}", "--secure-port=0"]
+    shipped = yaml.safe_load((files("carico") / "manifests" / "kube-scheduler.yaml").read_text())
+    written = yaml.safe_load(file.read_text())
+    assert written.pop("clientConnection") == {"kubeconfig": str(kubeconfig), "qps": 50, "burst": 100}
+    assert written.pop("leaderElection") == {"leaderElect": False}
+    shipped["extenders"][0]["urlPrefix"] = "https://localhost:1"
+    del shipped["leaderElection"]
+    assert written == shipped
+
+
+def test_kube_scheduler_alone_asks_nobody(kubeconfig, kube_scheduler, tmp_path):
+    kube_scheduler("exit 0")
+    kube_scheduler_command(kubeconfig, tmp_path / "alone.yaml", qps=1000)
+    written = yaml.safe_load((tmp_path / "alone.yaml").read_text())
+    assert "extenders" not in written
+    assert written["clientConnection"]["qps"] == 1000
+
+
+def test_without_kube_scheduler_it_is_told_how_to_get_one(kubeconfig, tmp_path, monkeypatch):
+    monkeypatch.setattr("testbed.real.kwok.carico.found_programs", lambda names: {})
+    with pytest.raises(ClusterError, match="carico-testbed images programs builds it"):
+        LocalCarico(kubeconfig, tmp_path / "carico", {"node-0": 1.0})

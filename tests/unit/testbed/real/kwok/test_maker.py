@@ -1,0 +1,141 @@
+"""What is asked of kwokctl, and where the programs come from; a real cluster is in tests/cluster/kwok."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from testbed.errors import ClusterError
+from testbed.programs.find import VARIABLE, found_programs
+from testbed.real.kwok.maker import CONTROL, OPTIONS, KwokMaker
+
+SAYS = {"kube-apiserver": "Kubernetes v1.34.4", "kube-scheduler": "Kubernetes v1.34.4", "etcd": "etcd Version: 3.6.5"}
+CONTROLLER = """#!/bin/sh
+echo "$KWOK_WORKDIR $@" >> "$(dirname "$0")/called"
+logs="$KWOK_WORKDIR/clusters/$4/logs"
+if [ "$1" = create ]; then mkdir -p "$logs"; echo started > "$logs/etcd.log"; fi
+if [ -e "$(dirname "$0")/broken" ]; then echo "port is taken"; exit 3; fi
+"""
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """A folder of programs that only say their versions."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in (*OPTIONS, CONTROL):
+        said = SAYS.get(name, f"{name} version v0.7.0 go1.26 (linux/amd64)")
+        content = CONTROLLER if name == CONTROL else f"#!/bin/sh\necho '{said}'\n"
+        (folder / name).write_text(content)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def maker(programs):
+    return KwokMaker({VARIABLE: str(programs), "PATH": "/usr/bin:/bin"})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "clusters" / "carico-kwok-x" / "files"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_versions_are_what_the_programs_say(maker):
+    assert not [problem for problem in maker.preflight() if "memory" not in problem.what]
+    assert maker.kubernetes_version == "v1.34.4"
+    fingerprint = dict(maker.fingerprint())
+    assert len(fingerprint.pop("stages")) == 16
+    assert fingerprint == {"kubernetes": "v1.34.4", "scheduler": "v1.34.4", "etcd": "3.6.5", "kwok": "v0.7.0"}
+
+
+def test_a_cluster_is_made_of_these_programs_and_reached_from_this_machine_only(maker, programs, folder):
+    maker.create("carico-kwok-x", folder, 60.0)
+    called = (programs / "called").read_text()
+    assert called.startswith(f"{folder}/kwok create cluster --name carico-kwok-x --config {folder}/kwokctl.yaml")
+    assert f"--kubeconfig {folder}/kubeconfig --wait 60s" in called
+    configuration, *stages = yaml.safe_load_all((folder / "kwokctl.yaml").read_text())
+    options = configuration["options"]
+    assert {options[option] for option in OPTIONS.values()} == {str(programs / name) for name in OPTIONS}
+    assert options["bindAddress"] == "127.0.0.1"
+    assert [stage["kind"] for stage in stages] == ["Stage"] * 3
+
+
+def test_a_restart_begins_when_all_that_was_stopped_has_ended(maker, programs, folder):
+    pids = folder / "kwok" / "clusters" / "carico-kwok-x" / "pids"
+    pids.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "0.3"]) as slow:
+        (pids / "etcd.pid").write_text(str(slow.pid))
+        maker.restart("carico-kwok-x", folder)
+        assert slow.poll() == 0
+    called = [line.partition(" ")[2] for line in (programs / "called").read_text().splitlines()]
+    assert called == ["stop cluster --name carico-kwok-x", "start cluster --name carico-kwok-x"]
+
+
+def test_logs_are_copied_and_the_cluster_is_removed(maker, programs, folder, tmp_path):
+    maker.create("carico-kwok-x", folder, 60.0)
+    into = tmp_path / "diagnostics"
+    into.mkdir()
+    maker.collect_logs("carico-kwok-x", folder, into)
+    assert (into / "logs" / "etcd.log").read_text() == "started\n"
+    maker.delete("carico-kwok-x", folder)
+    assert "delete cluster --name carico-kwok-x" in (programs / "called").read_text().splitlines()[-1]
+    with pytest.raises(ClusterError, match="the logs of another cannot be copied"):
+        maker.collect_logs("another", folder, into)
+
+
+def test_what_was_never_begun_needs_no_removal(maker, programs, folder):
+    maker.delete("carico-kwok-x", folder)
+    assert not (programs / "called").exists()
+
+
+def test_a_failure_is_told_with_what_kwokctl_said(maker, programs, folder):
+    (programs / "broken").touch()
+    with pytest.raises(ClusterError, match="kwokctl create cluster ended with 3:\nport is taken"):
+        maker.create("carico-kwok-x", folder, 60.0)
+
+
+def test_missing_programs_are_one_problem_with_its_remedy(programs, monkeypatch):
+    monkeypatch.setattr("testbed.programs.find._built", lambda kept: [])
+    for name in ("kwok", "etcd"):
+        (programs / name).unlink()
+    maker = KwokMaker({VARIABLE: str(programs), "PATH": "/nowhere"})
+    problem = next(one for one in maker.preflight() if "needs" in one.what)
+    assert problem.what == "the provider kwok needs etcd, kwok"
+    assert VARIABLE in problem.remedy
+    with pytest.raises(ClusterError, match="there is no etcd, kwok"):
+        _ = maker.kubernetes_version
+
+
+def test_a_program_that_says_no_version_is_named(programs):
+    (programs / "etcd").write_text("#!/bin/sh\necho hello\n")
+    with pytest.raises(ClusterError, match="etcd does not say its version but 'hello'"):
+        KwokMaker({VARIABLE: str(programs), "PATH": "/bin"}).preflight()
+
+
+def test_the_users_folder_goes_before_what_was_built_before_the_path(tmp_path, monkeypatch):
+    places = {name: tmp_path / name for name in ("named", "built", "path")}
+    for place, names in zip(places.values(), (["a"], ["a", "b"], ["a", "b", "c"]), strict=True):
+        place.mkdir()
+        for name in names:
+            (place / name).touch(mode=0o755)
+    monkeypatch.setattr("testbed.programs.find._built", lambda kept: [kept] if kept == places["built"] else [])
+    monkeypatch.setattr("testbed.programs.find.default_place", lambda: places["built"])
+    variables = {VARIABLE: str(places["named"]), "PATH": str(places["path"])}
+    assert found_programs("abcd", variables) == {
+        "a": places["named"] / "a",
+        "b": places["built"] / "b",
+        "c": places["path"] / "c",
+    }
+    with pytest.raises(ClusterError, match=r"CARICO_PROGRAMS is '/no/such', which is no folder"):
+        found_programs("a", {VARIABLE: "/no/such"})
+
+
+def test_stages_take_the_annotation_that_pods_carry():
+    from testbed.real.kwok.maker import _stages
+    from testbed.real.kwok.platform import DURATIONS
+
+    assert json.dumps(list(yaml.safe_load_all(_stages()))).count(DURATIONS) == 2

@@ -1,0 +1,72 @@
+"""Exchanges of nodes that have no agents: an aggregation server hears of each over its own certificate, and answers."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from carico.aggregation.server import AggregationServer
+from carico.clock import SystemClock
+from carico.config import AggregatorConfig, TlsFiles
+from carico.deployment.authority import Authority
+from testbed.real.kwok.synthetic_exchanges import SyntheticExchanges
+from testbed.real.kwok.synthetic_reports import node_files
+
+NODES = ["node-0", "node-1"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    authority = Authority(folder, datetime.now(UTC), valid_days=1)
+    authority.make_ca()
+    authority.make_server("aggregator", ["localhost"])
+    for node in NODES:
+        authority.make_node(node)
+    return folder
+
+
+@pytest.fixture
+def server(folder):
+    tls = TlsFiles(*(str(folder / name) for name in ("server-aggregator.crt", "server-aggregator.key", "ca.crt")))
+    server = AggregationServer(AggregatorConfig(port=0, tls=tls, merge_every_s=0.001), SystemClock())
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def exchanges(folder, server):
+    target, rng = f"localhost:{server.port}", np.random.default_rng(7)
+    return SyntheticExchanges(target, lambda node: node_files(folder, node), NODES, SystemClock(), rng)
+
+
+def count(server, name):
+    return server.registry.get_sample_value(f"carico_aggregator_{name}")
+
+
+def test_every_node_exchanges_again_and_again(exchanges, server):
+    async def until_heard():
+        task = asyncio.create_task(exchanges.run(0.02))
+        async with asyncio.timeout(10):
+            while count(server, "exchanges_total") < 6 or count(server, "nodes") < len(NODES):
+                await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(until_heard())
+    assert server.view is not None
+
+
+def test_nodes_are_answered_with_what_others_have_learned(exchanges):
+    async def until_told():
+        own = answer = await exchanges.exchange("node-0")
+        async with asyncio.timeout(10):
+            while np.allclose(answer.workload, own.workload):
+                await exchanges.exchange("node-1")
+                answer = await exchanges.exchange("node-0")
+        for client in exchanges._clients.values():
+            await client.close()
+
+    asyncio.run(until_told())

@@ -1,0 +1,100 @@
+"""Reports of nodes that have no agents: what runs takes room, and each node reports with its own certificate."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from carico.clock import SystemClock
+from carico.config import TlsFiles
+from carico.deployment.authority import Authority
+from carico.extender.report_server import CapacityServer
+from testbed.real.kwok.synthetic_reports import SyntheticReports, node_files
+
+SLOTS = {"node-0": 2.0, "node-1": 1.5}
+
+
+def pod(uid, node=None, phase="Pending"):
+    return {"metadata": {"uid": uid}, "spec": {"nodeName": node} if node else {}, "status": {"phase": phase}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    authority = Authority(folder, datetime.now(UTC), valid_days=1)
+    authority.make_ca()
+    authority.make_server("extender", ["localhost"])
+    for node in SLOTS:
+        authority.make_node(node)
+    return folder
+
+
+@pytest.fixture
+def heard():
+    return []
+
+
+@pytest.fixture
+def server(folder, heard):
+    tls = TlsFiles(*(str(folder / name) for name in ("server-extender.crt", "server-extender.key", "ca.crt")))
+    server = CapacityServer(lambda node, capacity, pods, at: heard.append((node, capacity, pods)), tls, "127.0.0.1", 0)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def reports(folder, server):
+    target = f"localhost:{server.port}"
+    return SyntheticReports(target, lambda node: node_files(folder, node), SLOTS, SystemClock(), lambda: 1.7e9)
+
+
+def test_a_pod_takes_room_while_it_runs(reports):
+    rooms = []
+    for phase in ("Pending", "Running", "Running", "Succeeded", "Succeeded"):
+        reports.pod_changed(pod("one", "node-0", phase))
+        rooms.append(reports.capacity("node-0"))
+    assert rooms == [2, 1, 1, 2, 2]
+
+
+def test_one_that_is_deleted_or_has_no_node_takes_none(reports):
+    reports.pod_changed(pod("waiting"))
+    reports.pod_changed(pod("one", "node-1", "Running"))
+    assert reports.capacity("node-1") == 0.5
+    reports.pod_deleted("one")
+    reports.pod_deleted("one")
+    assert (reports.capacity("node-0"), reports.capacity("node-1")) == (2, 1.5)
+
+
+def test_there_is_no_less_room_than_none(reports):
+    for uid in ("one", "two"):
+        reports.pod_changed(pod(uid, "node-1", "Running"))
+    assert reports.capacity("node-1") == 0
+
+
+def test_every_node_reports_with_its_own_certificate_again_and_again(reports, server, heard):
+    reports.pod_changed(pod("one", "node-0", "Running"))
+
+    async def until_heard():
+        task = asyncio.create_task(reports.run(0.02))
+        async with asyncio.timeout(10):
+            while server.received < 6:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(until_heard())
+    assert set(heard) == {("node-0", 1.0, 1), ("node-1", 1.5, 0)}
+    assert min(heard.count(one) for one in set(heard)) > 1
+
+
+def test_a_server_that_is_away_is_told_once_and_tried_again(reports, server, caplog):
+    server.close()
+
+    async def for_a_while():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await reports.run(0.02)
+
+    asyncio.run(for_a_while())
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["a report was not taken in"]
+    assert reports._sequence > len(SLOTS)

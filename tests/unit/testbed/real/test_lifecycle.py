@@ -1,0 +1,257 @@
+"""The life of a cluster: used again only if it is the same, removed with its process, never while somebody uses it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from carico.errors import KubeRefused
+from testbed.errors import ClusterError
+from testbed.experiment.cluster_options import Wishes
+from testbed.real.lifecycle import ClusterLife, sweep
+from testbed.real.registry import Registered, Registry
+from testbed.testing import FakeMaker
+
+
+@pytest.fixture
+def registry(tmp_path):
+    return Registry(tmp_path / "clusters")
+
+
+@pytest.fixture
+def life(registry, api):
+    """A function that returns the life of a cluster in a run of its own, what is said of it and its maker."""
+    runs = iter(range(100))
+
+    def new(maker=None, **wishes):
+        said = []
+        maker = maker or FakeMaker()
+        wanted = Wishes(f"Run-{next(runs)}", say=said.append, **wishes)
+        return ClusterLife(maker, wanted, registry, lambda kubeconfig: api), maker, said
+
+    return new
+
+
+def names(registry):
+    return [noted.name for _, noted in registry.all()]
+
+
+def test_a_cluster_is_made_once_and_removed(life, registry):
+    one, maker, said = life()
+    assert one.open() is one.open()
+    assert one.open().kubeconfig.read_text() == "carico-fake-run-0"
+    assert names(registry) == ["carico-fake-run-0"]
+    one.close()
+    one.close()
+    assert maker.calls == ["create carico-fake-run-0", "delete carico-fake-run-0"]
+    assert names(registry) == said == []
+
+
+def test_nothing_is_made_that_nobody_asks_for(life):
+    one, maker, _ = life()
+    one.close()
+    assert maker.calls == []
+
+
+def test_the_name_tells_toxs_environments_apart(life):
+    one, _, _ = life(session="py3.11-Full")
+    assert one.open().name == "carico-fake-run-0-py3-11-full"
+    one.close()
+
+
+def test_names_of_nodes_are_short_enough_for_hosts(registry, api):
+    wishes = Wishes("20261121T062756Z-759f23", session="py311-kubernetes-1.34-nightly")
+    life = ClusterLife(FakeMaker(), wishes, registry, lambda kubeconfig: api)
+    assert len(f"{life.open().name}-control-plane") <= 63
+    life.close()
+
+
+def kept(life, **wishes):
+    one, *_ = life(keep=True, **wishes)
+    name = one.open().name
+    one.close()
+    return name
+
+
+def test_a_kept_cluster_is_used_again_and_stays(life, registry):
+    name = kept(life)
+    again, maker, said = life(keep=True)
+    assert (again.open().name, again.open().used_again) == (name, True)
+    again.close()
+    assert maker.calls == []
+    assert said == [f"cluster {name} is kept; to remove it: carico-testbed clean"]
+    assert names(registry) == [name]
+
+
+def test_who_does_not_ask_for_it_leaves_it_alone(life, registry):
+    name = kept(life)
+    one, _, _ = life()
+    assert one.open().name != name
+    one.close()
+    assert names(registry) == [name]
+
+
+def test_a_kept_cluster_of_another_make_is_made_anew_and_why_is_told(life, registry, server):
+    name = kept(life)
+    server.within("/api/v1/namespaces/carico-testbed/configmaps")[0]["data"]["kubernetes"] = "v1.33.0"
+    again, maker, said = life(keep=True)
+    server.objects.pop("/api/v1/namespaces/carico-testbed")  # with the cluster it goes, in reality
+    assert again.open().name == "carico-fake-run-1"
+    again.close()
+    assert said[0] == f"kept cluster {name} is not used again: kubernetes is v1.33.0 there, v1.34.4 is wanted"
+    assert maker.calls == [f"delete {name}", "create carico-fake-run-1"]
+    assert names(registry) == ["carico-fake-run-1"]
+
+
+def test_one_that_lost_its_fingerprint_is_made_anew(life, server):
+    name = kept(life)
+    server.objects.clear()
+    again, _, said = life(keep=True)
+    assert not again.open().used_again
+    again.close()
+    assert said[0] == f"kept cluster {name} is not used again: it has no fingerprint"
+
+
+def test_one_can_be_made_anew_on_demand(life, registry, server):
+    name = kept(life)
+    server.objects.clear()
+    anew, _, said = life(recreate=True)
+    anew.open()
+    anew.close()
+    assert said == [f"kept cluster {name} is not used again: a new one is asked for"]
+    assert names(registry) == []
+
+
+def test_a_kept_cluster_that_is_in_use_is_nobody_elses(life, server):
+    name = kept(life)
+    first, *_ = life(keep=True)
+    assert first.open().name == name
+    server.objects.clear()
+    second, *_ = life(keep=True)
+    assert second.open().name != name
+    first.close()
+    second.close()
+
+
+def test_other_environments_of_tox_do_not_share_one(life, server):
+    name = kept(life, session="py311")
+    server.objects.clear()
+    other, *_ = life(keep=True, session="py312")
+    assert other.open().name != name
+    other.close()
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_set_up_that_fails_leaves_nothing(life, registry, keep):
+    one, maker, _ = life(FakeMaker(fails=True), keep=keep)
+    with pytest.raises(ClusterError, match="carico-fake-run-0 cannot be made"):
+        one.open()
+    assert maker.calls == ["create carico-fake-run-0", "delete carico-fake-run-0"]
+    assert names(registry) == []
+
+
+def test_a_set_up_that_fails_leaves_its_logs(life, registry, tmp_path):
+    one, maker, said = life(FakeMaker(fails=True), diagnostics=tmp_path / "diagnostics")
+    with pytest.raises(ClusterError, match="carico-fake-run-0 cannot be made"):
+        one.open()
+    into = tmp_path / "diagnostics" / "carico-fake-run-0"
+    assert said == [f"diagnostics: {into}"]
+    assert (into / "scheduler.log").exists()
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+
+
+def test_an_api_server_that_refuses_leaves_its_logs(life, tmp_path, api, monkeypatch):
+    def refuse():
+        raise KubeRefused("403", 403)
+
+    monkeypatch.setattr(api, "nodes", refuse)
+    one, maker, said = life(diagnostics=tmp_path)
+    with pytest.raises(ClusterError, match="cannot be used: 403"):
+        one.open()
+    assert said == [f"diagnostics: {tmp_path / 'carico-fake-run-0'}"]
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+
+
+def test_logs_that_cannot_be_had_hide_nothing_and_nobody_is_sent_to_them(life, tmp_path, monkeypatch):
+    one, maker, said = life(FakeMaker(fails=True), diagnostics=tmp_path)
+    monkeypatch.setattr(maker, "collect_logs", lambda *asked: (_ for _ in ()).throw(ClusterError("no Docker")))
+    with pytest.raises(ClusterError, match="carico-fake-run-0 cannot be made"):
+        one.open()
+    assert said == []
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+
+
+@pytest.mark.parametrize("collecting", [False, True])
+def test_ctrl_c_during_the_set_up_leaves_nothing(life, registry, monkeypatch, collecting, tmp_path):
+    one, maker, said = life(FakeMaker(fails=collecting), keep=True, diagnostics=tmp_path)
+
+    def press(name, folder, timeout_s):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(maker, "collect_logs" if collecting else "create", press)
+    with pytest.raises(KeyboardInterrupt):
+        one.open()
+    assert maker.calls[-1] == "delete carico-fake-run-0"
+    assert names(registry) == said == []
+
+
+def test_a_removal_that_fails_hides_nothing_and_is_tried_again_by_the_next(life, registry, monkeypatch):
+    maker = FakeMaker(fails=True)
+    one, *_ = life(maker)
+    monkeypatch.setattr(maker, "delete", lambda name, folder: (_ for _ in ()).throw(ClusterError("it hangs")))
+    with pytest.raises(ClusterError, match="cannot be made") as caught:
+        one.open()
+    assert caught.value.__notes__ == ["and then: it hangs"]
+    assert names(registry) == ["carico-fake-run-0"]
+    following, maker, said = life()
+    following.open()
+    following.close()
+    assert said == ["cluster carico-fake-run-0 is removed: its run was killed"]
+
+
+def test_a_killed_process_leaves_what_the_next_sweeps(registry):
+    """Killed in earnest: the hold is the kernel's."""
+    program = (
+        "import os, signal, sys; from pathlib import Path; from testbed.real.registry import *\n"
+        "folder = Registry(Path(sys.argv[1])).folder('carico-fake-dead'); folder.hold\n"
+        "folder.write(Registered('carico-fake-dead', 'fake', 'dead')); folder.hold()\n"
+        "print(folder.is_used, flush=True); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    place = str(registry.folder("x").path.parent)
+    done = subprocess.run([sys.executable, "-c", program, place], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("True\n", -9)
+    maker = FakeMaker()
+    with registry.locked():
+        assert list(sweep(registry, {}, kept=False)) == []  # of a kind that nobody here makes
+        said = list(sweep(registry, {"fake": maker}, kept=False))
+    assert said == ["cluster carico-fake-dead is removed: its run was killed"]
+    assert maker.calls == ["delete carico-fake-dead"]
+
+
+def test_a_sweep_takes_kept_ones_only_if_asked_and_none_in_use(registry):
+    for name, kept_one in (("carico-fake-a", True), ("carico-fake-b", False)):
+        registry.folder(name).write(Registered(name, "fake", "run", kept=kept_one))
+    used = registry.folder("carico-fake-b")
+    used.hold()
+    with registry.locked():
+        assert list(sweep(registry, {"fake": FakeMaker()}, kept=False)) == []
+        assert list(sweep(registry, {"fake": FakeMaker()}, kept=True)) == [
+            "cluster carico-fake-a is removed: it was kept"
+        ]
+    used.release()
+    assert names(registry) == ["carico-fake-b"]
+
+
+def test_what_a_newer_version_has_noted_is_left_to_it(registry):
+    folder = registry.folder("carico-fake-new")
+    folder.write(Registered("carico-fake-new", "fake", "run"))
+    (folder.path / "cluster.json").write_text('{"schema_version": 99}')
+    assert registry.all() == []
+
+
+def test_a_place_that_cannot_be_written_is_told_with_its_remedy(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ClusterError, match="Not a directory; XDG_CACHE_HOME names another place"):
+        Registry(tmp_path / "file").folder("x").write(Registered("x", "fake", "run"))
+    with pytest.raises(ClusterError, match="XDG_CACHE_HOME"), Registry(tmp_path / "file").locked():
+        pass

@@ -1,0 +1,356 @@
+"""A scenario on a real cluster's API: what is published, what is measured, and what is left."""
+
+import json
+import time
+from dataclasses import replace
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from carico.errors import KubeRefused, KubeUnreachable
+from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
+from testbed.experiment.cluster_options import Wishes
+from testbed.real.api import LABEL
+from testbed.real.kwok.platform import DURATIONS, FakeNodes
+from testbed.real.lifecycle import ClusterLife
+from testbed.real.provider import RealProvider
+from testbed.real.registry import Registry
+from testbed.schedulers.spec import parse_spec
+from testbed.testing import FakeMaker
+from workloads.arrivals import Poisson, Trace
+from workloads.scenario import ClusterShape, JobSpec, NodeChange, Requests, Scenario
+
+PI = JobSpec("pi", "pi", pods=3, requests=Requests(cpu="500m"))
+SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=2))
+KUBE = parse_spec("kube-scheduler")
+CARICO = parse_spec("carico")
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def provider(api, tmp_path, said, monkeypatch):
+    monkeypatch.setattr("testbed.real.run.SLOW_LOOK_S", 0.05)
+    monkeypatch.setattr("testbed.real.waiting.POLL_S", 0.02)
+    maker = FakeMaker()
+    wishes = Wishes("run-1", diagnostics=tmp_path / "diagnostics", say=said.append)
+    life = ClusterLife(maker, wishes, Registry(tmp_path / "clusters"), lambda kubeconfig: api)
+    provider = RealProvider(maker, FakeNodes(), wishes, life)
+    yield provider
+    provider.close()
+
+
+def changed(job=PI, **changes):
+    return msgspec.structs.replace(SMALL, jobs=[msgspec.structs.replace(job, **changes)])
+
+
+def test_a_repetition_has_every_pod_from_its_creation_to_its_end(provider):
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["succeeded"] * 3
+    assert {pod.node for pod in run.pods} == {"node-0"}
+    for pod in run.pods:
+        assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s <= pod.finished_s < 5
+    assert 0 < run.job_completion_time_s["pi"] < 5
+    assert {"pod_completion_time", "pod_scheduling_latency"} <= {one.labels["metric"] for one in run.data_items}
+    assert "machine_cpu_stolen" in {one.labels["metric"] for one in run.data_items}
+    assert run.settings["provider"] == "fake"
+    assert (run.settings["kubernetes_version"], run.settings["nodes"]) == ("v1.34.4", 2)
+    assert [node.name for node in run.nodes] == ["node-0", "node-1"]
+
+
+def test_what_it_creates_bears_the_run_and_is_removed(provider, server, api):
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda namespace, job: (jobs.append((namespace, job)), create(namespace, job))
+    provider.run(SMALL, KUBE, 1, {})
+    ((namespace, job),) = jobs
+    assert namespace == "carico-0-run-1"
+    assert job["metadata"]["labels"][LABEL] == job["spec"]["template"]["metadata"]["labels"][LABEL] == "run-1"
+    assert job["spec"]["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "500m"}}
+    assert len(job["spec"]["template"]["metadata"]["annotations"][DURATIONS].split(",")) == 3
+    assert server.within(f"/api/v1/namespaces/{namespace}") == []
+    assert [one["metadata"]["name"] for one in api.namespaces()] == ["carico-testbed"]
+
+
+def test_it_begins_on_a_clean_cluster_and_touches_nothing_else(provider, server, api):
+    provider.cluster()
+    api.create_namespace("carico-left-over", "run-0")
+    provider.run(SMALL, KUBE, 1, {})
+    deleted = {path for method, path in server.asked if method == "DELETE"}
+    assert "/api/v1/namespaces/carico-left-over" in deleted
+    assert "/api/v1/namespaces/carico-testbed" not in deleted
+
+
+def test_nodes_are_those_of_the_scenario(provider, api):
+    for shape in (ClusterShape(nodes=3), ClusterShape(nodes=2, cores=8)):
+        provider.run(msgspec.structs.replace(SMALL, cluster=shape), KUBE, 1, {})
+        nodes = api.nodes()
+        assert [node["metadata"]["name"] for node in nodes] == shape.node_names
+        assert {node["status"]["allocatable"]["cpu"] for node in nodes} == {str(shape.cores)}
+        assert not any(node["spec"].get("taints") for node in nodes)
+
+
+def test_pods_that_arrive_one_after_the_other_are_published_then(provider):
+    run = provider.run(changed(arrivals=Trace([0.0, 0.3, 0.3])), KUBE, 1, {})
+    first, *later = sorted(pod.created_s for pod in run.pods)
+    assert first < 0.25
+    assert all(0.3 <= created < 0.6 for created in later)
+
+
+def test_pods_killed_for_memory_are_told_apart_and_the_run_ends_when_its_job_gives_up(provider, server, said):
+    server.ending, server.reason = "Failed", "OOMKilled"
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["oom_killed"] * 3
+    assert run.job_completion_time_s == {"pi": None}
+
+
+def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provider, server, said, tmp_path):
+    server.ending = ""
+    run = provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    assert [pod.outcome for pod in run.pods] == ["unfinished"] * 3
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert said == [f"diagnostics: {folder}"]
+    assert {path.name for path in folder.iterdir()} == {
+        *("events.json", "events-carico.json", "jobs.json", "nodes.json", "pods.json", "pods-carico.json"),
+        "scheduler.log",
+    }
+    pods = json.loads((folder / "pods.json").read_text())
+    assert pods[0] == {"name": "pi-0-0-x", "node": None, "status": {"phase": "Pending"}}
+
+
+def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider, server, said, tmp_path):
+    class Silent(FakeNodes):
+        def prepare(self, *arguments):
+            raise WaitTimedOut("waited 60 s until agents report")
+
+    status = {"phase": "Running", "containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
+    for name, is_status in (("agent", status), ("done", {"phase": "Succeeded"})):
+        metadata = {"name": name, "namespace": "carico", "uid": name, "resourceVersion": "1"}
+        pod = {"metadata": metadata, "spec": {"nodeName": "n"}, "status": is_status}
+        server.put(f"/api/v1/namespaces/carico/pods/{name}", pod)
+    server.put("/api/v1/namespaces/carico/events/1", {"metadata": {"name": "1"}, "reason": "BackOff"})
+    provider._platform = Silent()
+    with pytest.raises(WaitTimedOut, match="agents report"):
+        provider.run(SMALL, KUBE, 1, {})
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert said == [f"diagnostics: {folder}"]
+    pods = json.loads((folder / "pods-carico.json").read_text())
+    assert pods == [{"name": "agent", "node": "n", "status": status}]
+    assert "BackOff" in (folder / "events-carico.json").read_text()
+
+
+def test_what_a_repetition_has_left_is_not_collected_again_for_the_test_that_it_fails(provider, said, tmp_path):
+    class Silent(FakeNodes):
+        def prepare(self, *arguments):
+            raise KubeRefused("500: no", 500)
+
+    provider._platform = Silent()
+    with pytest.raises(ClusterError) as failed:
+        provider.run(SMALL, KUBE, 1, {})
+    provider.diagnose(provider.cluster(), "carico-testbed", "test_one", failed.value)
+    assert len(said) == 1
+    provider.diagnose(provider.cluster(), "carico-testbed", "test_one", AssertionError("two pods"))
+    assert said[1:] == [f"diagnostics: {tmp_path / 'diagnostics' / 'test_one'}"]
+
+
+def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monkeypatch, tmp_path):
+    def refuse(*asked):
+        raise KubeRefused("403: events is forbidden", 403)
+
+    def fail(*asked):
+        raise ClusterError("no logs")
+
+    def stumble(*asked):
+        raise ValueError("a Job without a status")
+
+    server.ending = ""
+    monkeypatch.setattr(api, "events", refuse)
+    monkeypatch.setattr(api, "jobs", stumble)
+    monkeypatch.setattr(provider._source, "collect_logs", fail)
+    provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert (folder / "lacking.txt").read_text().splitlines() == [
+        "events: 403: events is forbidden",
+        "events-carico: 403: events is forbidden",
+        "jobs: ValueError('a Job without a status')",
+        "logs: no logs",
+    ]
+    assert (folder / "pods.json").exists()
+
+
+def test_diagnostics_of_an_api_that_does_not_answer_wait_for_it_once(provider, server, api, monkeypatch, tmp_path):
+    asked = []
+
+    def hang(*about):
+        asked.append(about)
+        raise KubeUnreachable("the Kubernetes API cannot be reached: timed out")
+
+    server.ending = ""
+    monkeypatch.setattr(api, "events", hang)
+    provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    (folder,) = (tmp_path / "diagnostics").iterdir()
+    assert len(asked) == 1
+    assert {path.name for path in folder.iterdir()} == {"lacking.txt", "scheduler.log"}
+    assert "events, and whatever else" in (folder / "lacking.txt").read_text()
+
+
+class Programs(FakeNodes):
+    """Nodes whose pods run programs."""
+
+    def prepare(self, cluster, scenario, scheduler, settings):
+        return replace(super().prepare(cluster, scenario, scheduler, settings), programs=True)
+
+
+def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, api):
+    provider._platform = Programs()
+    parameters = {"duration_s": 60.0}
+    web = JobSpec("web", "web", 1, parameters, disturbance=True, platform=True, placement="first")
+    jobs = []
+    create = api.create_job
+    api.create_job = lambda namespace, job: (jobs.append((namespace, job["metadata"]["name"])), create(namespace, job))
+    now = time.time()
+    server.log = "".join(f"due_unix_s={now + due:.6f} latency_s=0.002000\n" for due in (-100.0, -99.9)) + "a table\n"
+    run = provider.run(msgspec.structs.replace(SMALL, jobs=[web, PI]), KUBE, 1, {})
+    (series,) = run.requests
+    assert (series.job, series.node, series.latency_s) == ("web", "node-0", [0.002, 0.002])
+    assert series.sent_s[1] - series.sent_s[0] == pytest.approx(0.1, abs=1e-5)
+    assert -110 < series.sent_s[0] < -99
+    assert "request_latency" in {one.labels["metric"] for one in run.data_items}
+    # Pods of the platform are where agents do not count them, and do not stay there.
+    assert {name: namespace for namespace, name in jobs} == {"web-0": "carico-testbed", "pi-0": "carico-0-run-1"}
+    assert api.jobs("carico-testbed") == []
+    assert [pod.job for pod in run.pods] == ["web", "pi", "pi", "pi"]
+
+
+@pytest.mark.parametrize(
+    ("log", "told"), [("cpu_s=1.250 wall_s=3.000\n", 1.25), ("3.14159\n", None), ("", None), ("cpu_s=unknown\n", None)]
+)
+def test_what_programs_tell_of_their_cpu_time_is_read_from_their_logs(provider, server, log, told):
+    provider._platform = Programs()
+    server.log = log
+    assert [pod.cpu_s for pod in provider.run(SMALL, KUBE, 1, {}).pods] == [told] * 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([KubeRefused("404: pods not found", 404), "cpu_s=1.250 wall_s=3.000\n", KubeUnreachable("no answer")],
+         [None, 1.25, None]),
+        ([KubeRefused("403: not you", 403)], [None] * 3),
+    ],
+    ids=["one after the other", "not allowed is not asked again"],
+)  # fmt: skip
+def test_a_log_that_cannot_be_had_tells_nothing(provider, api, monkeypatch, answers, told):
+    left = iter(answers)
+
+    def log(*_):
+        answer = next(left)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    provider._platform = Programs()
+    monkeypatch.setattr(api, "log", log)
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert [(pod.outcome, pod.cpu_s) for pod in run.pods] == [("succeeded", cpu_s) for cpu_s in told]
+    assert list(left) == []
+
+
+def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
+    def press(progress):
+        if progress.phase == "running":
+            raise KeyboardInterrupt
+
+    provider._platform = Programs()
+    web = JobSpec("web", "web", 1, {"duration_s": 60.0}, disturbance=True, platform=True)
+    with pytest.raises(KeyboardInterrupt):
+        provider.run(
+            msgspec.structs.replace(SMALL, jobs=[web, msgspec.structs.replace(PI, start_s=9.0)]), KUBE, 1, {}, press
+        )
+    assert api.jobs("carico-testbed") == []
+
+
+def test_what_a_killed_run_left_of_the_platform_is_removed_before_the_next(provider, server, api):
+    provider.cluster()
+    left = {"metadata": {"name": "of-a-killed-run"}}
+    server.put("/apis/batch/v1/namespaces/carico-testbed/jobs/of-a-killed-run", left)
+    assert len(api.jobs("carico-testbed")) == 1
+    provider.run(SMALL, KUBE, 1, {})
+    assert api.jobs("carico-testbed") == []
+
+
+def test_ctrl_c_removes_the_namespace(provider, server):
+    def press(progress):
+        if progress.phase == "running":
+            raise KeyboardInterrupt
+
+    server.ending = ""
+    with pytest.raises(KeyboardInterrupt):
+        provider.run(SMALL, KUBE, 1, {}, press)
+    assert server.within("/api/v1/namespaces/carico-0-run-1") == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "scheduler", "settings", "error", "message"),
+    [
+        (SMALL, "carico:variant=thesis-literal", {}, UsageError, "nodes of the provider kwok have no agents"),
+        (SMALL, "carico:hold_off_s=2", {}, UsageError, "their reports are synthetic and no parameter changes them"),
+        (SMALL, "kube-scheduler", {"pressure": "kernel"}, InvalidSetting, "has no settings, got pressure"),
+        (SMALL, "kube-scheduler:cpu=5", {}, InvalidSpec, "request less"),
+        (changed(priority=5), "kube-scheduler", {}, UsageError, "job pi: the provider fake knows no priorities, got 5"),
+        (changed(parallelism=2, arrivals=Poisson(1.0)), "kube-scheduler", {}, UsageError, "parallelism = 2"),
+        (
+            Scenario("c", "d", [PI], node_changes=[NodeChange(1.0, "node-00", "failed")]),
+            *("kube-scheduler", {}, UsageError, "changes no nodes while a scenario runs"),
+        ),
+    ],
+)
+def test_what_it_cannot_run_is_refused_before_there_is_a_cluster(
+    provider, scenario, scheduler, settings, error, message
+):
+    with pytest.raises(error, match=message):
+        provider.check(scenario, parse_spec(scheduler), settings)
+    with pytest.raises(error, match=message):
+        provider.run(scenario, parse_spec(scheduler), 1, settings)
+    assert provider._source.calls == []
+
+
+class FakeCarico:
+    """What `LocalCarico` is asked."""
+
+    all: ClassVar = []
+
+    def __init__(self, kubeconfig, folder, slots):
+        self.told = (kubeconfig, folder.name, slots)
+        self.state = "made"
+        self.all.append(self)
+
+    def open(self):
+        self.state = "open"
+
+    def close(self):
+        self.state = "closed"
+
+
+def test_carico_runs_beside_the_nodes_for_its_own_repetitions_only(provider, monkeypatch, server):
+    monkeypatch.setattr("testbed.real.kwok.platform.LocalCarico", FakeCarico)
+    monkeypatch.setattr(FakeCarico, "all", [])
+    asked = []
+    make = server._work
+    monkeypatch.setattr(server, "_work", lambda path, job: (asked.append(job), make(path, job)))
+    run = provider.run(msgspec.structs.replace(SMALL, cluster=ClusterShape(nodes=2, cores=4)), CARICO, 1, {})
+    assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
+    assert [job["spec"]["template"]["spec"]["schedulerName"] for job in asked] == ["carico"]
+    (carico,) = FakeCarico.all
+    assert carico.told == (provider.cluster().kubeconfig, "carico", {"node-0": 4, "node-1": 4})
+    assert carico.state == "open"
+    run = provider.run(SMALL, KUBE, 1, {})
+    assert "reports" not in run.settings
+    assert [carico.state for carico in FakeCarico.all] == ["closed"]
+    provider.run(SMALL, CARICO, 1, {})
+    provider.close()
+    assert [carico.state for carico in FakeCarico.all] == ["closed", "closed"]

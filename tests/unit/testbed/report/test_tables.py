@@ -1,0 +1,217 @@
+"""Results as text: what is grouped, and what tells groups apart."""
+
+import msgspec
+import pytest
+
+from testbed.experiment.plan import Plan, run_plan
+from testbed.measurement.stolen_cpu import METRIC
+from testbed.report.tables import distributions, figure, medians, paper_table, seconds, stolen_note
+from testbed.results.schema import DataItem
+from testbed.schedulers.spec import parse_spec
+from testbed.testing import FakeProvider
+from workloads.scenario import load_scenario
+
+
+def measured(scenario="pi-2000", pods=4, repetitions=1, outcome="succeeded", schedulers=("carico",), **settings):
+    plan = Plan(
+        load_scenario(scenario).scaled(pods=pods), tuple(map(parse_spec, schedulers)), repetitions, settings=settings
+    )
+    return run_plan(plan, FakeProvider(outcome))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (51.9312, "51.93"), (0.000123, "0.000123"), (123456.7, "123457"), (None, "-")]
+)
+def test_a_figure_has_four_digits(value, text):
+    assert figure(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.50"), (99.999, "100.00"), (127.44, "127.4"), (None, "-")])
+def test_seconds_can_be_compared_by_eye(value, text):
+    assert seconds(value) == text
+
+
+def test_the_same_run_under_other_settings_is_another_group():
+    runs = [*measured(speed=1.0), *measured(speed=2.0)]
+    titles = [line for line in medians(runs) if line.startswith("pi-2000")]
+    assert titles == ["pi-2000 · 4 pods · 19 nodes · speed=1.0", "pi-2000 · 4 pods · 19 nodes · speed=2.0"]
+
+
+def test_numbers_of_pods_are_groups():
+    runs = [*measured(pods=4), *measured(pods=400)]
+    titles = [line for line in medians(runs) if line.startswith("pi-2000")]
+    assert titles == ["pi-2000 · 4 pods · 19 nodes", "pi-2000 · 400 pods · 19 nodes"]
+
+
+def test_disturbances_are_not_measured():
+    assert not any("light-cpu" in line for line in medians(measured("conflicting-capacity")))
+
+
+def test_the_median_comes_with_its_interval():
+    runs = measured(repetitions=5)
+    row = next(line for line in medians(runs) if line.startswith("  carico"))
+    n, median, low, high, *_ = row.replace("[", "").replace("]", "").replace(",", "").split()[1:]
+    assert n == "5"
+    assert float(low) <= float(median) <= float(high)
+    assert float(low) < float(high)
+
+
+def test_a_job_that_did_not_complete_has_no_completion_time():
+    runs = measured(repetitions=2, outcome="failed")
+    assert any("did not complete" in line for line in medians(runs))
+    table = distributions(runs)
+    assert any("2 failed" in line for line in table)
+    assert any(line.endswith(" -") for line in table)
+
+
+def test_no_pod_that_succeeded_leaves_the_figures_empty():
+    assert distributions(measured(pods=1, outcome="unfinished"))[2].split() == ["carico", *"-" * 7]
+
+
+class Slower(FakeProvider):
+    """Under kube-scheduler every job takes a tenth longer, under the second of its kind it does not complete."""
+
+    def run(self, scenario, scheduler, *arguments):
+        one = super().run(scenario, scheduler, *arguments)
+        factor = {"carico": 1.0, "kube-scheduler": 1.1, "kube-scheduler:cpu=100m": None}[scheduler.text]
+        seconds = 100.0 + one.seed % 7
+        completion = dict.fromkeys(one.job_completion_time_s, None if factor is None else factor * seconds)
+        return msgspec.structs.replace(one, job_completion_time_s=completion)
+
+
+@pytest.mark.parametrize(("repetitions", "verdict"), [(2, "n < 3"), (3, "slower")])
+def test_the_fastest_is_what_others_are_compared_with(repetitions, verdict):
+    schedulers = ("carico", "kube-scheduler", "kube-scheduler:cpu=100m")
+    plan = Plan(load_scenario("pi-2000").scaled(pods=4), tuple(map(parse_spec, schedulers)), repetitions)
+    table = medians(run_plan(plan, Slower()))
+    assert max(map(len, table)) <= 80
+    carico, slower, failed = table[2:5]
+    assert carico.endswith(" ref")
+    assert "+10 %" in slower
+    assert slower.endswith(f" {verdict}")
+    assert failed.endswith(" failed")
+    assert "did not complete" in failed
+
+
+def on(provider, runs, **settings):
+    """The same runs as if a real cluster had given them."""
+    return [msgspec.structs.replace(one, settings=one.settings | {"provider": provider, **settings}) for one in runs]
+
+
+def row_of(table, scheduler):
+    return next(line for line in table if line.split()[0] == scheduler)
+
+
+@pytest.mark.parametrize(("repetitions", "verdict"), [(5, "unclear"), (6, "slower")])
+def test_on_a_real_cluster_few_repetitions_are_not_concluded_from(repetitions, verdict):
+    """As tests there judge the same runs, by `compare_repetitions`."""
+    schedulers = ("carico", "kube-scheduler", "kube-scheduler:cpu=100m")
+    plan = Plan(load_scenario("pi-2000").scaled(pods=4), tuple(map(parse_spec, schedulers)), repetitions)
+    table = medians(on("kind", run_plan(plan, Slower())))
+    carico, slower, failed = (row_of(table, scheduler) for scheduler in schedulers)
+    assert carico.endswith(" ref")
+    assert "+10 %" in slower
+    assert slower.endswith(f" {verdict}")
+    assert failed.endswith(" failed")
+    assert "fewer than 6 nothing is concluded (unclear)" in " ".join(table)
+
+
+def test_on_a_real_cluster_runs_without_a_common_seed_are_not_compared():
+    ours = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 2), Slower())
+    theirs = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 1), Slower())
+    theirs = [msgspec.structs.replace(one, seed=one.seed + 100) for one in theirs]
+    row = row_of(medians(on("kind", [*ours, *theirs])), "kube-scheduler")
+    assert row.endswith(" unclear")
+    assert "%" not in row
+
+
+def test_the_simulated_clusters_table_says_nothing_of_real_ones():
+    assert "real clusters" not in " ".join(medians(measured(repetitions=3, schedulers=("carico", "kube-scheduler"))))
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings", "told"),
+    [
+        ("kind", {"cores": 0.6, "memory": "1Gi", "machine_cpus": 2}, "(0.6 CPUs, 1Gi), machine of 2 CPUs"),
+        ("kwok", {}, "(4 CPUs, 8Gi)"),
+        (
+            "kwok",
+            {"pools": [{"nodes": 2, "cores": 1, "memory": "1Gi"}, {"nodes": 17, "cores": 8, "memory": "16Gi"}]},
+            "(2 × 1 CPU, 1Gi; 17 × 8 CPUs, 16Gi)",
+        ),
+        (
+            "external",
+            {"cores": None, "allocatable": {f"node-{n}": {"millicpu": 3920, "memory_bytes": 8 << 30} for n in (0, 1)}},
+            "(3.92 CPUs, 8Gi)",
+        ),
+    ],
+)
+def test_the_title_names_the_nodes_of_a_real_cluster(provider, settings, told):
+    title, *rows = medians(on(provider, measured(), **settings))[1:]
+    if not rows[0].startswith("  carico "):
+        title = f"{title} {rows[0].strip()}"
+    assert title == f"pi-2000 · 4 pods · 19 nodes of {provider} {told}"
+
+
+def test_a_provider_that_does_not_say_how_large_its_nodes_are_is_named():
+    runs = [msgspec.structs.replace(one, settings={"provider": "xen"}) for one in measured()]
+    assert medians(runs)[1] == "pi-2000 · 4 pods · 19 nodes of xen"
+
+
+def test_one_lucky_run_is_no_reference():
+    often = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 5), Slower())
+    once = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 1), Slower())
+    kube, carico = medians([*often, *once])[2:4]
+    assert kube.endswith(" ref")
+    assert "-9 %" in carico
+    assert carico.endswith(" n < 3")
+
+
+def test_who_is_alone_is_not_judged():
+    row = medians(measured(repetitions=3))[2]
+    assert float(row.split()[-1]) > 0, "the row ends with the PCT"
+
+
+def test_a_long_name_has_a_line_of_its_own():
+    name = "kube-scheduler:cpu=200m,memory=750Mi"
+    table = medians(measured(schedulers=("carico", name)))
+    place = table.index(f"  {name}")
+    assert table[place + 1].split()[0] == "1"
+
+
+def test_the_paper_stands_beside_ours():
+    rows = [
+        {"what": "median PCT", "ours": 51.9, "thesis": 52.0, "unit": "s", "note": ""},
+        {"what": "a quantity " * 8, "ours": 0.5, "thesis": None, "unit": "", "note": "a note " * 20},
+        {"what": "none", "ours": 3.0, "thesis": 0.0, "unit": "pods", "note": ""},
+    ]
+    table = paper_table(rows)
+    assert max(map(len, table)) <= 80
+    assert table[1].split() == ["median", "PCT", "52", "s", "51.9", "s", "1.00"]
+    assert table[3].split()[-1] == "0.5"
+    assert table[-1].split() == ["none", "0", "pods", "3", "pods"]
+
+
+def stolen(share):
+    item = DataItem({"value": share}, "share", {"metric": METRIC})
+    return [msgspec.structs.replace(one, data_items=[item]) for one in on("kind", measured())]
+
+
+def test_what_others_took_of_the_machine_is_told():
+    table = medians([*stolen(0.031), *stolen(0.17), *stolen(0.454)])
+    assert "gave 3 to 45 % (median 17 %) of its CPU time to others" in " ".join(table)
+    assert max(map(len, table)) <= 80
+
+
+def test_a_little_disturbs_nothing_and_a_simulated_machine_is_nobodys():
+    assert stolen_note(stolen(0.04)) == []
+    assert stolen_note(measured()) == []
+
+
+def test_discarded_attempts_are_told():
+    (kept,) = stolen(0.02)
+    discarded = [DataItem({"value": 0.4}, "share", {"metric": f"discarded_{METRIC}", "attempt": n}) for n in "12"]
+    note = " ".join(stolen_note([msgspec.structs.replace(kept, data_items=[*kept.data_items, *discarded])]))
+    assert note.startswith(
+        f"Attempts discarded because the machine's hypervisor gave 10 % or more to others: {kept.scheduler} 2."
+    )

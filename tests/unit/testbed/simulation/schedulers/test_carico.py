@@ -1,0 +1,159 @@
+"""CARICO inside the framework: its own plugin decides among the nodes that hard constraints leave."""
+
+from testbed.simulation.control_plane.api import Pod
+from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.schedulers.carico import CaricoScheduler
+from workloads.scenario import ClusterShape, JobSpec
+
+
+def pod(name="pod", millicpu=0, memory_bytes=0, **job):
+    spec = JobSpec(name="job", workload="pi", pods=1, **job)
+    return Pod(uid=name, name=name, job=spec, work=1, created_s=0, millicpu=millicpu, memory_bytes=memory_bytes)
+
+
+def scheduler(*capacities, **parameters):
+    names = [f"node-{index}" for index in range(len(capacities))]
+    shape = ClusterShape(nodes=len(capacities), cores=4, memory="8Gi")
+    one = CaricoScheduler(names, shape, SimulationParameters(**parameters))
+    for node, capacity in enumerate(capacities):
+        if capacity is not None:
+            one.report(node, capacity)
+    return one
+
+
+def place(one, name, **fields):
+    """Select and reserve; the node, or None."""
+    a_pod = pod(name, **fields)
+    node = one.select(a_pod)
+    if node is not None:
+        one.reserve(a_pod, node)
+        a_pod.node = node
+    return a_pod
+
+
+def test_takes_the_node_with_most_room():
+    assert scheduler(1.5, 3.0, 2.0).select(pod()) == 1
+
+
+def test_a_node_that_has_not_reported_takes_nobody():
+    assert scheduler(None, 1.0).select(pod()) == 1
+    assert scheduler(None, 0.99).select(pod()) is None
+
+
+def test_reservations_count_until_the_pod_runs():
+    one = scheduler(2.5, 1.0)
+    first, second, third = (place(one, name) for name in "abc")
+    assert [first.node, second.node, third.node] == [0, 0, 1]
+    assert one.select(pod()) is None
+    one.pod_running(first)
+    assert one.select(pod()) == 0, "the report is to know of it from now on"
+    one.report(0, 1.5)
+    assert one.select(pod()) is None
+
+
+def test_a_pod_that_was_never_seen_running_is_released_when_it_is_over():
+    one = scheduler(1.0)
+    gone = place(one, "a")
+    assert one.select(pod()) is None
+    one.pod_finished(gone)
+    assert one.select(pod()) == 0
+
+
+def test_a_pod_is_released_once():
+    one = scheduler(3.0)
+    first, second = place(one, "a"), place(one, "b")
+    one.pod_running(first)
+    one.pod_running(first)
+    one.pod_finished(first)
+    assert [place(one, name).node for name in "cde"] == [0, 0, None]
+    assert second.node == 0
+
+
+def test_the_latest_report_counts():
+    one = scheduler(5.0)
+    one.report(0, 0.0)
+    assert one.select(pod()) is None
+
+
+def test_hard_constraints_come_first():
+    one = scheduler(9.0, 2.0)
+    assert one.select(pod(placement="rest")) == 1
+    assert one.select(pod(placement="first")) == 0
+    place(one, "large", millicpu=3800)
+    assert one.select(pod(millicpu=100)) == 1
+    assert one.select(pod(memory_bytes=8 * 2**30)) is None
+    assert one.select(pod()) == 0, "a pod without requests fits by capacity alone"
+
+
+def test_a_kubelets_limit_of_pods_holds_whatever_is_reported():
+    one = scheduler(110.0)
+    pods = [place(one, f"pod-{index}") for index in range(110)]
+    for a_pod in pods:
+        assert a_pod.node == 0
+        one.pod_running(a_pod)
+    assert one.select(pod()) is None
+    one.pod_finished(pods[0])
+    assert one.select(pod()) == 0
+
+
+class TestWakeUp:
+    """Reports are no event of the cluster: who was refused would not hear of them."""
+
+    def make(self, *capacities):
+        self.now, self.woken = 0.0, []
+        names = [f"node-{index}" for index in range(len(capacities))]
+        shape = ClusterShape(nodes=len(capacities), cores=4, memory="8Gi")
+        one = CaricoScheduler(names, shape, SimulationParameters(), self.woken.append, lambda: self.now)
+        for node, capacity in enumerate(capacities):
+            one.report(node, capacity)
+        return one
+
+    def test_a_node_that_gets_room_wakes_whoever_was_refused(self):
+        one = self.make(0.5, 0.5)
+        place(one, "a")
+        one.report(1, 0.9)
+        assert self.woken == []
+        one.report(1, 1.2)
+        assert self.woken == [1]
+        one.report(1, 3.0)
+        assert self.woken == [1], "it had room already"
+
+    def test_nobody_waits_nobody_is_woken(self):
+        one = self.make(0.5)
+        one.report(0, 2.0)
+        assert self.woken == []
+
+    def test_who_got_a_node_or_was_deleted_waits_no_more(self):
+        one = self.make(0.5)
+        first, second = place(one, "a"), place(one, "b")
+        one.report(0, 2.0)
+        assert self.woken == [0]
+        assert one.select(first) == 0
+        second.deleted = True
+        one.report(0, 0.5)
+        self.now = 60
+        one.report(0, 2.0)
+        assert self.woken == [0]
+
+    def test_the_end_of_a_reservation_makes_room_too(self):
+        one = self.make(1.0)
+        first = place(one, "a")
+        place(one, "b")
+        one.pod_running(first)
+        assert self.woken == [0]
+
+    def test_the_rate_is_limited_by_the_clock_that_was_passed_in(self):
+        one = self.make(0.5)
+        place(one, "a")
+        for self.now in range(10):
+            one.report(0, 2.0)
+            one.report(0, 0.5)
+        assert self.woken == [0, 0], "at 0 and at 5 s"
+
+    def test_a_node_that_left_is_new_when_it_is_back(self):
+        one = self.make(0.5)
+        place(one, "a")
+        one.node_ready(0, False)
+        one.node_ready(0, True)
+        one.report(0, 2.0)
+        assert self.woken == [], "to be ready again is an event by itself"

@@ -1,0 +1,40 @@
+"""Kinds of cluster by name, and their settings before anything runs."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import InvalidSetting, UsageError
+from testbed.experiment.cluster_options import Wishes
+from testbed.providers import EXTERNAL, PROVIDERS, check_settings, provider_named
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_kind_that_is_listed_exists(name):
+    wishes = Wishes("run", kubeconfig=Path("kubeconfig") if name == EXTERNAL else None)
+    assert provider_named(name, wishes).name == name
+    check_settings(name, {})
+
+
+def test_an_unknown_kind_lists_the_known_ones():
+    with pytest.raises(UsageError, match="no provider is named 'cloud'; known: simulated"):
+        provider_named("cloud", Wishes("run"))
+
+
+def test_somebodys_cluster_is_used_by_nobody_who_did_not_say_so():
+    with pytest.raises(UsageError, match=r"needs the kubeconfig of a cluster.*--carico-kubeconfig"):
+        provider_named("external", Wishes("run"))
+    with pytest.raises(UsageError, match=r"kubeconfig, context: only for the provider external, the provider is kind"):
+        provider_named("kind", Wishes("run", kubeconfig=Path("kubeconfig"), context="there"))
+    with pytest.raises(UsageError, match=r"workload-image: only for .* simulated"):
+        provider_named("simulated", Wishes("run", workload_image="registry.example/workloads:1"))
+
+
+def test_settings_are_checked_and_the_message_says_where_to_look():
+    check_settings("simulated", {"sample_loss": "0.1"})
+    with pytest.raises(InvalidSetting, match=r"no setting is named 'colour'; known: .*carico-testbed list"):
+        check_settings("simulated", {"colour": "red"})
+    with pytest.raises(InvalidSetting, match="the provider kwok has no settings, got pressure"):
+        check_settings("kwok", {"pressure": "kernel"})
+    with pytest.raises(InvalidSetting, match="the provider external has no settings, got agents"):
+        check_settings("external", {"agents": "true"})
