@@ -16,11 +16,11 @@ from benchmarks.common import parse, parser, shown
 from benchmarks.cpus import cpus_taken
 from carico.clock import SystemClock
 from carico.model.variants import DEFAULT_VARIANT
-from testbed.experiment.cluster_options import WORKERS, Wishes
+from testbed.cluster_options import WORKERS, ClusterOptions
 from testbed.experiment.preflight import listed
 from testbed.real.kind.carico import DeployedCarico
 from testbed.real.kind.maker import KindMaker
-from testbed.real.lifecycle import READY_TIMEOUT_S, Cluster, ClusterLife
+from testbed.real.lifecycle import READY_TIMEOUT_S, Cluster, MadeCluster
 from testbed.real.nodes import is_ready
 from testbed.real.waiting import wait_until
 from workloads.quantity import memory_bytes
@@ -48,13 +48,13 @@ def measure(maker: KindMaker, options: argparse.Namespace) -> dict[str, float]:
     """Return the median of every figure over the clusters."""
     found = []
     for number in range(options.repetitions):
-        with closing(ClusterLife(maker, Wishes(RUN))) as life:
+        with closing(MadeCluster(maker, ClusterOptions(RUN))) as life:
             found.append(_figures(life, maker, options.watched))
         print(f"cluster {number + 1}: ready after {found[-1]['ready_s']:.1f} s", flush=True)
     return {name: statistics.median(one[name] for one in found) for name in found[0]}
 
 
-def _figures(life: ClusterLife, maker: KindMaker, watched_s: float) -> dict[str, float]:
+def _figures(life: MadeCluster, maker: KindMaker, watched_s: float) -> dict[str, float]:
     began = time.monotonic()
     cluster = life.open()
     wait_until("all nodes are ready", partial(_unready, cluster), READY_TIMEOUT_S)

@@ -21,12 +21,12 @@ from pathlib import Path
 from benchmarks.common import parse, parser, shown
 from benchmarks.cpus import cpus_taken
 from carico.clock import SystemClock
-from testbed.experiment.cluster_options import Wishes
+from testbed.cluster_options import ClusterOptions
 from testbed.programs.child_process import Tethered
 from testbed.real.kwok.carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
 from testbed.real.kwok.maker import KwokMaker
 from testbed.real.kwok.platform import shape_nodes
-from testbed.real.lifecycle import Cluster, ClusterLife
+from testbed.real.lifecycle import Cluster, MadeCluster
 from testbed.real.namespaces import namespace_of_run
 from testbed.real.platform import CARICO
 from testbed.results.compare import compare_repetitions
@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     """Return all figures."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        closing(ClusterLife(KwokMaker(), Wishes(RUN))) as life,
+        closing(MadeCluster(KwokMaker(), ClusterOptions(RUN))) as life,
     ):
         cluster = life.open()
         namespaces = (f"carico-{RUN}-{number}" for number in count())

@@ -62,7 +62,7 @@ def repetition_s(scheduler: str) -> float:
     rounds = []
     for _ in range(ROUNDS):
         before = process_time()
-        SimulatedProvider().run(scenario, spec, SEED, {})
+        SimulatedProvider().check(scenario, spec, {}).run(SEED)
         rounds.append(process_time() - before)
     return min(rounds)
 
@@ -71,7 +71,7 @@ def realtime_factor() -> float:
     """Simulated seconds per second of CPU time: 10,000 pods under CARICO on 1,000 nodes."""
     scenario = load_scenario("pi-2000").scaled(pods=10_000, nodes=1000)
     before = process_time()
-    repetition = SimulatedProvider().run(scenario, parse_spec("carico"), SEED, {})
+    repetition = SimulatedProvider().check(scenario, parse_spec("carico"), {}).run(SEED)
     return repetition.nodes[0].time_s[-1] / (process_time() - before)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import InvalidSetting, UsageError
-from testbed.experiment.cluster_options import Wishes
 from testbed.requirements import check_installed
 
 if TYPE_CHECKING:
@@ -17,46 +16,47 @@ if TYPE_CHECKING:
 
 SIMULATED = "simulated"
 EXTERNAL = "external"
-"""Somebody's cluster."""
+"""The user's own cluster."""
 
 
-def _kind(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
+def _kind(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
     from testbed.real.kind.maker import KindMaker
     from testbed.real.kind.platform import Containers
 
-    maker = KindMaker(wishes.workers, wishes.node_image)
+    maker = KindMaker(options.workers, options.node_image)
     return maker, Containers(maker)
 
 
-def _kwok(wishes: Wishes) -> tuple[ClusterMaker, Platform]:
+def _kwok(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
     from testbed.real.kwok.maker import KwokMaker
     from testbed.real.kwok.platform import FakeNodes
 
     return KwokMaker(), FakeNodes()
 
 
-REAL: Mapping[str, Callable[[Wishes], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
-"""Real ones that are made here, by name: what makes a cluster, and what pods find there."""
+REAL: Mapping[str, Callable[[ClusterOptions], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
+"""Real clusters that are made here, by name: what makes a cluster, and what pods find there."""
 PROVIDERS = (SIMULATED, *REAL, EXTERNAL)
 
 
-def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
+def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
     """Return a new provider of that kind.
 
     Parameters
     ----------
     name : str
-    wishes : Wishes
+    options : ClusterOptions
         For the cluster; the simulated one asks nobody.
 
     Raises
     ------
     UsageError
-        If there is none, the message lists the known ones; or the wishes are another's, see `check_wishes`.
+        If there is none (the message lists those there are), or the options are for another; see
+        `check_cluster_options`.
     MissingExtra
         If it needs packages that are not installed.
     """
-    check_wishes(name, wishes.kubeconfig, wishes.context, wishes.workload_image)
+    check_cluster_options(name, vars(options))
     if name == SIMULATED:
         check_installed()
         from testbed.simulation.provider import SimulatedProvider
@@ -64,19 +64,19 @@ def provider_named(name: str, wishes: Wishes) -> ClusterProvider:
         return SimulatedProvider()
     if name in REAL:
         check_installed("cluster")
-        from testbed.real.lifecycle import ClusterLife
+        from testbed.real.lifecycle import MadeCluster
         from testbed.real.provider import RealProvider
 
-        maker, platform = REAL[name](wishes)
-        return RealProvider(maker, platform, wishes, ClusterLife(maker, wishes))
+        maker, platform = REAL[name](options)
+        return RealProvider(MadeCluster(maker, options), platform, options)
     if name == EXTERNAL:
         check_installed("cluster")
         from testbed.real.external.cluster import ExternalCluster
         from testbed.real.external.platform import FoundNodes
         from testbed.real.provider import RealProvider
 
-        cluster = ExternalCluster(wishes)
-        return RealProvider(cluster, FoundNodes(cluster, wishes.workload_image), wishes, cluster)
+        cluster = ExternalCluster(options)
+        return RealProvider(cluster, FoundNodes(cluster, options.workload_image), options)
     raise UsageError(f"no provider is named {name!r}; known: {', '.join(PROVIDERS)}")
 
 
@@ -89,11 +89,18 @@ def makers() -> dict[str, ClusterMaker]:
         If they need packages that are not installed.
     """
     check_installed("cluster")
-    return {name: made(Wishes("clean"))[0] for name, made in REAL.items()}
+    return {name: made(ClusterOptions("clean"))[0] for name, made in REAL.items()}
 
 
-def check_wishes(name: str, kubeconfig: Path | None, context: str | None, workload_image: str | None) -> None:
-    """Check that a cluster of somebody is named if, and only if, it is to be used: never by accident.
+def check_cluster_options(name: str, values: Mapping[str, Any]) -> None:
+    """Check that the user's own cluster is named if, and only if, it is to be used: never by accident.
+
+    Parameters
+    ----------
+    name : str
+        Of the provider.
+    values : mapping
+        Of the fields of `ClusterOptions` that say which cluster it is.
 
     Raises
     ------
@@ -101,14 +108,14 @@ def check_wishes(name: str, kubeconfig: Path | None, context: str | None, worklo
         If not.
     """
     if name == EXTERNAL:
-        if kubeconfig is None:
+        if values["kubeconfig"] is None:
             raise UsageError(
                 "the provider external needs the kubeconfig of a cluster, which is never taken from the environment: "
                 "name it with --kubeconfig FILE (pytest: --carico-kubeconfig)"
             )
         return
-    given = {"kubeconfig": kubeconfig, "context": context, "workload-image": workload_image}
-    if named := [option for option, value in given.items() if value is not None]:
+    external_only = ("kubeconfig", "context", "workload_image")
+    if named := [option.replace("_", "-") for option in external_only if values[option] is not None]:
         raise UsageError(
             f"{', '.join(named)}: only for the provider external, the provider is {name}: leave it out, or add "
             f"--provider=external (pytest: --carico-provider=external)"

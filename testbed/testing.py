@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,13 +35,15 @@ class FakeProvider:
         Whether its runs would disturb one another.
     stolen : sequence of float
         What share of the machine's CPU time is stolen during each of its runs; it does not know during later ones.
+    dies : bool
+        Whether a run ends its process, as if the process had been killed.
 
     Examples
     --------
     >>> from testbed.schedulers.spec import parse_spec
     >>> from workloads.scenario import load_scenario
     >>> provider = FakeProvider()
-    >>> one, again = (provider.run(load_scenario("sklearn"), parse_spec("carico"), 1, {}) for _ in range(2))
+    >>> one, again = (provider.check(load_scenario("sklearn"), parse_spec("carico"), {}).run(1) for _ in range(2))
     >>> one == again, len(one.pods), provider.calls
     (True, 100, ['sklearn carico 1', 'sklearn carico 1'])
     """
@@ -53,6 +57,7 @@ class FakeProvider:
         problems: Sequence[Problem] = (),
         shared_hardware: bool = False,
         stolen: Sequence[float] = (),
+        dies: bool = False,
     ) -> None:
         self.calls: list[str] = []
         """What has been run: scenario, scheduler and seed."""
@@ -61,16 +66,17 @@ class FakeProvider:
         self._stolen = iter(stolen)
         self._outcome: Outcome = outcome
         self._interrupt_after = interrupt_after
+        self._dies = dies
 
     def preflight(self) -> Sequence[Problem]:
         """Find what it was told to find; see `ClusterProvider.preflight`."""
         return self._problems
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> FakeTrial:
         """Take any scenario; the only setting it knows is `speed`. See `ClusterProvider.check`."""
         if set(settings) - {"speed"}:
             raise InvalidSetting(f"no setting is named {', '.join(settings)}; known: speed")
-        return {"speed": float(settings.get("speed", 1.0))}
+        return FakeTrial(self, scenario, scheduler, {"speed": float(settings.get("speed", 1.0))})
 
     def run(
         self,
@@ -80,8 +86,10 @@ class FakeProvider:
         settings: Mapping[str, Any],
         on_progress: OnProgress | None = None,
     ) -> Repetition:
-        """Make up a repetition; see `ClusterProvider.run`."""
-        speed = self.check(scenario, scheduler, settings)["speed"]
+        """Make up a repetition: what a trial's `run` calls."""
+        speed = self.check(scenario, scheduler, settings).settings["speed"]
+        if self._dies:
+            os._exit(9)
         if len(self.calls) == self._interrupt_after:
             raise KeyboardInterrupt
         self.calls.append(f"{scenario.name} {scheduler.text} {seed}")
@@ -123,6 +131,20 @@ class FakeProvider:
             outcome: Outcome = "succeeded" if number else self._outcome
             pods.append(PodResult(f"{job.name}-{number}", job.name, "node-0", job.start_s, start, start, end, outcome))
         return pods
+
+
+@dataclass(frozen=True)
+class FakeTrial:
+    """A `Trial` of a `FakeProvider`."""
+
+    provider: FakeProvider
+    scenario: Scenario
+    scheduler: SchedulerSpec
+    settings: Mapping[str, Any]
+
+    def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
+        """Have the provider make up a repetition; see `Trial.run`."""
+        return self.provider.run(self.scenario, self.scheduler, seed, self.settings, on_progress)
 
 
 class FakeMaker:

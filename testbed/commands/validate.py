@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import secrets
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from carico.errors import CaricoError
-from testbed.commands import arguments
-from testbed.commands.cluster_options import add_cluster_options, wishes_of
-from testbed.errors import TestbedError, Unprepared
-from testbed.experiment.preflight import listed, missing_prerequisites, unusable_places
-from testbed.experiment.progress import describe, line_on_stderr
+from testbed import arguments
+from testbed.cluster_options import add_cluster_options
+from testbed.commands.recorded_run import RecordedRun
+from testbed.experiment.presets import DEFAULT_SEED
 from testbed.requirements import check_installed
-from testbed.results.run_id import new_run_id
-
-if TYPE_CHECKING:
-    from testbed.experiment.plan import Pass
-    from testbed.experiment.provider import Progress
 
 SCENARIO = "pi-two-nodes"
 SCHEDULERS = ("kube-scheduler:cpu=50m", "kube-scheduler:cpu=250m", "carico")
@@ -67,7 +57,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help=f"repetitions on the simulated cluster (default: {SIMULATED})",
     )
     validate.add_argument(
-        "--seed", metavar="S", type=arguments.seed, default=arguments.DEFAULT_SEED, help="of the first repetition"
+        "--seed", metavar="S", type=arguments.seed, default=DEFAULT_SEED, help="of the first repetition"
     )
     validate.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured there")
     validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both there (.svg, .png, .pdf)")
@@ -78,15 +68,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _validate(options: argparse.Namespace) -> int:
     check_installed("cluster")
-    from testbed.commands.recovery import save_unfinished
-    from testbed.experiment.cache import Remembered
-    from testbed.experiment.plan import Plan, run_plan
+    from testbed.experiment.plan import Plan
     from testbed.real.kind.maker import KindMaker
     from testbed.real.kind.platform import Containers
-    from testbed.real.lifecycle import ClusterLife
+    from testbed.real.lifecycle import MadeCluster
     from testbed.real.provider import RealProvider
     from testbed.report.tables import stolen_note
-    from testbed.results.record import Asked, RunRecord
     from testbed.schedulers.spec import parse_spec
     from testbed.validation.agreement import agreement_table, agreements
     from testbed.validation.demands import check_measurable, demands_table, measured_demands
@@ -95,56 +82,28 @@ def _validate(options: argparse.Namespace) -> int:
     from testbed.validation.validation import measure, simulate, write_validation
     from workloads.scenario import load_scenario
 
-    root, run_id = Path.cwd(), new_run_id(datetime.now(UTC), secrets.token_hex(3))
     scenario = load_scenario(options.scenario)
     check_measurable(scenario)
     schedulers = tuple(parse_spec(text) for text in options.scheduler or SCHEDULERS)
-    plan = Plan(scenario, schedulers, options.repetitions, options.seed, {"warm_up_s": WARM_UP_S})
-    wishes = wishes_of(options, run_id, root)
-    maker = KindMaker(wishes.workers, wishes.node_image)
+    run = RecordedRun(options, Plan(scenario, schedulers, options.repetitions, options.seed, {"warm_up_s": WARM_UP_S}))
+    cluster_options = run.cluster_options
+    maker = KindMaker(cluster_options.workers, cluster_options.node_image)
     platform = Containers(maker)
-    provider = RealProvider(maker, platform, wishes, ClusterLife(maker, wishes))
-    plan.check(provider)
+    provider = RealProvider(MadeCluster(maker, cluster_options), platform, cluster_options)
     files = [file for file in (options.json, options.figure) if file is not None]
-    problems = missing_prerequisites(lambda: provider) + rights_problem()
-    problems += [problem for file in files or [None] for problem in unusable_places(file, root)]
-    if options.figure is not None:
-        problems += undrawable(options.figure)
-    if problems:
-        raise Unprepared(listed(problems))
-    command = ["carico-testbed", *options.arguments]
-    asked = Asked(command, None, plan.repetitions, plan.seed, plan.settings, options.attempts)
-    record = RunRecord(root, run_id, asked)
-    folder = record.open(provider.name, provider.kubernetes_version())
-    remembered = Remembered(provider, folder, options.attempts)
-    line = line_on_stderr()
-
-    def say(text: str) -> None:
-        if not options.quiet:
-            line.show(text)
-
-    def tell(one: Pass, progress: Progress) -> None:
-        say(describe(one, progress))
-
-    try:
-        say("opening the cluster")
-        measured = measure(provider.cluster(), maker, platform, plan, run_id, say)
-        line.clear()
+    problems = rights_problem() + ([] if options.figure is None else undrawable(options.figure))
+    plan = run.checked(provider, files or [None], problems)
+    with run.recorded(provider) as cache:
+        run.show("opening the cluster")
+        measured = measure(provider.cluster(), maker, platform, run.plan, run.id, run.show)
+        run.clear()
         print("\n".join(measured.table()), end="\n\n", flush=True)
-        real = run_plan(plan, remembered, tell)
-        line.clear()
+        real = plan.run(run.show_pass, through=cache.trial)
+        run.clear()
         demands = measured_demands(scenario, real)
         print("\n".join(demands_table(demands)), end="\n\n", flush=True)
-        simulated = simulate(measured, demands, plan, options.simulated, tell)
-    except (KeyboardInterrupt, TestbedError, CaricoError) as error:
-        line.clear()
-        save_unfinished(None, record, len(plan.passes()), isinstance(error, KeyboardInterrupt))
-        raise
-    finally:
-        line.clear()
-        provider.close()
-    lines, _ = record.folder.lines.read()
-    record.close("complete", lines, datetime.now(UTC), None)
+        simulated = simulate(measured, demands, run.plan, options.simulated, run.show_pass)
+    run.complete()
     if options.json is not None:
         write_validation(options.json, measured, real, simulated)
     if options.figure is not None:

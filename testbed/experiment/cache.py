@@ -1,21 +1,20 @@
-"""A provider of which nothing is asked twice: what one process of a run has measured, all of them know.
+"""A cache of repetitions: what one process of a run has measured, no process of it measures again.
 
-Every repetition is in the run's folder as soon as it is finished, so nothing that ends a process loses it; disturbed
-attempts at it, too.
+A repetition is in the run's folder as soon as it is finished, so that nothing that ends a process loses it; so are
+attempts that were disturbed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from testbed.experiment.provider import ClusterProvider, OnProgress
+from testbed.experiment.provider import OnProgress, Trial
 from testbed.experiment.retry import run_undisturbed
-from testbed.requirements import Problem
 from testbed.results.locks import locked
 from testbed.results.repetition_log import Line
 from testbed.results.runs import RunFolder
@@ -24,82 +23,87 @@ from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import Scenario
 
 
-class Remembered:
-    """Stands before another provider, which runs what is not known yet.
+class Cache:
+    """The repetitions of one run.
 
     Parameters
     ----------
-    provider : ClusterProvider
     folder : RunFolder
-        Where it is remembered; must be there.
+        Where they are; must exist.
     attempts : int
         How often a repetition is run at most; see `run_undisturbed`.
     """
 
-    def __init__(self, provider: ClusterProvider, folder: RunFolder, attempts: int = 1) -> None:
-        self.name = provider.name
-        self.shared_hardware = provider.shared_hardware
-        self._provider = provider
+    def __init__(self, folder: RunFolder, attempts: int = 1) -> None:
         self._folder = folder
         self._attempts = attempts
         self._known: dict[str, Repetition] = {}
 
-    def preflight(self) -> Sequence[Problem]:
-        """Ask the provider; see `ClusterProvider.preflight`."""
-        return self._provider.preflight()
+    def trial(self, trial: Trial) -> CachedTrial:
+        """Return a trial that runs only what is not in the cache yet."""
+        return CachedTrial(trial, self)
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Ask the provider; see `ClusterProvider.check`."""
-        return self._provider.check(scenario, scheduler, settings)
-
-    def run(
-        self,
-        scenario: Scenario,
-        scheduler: SchedulerSpec,
-        seed: int,
-        settings: Mapping[str, Any],
-        on_progress: OnProgress | None = None,
-    ) -> Repetition:
-        """Return what is known, or run it; see `ClusterProvider.run`.
+    def measured(self, trial: Trial, seed: int, on_progress: OnProgress | None) -> Repetition:
+        """Return a repetition of a trial: from the cache, or run now.
 
         Raises
         ------
         ResultsError
             If what was measured cannot be written.
         """
-        # Settings that are spelled differently, or not at all, may be the same.
-        in_force = self._provider.check(scenario, scheduler, settings)
-        key = _sha256((scenario, scheduler.text, seed, in_force))
+        # The settings in force are the key: those given may be spelled differently, or be left out, and be the same.
+        key = _sha256((trial.scenario, trial.scheduler.text, seed, trial.settings))
         if key not in self._known:
-            lines = self._folder.lines
-            known = lines.find(key)
+            log = self._folder.lines
+            known = log.find(key)
             if known is None:
-                # Who asks for what another process is running waits for it: nobody holds two of these locks.
+                # A process that asks for what another one is running waits for it: nobody holds two of these locks.
                 with locked(self._folder.locks / key):
-                    if lines.find(key) is None:
-                        once = partial(self._provider.run, scenario, scheduler, seed, settings)
-                        disturbed, workload = self._folder.disturbed, _sha256(scenario)
-                        measured = run_undisturbed(
-                            once,
-                            self._attempts,
-                            disturbed.find_all(key),
-                            lambda one: disturbed.append(Line(key, workload, one)),
-                            on_progress,
-                        )
-                        lines.append(Line(key, workload, measured))
+                    if log.find(key) is None:
+                        log.append(self._run(key, trial, seed, on_progress))
                 # Read back even if it was measured here: a test sees the same values wherever it runs.
-                known = lines.find(key)
+                known = log.find(key)
                 assert known is not None
             self._known[key] = known
         return self._known[key]
 
-    def kubernetes_version(self) -> str | None:
-        """Ask the provider; see `ClusterProvider.kubernetes_version`."""
-        return self._provider.kubernetes_version()
+    def _run(self, key: str, trial: Trial, seed: int, on_progress: OnProgress | None) -> Line:
+        disturbed, workload = self._folder.disturbed, _sha256(trial.scenario)
+        measured = run_undisturbed(
+            lambda tell: trial.run(seed, tell),
+            self._attempts,
+            disturbed.find_all(key),
+            lambda one: disturbed.append(Line(key, workload, one)),
+            on_progress,
+        )
+        return Line(key, workload, measured)
 
-    def close(self) -> None:
-        """Close the provider; see `ClusterProvider.close`."""
-        self._provider.close()
+
+@dataclass(frozen=True)
+class CachedTrial:
+    """A `Trial` that runs only what is not in the cache yet."""
+
+    trial: Trial
+    cache: Cache
+
+    @property
+    def scenario(self) -> Scenario:
+        """See `Trial`."""
+        return self.trial.scenario
+
+    @property
+    def scheduler(self) -> SchedulerSpec:
+        """See `Trial`."""
+        return self.trial.scheduler
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Trial`."""
+        return self.trial.settings
+
+    def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
+        """Return the repetition, or run it; see `Trial.run` and `Cache.measured`."""
+        return self.cache.measured(self.trial, seed, on_progress)
 
 
 def _sha256(value: Any) -> str:

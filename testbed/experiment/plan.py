@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.commands.arguments import DEFAULT_SEED
 from testbed.errors import TestbedError, UsageError
-from testbed.experiment.provider import ClusterProvider, Progress
+from testbed.experiment.presets import DEFAULT_SEED
+from testbed.experiment.provider import ClusterProvider, Progress, Trial
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import Scenario
@@ -70,10 +70,12 @@ class Plan:
         if self.seed < 0:
             raise UsageError(f"a seed must not be negative, got {self.seed}")
 
-    def check(self, provider: ClusterProvider) -> None:
+    def check(self, provider: ClusterProvider) -> CheckedPlan:
         """Check that a provider can run all this; raises what `ClusterProvider.check` raises."""
-        for scheduler in self.schedulers:
-            provider.check(self.scenario, scheduler, self.settings)
+        trials = {
+            scheduler.text: provider.check(self.scenario, scheduler, self.settings) for scheduler in self.schedulers
+        }
+        return CheckedPlan(self, trials, provider.name, provider.shared_hardware)
 
     def passes(self) -> list[Pass]:
         """Return everything to run, in order."""
@@ -84,54 +86,66 @@ class Plan:
         ]
 
 
-def run_plan(
-    plan: Plan,
-    provider: ClusterProvider,
-    on_progress: OnProgress | None = None,
-    processes: int = 1,
-) -> list[Repetition]:
-    """Run a plan and return its repetitions in the order of `Plan.passes`.
+@dataclass(frozen=True)
+class CheckedPlan:
+    """A plan that a provider can run."""
 
-    Parameters
-    ----------
-    plan : Plan
-    provider : ClusterProvider
-        The kind of cluster; with several processes it must be one that can be pickled.
-    on_progress : callable, optional
-        Is told how far the pass that runs is; with several processes only when one is done.
-    processes : int
-        Passes that run at the same time, each in a process of its own. The results are the same with any number.
+    plan: Plan
+    trials: Mapping[str, Trial]
+    """By the name of the scheduler."""
+    provider: str
+    shared_hardware: bool
+    """See `ClusterProvider`."""
 
-    Raises
-    ------
-    TestbedError
-        If the provider does not take the settings or cannot do what is asked (nothing has run then), or a process dies.
-    """
-    if processes < 1:
-        raise UsageError(f"at least one process is needed, got {processes}")
-    plan.check(provider)
-    if processes > 1 and provider.shared_hardware:
-        raise UsageError(f"runs on the provider {provider.name} would disturb one another: use one process")
-    if processes > 1:
-        return _run_in_processes(plan, provider, on_progress, processes)
-    repetitions = []
-    for one in plan.passes():
-        tell = None if on_progress is None else _about(one, on_progress)
-        repetitions.append(provider.run(one.scenario, one.scheduler, one.seed, plan.settings, tell))
-    return repetitions
+    def run(
+        self,
+        on_progress: OnProgress | None = None,
+        processes: int = 1,
+        through: Callable[[Trial], Trial] = lambda trial: trial,
+    ) -> list[Repetition]:
+        """Run all passes and return their repetitions in the order of `Plan.passes`.
+
+        Parameters
+        ----------
+        on_progress : callable, optional
+            Is told how far the pass that runs is; with several processes only when one is done.
+        processes : int
+            Passes that run at the same time, each in a process of its own, for which trials must be picklable. The
+            results are the same with any number.
+        through : callable, optional
+            Returns the trial to run in place of a trial: one that keeps results, for instance (`Cache.trial`).
+
+        Raises
+        ------
+        UsageError
+            If there are less processes than one, or several on hardware that they share.
+        TestbedError
+            If the cluster does not do what it should, or a process dies.
+        """
+        if processes < 1:
+            raise UsageError(f"at least one process is needed, got {processes}")
+        if processes > 1 and self.shared_hardware:
+            raise UsageError(f"runs on the provider {self.provider} would disturb one another: use one process")
+        trials = {text: through(trial) for text, trial in self.trials.items()}
+        if processes > 1:
+            return _run_in_processes(self.plan.passes(), trials, on_progress, processes)
+        repetitions = []
+        for one in self.plan.passes():
+            tell = None if on_progress is None else _about(one, on_progress)
+            repetitions.append(trials[one.scheduler.text].run(one.seed, tell))
+        return repetitions
 
 
 def _run_in_processes(
-    plan: Plan, provider: ClusterProvider, on_progress: OnProgress | None, processes: int
+    passes: Sequence[Pass], trials: Mapping[str, Trial], on_progress: OnProgress | None, processes: int
 ) -> list[Repetition]:
-    passes = plan.passes()
     others = set(multiprocessing.active_children())
     # Spawned, not forked: the parent may have threads, and a worker must not depend on what the parent has done so far.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_die_quietly)
     futures: dict[Future[Repetition], Pass] = {}
     try:
         for one in passes:
-            futures[pool.submit(provider.run, one.scenario, one.scheduler, one.seed, plan.settings)] = one
+            futures[pool.submit(trials[one.scheduler.text].run, one.seed)] = one
         for future in as_completed(futures):
             repetition, one = future.result(), futures[future]
             if on_progress is not None:

@@ -34,6 +34,35 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
+class Trial(Protocol):
+    """A scenario under a scheduler that a provider has found it can run; every `run` is one repetition."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is run."""
+        ...
+
+    @property
+    def scheduler(self) -> SchedulerSpec:
+        """What schedules it."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All settings of the provider that are in force, defaults included; part of the results."""
+        ...
+
+    def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
+        """Run the scenario once and return what was measured.
+
+        Raises
+        ------
+        TestbedError
+            If the cluster does not do what it should.
+        """
+        ...
+
+
 class ClusterProvider(Protocol):
     """A kind of cluster (`simulated`, `kwok`, `kind`, `external`, later `xen`).
 
@@ -53,25 +82,21 @@ class ClusterProvider(Protocol):
         """
         ...
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Check, before anything runs, that `run` can do this, and return all settings that will be in force.
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Trial:
+        """Check, before anything runs, that this can be run, and return what runs it.
+
+        Parameters
+        ----------
+        scenario : Scenario
+        scheduler : SchedulerSpec
+        settings : mapping
+            What to change of the provider's settings, name to value.
 
         Raises
         ------
         TestbedError
             If a setting is none of this provider's, or the cluster cannot do what is asked.
         """
-        ...
-
-    def run(
-        self,
-        scenario: Scenario,
-        scheduler: SchedulerSpec,
-        seed: int,
-        settings: Mapping[str, Any],
-        on_progress: OnProgress | None = None,
-    ) -> Repetition:
-        """Run a scenario once under a scheduler and return what was measured; raises what `check` raises."""
         ...
 
     def kubernetes_version(self) -> str | None:
@@ -85,7 +110,7 @@ class ClusterProvider(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what `run` has made and left for the next one, unless it is to be kept; called in the end.
+        """Remove what trials have made and left for the next one, unless it is to be kept; called in the end.
 
         Raises
         ------

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.experiment.plan import Pass, Plan, run_plan
+from testbed.experiment.cache import Cache
+from testbed.experiment.plan import Pass, Plan
 from testbed.experiment.presets import Preset
 from testbed.experiment.progress import ProgressLine, describe
 from testbed.experiment.provider import ClusterProvider, Progress
@@ -23,6 +24,8 @@ class Experiment:
     Parameters
     ----------
     provider : ClusterProvider
+    cache : Cache
+        Where repetitions are kept.
     preset : Preset
     repetitions : int
         Of a run that does not say how many.
@@ -37,6 +40,7 @@ class Experiment:
     def __init__(
         self,
         provider: ClusterProvider,
+        cache: Cache,
         preset: Preset,
         repetitions: int,
         seed: int,
@@ -44,6 +48,7 @@ class Experiment:
         progress: ProgressLine | None = None,
     ) -> None:
         self.provider = provider
+        self._cache = cache
         self.preset = preset
         self.repetitions = repetitions
         self.seed = seed
@@ -103,7 +108,8 @@ class Experiment:
             {**self.settings, **(settings or {})},
         )
         try:
-            measured = run_plan(plan, self.provider, None if self._progress is None else self._show)
+            tell = None if self._progress is None else self._show
+            measured = plan.check(self.provider).run(tell, through=self._cache.trial)
         finally:
             if self._progress is not None:
                 self._progress.clear()

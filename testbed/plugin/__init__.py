@@ -77,25 +77,18 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
     """Return the provider that the options name."""
-    from testbed.experiment.cluster_options import Wishes
+    from testbed.cluster_options import ClusterOptions
     from testbed.providers import provider_named
 
     state = config.stash[STATE]
-    options = state.options
-    wishes = Wishes(
+    options = ClusterOptions(
         state.run_id,
-        options.keep_cluster,
-        options.recreate_cluster,
-        os.environ.get("TOX_PARALLEL_ENV", ""),
-        options.node_image,
-        options.workers,
-        state.run_path / "diagnostics",
-        state.said.append,
-        options.kubeconfig,
-        options.context,
-        options.workload_image,
+        session=os.environ.get("TOX_PARALLEL_ENV", ""),
+        diagnostics=state.run_path / "diagnostics",
+        say=state.said.append,
+        **state.options.cluster,
     )
-    return provider_named(options.provider, wishes)
+    return provider_named(state.options.provider, options)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:

@@ -72,17 +72,15 @@ def diagnose(item: pytest.Item, error: BaseException) -> None:
 @pytest.fixture(scope="session")
 def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Experiment:
     """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing is asked twice."""
-    from testbed.experiment.cache import Remembered
+    from testbed.experiment.cache import Cache
     from testbed.experiment.session import Experiment
 
     state = pytestconfig.stash[STATE]
     options = state.options
+    folder = state.record.open(carico_provider.name, carico_provider.kubernetes_version())
     return Experiment(
-        Remembered(
-            carico_provider,
-            state.record.open(carico_provider.name, carico_provider.kubernetes_version()),
-            options.attempts,
-        ),
+        carico_provider,
+        Cache(folder, options.attempts),
         options.preset,
         options.repetitions,
         options.seed,

@@ -14,19 +14,18 @@ from typing import Any
 
 import pytest
 
-from testbed.commands import arguments
+from testbed import arguments
+from testbed.cluster_options import ATTEMPTS_HELP, CLUSTER_FLAGS, Flag
 from testbed.errors import MissingExtra, TestbedError, UsageError
-from testbed.experiment.cluster_options import WORKERS
-from testbed.experiment.presets import PRESETS, Preset, default_preset, preset_named
-from testbed.providers import PROVIDERS, REAL, check_settings, check_wishes
+from testbed.experiment.presets import DEFAULT_SEED, PRESETS, Preset, default_preset, preset_named
+from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_settings
 from testbed.results import OWN_FOLDER
 
 NAMES = (
     *("provider", "preset", "seed", "repetitions", "attempts", "set", "json", "missing"),
-    *("keep_cluster", "recreate_cluster", "node_image", "workers"),
-    *("kubeconfig", "context", "workload_image"),
+    *(flag.name for flag in CLUSTER_FLAGS),
 )
-SWITCHES = ("keep_cluster", "recreate_cluster")
+SWITCHES = tuple(flag.name for flag in CLUSTER_FLAGS if flag.is_switch)
 MISSING = ("fail", "skip")
 """What to do about tests whose prerequisites are missing."""
 
@@ -46,20 +45,8 @@ class Options:
     """The results file."""
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
-    keep_cluster: bool
-    """Whether to use a kept cluster, and to keep it."""
-    recreate_cluster: bool
-    """Whether to make a kept cluster anew."""
-    node_image: str | None
-    """What kind runs as a node."""
-    workers: int
-    """Nodes of a kind cluster."""
-    kubeconfig: Path | None
-    """Leads to somebody's cluster."""
-    context: str | None
-    """Of the kubeconfig."""
-    workload_image: str | None
-    """What pods run on somebody's cluster."""
+    cluster: Mapping[str, Any]
+    """What was chosen of the cluster: fields of `ClusterOptions`."""
     given: bool
     """Whether a flag was given, that is: whether cluster tests are asked for."""
 
@@ -69,9 +56,9 @@ class Options:
         if self.attempts > 1 and self.provider in REAL:
             times += f" of up to {self.attempts} attempts"
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
-        switches = "".join(f" {name.replace('_', '-')}" for name in SWITCHES if getattr(self, name))
-        place = "" if self.kubeconfig is None else f" kubeconfig={self.kubeconfig}"
-        place += "" if self.context is None else f" context={self.context}"
+        switches = "".join(f" {flag.spelling}" for flag in CLUSTER_FLAGS if flag.is_switch and self.cluster[flag.name])
+        places = (f" {name}={self.cluster[name]}" for name in ("kubeconfig", "context"))
+        place = "".join(one for one in places if not one.endswith("=None"))
         return (
             f"provider={self.provider}{place} preset={self.preset.name} ({times}) seed={self.seed}{missing}{switches} "
             f"settings: {settings}"
@@ -103,13 +90,13 @@ def add_options(parser: pytest.Parser) -> None:
         "--carico-attempts",
         metavar="N",
         type=arguments.count,
-        help=f"{arguments.ATTEMPTS_HELP} (default: the preset's)",
+        help=f"{ATTEMPTS_HELP} (default: the preset's)",
     )
     declare(
         "--carico-seed",
         metavar="S",
         type=arguments.seed,
-        help=f"seed of the first repetition (default: {arguments.DEFAULT_SEED})",
+        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
     )
     declare(
         "--carico-set",
@@ -129,31 +116,17 @@ def add_options(parser: pytest.Parser) -> None:
         help="what to do where a prerequisite is missing, a package or something that the provider needs: fail before "
         "anything runs, or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
     )
-    declare(
-        "--carico-keep-cluster",
-        action="store_const",
-        const=True,
-        help="keep the real cluster at the end, and use it again if it is what would be made (default: it is removed)",
-    )
-    declare(
-        "--carico-recreate-cluster",
-        action="store_const",
-        const=True,
-        help="make the real cluster anew in place of one that was kept",
-    )
-    declare(
-        "--carico-node-image",
-        metavar="IMAGE",
-        help=arguments.NODE_IMAGE_HELP,
-    )
-    declare("--carico-workers", metavar="N", type=arguments.count, help=arguments.WORKERS_HELP)
-    declare("--carico-kubeconfig", metavar="FILE", help=arguments.KUBECONFIG_HELP)
-    declare("--carico-context", metavar="NAME", help=arguments.CONTEXT_HELP)
-    declare("--carico-workload-image", metavar="IMAGE", help=arguments.WORKLOAD_IMAGE_HELP)
+    for flag in CLUSTER_FLAGS:
+        if flag.is_switch:
+            declare(f"--carico-{flag.spelling}", action="store_const", const=True, help=flag.help)
+        else:
+            # A path is read as a text: what it is relative to depends on where it is written.
+            convert = str if flag.convert is Path else flag.convert
+            declare(f"--carico-{flag.spelling}", metavar=flag.metavar, type=convert, help=flag.help)
     for name in NAMES:
         kind = "linelist" if name == "set" else "bool" if name in SWITCHES else "string"
-        flag = name.replace("_", "-")
-        parser.addini(f"carico_{name}", f"default of --carico-{flag}", type=kind, default=None)  # type: ignore[arg-type]
+        spelling = name.replace("_", "-")
+        parser.addini(f"carico_{name}", f"default of --carico-{spelling}", type=kind, default=None)  # type: ignore[arg-type]
 
 
 def options_of(config: pytest.Config) -> Options:
@@ -171,8 +144,7 @@ def options_of(config: pytest.Config) -> Options:
         provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
         repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
         attempts = _value(config, "attempts", arguments.count, preset.attempts)
-        seed = _value(config, "seed", arguments.seed, arguments.DEFAULT_SEED)
-        workers = _value(config, "workers", arguments.count, WORKERS)
+        seed = _value(config, "seed", arguments.seed, DEFAULT_SEED)
         # A flag replaces the ini file's value of the same setting only.
         written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
         settings = written | arguments.settings_of(flags["set"] or [])
@@ -182,32 +154,22 @@ def options_of(config: pytest.Config) -> Options:
         if missing not in MISSING:
             raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
         _check_settings(provider, settings, missing)
-        kubeconfig = _file(config, "kubeconfig")
-        context, image = (
-            flags[name] or config.getini(f"carico_{name}") or None for name in ("context", "workload_image")
-        )
-        check_wishes(provider, kubeconfig, context, image)
+        cluster = {flag.name: _cluster_value(config, flag) for flag in CLUSTER_FLAGS}
+        check_cluster_options(provider, cluster)
     except (TestbedError, ArgumentTypeError) as error:
         raise pytest.UsageError(f"carico: {error}") from error
     given = any(value is not None for value in flags.values())
-    keep, recreate = (bool(flags[name] or config.getini(f"carico_{name}")) for name in SWITCHES)
     return Options(
-        provider,
-        preset,
-        repetitions,
-        attempts,
-        seed,
-        settings,
-        _file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",
-        missing,
-        keep,
-        recreate,
-        flags["node_image"] or config.getini("carico_node_image") or None,
-        workers,
-        kubeconfig,
-        context,
-        image,
-        given,
+        provider=provider,
+        preset=preset,
+        repetitions=repetitions,
+        attempts=attempts,
+        seed=seed,
+        settings=settings,
+        json=_file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",
+        missing=missing,
+        cluster=cluster,
+        given=given,
     )
 
 
@@ -220,8 +182,16 @@ def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) ->
         # Nothing will be run with them.
 
 
-def _value(config: pytest.Config, name: str, convert: Callable[[str], int], default: int) -> int:
-    flag: int | None = config.getoption(f"carico_{name}")
+def _cluster_value(config: pytest.Config, flag: Flag) -> Any:
+    if flag.is_switch:
+        return bool(config.getoption(f"carico_{flag.name}") or config.getini(f"carico_{flag.name}"))
+    if flag.convert is Path:
+        return _file(config, flag.name)
+    return _value(config, flag.name, flag.convert, flag.default)
+
+
+def _value(config: pytest.Config, name: str, convert: Callable[[str], Any], default: Any) -> Any:
+    flag = config.getoption(f"carico_{name}")
     written: Any = config.getini(f"carico_{name}")
     if flag is not None:
         return flag

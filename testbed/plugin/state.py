@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testbed.errors import ResultsError, TestbedError, UsageError
+from testbed.errors import TestbedError, UsageError
 from testbed.plugin.claims import Claims
 from testbed.plugin.options import Options
 from testbed.requirements import Problem
@@ -103,33 +103,17 @@ class State:
         """
         if not self.run_path.exists():
             return
+        from testbed.results.ending import end_run
         from testbed.results.repetition_log import notice_of
-        from testbed.results.store import merged, partial_path, write_complete, write_results
 
+        self.ended = "failed"
         ended: RunState = ENDS.get(exitstatus, "failed")
-        lines, cut_off = self.record.folder.lines.read()
-        self.complaint = notice_of(cut_off) if cut_off else ""
-        if not lines:
-            file = None
-        elif ended == "complete":
-            file = self.options.json
-        else:
-            file = partial_path(self.options.json)
-        try:
-            if file is not None:
-                self.results = merged(line.repetition for line in lines)
-                (write_complete if ended == "complete" else write_results)(file, self.results)
-        except ResultsError as error:
-            self.ended = "failed"
-            self.record.close("failed", lines, self.now())
-            raise ResultsError(
-                f"{error}; to write them elsewhere: {self.record.folder.recovery()} --json FILE"
-            ) from error
-        self.ended, self.written = ended, file
-        self.record.close(ended, lines, self.now(), file)
+        ending = end_run(self.record, ended, self.options.json, self.now())
+        self.ended, self.results, self.written = ended, ending.results, ending.file
+        self.complaint = notice_of(ending.cut_off) if ending.cut_off else ""
 
 
-PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "run", "kubernetes_version", "close")
+PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "kubernetes_version", "close")
 """What `testbed.experiment.provider.ClusterProvider` has; not looked up there, since it is not imported yet."""
 
 STATE = pytest.StashKey[State]()

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.errors import BuildFailed, ClusterError
-from testbed.images.command import default_place
 from testbed.images.programs import PROGRAM_SETS, Programs
+from testbed.user_cache import user_cache
 
 VARIABLE = "CARICO_PROGRAMS"
 """Names the user's folder: programs, or what `carico-testbed images programs --kept` was told."""
@@ -40,7 +40,7 @@ def found_programs(names: Iterable[str], environment: Mapping[str, str] | None =
         if not Path(named).is_dir():
             raise ClusterError(f"{VARIABLE} is {named!r}, which is no folder: name the one that has the programs")
         folders += [Path(named), *_built(Path(named))]
-    folders += _built(default_place())
+    folders += _built(user_cache())
     where = os.pathsep.join([*map(str, folders), variables.get("PATH", os.defpath)])
     found = {name: shutil.which(name, path=where) for name in names}
     return {name: Path(path).absolute() for name, path in found.items() if path is not None}

@@ -6,7 +6,7 @@ use, or one that is kept, is not touched. Set-up that fails, or is interrupted, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,14 @@ import msgspec
 
 from carico.errors import CaricoError
 from carico.kube.client import KubeClient
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, TestbedError
-from testbed.experiment.cluster_options import Wishes
 from testbed.real.api import ClusterApi
 from testbed.real.maker import ClusterMaker
 from testbed.real.namespaces import OWN, wait_until_clean
 from testbed.real.registry import ClusterFolder, Registered, Registry
 from testbed.real.waiting import wait_until
+from testbed.requirements import Problem
 from testbed.results.files import make_folder
 
 FINGERPRINT = "fingerprint"
@@ -50,8 +51,27 @@ class Cluster:
     """Of the kubeconfig, where its current one leads elsewhere."""
 
 
-class Life(Protocol):
-    """The cluster of one session, from the first use to the end."""
+class ClusterLifecycle(Protocol):
+    """The cluster of one session, from the first question to the end."""
+
+    @property
+    def kind(self) -> str:
+        """The provider's name, for example "kwok"."""
+        ...
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether the cluster shares the CPUs of the process that measures."""
+        ...
+
+    @property
+    def kubernetes_version(self) -> str:
+        """The version that it runs, for example "v1.34.4"; raises TestbedError if it cannot be told."""
+        ...
+
+    def preflight(self) -> Sequence[Problem]:
+        """Return what is missing to use it; see `ClusterProvider.preflight`."""
+        ...
 
     def open(self) -> Cluster:
         """Return the cluster; raises ClusterError if there is none that can be used."""
@@ -69,36 +89,56 @@ class Life(Protocol):
         """
         ...
 
+    def collect_logs(self, cluster: Cluster, into: Path) -> None:
+        """Copy what logs may tell why a run failed into a folder; raises ClusterError if not all can be had."""
+        ...
+
     def close(self) -> None:
         """Use the cluster no longer; raises ClusterError if something is left that should not be."""
         ...
 
 
-class ClusterLife:
-    """The `Life` of a cluster that is made for it.
+class MadeCluster:
+    """A `ClusterLifecycle`: the cluster is made for the session, or one that was kept is used again.
 
     Parameters
     ----------
     maker : ClusterMaker
-    wishes : Wishes
+    options : ClusterOptions
     registry : Registry, optional
     connect : callable, optional
         Returns the API that a kubeconfig leads to.
     """
 
+    on_this_machine = True
+
     def __init__(
         self,
         maker: ClusterMaker,
-        wishes: Wishes,
+        options: ClusterOptions,
         registry: Registry | None = None,
         connect: Callable[[Path], ClusterApi] | None = None,
     ) -> None:
         self._maker = maker
-        self._wishes = wishes
+        self._options = options
         self._registry = Registry() if registry is None else registry
         self._connect = connected if connect is None else connect
         self._folder: ClusterFolder | None = None
         self._cluster: Cluster | None = None
+
+    @property
+    def kind(self) -> str:
+        """See `ClusterLifecycle`."""
+        return self._maker.kind
+
+    @property
+    def kubernetes_version(self) -> str:
+        """See `ClusterLifecycle`."""
+        return self._maker.kubernetes_version
+
+    def preflight(self) -> Sequence[Problem]:
+        """Ask the maker; see `ClusterProvider.preflight`."""
+        return self._maker.preflight()
 
     def open(self) -> Cluster:
         """Return the cluster; the first call makes it, or takes a kept one.
@@ -113,8 +153,12 @@ class ClusterLife:
         return self._cluster
 
     def clean(self) -> None:
-        """Remove the namespaces of every run; see `Life.clean`. Who uses the cluster is alone on it."""
+        """Remove the namespaces of every run, for no other session uses the cluster; see `ClusterLifecycle.clean`."""
         wait_until_clean(self.open().api)
+
+    def collect_logs(self, cluster: Cluster, into: Path) -> None:
+        """Ask the maker; see `ClusterMaker.collect_logs`."""
+        self._maker.collect_logs(cluster.name, cluster.folder, into)
 
     def close(self) -> None:
         """Use the cluster no longer: it is removed, unless it is to be kept.
@@ -133,7 +177,7 @@ class ClusterLife:
         noted = folder.read()
         if noted.kept:
             folder.release()
-            self._wishes.say(f"cluster {noted.name} is kept; to remove it: carico-testbed clean")
+            self._options.say(f"cluster {noted.name} is kept; to remove it: carico-testbed clean")
             return
         try:
             self._maker.delete(noted.name, folder.files)
@@ -143,16 +187,16 @@ class ClusterLife:
 
     def _kept(self) -> Cluster | None:
         """Return a kept cluster if one is to be used and is what would be made now; else it makes way."""
-        wishes, kind = self._wishes, self._maker.kind
+        options, kind = self._options, self._maker.kind
         with self._registry.locked():
             for said in sweep(self._registry, {kind: self._maker}, kept=False):
-                wishes.say(said)
-            if not (wishes.keep or wishes.recreate):
+                options.say(said)
+            if not (options.keep_cluster or options.recreate_cluster):
                 return None
             mine = [
                 (folder, noted)
                 for folder, noted in self._registry.all()
-                if noted.kept and noted.kind == kind and noted.session == wishes.session and not folder.is_used
+                if noted.kept and noted.kind == kind and noted.session == options.session and not folder.is_used
             ]
             if not mine:
                 return None
@@ -160,11 +204,11 @@ class ClusterLife:
             folder.hold()
         try:
             cluster, why = None, "a new one is asked for"
-            if not wishes.recreate:
+            if not options.recreate_cluster:
                 cluster = self._described(noted.name, folder, used_again=True)
                 why = self._differences(cluster)
             if why:
-                wishes.say(f"kept cluster {noted.name} is not used again: {why}")
+                options.say(f"kept cluster {noted.name} is not used again: {why}")
                 if cluster is not None:
                     cluster.api.close()
                 self._maker.delete(noted.name, folder.files)
@@ -177,10 +221,10 @@ class ClusterLife:
         return cluster
 
     def _made(self) -> Cluster:
-        wishes, kind = self._wishes, self._maker.kind
-        session = _plain(wishes.session)[:_SESSION_LETTERS].rstrip("-")
-        name = "-".join(filter(None, ("carico", kind, wishes.run.lower(), session)))
-        noted = Registered(name, kind, wishes.run, wishes.session)
+        options, kind = self._options, self._maker.kind
+        session = _plain(options.session)[:_SESSION_LETTERS].rstrip("-")
+        name = "-".join(filter(None, ("carico", kind, options.run.lower(), session)))
+        noted = Registered(name, kind, options.run, options.session)
         self._folder = folder = self._registry.folder(name)
         with self._registry.locked():
             folder.write(noted)
@@ -196,7 +240,7 @@ class ClusterLife:
                 raise ClusterError(f"the new cluster {name} cannot be used: {error}") from error
             raise
         # Not before it stands: what is left of a set-up that was killed must be swept.
-        if wishes.keep:
+        if options.keep_cluster:
             folder.write(msgspec.structs.replace(noted, kept=True))
         return cluster
 
@@ -205,23 +249,23 @@ class ClusterLife:
             self._maker.create(name, folder.files, CREATE_TIMEOUT_S)
             cluster = self._described(name, folder)
             wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
-            cluster.api.create_namespace(OWN, self._wishes.run)
+            cluster.api.create_namespace(OWN, self._options.run)
             cluster.api.create_config_map(OWN, FINGERPRINT, self._maker.fingerprint())
-        except Exception:  # not Ctrl-C: who presses it does not ask why
+        except Exception:  # not Ctrl-C: a user who presses it does not ask why
             self._diagnose(name, folder)
             raise
         return cluster
 
     def _diagnose(self, name: str, folder: ClusterFolder) -> None:
         """Copy the logs of a cluster that is about to be removed, as far as they can be had."""
-        if self._wishes.diagnostics is None:
+        if self._options.diagnostics is None:
             return
-        into = self._wishes.diagnostics / name
+        into = self._options.diagnostics / name
         with suppress(TestbedError, OSError):  # what went wrong first is what is told
             make_folder(into)
             self._maker.collect_logs(name, folder.files, into)
         if into.is_dir() and any(into.iterdir()):
-            self._wishes.say(f"diagnostics: {into}")
+            self._options.say(f"diagnostics: {into}")
 
     def _differences(self, cluster: Cluster) -> str:
         """Return what of a kept cluster is not as wanted, in words; nothing if all of it is."""

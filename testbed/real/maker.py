@@ -1,4 +1,4 @@
-"""The protocols of where real clusters come from: what makes those of one kind, or finds somebody's.
+"""The protocol of what makes clusters of one kind.
 
 A maker knows its programs and nothing else: no session, no scenario, no owner. When a cluster is made, used again or
 removed is decided in `testbed.real.lifecycle`; what its nodes and pods are like in `testbed.real.platform`.
@@ -13,13 +13,15 @@ from typing import Protocol
 from testbed.requirements import Problem
 
 
-class ClusterSource(Protocol):
-    """What is known of clusters of one kind, whoever makes them."""
+class ClusterMaker(Protocol):
+    """Makes, describes and removes clusters of one kind, on this machine.
+
+    Everything of a cluster that is not in its own API lies in the folder that is passed in, which is empty before
+    `create`. A cluster is known by a name that begins with `carico-`; no other cluster is ever touched.
+    """
 
     kind: str
     """The provider's name, for example "kwok"."""
-    on_this_machine: bool
-    """Whether clusters share the CPUs of who measures."""
 
     @property
     def kubernetes_version(self) -> str:
@@ -27,7 +29,7 @@ class ClusterSource(Protocol):
         ...
 
     def preflight(self) -> Sequence[Problem]:
-        """Return what is missing to use one; see `ClusterProvider.preflight`."""
+        """Return what is missing to make one; see `ClusterProvider.preflight`."""
         ...
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
@@ -36,17 +38,9 @@ class ClusterSource(Protocol):
         Raises
         ------
         ClusterError
-            If there are none; who collects goes on.
+            If not all of them can be had.
         """
         ...
-
-
-class ClusterMaker(ClusterSource, Protocol):
-    """Makes, describes and removes clusters of one kind.
-
-    Everything of a cluster that is not in its own API lies in the folder that is passed in, which is empty before
-    `create`. A cluster is known by a name that begins with `carico-`; what does not bear it is never touched.
-    """
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return what a cluster is made of, for example versions, the node image, a digest of its configuration.

@@ -1,12 +1,12 @@
 """The protocol of what pods find on a real cluster: the nodes a scenario asks for, and what its pods are made of.
 
 Fake nodes do no work and pods end when they are told to; containers run the workloads themselves. Not here: where the
-cluster comes from (`testbed.real.maker`).
+cluster comes from (`testbed.real.lifecycle`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,13 +20,22 @@ KUBE_SCHEDULER = "default-scheduler"
 CARICO = "carico"
 """The name by which they ask for CARICO."""
 
+Template = Callable[[JobSpec, Sequence[float]], dict[str, Any]]
+"""Returns the pod template of a job as the API's JSON: its container, and annotations if it needs any.
+
+Its arguments are the job and the CPU-seconds of its pods, by completion index. Name, labels, requests, scheduler and
+placement are added by the run that publishes the job.
+"""
+
 
 @dataclass(frozen=True)
 class Prepared:
-    """A cluster that a repetition can begin on."""
+    """A cluster on which a repetition can begin."""
 
     names: Mapping[str, str]
     """What the scenario calls a node, by the node's name."""
+    template: Template
+    """What its pods are made from."""
     scheduler_name: str = KUBE_SCHEDULER
     """By which pods ask for the scheduler under test."""
     programs: bool = False
@@ -35,24 +44,16 @@ class Prepared:
     """What tells of the nodes, where agents run."""
 
 
-class Platform(Protocol):
-    """Nodes and pods of one kind of cluster."""
+class Setup(Protocol):
+    """A scenario under a scheduler that a platform has found it can prepare."""
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Check, before there is a cluster, that it can do this, and return all settings that will be in force.
-
-        Raises
-        ------
-        UsageError
-            If it cannot have this shape, run these jobs or this scheduler (a pod fits no node, for instance), or does
-            not know a setting.
-        """
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All settings that are in force, for the results."""
         ...
 
-    def prepare(
-        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
-    ) -> Prepared:
-        """Give the cluster the nodes of a scenario, all ready when it returns, and what its pods are started from.
+    def prepare(self, cluster: Cluster) -> Prepared:
+        """Give the cluster the nodes of the scenario, all ready when it returns, and what its pods are started from.
 
         Raises
         ------
@@ -63,17 +64,18 @@ class Platform(Protocol):
         """
         ...
 
-    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
-        """Return the pod template of a job as the API's JSON: its container, and annotations if it needs any.
 
-        Name, labels, requests, scheduler and placement are put in by who publishes it.
+class Platform(Protocol):
+    """Nodes and pods of one kind of cluster."""
 
-        Parameters
-        ----------
-        job : JobSpec
-        work : sequence of float
-            CPU-seconds of its pods, by completion index.
-        scenario : Scenario
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Setup:
+        """Check, before there is a cluster, that it can do this, and return what prepares it.
+
+        Raises
+        ------
+        UsageError
+            If it cannot have this shape, run these jobs or this scheduler (a pod fits no node, for instance), or does
+            not know a setting.
         """
         ...
 

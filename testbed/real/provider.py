@@ -1,17 +1,18 @@
-"""The provider of any real cluster: it has its life, a platform says what its pods are, the engine runs them."""
+"""The provider of any real cluster: a lifecycle opens it, a platform prepares it, a `ClusterRun` runs the scenario."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from carico.clock import Clock, SystemClock
 from carico.errors import KubeError
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, TestbedError, UsageError
-from testbed.experiment.cluster_options import Wishes
 from testbed.experiment.provider import OnProgress, Progress, scenario_settings
 from testbed.measurement.completion_times import completion_time_items
 from testbed.measurement.request_latency import latency_items
@@ -19,10 +20,9 @@ from testbed.measurement.scheduling import scheduling_items
 from testbed.measurement.stolen_cpu import StolenCpu
 from testbed.measurement.utilisation import utilisation_items
 from testbed.real.diagnostics import collect
-from testbed.real.lifecycle import Cluster, Life
-from testbed.real.maker import ClusterSource
+from testbed.real.lifecycle import Cluster, ClusterLifecycle
 from testbed.real.namespaces import namespace_of_run
-from testbed.real.platform import Platform
+from testbed.real.platform import Platform, Setup
 from testbed.real.run import ClusterRun
 from testbed.requirements import Problem
 from testbed.results.schema import Repetition
@@ -36,10 +36,9 @@ class RealProvider:
 
     Parameters
     ----------
-    source : ClusterSource
+    lifecycle : ClusterLifecycle
     platform : Platform
-    wishes : Wishes
-    life : Life
+    options : ClusterOptions
     clock : Clock, optional
     wall : callable, optional
         Seconds since 1970.
@@ -49,35 +48,33 @@ class RealProvider:
 
     def __init__(
         self,
-        source: ClusterSource,
+        lifecycle: ClusterLifecycle,
         platform: Platform,
-        wishes: Wishes,
-        life: Life,
+        options: ClusterOptions,
         clock: Clock | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self.name = source.kind
-        self._source = source
+        self.name = lifecycle.kind
+        self._lifecycle = lifecycle
         self._platform = platform
-        self._wishes = wishes
-        self._life = life
+        self._options = options
         self._clock = SystemClock() if clock is None else clock
         self._wall = wall
         self._numbers = count()
         self._diagnosed: BaseException | None = None
 
     def kubernetes_version(self) -> str:
-        """Ask where it comes from; see `ClusterProvider.kubernetes_version`."""
-        return self._source.kubernetes_version
+        """Ask the cluster; see `ClusterProvider.kubernetes_version`."""
+        return self._lifecycle.kubernetes_version
 
     def cluster(self) -> Cluster:
-        """Return the cluster, which the first call opens; see `Life.open`."""
-        return self._life.open()
+        """Return the cluster, which the first call opens; see `ClusterLifecycle.open`."""
+        return self._lifecycle.open()
 
     def close(self) -> None:
-        """Use the cluster no longer; see `Life.close`."""
+        """Use the cluster no longer; see `ClusterLifecycle.close`."""
         self._platform.close()
-        self._life.close()
+        self._lifecycle.close()
 
     def diagnose(self, cluster: Cluster, namespace: str, name: str, error: BaseException) -> None:
         """Collect what may tell why something failed that used the cluster itself, unless its repetition has done so.
@@ -100,10 +97,10 @@ class RealProvider:
         self._collect(cluster, namespace, name)
 
     def preflight(self) -> Sequence[Problem]:
-        """Ask where it comes from; see `ClusterProvider.preflight`."""
-        return self._source.preflight()
+        """Ask the cluster; see `ClusterProvider.preflight`."""
+        return self._lifecycle.preflight()
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> RealTrial:
         """Check that this can be run; see `ClusterProvider.check`."""
         if scenario.node_changes:
             raise UsageError(f"{scenario.name}: the provider {self.name} changes no nodes while a scenario runs")
@@ -115,53 +112,46 @@ class RealProvider:
                     f"job {job.name}: pods that arrive one after the other are several Jobs here, which cannot share "
                     f"parallelism = {job.parallelism}: leave out one of the two"
                 )
-        in_force = self._platform.check(scenario, scheduler, settings)
+        setup = self._platform.check(scenario, scheduler, settings)
         version = None
         with suppress(TestbedError):  # without its programs nothing is run, and the preflight says why
             version = self.kubernetes_version()
-        return {"provider": self.name, "kubernetes_version": version, **in_force}
+        in_force = {"provider": self.name, "kubernetes_version": version, **setup.settings}
+        return RealTrial(self, scenario, scheduler, in_force, setup)
 
-    def run(
-        self,
-        scenario: Scenario,
-        scheduler: SchedulerSpec,
-        seed: int,
-        settings: Mapping[str, Any],
-        on_progress: OnProgress | None = None,
-    ) -> Repetition:
-        """Run a scenario once; see `ClusterProvider.run`.
+    def run(self, trial: RealTrial, seed: int, on_progress: OnProgress | None = None) -> Repetition:
+        """Run a trial once; see `Trial.run`.
 
         Raises
         ------
         ClusterError
             If the cluster does not do what it should.
         """
-        in_force = self.check(scenario, scheduler, settings)
+        scenario = trial.scenario
         self._tell(on_progress, scenario, "opening the cluster")
         cluster = self.cluster()
-        namespace = f"carico-{next(self._numbers)}-{self._wishes.run.lower()}"
+        namespace = f"carico-{next(self._numbers)}-{self._options.run.lower()}"
         try:
             self._tell(on_progress, scenario, "preparing nodes")
             with self._explained(cluster, namespace, scenario, seed):
-                self._life.clean()
-                prepared = self._platform.prepare(cluster, scenario, scheduler, in_force)
-            with namespace_of_run(cluster.api, namespace, self._wishes.run):
+                self._lifecycle.clean()
+                prepared = trial.setup.prepare(cluster)
+            with namespace_of_run(cluster.api, namespace, self._options.run):
                 run = ClusterRun(
                     cluster.api,
                     namespace,
-                    self._platform,
                     prepared,
                     scenario,
-                    scheduler,
+                    trial.scheduler,
                     seed,
-                    self._wishes.run,
-                    self._clock,
-                    self._wall,
+                    run=self._options.run,
+                    clock=self._clock,
+                    wall=self._wall,
                 )
                 stolen = StolenCpu()
                 with self._explained(cluster, namespace, scenario, seed):
                     run.run(on_progress)
-                stolen_items = stolen.items() if self._source.on_this_machine else []
+                stolen_items = stolen.items() if self._lifecycle.on_this_machine else []
                 pods, nodes, completion, requests = run.pods, run.nodes, run.completion_s, run.requests
                 if any(taken is None for taken in completion.values()):
                     self._collect(cluster, namespace, _folder(scenario, seed, namespace))
@@ -169,9 +159,9 @@ class RealProvider:
             raise ClusterError(f"cluster {cluster.name}: {error}") from error
         return Repetition(
             scenario=scenario.name,
-            scheduler=scheduler.text,
+            scheduler=trial.scheduler.text,
             seed=seed,
-            settings=scenario_settings(scenario) | dict(in_force),
+            settings=scenario_settings(scenario) | dict(trial.settings),
             job_completion_time_s=completion,
             pods=pods,
             nodes=nodes,
@@ -195,18 +185,31 @@ class RealProvider:
             raise
 
     def _collect(self, cluster: Cluster, namespace: str, name: str) -> None:
-        if self._wishes.diagnostics is None:
+        if self._options.diagnostics is None:
             return
-        into = self._wishes.diagnostics / name
-        collect(
-            cluster.api, namespace, into, lambda folder: self._source.collect_logs(cluster.name, cluster.folder, folder)
-        )
-        self._wishes.say(f"diagnostics: {into}")
+        into = self._options.diagnostics / name
+        collect(cluster.api, namespace, into, lambda folder: self._lifecycle.collect_logs(cluster, folder))
+        self._options.say(f"diagnostics: {into}")
 
     def _tell(self, on_progress: OnProgress | None, scenario: Scenario, phase: str) -> None:
         if on_progress is not None:
             pods = sum(job.pods for job in scenario.jobs)
             on_progress(Progress(phase, 0, 0, pods, 0.0, scenario.limit_s))
+
+
+@dataclass(frozen=True)
+class RealTrial:
+    """A `Trial` on a real cluster."""
+
+    provider: RealProvider
+    scenario: Scenario
+    scheduler: SchedulerSpec
+    settings: Mapping[str, Any]
+    setup: Setup
+
+    def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
+        """See `RealProvider.run`."""
+        return self.provider.run(self, seed, on_progress)
 
 
 def _folder(scenario: Scenario, seed: int, namespace: str) -> str:

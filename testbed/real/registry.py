@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from testbed.errors import ClusterError, ResultsError
-from testbed.images.command import default_place
 from testbed.results.files import read_versioned, write_whole
 from testbed.results.locks import hold_open, is_held_open, locked
+from testbed.user_cache import user_cache
 
 REGISTRY_SCHEMA_VERSION = 1
 
@@ -100,7 +100,7 @@ class Registry:
     """
 
     def __init__(self, place: Path | None = None) -> None:
-        self._place = default_place() / "clusters" if place is None else place
+        self._place = user_cache() / "clusters" if place is None else place
 
     @contextmanager
     def locked(self) -> Iterator[None]:

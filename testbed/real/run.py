@@ -21,7 +21,7 @@ from testbed.real.api import ClusterApi, Json
 from testbed.real.jobs import Publication, job_manifest, publications
 from testbed.real.namespaces import OWN as PLATFORM
 from testbed.real.namespaces import borrowed
-from testbed.real.platform import Platform, Prepared
+from testbed.real.platform import Prepared
 from testbed.real.pod_history import PodLives
 from testbed.real.program_pods import TELL_CPU, told_cpu_s
 from testbed.real.servers import CLIENT, request_series
@@ -46,7 +46,6 @@ class ClusterRun:
     api : ClusterApi
     namespace : str
         A new one.
-    platform : Platform
     prepared : Prepared
     scenario : Scenario
     scheduler : SchedulerSpec
@@ -62,18 +61,18 @@ class ClusterRun:
         self,
         api: ClusterApi,
         namespace: str,
-        platform: Platform,
         prepared: Prepared,
         scenario: Scenario,
         scheduler: SchedulerSpec,
         seed: int,
+        *,
         run: str,
         clock: Clock,
         wall: Callable[[], float],
     ) -> None:
         self._api = api
         self._namespace = namespace
-        self._platform = platform
+        self._template = prepared.template
         self._names = prepared.names
         self._scheduler_name = prepared.scheduler_name
         self._telemetry = prepared.telemetry
@@ -234,7 +233,7 @@ class ClusterRun:
 
     def _publish(self, published: Publication) -> None:
         self._published_s.setdefault(published.job.name, self._now())
-        template = self._platform.template(published.job, published.work, self._scenario)
+        template = self._template(published.job, published.work)
         requests = self._scheduler.requests_of(published.job)
         manifest = job_manifest(published, template, requests, self._scheduler_name, next(iter(self._names)), self._run)
         self._api.create_job(self._namespace_of(published.job), manifest)

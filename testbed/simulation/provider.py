@@ -7,6 +7,7 @@ of its own, so that the same pod has the same work under every scheduler.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -54,30 +55,37 @@ class SimulatedProvider:
         """Check that there is memory for a run; see `ClusterProvider.preflight`."""
         return list(lacking("simulated", NEEDED_BYTES))
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Check that this can be run and return all parameters; see `ClusterProvider.check`."""
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> SimulatedTrial:
+        """Check that this can be run; see `ClusterProvider.check`."""
         parameters = parameters_from(settings)
         _profile(scheduler, parameters)
         _check_fit(scenario, scheduler, parameters)
         _check_telemetry(scheduler.variant, parameters)
-        return dict(msgspec.to_builtins(parameters))
-
-    def run(
-        self,
-        scenario: Scenario,
-        scheduler: SchedulerSpec,
-        seed: int,
-        settings: Mapping[str, Any],
-        on_progress: OnProgress | None = None,
-    ) -> Repetition:
-        """Run a scenario once; see `ClusterProvider.run`."""
-        return SimulatedCluster(scenario, scheduler, seed, parameters_from(settings)).run(on_progress)
+        return SimulatedTrial(scenario, scheduler, parameters)
 
     def kubernetes_version(self) -> None:
         """Return that none is run; see `ClusterProvider.kubernetes_version`."""
 
     def close(self) -> None:
-        """Leave nothing, as `run` does; see `ClusterProvider.close`."""
+        """Leave nothing, as trials do; see `ClusterProvider.close`."""
+
+
+@dataclass(frozen=True)
+class SimulatedTrial:
+    """A `Trial` on a new simulated cluster for each repetition."""
+
+    scenario: Scenario
+    scheduler: SchedulerSpec
+    parameters: SimulationParameters
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Trial`."""
+        return dict(msgspec.to_builtins(self.parameters))
+
+    def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
+        """Run the scenario once; see `Trial.run`."""
+        return SimulatedCluster(self.scenario, self.scheduler, seed, self.parameters).run(on_progress)
 
 
 class SimulatedCluster:

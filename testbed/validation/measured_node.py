@@ -11,7 +11,7 @@ from carico.telemetry.cgroup import CgroupSource
 from testbed.real.kind.maker import KindMaker
 from testbed.real.lifecycle import Cluster
 from testbed.real.namespaces import namespace_of_run
-from testbed.real.platform import Platform, Prepared
+from testbed.real.platform import Prepared
 from testbed.requirements import Problem
 from testbed.validation.bursts import burst, idle_node
 from testbed.validation.container_costs import ContainerCosts
@@ -37,7 +37,6 @@ def rights_problem() -> list[Problem]:
 def measured_costs(
     cluster: Cluster,
     maker: KindMaker,
-    platform: Platform,
     prepared: Prepared,
     scenario: Scenario,
     run: str,
@@ -51,7 +50,6 @@ def measured_costs(
     cluster : Cluster
         Idle, and prepared for the scenario.
     maker : KindMaker
-    platform : Platform
     prepared : Prepared
     scenario : Scenario
     run : str
@@ -67,7 +65,7 @@ def measured_costs(
         If the cluster does not do what it should, or cannot be read.
     """
     node = next(iter(prepared.names))
-    spec = {**platform.template(scenario.jobs[0], [], scenario)["spec"], "nodeName": node}
+    spec = {**prepared.template(scenario.jobs[0], [])["spec"], "nodeName": node}
     with counters_of(maker, node) as source:
         say(f"an idle node, {IDLE_S:g} s")
         before = idle_node(source, IDLE_S)

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from carico.model.variants import THESIS_REBASED_WAKE_UP
 from testbed.errors import ResultsError
-from testbed.experiment.plan import OnProgress, Plan, run_plan
+from testbed.experiment.plan import OnProgress, Plan
 from testbed.provenance import machine
 from testbed.real.kind.maker import KindMaker
 from testbed.real.kind.platform import Containers
@@ -88,12 +88,12 @@ def measure(
     say("preparing nodes")
     wait_until_clean(cluster.api)
     scheduler = plan.schedulers[0]
-    settings = platform.check(plan.scenario, scheduler, plan.settings)
-    prepared = platform.prepare(cluster, plan.scenario, scheduler, settings)
-    costs = measured_costs(cluster, maker, platform, prepared, plan.scenario, run, say, turns)
+    setup = platform.check(plan.scenario, scheduler, plan.settings)
+    prepared = setup.prepare(cluster)
+    costs = measured_costs(cluster, maker, prepared, plan.scenario, run, say, turns)
     like_it = {
-        "quota_of_cpus": settings["machine_cpus"],
-        "warm_up_s": settings["warm_up_s"],
+        "quota_of_cpus": setup.machine_cpus,
+        "warm_up_s": setup.chosen.warm_up_s,
         "pop_from_backoff": Version(cluster.kubernetes_version) >= POPS_FROM_BACKOFF,
         **platform_requests(cluster, list(prepared.names)),
         **costs.settings(),
@@ -111,7 +111,8 @@ def simulate(
     """Run the plan's scenario on a simulated cluster that is like the measured one, with measured demands."""
     twin = twin_of(plan.scenario, demands_cpu_s)
     schedulers = tuple(map(_as_deployed, plan.schedulers))
-    return run_plan(Plan(twin, schedulers, repetitions, plan.seed, measured.settings), SimulatedProvider(), on_progress)
+    simulated = Plan(twin, schedulers, repetitions, plan.seed, measured.settings)
+    return simulated.check(SimulatedProvider()).run(on_progress)
 
 
 def _as_deployed(scheduler: SchedulerSpec) -> SchedulerSpec:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from testbed.images.catalogue import Catalogue
-from testbed.images.command import default_place
 from testbed.images.docker import Docker
 from testbed.images.programs import Programs
 from testbed.real.waiting import wait_until
+from testbed.user_cache import user_cache
 from tests.unit.carico.extender.certificates import Certificates
 
 USER = 65532
@@ -83,7 +83,7 @@ class Container:
 def image():
     """A function that returns the tag of an image, which is made if it is not there."""
     docker = Docker()
-    catalogue = Catalogue(docker, Programs(default_place()))
+    catalogue = Catalogue(docker, Programs(user_cache()))
     return lambda name: catalogue.image(name).ensure(docker, lambda text: None)
 
 

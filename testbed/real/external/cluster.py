@@ -13,8 +13,8 @@ from pathlib import Path
 from carico.clock import Clock, SystemClock
 from carico.deployment.manifests import NAMESPACE as CARICO
 from carico.errors import CaricoError, KubeError, KubeRefused
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError
-from testbed.experiment.cluster_options import Wishes
 from testbed.real.api import ClusterApi
 from testbed.real.external.heartbeat import BEAT_S, SignsOfLife, Watched, run_of
 from testbed.real.lifecycle import Cluster, connected
@@ -40,11 +40,11 @@ _RIGHTS = {
 
 
 class ExternalCluster:
-    """A `ClusterSource` and a `Life`.
+    """A `ClusterLifecycle`.
 
     Parameters
     ----------
-    wishes : Wishes
+    options : ClusterOptions
         With a kubeconfig.
     connect : callable, optional
         Returns the API that a kubeconfig and a context lead to.
@@ -60,15 +60,15 @@ class ExternalCluster:
 
     def __init__(
         self,
-        wishes: Wishes,
+        options: ClusterOptions,
         connect: Callable[[Path, str | None], ClusterApi] = connected,
         clock: Clock | None = None,
         beat_s: float = BEAT_S,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        assert wishes.kubeconfig is not None
-        self._kubeconfig = wishes.kubeconfig
-        self._wishes = wishes
+        assert options.kubeconfig is not None
+        self._kubeconfig = options.kubeconfig
+        self._options = options
         self._connect = connect
         self._others = Watched(SystemClock() if clock is None else clock)
         self._beat_s = beat_s
@@ -80,13 +80,13 @@ class ExternalCluster:
     @property
     def name(self) -> str:
         """What messages call it."""
-        return self._wishes.context or f"of {self._kubeconfig.name}"
+        return self._options.context or f"of {self._kubeconfig.name}"
 
     @cached_property
     def api(self) -> ClusterApi:
         """Its API; raises ClusterError if the kubeconfig leads nowhere."""
         try:
-            return self._connect(self._kubeconfig, self._wishes.context)
+            return self._connect(self._kubeconfig, self._options.context)
         except CaricoError as error:
             raise ClusterError(
                 f"the kubeconfig {self._kubeconfig} leads to no cluster: {error.__cause__ or error}"
@@ -94,7 +94,7 @@ class ExternalCluster:
 
     @cached_property
     def kubernetes_version(self) -> str:
-        """What the API server says; see `ClusterSource`."""
+        """What the API server says; see `ClusterLifecycle`."""
         try:
             return self.api.version()
         except KubeError as error:
@@ -111,7 +111,7 @@ class ExternalCluster:
             if lacking:
                 what = f"cluster {self.name} does not let you {', '.join(lacking)} in all namespaces"
                 return [*found, Problem(what, "ask for the rights that docs/how-to/external-cluster.md lists")]
-            api.create_namespace(f"carico-{self._wishes.run.lower()}", self._wishes.run, only_try=True)
+            api.create_namespace(f"carico-{self._options.run.lower()}", self._options.run, only_try=True)
             nodes = api.nodes()
         except KubeError as error:
             remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
@@ -121,10 +121,10 @@ class ExternalCluster:
             found.append(Problem(what, "see conditions, taints and cordons in `kubectl describe nodes`"))
         return found
 
-    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Copy the last of CARICO's where it is deployed, for the control plane is somebody's.
+    def collect_logs(self, cluster: Cluster, into: Path) -> None:
+        """Copy the last lines of CARICO's logs, where it is deployed: the control plane is not ours.
 
-        See `ClusterSource.collect_logs`.
+        See `ClusterLifecycle.collect_logs`.
         """
         for pod in self.api.pods_in(CARICO).list()[0]:
             for container in pod["spec"]["containers"]:
@@ -134,7 +134,7 @@ class ExternalCluster:
                 (into / "logs" / f"{'.'.join(where)}.log").write_text(said, encoding="utf-8")
 
     def open(self) -> Cluster:
-        """Return the cluster; from the first call on the run shows that it is alive. See `Life.open`."""
+        """Return the cluster; from the first call on the run shows that it is alive. See `ClusterLifecycle.open`."""
         if self._cluster is None:
             self._cluster = Cluster(
                 self.name,
@@ -144,26 +144,26 @@ class ExternalCluster:
                 self.api,
                 self._kubeconfig.parent,
                 used_again=True,
-                context=self._wishes.context,
+                context=self._options.context,
             )
-            self._signs = SignsOfLife(self.api, self._wishes.run, self._beat_s, self._wishes.say)
+            self._signs = SignsOfLife(self.api, self._options.run, self._beat_s, self._options.say)
             self._signs.start()
         return self._cluster
 
     def clean(self) -> None:
-        """Remove the namespaces of this run, and of runs that are dead; see `Life.clean`."""
+        """Remove the namespaces of this run, and of runs that are dead; see `ClusterLifecycle.clean`."""
         alive: set[str] = set()
         wait_until("the namespaces of earlier repetitions are gone", lambda: self._left(alive), CLEAN_TIMEOUT_S)
 
     def close(self) -> None:
-        """Return when the namespaces of this run are gone; see `Life.close`."""
+        """Return when the namespaces of this run are gone; see `ClusterLifecycle.close`."""
         signs, self._signs, self._cluster = self._signs, None, None
         try:
             if signs is not None:
                 wait_until("the namespaces of this run are gone", self._own_left, CLEAN_TIMEOUT_S)
         except KubeError as error:
             raise ClusterError(
-                f"cluster {self.name}: namespaces of run {self._wishes.run} are left: {error}"
+                f"cluster {self.name}: namespaces of run {self._options.run} are left: {error}"
             ) from error
         finally:
             if signs is not None:
@@ -193,7 +193,7 @@ class ExternalCluster:
             return []
 
     def _own_left(self) -> str:
-        own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._wishes.run]
+        own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._options.run]
         for name in own:
             self.api.delete_namespace(name)
         return f"there are still {', '.join(own)}" if own else ""
@@ -203,10 +203,10 @@ class ExternalCluster:
         left = []
         for namespace in self.api.namespaces():
             name, run = namespace["metadata"]["name"], run_of(namespace)
-            if name == OWN:  # of who has made the cluster, if the testbed has
+            if name == OWN:  # our namespace, if the testbed made the cluster
                 continue
             is_alive = name in alive or self._others.is_alive(namespace)
-            if run == self._wishes.run or is_alive is False:
+            if run == self._options.run or is_alive is False:
                 self.api.delete_namespace(name)
                 left.append(name)
                 continue
@@ -216,5 +216,5 @@ class ExternalCluster:
             alive.add(name)
             if run not in self._told:
                 self._told.add(run)
-                self._wishes.say(f"run {run} measures on this cluster, too: each disturbs the other")
+                self._options.say(f"run {run} measures on this cluster, too: each disturbs the other")
         return f"there are still {', '.join(left)}" if left else ""

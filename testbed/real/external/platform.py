@@ -7,7 +7,9 @@ nodes then, and remember what they have learned in earlier repetitions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -49,9 +51,8 @@ class FoundNodes:
         self._cluster = cluster
         self._image = image
         self._clock = SystemClock() if clock is None else clock
-        self._hosts: list[str] = []
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> ExternalSetup:
         """Check that there are enough nodes, an image and, if it is under test, CARICO; see `Platform.check`.
 
         Raises
@@ -88,28 +89,23 @@ class FoundNodes:
                 self._check_carico(scheduler, used)
         except KubeError as error:
             raise ClusterError(f"cluster {self._cluster.name}: {error}") from error
-        return {
-            "workload_image": self._image,
-            # Nodes are what they are, not what the scenario describes.
-            **dict.fromkeys(("cores", "memory", "max_pods", "pools")),
-            "allocatable": {
-                name: {"node": node["metadata"]["name"], "millicpu": cpu, "memory_bytes": memory, "pods": pods}
-                for name, node, (cpu, memory, pods) in zip(names, used, sizes, strict=True)
-            },
+        by_name = {
+            name: FoundNode(node["metadata"]["name"], *size)
+            for name, node, size in zip(names, used, sizes, strict=True)
         }
+        return ExternalSetup(self, by_name, self._image, with_carico=scheduler.variant is not None)
 
-    def prepare(
-        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
-    ) -> Prepared:
-        """Find the nodes again that were there when it was checked; see `Platform.prepare`."""
-        names = {sizes["node"]: name for name, sizes in settings["allocatable"].items()}
+    def prepare(self, cluster: Cluster, setup: ExternalSetup) -> Prepared:
+        """Find the nodes again that were there when the scenario was checked; see `Setup.prepare`."""
+        names = {found.node: name for name, found in setup.nodes.items()}
         used = [node for node in usable_nodes(cluster.api.nodes()) if node["metadata"]["name"] in names]
         if gone := sorted(set(names) - {node["metadata"]["name"] for node in used}):
             raise ClusterError(f"cluster {cluster.name}: {', '.join(gone)} can take no pods any more")
-        self._hosts = [node["metadata"]["labels"][HOSTNAME] for node in used]
+        hosts = [node["metadata"]["labels"][HOSTNAME] for node in used]
         return Prepared(
             names,
-            KUBE_SCHEDULER if scheduler.variant is None else CARICO,
+            partial(_template, setup.workload_image, hosts),
+            CARICO if setup.with_carico else KUBE_SCHEDULER,
             programs=True,
             telemetry=AgentTelemetry(cluster.api.objects, NAMESPACE, names, self._clock)
             if _has_agents(cluster.api)
@@ -118,13 +114,6 @@ class FoundNodes:
 
     def close(self) -> None:
         """Nothing was started; see `Platform.close`."""
-
-    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
-        """Return a pod that runs the job's program on one of the nodes; see `Platform.template`."""
-        assert self._image is not None
-        there = {"key": HOSTNAME, "operator": "In", "values": self._hosts}
-        spec = program_pod(job, self._image, pull="IfNotPresent")
-        return {"spec": {**spec, "affinity": on_nodes([{"matchExpressions": [there]}])}}
 
     def _check_carico(self, scheduler: SchedulerSpec, used: Sequence[Json]) -> None:
         assert scheduler.variant is not None
@@ -141,6 +130,50 @@ class FoundNodes:
                 f"{scheduler.text}: the agents on cluster {self._cluster.name} run the variant {deployed}: ask for "
                 f"carico:variant={deployed}, or deploy the other"
             )
+
+
+@dataclass(frozen=True)
+class FoundNode:
+    """A node of the cluster as it is."""
+
+    node: str
+    """Its name there."""
+    millicpu: int
+    memory_bytes: int
+    pods: int
+    """What it can give to pods."""
+
+
+@dataclass(frozen=True)
+class ExternalSetup:
+    """A `Setup` of nodes that were found."""
+
+    platform: FoundNodes
+    nodes: Mapping[str, FoundNode]
+    """By what the scenario calls them."""
+    workload_image: str
+    with_carico: bool
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Setup`."""
+        return {
+            "workload_image": self.workload_image,
+            # Nodes are what they are, not what the scenario describes.
+            **dict.fromkeys(("cores", "memory", "max_pods", "pools")),
+            "allocatable": {name: asdict(found) for name, found in self.nodes.items()},
+        }
+
+    def prepare(self, cluster: Cluster) -> Prepared:
+        """See `FoundNodes.prepare`."""
+        return self.platform.prepare(cluster, self)
+
+
+def _template(image: str, hosts: Sequence[str], job: JobSpec, work: Sequence[float]) -> dict[str, Any]:
+    """Return a pod that runs the job's program on one of the nodes; see `Template`."""
+    there = {"key": HOSTNAME, "operator": "In", "values": list(hosts)}
+    spec = program_pod(job, image, pull="IfNotPresent")
+    return {"spec": {**spec, "affinity": on_nodes([{"matchExpressions": [there]}])}}
 
 
 def _deployed_variant(api: ClusterApi) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 from testbed.errors import ClusterError, DockerFailed, TestbedError
 from testbed.experiment.free_resources import FREE_CPUS, lacking
 from testbed.images.catalogue import Catalogue
-from testbed.images.command import default_place
 from testbed.images.docker import Docker
 from testbed.images.image import Image
 from testbed.images.node_image import LABEL
@@ -26,6 +25,7 @@ from testbed.programs.run import run_program
 from testbed.real.kind.config import kind_config
 from testbed.real.kind.inotify import free_instances
 from testbed.requirements import Problem
+from testbed.user_cache import user_cache
 
 PUBLISHED_NODE = "docker.io/kindest/node:v1.34.0"
 """What kind's own version 0.30 runs by default; pulled where no image was made here."""
@@ -218,7 +218,7 @@ class KindMaker:
     @cached_property
     def catalogue(self) -> Catalogue:
         """The images that can be made here."""
-        return Catalogue(self.docker, Programs(default_place()))
+        return Catalogue(self.docker, Programs(user_cache()))
 
     def image(self, name: str) -> Image:
         """Return an image for pods: made as the nodes' is, here or on what can be pulled.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from testbed.images.image import Image
 from testbed.real.kind.carico import DeployedCarico
 from testbed.real.kind.maker import KindMaker
 from testbed.real.kind.nodes import size_nodes
-from testbed.real.kind.settings import kind_settings
+from testbed.real.kind.settings import KindSettings, kind_settings
 from testbed.real.lifecycle import Cluster
 from testbed.real.platform import CARICO, KUBE_SCHEDULER, Prepared
 from testbed.real.program_pods import check_programs, program_pod
@@ -24,7 +25,7 @@ from workloads.commands import needs_scikit_learn
 from workloads.scenario import JobSpec, Scenario
 
 OWN_CPUS = 0.5
-"""Left of the machine for the control plane and for who measures."""
+"""Of the machine, left to the control plane and to the process that measures."""
 
 
 class Containers:
@@ -45,7 +46,7 @@ class Containers:
         self._carico = DeployedCarico(maker, self._clock)
         self._loaded: set[str] = set()
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> KindSetup:
         """Check that the machine is large enough and that all jobs are programs; see `Platform.check`."""
         chosen, variant = kind_settings(settings), scheduler.variant
         if variant is not None and variant.name not in VARIANTS:
@@ -66,12 +67,11 @@ class Containers:
             )
         check_programs(scenario)
         scheduler.check_fits(scenario)
-        return {**msgspec.structs.asdict(chosen), "machine_cpus": self._cpus}
+        return KindSetup(self, scenario, scheduler, chosen, self._cpus)
 
-    def prepare(
-        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
-    ) -> Prepared:
-        """Give nodes their sizes, images, and agents that know nothing yet; see `Platform.prepare`."""
+    def prepare(self, cluster: Cluster, setup: KindSetup) -> Prepared:
+        """Give nodes their sizes, images, and agents that know nothing yet; see `Setup.prepare`."""
+        scenario, variant = setup.scenario, setup.scheduler.variant
         for image in {job.workload: self._image(job) for job in scenario.jobs}.values():
             self._load(cluster, image)
         workers = [name for name in self._maker.nodes(cluster.name) if not name.endswith("control-plane")]
@@ -79,21 +79,27 @@ class Containers:
         names = dict(zip(workers, shape.node_names, strict=False))
         size_nodes(self._maker.docker, cluster.api, workers, dict(zip(workers, shape.each_node, strict=False)))
         telemetry = None
-        if settings["agents"]:
-            self._carico.deploy(cluster, (scheduler.variant or DEFAULT_VARIANT).name)
+        if setup.chosen.agents:
+            self._carico.deploy(cluster, (variant or DEFAULT_VARIANT).name)
             self._carico.forget(cluster, names)
             telemetry = self._carico.telemetry(cluster, names)
         else:
             self._carico.remove(cluster)
-        self._clock.sleep_until(self._clock.now() + settings["warm_up_s"])
-        return Prepared(names, KUBE_SCHEDULER if scheduler.variant is None else CARICO, True, telemetry)
-
-    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
-        """Return a pod that runs the job's program; see `Platform.template`."""
-        return {"spec": program_pod(job, self._image(job).tag, pull="Never")}
+        self._clock.sleep_until(self._clock.now() + setup.chosen.warm_up_s)
+        return Prepared(
+            names,
+            self._template,
+            KUBE_SCHEDULER if variant is None else CARICO,
+            programs=True,
+            telemetry=telemetry,
+        )
 
     def close(self) -> None:
         """Everything runs in the cluster; see `Platform.close`."""
+
+    def _template(self, job: JobSpec, work: Sequence[float]) -> dict[str, Any]:
+        """Return a pod that runs the job's program; see `Template`."""
+        return {"spec": program_pod(job, self._image(job).tag, pull="Never")}
 
     def _image(self, job: JobSpec) -> Image:
         return self._maker.image("workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads")
@@ -102,3 +108,23 @@ class Containers:
         if image.tag not in self._loaded:
             self._maker.load(cluster.name, image.ensure(self._maker.docker, lambda text: None))
             self._loaded.add(image.tag)
+
+
+@dataclass(frozen=True)
+class KindSetup:
+    """A `Setup` of kind's nodes."""
+
+    platform: Containers
+    scenario: Scenario
+    scheduler: SchedulerSpec
+    chosen: KindSettings
+    machine_cpus: float
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Setup`."""
+        return {**msgspec.structs.asdict(self.chosen), "machine_cpus": self.machine_cpus}
+
+    def prepare(self, cluster: Cluster) -> Prepared:
+        """See `Containers.prepare`."""
+        return self.platform.prepare(cluster, self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from carico.model.variants import DEFAULT_VARIANT
@@ -37,34 +38,30 @@ class FakeNodes:
     def __init__(self) -> None:
         self._carico: LocalCarico | None = None
 
-    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> KwokSetup:
         """Take any scenario, and no settings; see `Platform.check`."""
         scheduler.check_fits(scenario)
         if settings:
             raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
-        if scheduler.variant is None:
-            return {}
-        if scheduler.variant != DEFAULT_VARIANT:
+        if scheduler.variant is not None and scheduler.variant != DEFAULT_VARIANT:
             raise UsageError(
                 f"{scheduler.text}: nodes of the provider kwok have no agents, their reports are synthetic and no "
                 f"parameter changes them: write carico, or use simulated or kind"
             )
-        return {"reports": "synthetic", "pods_per_core": PODS_PER_CORE}
+        return KwokSetup(self, scenario.cluster, with_carico=scheduler.variant is not None)
 
-    def prepare(
-        self, cluster: Cluster, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]
-    ) -> Prepared:
-        """Replace the nodes that are not as wanted, and start CARICO if it is asked for; see `Platform.prepare`."""
+    def prepare(self, cluster: Cluster, setup: KwokSetup) -> Prepared:
+        """Replace the nodes that are not as wanted, and start CARICO if it is asked for; see `Setup.prepare`."""
         self.close()
-        shape = scenario.cluster
+        shape = setup.shape
         shape_nodes(cluster.api, shape)
         names = {name: name for name in shape.node_names}
-        if scheduler.variant is None:
-            return Prepared(names)
+        if not setup.with_carico:
+            return Prepared(names, setup.template)
         slots = {name: PODS_PER_CORE * pool.cores for name, pool in zip(names, shape.each_node, strict=True)}
         self._carico = LocalCarico(cluster.kubeconfig, cluster.folder / CARICO, slots)
         self._carico.open()
-        return Prepared(names, CARICO)
+        return Prepared(names, setup.template, CARICO)
 
     def close(self) -> None:
         """End CARICO; see `Platform.close`."""
@@ -72,15 +69,30 @@ class FakeNodes:
             self._carico.close()
             self._carico = None
 
-    def template(self, job: JobSpec, work: Sequence[float], scenario: Scenario) -> dict[str, Any]:
-        """Return a pod that lasts as long as it would alone on a node; see `Platform.template`."""
-        cores = max(pool.cores for pool in scenario.cluster.each_pool)
+
+@dataclass(frozen=True)
+class KwokSetup:
+    """A `Setup` of fake nodes."""
+
+    platform: FakeNodes
+    shape: ClusterShape
+    with_carico: bool
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Setup`."""
+        return {"reports": "synthetic", "pods_per_core": PODS_PER_CORE} if self.with_carico else {}
+
+    def prepare(self, cluster: Cluster) -> Prepared:
+        """See `FakeNodes.prepare`."""
+        return self.platform.prepare(cluster, self)
+
+    def template(self, job: JobSpec, work: Sequence[float]) -> dict[str, Any]:
+        """Return a pod that lasts as long as it would alone on a node; see `Template`."""
+        cores = max(pool.cores for pool in self.shape.each_pool)
         seconds = [f"{alone_s(job.demand, one, cores):.3f}" for one in work]
-        told = seconds[0] if len(set(seconds)) == 1 else ",".join(seconds)
-        return {
-            "metadata": {"annotations": {DURATIONS: told}},
-            "spec": fake_pod_spec(),
-        }
+        durations = seconds[0] if len(set(seconds)) == 1 else ",".join(seconds)
+        return {"metadata": {"annotations": {DURATIONS: durations}}, "spec": fake_pod_spec()}
 
 
 def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:

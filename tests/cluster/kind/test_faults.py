@@ -80,7 +80,7 @@ class Injured:
                 del left[at_s]
 
         scenario = scenario or load_scenario(SCENARIO)
-        run = self._provider.run(scenario, parse_spec("carico"), self._seed, SETTINGS, on_progress)
+        run = self._provider.check(scenario, parse_spec("carico"), SETTINGS).run(self._seed, on_progress)
         assert not left, f"the job was over before {list(left)} s"
         return run
 

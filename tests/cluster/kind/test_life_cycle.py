@@ -23,11 +23,12 @@ from pathlib import Path
 # The cluster that the next session removes is made by the command kind, whether pytest-kind is there or not.
 sys.modules["pytest_kind"] = None
 from testbed.real.kind.maker import KindMaker
-from testbed.real.lifecycle import ClusterLife
+from testbed.real.lifecycle import MadeCluster
 from testbed.real.registry import Registry
-from testbed.experiment.cluster_options import Wishes
+from testbed.cluster_options import ClusterOptions
 
-print(ClusterLife(KindMaker(workers=1), Wishes(sys.argv[2]), Registry(Path(sys.argv[1]))).open().name, flush=True)
+life = MadeCluster(KindMaker(workers=1), ClusterOptions(sys.argv[2]), Registry(Path(sys.argv[1])))
+print(life.open().name, flush=True)
 time.sleep(3600)
 """
 

@@ -17,15 +17,15 @@ import yaml
 
 from carico.deployment.manifests import NAMESPACE as CARICO
 from carico.deployment.manifests import lease
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import UsageError
-from testbed.experiment.cluster_options import Wishes
 from testbed.real.api import ClusterApi
 from testbed.real.external.cluster import ExternalCluster
 from testbed.real.external.heartbeat import SILENCE_S
 from testbed.real.external.platform import FoundNodes
 from testbed.real.kwok import maker as kwok
 from testbed.real.kwok.platform import fake_pod_spec, shape_nodes
-from testbed.real.lifecycle import ClusterLife, connected
+from testbed.real.lifecycle import MadeCluster, connected
 from testbed.real.namespaces import OWN, wait_until_pods_can_be_created
 from testbed.real.registry import Registry
 from testbed.real.waiting import wait_until
@@ -65,7 +65,7 @@ def kubeconfig(tmp_path_factory):
     place = tmp_path_factory.mktemp("somebody")
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(kwok, "_stages", _ending(kwok._stages()).__str__)
-    life = ClusterLife(kwok.KwokMaker(), Wishes("somebody"), Registry(place / "clusters"))
+    life = MadeCluster(kwok.KwokMaker(), ClusterOptions("somebody"), Registry(place / "clusters"))
     try:
         cluster = life.open()
         shape_nodes(cluster.api, ClusterShape(nodes=NODES, cores=4))
@@ -232,7 +232,7 @@ def grant(api: ClusterApi, role):
 
 def problems(kubeconfig):
     """What the preflight has to say to somebody."""
-    cluster = ExternalCluster(Wishes("limited", kubeconfig=kubeconfig))
+    cluster = ExternalCluster(ClusterOptions("limited", kubeconfig=kubeconfig))
     try:
         return "; ".join(map(str, cluster.preflight()))
     finally:
@@ -306,11 +306,11 @@ def test_the_rights_on_the_page_are_enough_to_ask_carico(api, limited):
         api.objects.apply(thing)
     some = Scenario("some", "one pod", [JobSpec("pi", "pi", pods=1)], ClusterShape(nodes=USED))
     kube = parse_spec("kube-scheduler")
-    cluster = ExternalCluster(Wishes("limited", kubeconfig=limited))
+    cluster = ExternalCluster(ClusterOptions("limited", kubeconfig=limited))
     nodes = FoundNodes(cluster, IMAGE)
 
     def asks_agents():
-        return nodes.prepare(cluster.open(), some, kube, nodes.check(some, kube, {})).telemetry is not None
+        return nodes.check(some, kube, {}).prepare(cluster.open()).telemetry is not None
 
     try:
         assert not asks_agents()

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.experiment.cluster_options import Wishes
-from testbed.images.command import default_place
+from testbed.cluster_options import ClusterOptions
 from testbed.real.kwok.maker import KwokMaker
-from testbed.real.lifecycle import ClusterLife, connected
+from testbed.real.lifecycle import MadeCluster, connected
 from testbed.real.registry import Registry
 from testbed.real.waiting import wait_until
 from testbed.results.store import read_results
+from testbed.user_cache import user_cache
 
 pytestmark = pytest.mark.cluster
 
@@ -59,11 +59,12 @@ OTHER = """
 import sys, time
 from pathlib import Path
 from testbed.real.kwok.maker import KwokMaker
-from testbed.real.lifecycle import ClusterLife
+from testbed.real.lifecycle import MadeCluster
 from testbed.real.registry import Registry
-from testbed.experiment.cluster_options import Wishes
+from testbed.cluster_options import ClusterOptions
 
-life = ClusterLife(KwokMaker(), Wishes("other", keep=sys.argv[2] == "keep"), Registry(Path(sys.argv[1])))
+options = ClusterOptions("other", keep_cluster=sys.argv[2] == "keep")
+life = MadeCluster(KwokMaker(), options, Registry(Path(sys.argv[1])))
 try:
     print(life.open().name, flush=True)
     time.sleep(3600)
@@ -81,8 +82,8 @@ def place(tmp_path):
         KwokMaker().delete(noted.name, folder.files)
 
 
-def life(place, **wishes):
-    return ClusterLife(KwokMaker(), Wishes("mine", **wishes), Registry(place))
+def life(place, **options):
+    return MadeCluster(KwokMaker(), ClusterOptions("mine", **options), Registry(place))
 
 
 def processes(place):
@@ -118,15 +119,15 @@ def other(place):
 
 
 def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
-    first = life(place, keep=True)
+    first = life(place, keep_cluster=True)
     name = first.open().name
     first.close()
     assert processes(place)
-    again = life(place, keep=True)
+    again = life(place, keep_cluster=True)
     assert (again.open().name, again.open().used_again) == (name, True)
     again.close()
     said = []
-    anew = life(place, recreate=True, say=said.append)
+    anew = life(place, recreate_cluster=True, say=said.append)
     assert not anew.open().used_again
     anew.close()
     assert said == [f"kept cluster {name} is not used again: a new one is asked for"]
@@ -138,7 +139,7 @@ def cache(tmp_path):
     """A cache of a session's own, with the programs that there are; what is left of its clusters is removed."""
     cache = tmp_path / "cache" / "carico"
     cache.mkdir(parents=True)
-    for kept in default_place().glob("*"):
+    for kept in user_cache().glob("*"):
         if kept.name != "clusters":
             (cache / kept.name).symlink_to(kept)
     yield cache

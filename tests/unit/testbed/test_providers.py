@@ -4,30 +4,30 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import InvalidSetting, UsageError
-from testbed.experiment.cluster_options import Wishes
 from testbed.providers import EXTERNAL, PROVIDERS, check_settings, provider_named
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_every_kind_that_is_listed_exists(name):
-    wishes = Wishes("run", kubeconfig=Path("kubeconfig") if name == EXTERNAL else None)
-    assert provider_named(name, wishes).name == name
+    options = ClusterOptions("run", kubeconfig=Path("kubeconfig") if name == EXTERNAL else None)
+    assert provider_named(name, options).name == name
     check_settings(name, {})
 
 
 def test_an_unknown_kind_lists_the_known_ones():
     with pytest.raises(UsageError, match="no provider is named 'cloud'; known: simulated"):
-        provider_named("cloud", Wishes("run"))
+        provider_named("cloud", ClusterOptions("run"))
 
 
 def test_somebodys_cluster_is_used_by_nobody_who_did_not_say_so():
     with pytest.raises(UsageError, match=r"needs the kubeconfig of a cluster.*--carico-kubeconfig"):
-        provider_named("external", Wishes("run"))
+        provider_named("external", ClusterOptions("run"))
     with pytest.raises(UsageError, match=r"kubeconfig, context: only for the provider external, the provider is kind"):
-        provider_named("kind", Wishes("run", kubeconfig=Path("kubeconfig"), context="there"))
+        provider_named("kind", ClusterOptions("run", kubeconfig=Path("kubeconfig"), context="there"))
     with pytest.raises(UsageError, match=r"workload-image: only for .* simulated"):
-        provider_named("simulated", Wishes("run", workload_image="registry.example/workloads:1"))
+        provider_named("simulated", ClusterOptions("run", workload_image="registry.example/workloads:1"))
 
 
 def test_settings_are_checked_and_the_message_says_where_to_look():

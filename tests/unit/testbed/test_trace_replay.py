@@ -23,7 +23,7 @@ def test_pods_live_as_long_as_in_the_trace_where_there_is_room(tmp_path, capsys,
     pods.write_text(PODS)
     assert main(["alibaba", str(pods), "--time-scale", "100", "--usage", "0.5"]) == 0
     scenario.write_text(capsys.readouterr().out)
-    run = SimulatedProvider().run(load_scenario(str(scenario)), parse_spec(scheduler), 1, {"warm_up_s": 2.0})
+    run = SimulatedProvider().check(load_scenario(str(scenario)), parse_spec(scheduler), {"warm_up_s": 2.0}).run(1)
     assert {pod.outcome for pod in run.pods} == {"succeeded"}
     arrived = sorted((pod.created_s, pod.finished_s - pod.started_s) for pod in run.pods)
     assert [at for at, _ in arrived] == pytest.approx([0, 2, 3], abs=0.01)

@@ -33,7 +33,7 @@ def use(monkeypatch):
     """A function that makes a provider the one that is used, with the settings of the simulated one checked as ever."""
 
     def provide(provider):
-        monkeypatch.setattr("testbed.cli.provider_named", lambda name, wishes: provider)
+        monkeypatch.setattr("testbed.commands.run.provider_named", lambda name, options: provider)
         return provider
 
     return provide
@@ -105,7 +105,7 @@ def test_a_setting_reaches_the_cluster(tmp_path):
 
 
 def test_a_job_that_does_not_complete_fails_the_run_and_is_named(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("testbed.cli.provider_named", lambda name, wishes: FakeProvider(outcome="oom_killed"))
+    monkeypatch.setattr("testbed.commands.run.provider_named", lambda name, options: FakeProvider(outcome="oom_killed"))
     file = tmp_path / "r.json"
     assert main(["run", "sklearn", "--scheduler", "carico", "--json", str(file)]) == 1
     said = capsys.readouterr()
@@ -126,12 +126,12 @@ def test_a_disturbance_need_not_complete(monkeypatch):
             assert pods != repetition.pods
             return msgspec.structs.replace(repetition, pods=pods)
 
-    monkeypatch.setattr("testbed.cli.provider_named", lambda name, wishes: Endless())
+    monkeypatch.setattr("testbed.commands.run.provider_named", lambda name, options: Endless())
     assert main(["run", "conflicting-capacity"]) == 0
 
 
 def test_an_interruption_saves_what_was_finished(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("testbed.cli.provider_named", lambda name, wishes: FakeProvider(interrupt_after=3))
+    monkeypatch.setattr("testbed.commands.run.provider_named", lambda name, options: FakeProvider(interrupt_after=3))
     file = tmp_path / "r.json"
     assert main(["run", "pi-2000", "--repetitions", "4", "--json", str(file)]) == 130
     assert f"interrupted after 3 of 8 runs; they are in {file}.partial" in capsys.readouterr().err
@@ -150,7 +150,7 @@ def test_sigterm_is_an_interruption_too(monkeypatch, capsys, tmp_path):
             return super().run(*arguments)
 
     one = Terminated()
-    monkeypatch.setattr("testbed.cli.provider_named", lambda name, wishes: one)
+    monkeypatch.setattr("testbed.commands.run.provider_named", lambda name, options: one)
     file, before = tmp_path / "r.json", signal.getsignal(signal.SIGTERM)
     assert main(["run", "pi-2000", "--repetitions", "4", "--json", str(file)]) == 143
     assert f"interrupted after 2 of 8 runs; they are in {file}.partial" in capsys.readouterr().err
@@ -158,7 +158,7 @@ def test_sigterm_is_an_interruption_too(monkeypatch, capsys, tmp_path):
 
 
 def test_an_interruption_without_a_file_says_so(monkeypatch, capsys):
-    monkeypatch.setattr("testbed.cli.provider_named", lambda name, wishes: FakeProvider(interrupt_after=0))
+    monkeypatch.setattr("testbed.commands.run.provider_named", lambda name, options: FakeProvider(interrupt_after=0))
     assert main(["run", "pi-2000"]) == 130
     assert capsys.readouterr().err.endswith("interrupted after 0 of 2 runs\n")
 
@@ -239,7 +239,7 @@ def test_malformed_yaml_is_one_message(provider, tmp_path, capsys):
 
 
 def test_results_that_cannot_be_written_in_the_end_fail_the_run(provider, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("testbed.cli.unusable_places", lambda file, root: [])
+    monkeypatch.setattr("testbed.commands.recorded_run.unusable_places", lambda file, root: [])
     assert main(["run", "pi-2000", "--json", str(tmp_path / "gone" / "r.json")]) == 1
     said = capsys.readouterr()
     assert "JCT" in said.out

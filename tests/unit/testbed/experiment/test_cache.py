@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from testbed.errors import ResultsError
-from testbed.experiment.cache import Remembered
+from testbed.experiment.cache import Cache
 from testbed.measurement.stolen_cpu import discarded_attempts, stolen_shares
 from testbed.results.runs import RunFolder
 from testbed.schedulers.spec import parse_spec
@@ -19,14 +19,15 @@ def folder(tmp_path):
     return lambda: RunFolder(tmp_path)  # every process has one of its own
 
 
-def run(provider, seed=1):
-    return provider.run(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), seed, {})
+def run(provider, folder, seed=1, attempts=1):
+    trial = provider.check(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), {})
+    return Cache(folder, attempts).trial(trial).run(seed)
 
 
 def test_what_another_process_has_run_is_known(folder):
     first, second = FakeProvider(), FakeProvider()
-    measured = run(Remembered(first, folder()))
-    assert run(Remembered(second, folder())) == measured
+    measured = run(first, folder())
+    assert run(second, folder()) == measured
     assert (len(first.calls), len(second.calls)) == (1, 0)
 
 
@@ -40,10 +41,7 @@ def test_what_another_process_is_running_is_waited_for(folder):
             return super().run(*arguments)
 
     results = []
-    threads = [
-        threading.Thread(target=lambda one=one: results.append(run(one)))
-        for one in (Remembered(Slow(), folder()), Remembered(waiting, folder()))
-    ]
+    threads = [threading.Thread(target=lambda one=one: results.append(run(one, folder()))) for one in (Slow(), waiting)]
     threads[0].start()
     assert started.wait(10)
     threads[1].start()
@@ -57,37 +55,36 @@ def test_what_another_process_is_running_is_waited_for(folder):
 def test_another_repetition_is_not_waited_for(folder):
     class Nested(FakeProvider):
         def run(self, *arguments):
-            run(Remembered(FakeProvider(), folder()), seed=2)
+            run(FakeProvider(), folder(), seed=2)
             return super().run(*arguments)
 
-    assert run(Remembered(Nested(), folder())).seed == 1
+    assert run(Nested(), folder()).seed == 1
 
 
 def test_who_failed_leaves_it_to_the_next(folder):
     with pytest.raises(KeyboardInterrupt):
-        run(Remembered(FakeProvider(interrupt_after=0), folder()))
-    assert run(Remembered(FakeProvider(), folder())).seed == 1
+        run(FakeProvider(interrupt_after=0), folder())
+    assert run(FakeProvider(), folder()).seed == 1
 
 
-def test_what_is_remembered_is_the_attempt_that_was_kept(folder):
+def test_what_is_kept_is_the_attempt_that_was_kept(folder):
     provider = FakeProvider(stolen=[0.3, 0.0])
-    measured = run(Remembered(provider, folder(), attempts=2))
+    measured = run(provider, folder(), attempts=2)
     assert (len(provider.calls), discarded_attempts([measured])) == (2, {"carico": 1})
-    assert run(Remembered(FakeProvider(), folder(), attempts=2)) == measured
+    assert run(FakeProvider(), folder(), attempts=2) == measured
 
 
 def test_attempts_of_a_process_that_has_ended_count(folder):
     with pytest.raises(KeyboardInterrupt):
-        run(Remembered(FakeProvider(stolen=[0.3], interrupt_after=1), folder(), attempts=2))
+        run(FakeProvider(stolen=[0.3], interrupt_after=1), folder(), attempts=2)
     ((first,), _) = folder().disturbed.read()
     assert stolen_shares([first.repetition]) == [0.3]
     provider = FakeProvider(stolen=[0.5])
-    assert stolen_shares([run(Remembered(provider, folder(), attempts=2))]) == [0.3]
+    assert stolen_shares([run(provider, folder(), attempts=2)]) == [0.3]
     assert len(provider.calls) == 1
 
 
 def test_a_folder_that_is_gone_is_an_error(folder, tmp_path):
-    remembered = Remembered(FakeProvider(), folder())
     (tmp_path / "locks").rmdir()
     with pytest.raises(ResultsError, match="has the folder been removed"):
-        run(remembered)
+        run(FakeProvider(), folder())

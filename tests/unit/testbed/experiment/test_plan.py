@@ -1,13 +1,12 @@
 """Experiments: what runs in which order, with which seed, and that it does not matter how."""
 
-import os
-
 import pytest
 
 from testbed.errors import InvalidSetting, TestbedError, UsageError
-from testbed.experiment.plan import Plan, run_plan
+from testbed.experiment.plan import CheckedPlan, Plan
 from testbed.schedulers.spec import parse_spec
-from testbed.simulation.provider import SimulatedProvider
+from testbed.simulation.parameters import parameters_from
+from testbed.simulation.provider import SimulatedProvider, SimulatedTrial
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
 
@@ -18,7 +17,7 @@ def plan(*schedulers, **changes):
 
 def test_schedulers_take_turns_and_the_order_of_turns_alternates():
     provider = FakeProvider()
-    run_plan(plan("carico", "kube-scheduler", repetitions=3, seed=7), provider)
+    plan("carico", "kube-scheduler", repetitions=3, seed=7).check(provider).run()
     assert provider.calls == [
         "pi-2000 carico 7",
         "pi-2000 kube-scheduler 7",
@@ -33,13 +32,13 @@ def test_what_one_of_the_schedulers_cannot_do_is_found_before_the_first_one_runs
     told = []
     asked = plan("carico", "kube-scheduler:cpu=3900m")
     with pytest.raises(UsageError, match="a node has at most 3800m"):
-        run_plan(asked, SimulatedProvider(), lambda one, progress: told.append(one))
+        asked.check(SimulatedProvider()).run(lambda one, progress: told.append(one))
     assert told == []
 
 
 def test_repetitions_come_back_in_the_order_of_the_passes():
     asked = plan("carico", "kube-scheduler", repetitions=2)
-    measured = run_plan(asked, FakeProvider())
+    measured = asked.check(FakeProvider()).run()
     expected = [(one.scheduler.text, one.seed) for one in asked.passes()]
     assert [(one.scheduler, one.seed) for one in measured] == expected
 
@@ -53,35 +52,36 @@ def test_a_pass_says_what_it_is():
 
 def test_progress_comes_with_the_pass_it_is_about():
     seen = []
-    run_plan(
-        plan("carico", repetitions=2), FakeProvider(), lambda one, progress: seen.append((one.seed, progress.pods))
-    )
+    asked = plan("carico", repetitions=2)
+    asked.check(FakeProvider()).run(lambda one, progress: seen.append((one.seed, progress.pods)))
     assert seen == [(1001, 3), (1002, 3)]
 
 
 def test_settings_reach_the_provider():
-    slow, fast = (run_plan(plan("carico", settings={"speed": speed}), FakeProvider())[0] for speed in (1, 4))
+    slow, fast = (plan("carico", settings={"speed": speed}).check(FakeProvider()).run()[0] for speed in (1, 4))
     assert fast.job_completion_time_s["pi-2000"] < slow.job_completion_time_s["pi-2000"]
 
 
 def test_a_setting_that_the_provider_does_not_know_runs_nothing():
     provider = FakeProvider()
     with pytest.raises(InvalidSetting, match=r"warp.*known: speed"):
-        run_plan(plan("carico", settings={"warp": 9}), provider)
+        plan("carico", settings={"warp": 9}).check(provider)
     assert not provider.calls
 
 
 def test_processes_change_nothing():
     asked = plan("carico", "kube-scheduler", repetitions=2)
     told = []
-    parallel = run_plan(asked, FakeProvider(), lambda one, progress: told.append(progress.phase), processes=2)
-    assert parallel == run_plan(asked, FakeProvider())
+    parallel = asked.check(FakeProvider()).run(lambda one, progress: told.append(progress.phase), processes=2)
+    assert parallel == asked.check(FakeProvider()).run()
     assert told == ["done"] * 4
 
 
 def test_an_error_in_a_process_is_the_one_that_is_raised():
-    with pytest.raises(InvalidSetting, match="known: speed"):
-        run_plan(plan("carico", repetitions=2, settings={"warp": 9}), FakeProvider(), processes=2)
+    asked, settings = plan("carico", repetitions=2), {"telemetry": "metrics-server"}
+    unchecked = SimulatedTrial(asked.scenario, asked.schedulers[0], parameters_from(settings))
+    with pytest.raises(UsageError, match="knows no pressure"):
+        CheckedPlan(asked, {"carico": unchecked}, "simulated", shared_hardware=False).run(processes=2)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,9 @@ def test_a_plan_that_makes_no_sense_is_refused(schedulers, changes, message):
 
 def test_no_process_is_refused():
     with pytest.raises(UsageError, match="at least one process"):
-        run_plan(plan("carico"), FakeProvider(), processes=0)
+        plan("carico").check(FakeProvider()).run(processes=0)
 
 
 def test_a_process_that_dies_is_reported():
     with pytest.raises(TestbedError, match="use fewer processes"):
-        run_plan(plan("carico", repetitions=2), Dying(), processes=2)
-
-
-class Dying(FakeProvider):
-    def run(self, *_):
-        os._exit(9)
+        plan("carico", repetitions=2).check(FakeProvider(dies=True)).run(processes=2)

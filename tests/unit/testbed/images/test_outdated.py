@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from testbed.cli import main
+from testbed.commands import images as command
 from testbed.images import catalogue as catalogue_module
-from testbed.images import command
 from testbed.images.catalogue import PURPOSES, Catalogue
 from testbed.images.debian import Mirror
 from testbed.images.programs import PROGRAM_SETS, Programs

@@ -243,7 +243,7 @@ def test_the_simulated_cluster_is_none_that_others_could_use(session, pytester):
 
 
 @pytest.mark.parametrize(
-    ("ini", "arguments", "wishes"),
+    ("ini", "arguments", "options"),
     [
         ("", [], "keep=False recreate=False"),
         ("", ["--carico-keep-cluster"], "keep=True recreate=False"),
@@ -251,7 +251,7 @@ def test_the_simulated_cluster_is_none_that_others_could_use(session, pytester):
         ("carico_keep_cluster = true", [], "keep=True recreate=False"),
     ],
 )
-def test_what_becomes_of_the_cluster_is_an_option(session, pytester, monkeypatch, ini, arguments, wishes):
+def test_what_becomes_of_the_cluster_is_an_option(session, pytester, monkeypatch, ini, arguments, options):
     asked = []
     monkeypatch.setattr("testbed.providers.provider_named", lambda name, wanted: asked.append((name, wanted)))
     monkeypatch.setenv("TOX_PARALLEL_ENV", "py311")
@@ -260,6 +260,10 @@ def test_what_becomes_of_the_cluster_is_an_option(session, pytester, monkeypatch
     pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\ndef test_one(): pass")
     result = session("-m", "cluster", "--carico-provider=kwok", *arguments)
     name, wanted = asked[0]
-    assert (name, f"keep={wanted.keep} recreate={wanted.recreate}", wanted.session) == ("kwok", wishes, "py311")
+    assert (name, f"keep={wanted.keep_cluster} recreate={wanted.recreate_cluster}", wanted.session) == (
+        "kwok",
+        options,
+        "py311",
+    )
     said = [line for line in result.outlines if line.startswith("carico: provider=kwok")]
-    assert ("keep-cluster" in said[0]) == wanted.keep
+    assert ("keep-cluster" in said[0]) == wanted.keep_cluster

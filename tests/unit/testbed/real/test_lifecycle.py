@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from carico.errors import KubeRefused
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError
-from testbed.experiment.cluster_options import Wishes
-from testbed.real.lifecycle import ClusterLife, sweep
+from testbed.real.lifecycle import MadeCluster, sweep
 from testbed.real.registry import Registered, Registry
 from testbed.testing import FakeMaker
 
@@ -23,11 +23,11 @@ def life(registry, api):
     """A function that returns the life of a cluster in a run of its own, what is said of it and its maker."""
     runs = iter(range(100))
 
-    def new(maker=None, **wishes):
+    def new(maker=None, **options):
         said = []
         maker = maker or FakeMaker()
-        wanted = Wishes(f"Run-{next(runs)}", say=said.append, **wishes)
-        return ClusterLife(maker, wanted, registry, lambda kubeconfig: api), maker, said
+        wanted = ClusterOptions(f"Run-{next(runs)}", say=said.append, **options)
+        return MadeCluster(maker, wanted, registry, lambda kubeconfig: api), maker, said
 
     return new
 
@@ -60,14 +60,14 @@ def test_the_name_tells_toxs_environments_apart(life):
 
 
 def test_names_of_nodes_are_short_enough_for_hosts(registry, api):
-    wishes = Wishes("20261121T062756Z-759f23", session="py311-kubernetes-1.34-nightly")
-    life = ClusterLife(FakeMaker(), wishes, registry, lambda kubeconfig: api)
+    options = ClusterOptions("20261121T062756Z-759f23", session="py311-kubernetes-1.34-nightly")
+    life = MadeCluster(FakeMaker(), options, registry, lambda kubeconfig: api)
     assert len(f"{life.open().name}-control-plane") <= 63
     life.close()
 
 
-def kept(life, **wishes):
-    one, *_ = life(keep=True, **wishes)
+def kept(life, **options):
+    one, *_ = life(keep_cluster=True, **options)
     name = one.open().name
     one.close()
     return name
@@ -75,7 +75,7 @@ def kept(life, **wishes):
 
 def test_a_kept_cluster_is_used_again_and_stays(life, registry):
     name = kept(life)
-    again, maker, said = life(keep=True)
+    again, maker, said = life(keep_cluster=True)
     assert (again.open().name, again.open().used_again) == (name, True)
     again.close()
     assert maker.calls == []
@@ -94,7 +94,7 @@ def test_who_does_not_ask_for_it_leaves_it_alone(life, registry):
 def test_a_kept_cluster_of_another_make_is_made_anew_and_why_is_told(life, registry, server):
     name = kept(life)
     server.within("/api/v1/namespaces/carico-testbed/configmaps")[0]["data"]["kubernetes"] = "v1.33.0"
-    again, maker, said = life(keep=True)
+    again, maker, said = life(keep_cluster=True)
     server.objects.pop("/api/v1/namespaces/carico-testbed")  # with the cluster it goes, in reality
     assert again.open().name == "carico-fake-run-1"
     again.close()
@@ -106,7 +106,7 @@ def test_a_kept_cluster_of_another_make_is_made_anew_and_why_is_told(life, regis
 def test_one_that_lost_its_fingerprint_is_made_anew(life, server):
     name = kept(life)
     server.objects.clear()
-    again, _, said = life(keep=True)
+    again, _, said = life(keep_cluster=True)
     assert not again.open().used_again
     again.close()
     assert said[0] == f"kept cluster {name} is not used again: it has no fingerprint"
@@ -115,7 +115,7 @@ def test_one_that_lost_its_fingerprint_is_made_anew(life, server):
 def test_one_can_be_made_anew_on_demand(life, registry, server):
     name = kept(life)
     server.objects.clear()
-    anew, _, said = life(recreate=True)
+    anew, _, said = life(recreate_cluster=True)
     anew.open()
     anew.close()
     assert said == [f"kept cluster {name} is not used again: a new one is asked for"]
@@ -124,10 +124,10 @@ def test_one_can_be_made_anew_on_demand(life, registry, server):
 
 def test_a_kept_cluster_that_is_in_use_is_nobody_elses(life, server):
     name = kept(life)
-    first, *_ = life(keep=True)
+    first, *_ = life(keep_cluster=True)
     assert first.open().name == name
     server.objects.clear()
-    second, *_ = life(keep=True)
+    second, *_ = life(keep_cluster=True)
     assert second.open().name != name
     first.close()
     second.close()
@@ -136,14 +136,14 @@ def test_a_kept_cluster_that_is_in_use_is_nobody_elses(life, server):
 def test_other_environments_of_tox_do_not_share_one(life, server):
     name = kept(life, session="py311")
     server.objects.clear()
-    other, *_ = life(keep=True, session="py312")
+    other, *_ = life(keep_cluster=True, session="py312")
     assert other.open().name != name
     other.close()
 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_set_up_that_fails_leaves_nothing(life, registry, keep):
-    one, maker, _ = life(FakeMaker(fails=True), keep=keep)
+    one, maker, _ = life(FakeMaker(fails=True), keep_cluster=keep)
     with pytest.raises(ClusterError, match="carico-fake-run-0 cannot be made"):
         one.open()
     assert maker.calls == ["create carico-fake-run-0", "delete carico-fake-run-0"]
@@ -183,7 +183,7 @@ def test_logs_that_cannot_be_had_hide_nothing_and_nobody_is_sent_to_them(life, t
 
 @pytest.mark.parametrize("collecting", [False, True])
 def test_ctrl_c_during_the_set_up_leaves_nothing(life, registry, monkeypatch, collecting, tmp_path):
-    one, maker, said = life(FakeMaker(fails=collecting), keep=True, diagnostics=tmp_path)
+    one, maker, said = life(FakeMaker(fails=collecting), keep_cluster=True, diagnostics=tmp_path)
 
     def press(name, folder, timeout_s):
         raise KeyboardInterrupt

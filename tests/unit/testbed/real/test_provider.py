@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from carico.errors import KubeRefused, KubeUnreachable
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
-from testbed.experiment.cluster_options import Wishes
 from testbed.real.api import LABEL
 from testbed.real.kwok.platform import DURATIONS, FakeNodes
-from testbed.real.lifecycle import ClusterLife
+from testbed.real.lifecycle import MadeCluster
 from testbed.real.provider import RealProvider
 from testbed.real.registry import Registry
 from testbed.schedulers.spec import parse_spec
@@ -33,13 +33,17 @@ def said():
 
 
 @pytest.fixture
-def provider(api, tmp_path, said, monkeypatch):
+def maker():
+    return FakeMaker()
+
+
+@pytest.fixture
+def provider(api, maker, tmp_path, said, monkeypatch):
     monkeypatch.setattr("testbed.real.run.SLOW_LOOK_S", 0.05)
     monkeypatch.setattr("testbed.real.waiting.POLL_S", 0.02)
-    maker = FakeMaker()
-    wishes = Wishes("run-1", diagnostics=tmp_path / "diagnostics", say=said.append)
-    life = ClusterLife(maker, wishes, Registry(tmp_path / "clusters"), lambda kubeconfig: api)
-    provider = RealProvider(maker, FakeNodes(), wishes, life)
+    options = ClusterOptions("run-1", diagnostics=tmp_path / "diagnostics", say=said.append)
+    life = MadeCluster(maker, options, Registry(tmp_path / "clusters"), lambda kubeconfig: api)
+    provider = RealProvider(life, FakeNodes(), options)
     yield provider
     provider.close()
 
@@ -49,7 +53,7 @@ def changed(job=PI, **changes):
 
 
 def test_a_repetition_has_every_pod_from_its_creation_to_its_end(provider):
-    run = provider.run(SMALL, KUBE, 1, {})
+    run = provider.check(SMALL, KUBE, {}).run(1)
     assert [pod.outcome for pod in run.pods] == ["succeeded"] * 3
     assert {pod.node for pod in run.pods} == {"node-0"}
     for pod in run.pods:
@@ -66,7 +70,7 @@ def test_what_it_creates_bears_the_run_and_is_removed(provider, server, api):
     jobs = []
     create = api.create_job
     api.create_job = lambda namespace, job: (jobs.append((namespace, job)), create(namespace, job))
-    provider.run(SMALL, KUBE, 1, {})
+    provider.check(SMALL, KUBE, {}).run(1)
     ((namespace, job),) = jobs
     assert namespace == "carico-0-run-1"
     assert job["metadata"]["labels"][LABEL] == job["spec"]["template"]["metadata"]["labels"][LABEL] == "run-1"
@@ -79,7 +83,7 @@ def test_what_it_creates_bears_the_run_and_is_removed(provider, server, api):
 def test_it_begins_on_a_clean_cluster_and_touches_nothing_else(provider, server, api):
     provider.cluster()
     api.create_namespace("carico-left-over", "run-0")
-    provider.run(SMALL, KUBE, 1, {})
+    provider.check(SMALL, KUBE, {}).run(1)
     deleted = {path for method, path in server.asked if method == "DELETE"}
     assert "/api/v1/namespaces/carico-left-over" in deleted
     assert "/api/v1/namespaces/carico-testbed" not in deleted
@@ -87,7 +91,7 @@ def test_it_begins_on_a_clean_cluster_and_touches_nothing_else(provider, server,
 
 def test_nodes_are_those_of_the_scenario(provider, api):
     for shape in (ClusterShape(nodes=3), ClusterShape(nodes=2, cores=8)):
-        provider.run(msgspec.structs.replace(SMALL, cluster=shape), KUBE, 1, {})
+        provider.check(msgspec.structs.replace(SMALL, cluster=shape), KUBE, {}).run(1)
         nodes = api.nodes()
         assert [node["metadata"]["name"] for node in nodes] == shape.node_names
         assert {node["status"]["allocatable"]["cpu"] for node in nodes} == {str(shape.cores)}
@@ -95,7 +99,7 @@ def test_nodes_are_those_of_the_scenario(provider, api):
 
 
 def test_pods_that_arrive_one_after_the_other_are_published_then(provider):
-    run = provider.run(changed(arrivals=Trace([0.0, 0.3, 0.3])), KUBE, 1, {})
+    run = provider.check(changed(arrivals=Trace([0.0, 0.3, 0.3])), KUBE, {}).run(1)
     first, *later = sorted(pod.created_s for pod in run.pods)
     assert first < 0.25
     assert all(0.3 <= created < 0.6 for created in later)
@@ -103,14 +107,14 @@ def test_pods_that_arrive_one_after_the_other_are_published_then(provider):
 
 def test_pods_killed_for_memory_are_told_apart_and_the_run_ends_when_its_job_gives_up(provider, server, said):
     server.ending, server.reason = "Failed", "OOMKilled"
-    run = provider.run(SMALL, KUBE, 1, {})
+    run = provider.check(SMALL, KUBE, {}).run(1)
     assert [pod.outcome for pod in run.pods] == ["oom_killed"] * 3
     assert run.job_completion_time_s == {"pi": None}
 
 
 def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provider, server, said, tmp_path):
     server.ending = ""
-    run = provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    run = provider.check(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, {}).run(1)
     assert [pod.outcome for pod in run.pods] == ["unfinished"] * 3
     (folder,) = (tmp_path / "diagnostics").iterdir()
     assert said == [f"diagnostics: {folder}"]
@@ -135,7 +139,7 @@ def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider,
     server.put("/api/v1/namespaces/carico/events/1", {"metadata": {"name": "1"}, "reason": "BackOff"})
     provider._platform = Silent()
     with pytest.raises(WaitTimedOut, match="agents report"):
-        provider.run(SMALL, KUBE, 1, {})
+        provider.check(SMALL, KUBE, {}).run(1)
     (folder,) = (tmp_path / "diagnostics").iterdir()
     assert said == [f"diagnostics: {folder}"]
     pods = json.loads((folder / "pods-carico.json").read_text())
@@ -150,7 +154,7 @@ def test_what_a_repetition_has_left_is_not_collected_again_for_the_test_that_it_
 
     provider._platform = Silent()
     with pytest.raises(ClusterError) as failed:
-        provider.run(SMALL, KUBE, 1, {})
+        provider.check(SMALL, KUBE, {}).run(1)
     provider.diagnose(provider.cluster(), "carico-testbed", "test_one", failed.value)
     assert len(said) == 1
     provider.diagnose(provider.cluster(), "carico-testbed", "test_one", AssertionError("two pods"))
@@ -170,8 +174,8 @@ def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monk
     server.ending = ""
     monkeypatch.setattr(api, "events", refuse)
     monkeypatch.setattr(api, "jobs", stumble)
-    monkeypatch.setattr(provider._source, "collect_logs", fail)
-    provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    monkeypatch.setattr(provider._lifecycle, "collect_logs", fail)
+    provider.check(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, {}).run(1)
     (folder,) = (tmp_path / "diagnostics").iterdir()
     assert (folder / "lacking.txt").read_text().splitlines() == [
         "events: 403: events is forbidden",
@@ -191,7 +195,7 @@ def test_diagnostics_of_an_api_that_does_not_answer_wait_for_it_once(provider, s
 
     server.ending = ""
     monkeypatch.setattr(api, "events", hang)
-    provider.run(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, 1, {})
+    provider.check(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, {}).run(1)
     (folder,) = (tmp_path / "diagnostics").iterdir()
     assert len(asked) == 1
     assert {path.name for path in folder.iterdir()} == {"lacking.txt", "scheduler.log"}
@@ -201,8 +205,8 @@ def test_diagnostics_of_an_api_that_does_not_answer_wait_for_it_once(provider, s
 class Programs(FakeNodes):
     """Nodes whose pods run programs."""
 
-    def prepare(self, cluster, scenario, scheduler, settings):
-        return replace(super().prepare(cluster, scenario, scheduler, settings), programs=True)
+    def prepare(self, *arguments):
+        return replace(super().prepare(*arguments), programs=True)
 
 
 def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, api):
@@ -214,7 +218,7 @@ def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, a
     api.create_job = lambda namespace, job: (jobs.append((namespace, job["metadata"]["name"])), create(namespace, job))
     now = time.time()
     server.log = "".join(f"due_unix_s={now + due:.6f} latency_s=0.002000\n" for due in (-100.0, -99.9)) + "a table\n"
-    run = provider.run(msgspec.structs.replace(SMALL, jobs=[web, PI]), KUBE, 1, {})
+    run = provider.check(msgspec.structs.replace(SMALL, jobs=[web, PI]), KUBE, {}).run(1)
     (series,) = run.requests
     assert (series.job, series.node, series.latency_s) == ("web", "node-0", [0.002, 0.002])
     assert series.sent_s[1] - series.sent_s[0] == pytest.approx(0.1, abs=1e-5)
@@ -232,7 +236,7 @@ def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, a
 def test_what_programs_tell_of_their_cpu_time_is_read_from_their_logs(provider, server, log, told):
     provider._platform = Programs()
     server.log = log
-    assert [pod.cpu_s for pod in provider.run(SMALL, KUBE, 1, {}).pods] == [told] * 3
+    assert [pod.cpu_s for pod in provider.check(SMALL, KUBE, {}).run(1).pods] == [told] * 3
 
 
 @pytest.mark.parametrize(
@@ -255,7 +259,7 @@ def test_a_log_that_cannot_be_had_tells_nothing(provider, api, monkeypatch, answ
 
     provider._platform = Programs()
     monkeypatch.setattr(api, "log", log)
-    run = provider.run(SMALL, KUBE, 1, {})
+    run = provider.check(SMALL, KUBE, {}).run(1)
     assert [(pod.outcome, pod.cpu_s) for pod in run.pods] == [("succeeded", cpu_s) for cpu_s in told]
     assert list(left) == []
 
@@ -267,10 +271,9 @@ def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
 
     provider._platform = Programs()
     web = JobSpec("web", "web", 1, {"duration_s": 60.0}, disturbance=True, platform=True)
+    wanted = msgspec.structs.replace(SMALL, jobs=[web, msgspec.structs.replace(PI, start_s=9.0)])
     with pytest.raises(KeyboardInterrupt):
-        provider.run(
-            msgspec.structs.replace(SMALL, jobs=[web, msgspec.structs.replace(PI, start_s=9.0)]), KUBE, 1, {}, press
-        )
+        provider.check(wanted, KUBE, {}).run(1, press)
     assert api.jobs("carico-testbed") == []
 
 
@@ -279,7 +282,7 @@ def test_what_a_killed_run_left_of_the_platform_is_removed_before_the_next(provi
     left = {"metadata": {"name": "of-a-killed-run"}}
     server.put("/apis/batch/v1/namespaces/carico-testbed/jobs/of-a-killed-run", left)
     assert len(api.jobs("carico-testbed")) == 1
-    provider.run(SMALL, KUBE, 1, {})
+    provider.check(SMALL, KUBE, {}).run(1)
     assert api.jobs("carico-testbed") == []
 
 
@@ -290,7 +293,7 @@ def test_ctrl_c_removes_the_namespace(provider, server):
 
     server.ending = ""
     with pytest.raises(KeyboardInterrupt):
-        provider.run(SMALL, KUBE, 1, {}, press)
+        provider.check(SMALL, KUBE, {}).run(1, press)
     assert server.within("/api/v1/namespaces/carico-0-run-1") == []
 
 
@@ -310,13 +313,11 @@ def test_ctrl_c_removes_the_namespace(provider, server):
     ],
 )
 def test_what_it_cannot_run_is_refused_before_there_is_a_cluster(
-    provider, scenario, scheduler, settings, error, message
+    provider, maker, scenario, scheduler, settings, error, message
 ):
     with pytest.raises(error, match=message):
         provider.check(scenario, parse_spec(scheduler), settings)
-    with pytest.raises(error, match=message):
-        provider.run(scenario, parse_spec(scheduler), 1, settings)
-    assert provider._source.calls == []
+    assert maker.calls == []
 
 
 class FakeCarico:
@@ -342,15 +343,15 @@ def test_carico_runs_beside_the_nodes_for_its_own_repetitions_only(provider, mon
     asked = []
     make = server._work
     monkeypatch.setattr(server, "_work", lambda path, job: (asked.append(job), make(path, job)))
-    run = provider.run(msgspec.structs.replace(SMALL, cluster=ClusterShape(nodes=2, cores=4)), CARICO, 1, {})
+    run = provider.check(msgspec.structs.replace(SMALL, cluster=ClusterShape(nodes=2, cores=4)), CARICO, {}).run(1)
     assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
     assert [job["spec"]["template"]["spec"]["schedulerName"] for job in asked] == ["carico"]
     (carico,) = FakeCarico.all
     assert carico.told == (provider.cluster().kubeconfig, "carico", {"node-0": 4, "node-1": 4})
     assert carico.state == "open"
-    run = provider.run(SMALL, KUBE, 1, {})
+    run = provider.check(SMALL, KUBE, {}).run(1)
     assert "reports" not in run.settings
     assert [carico.state for carico in FakeCarico.all] == ["closed"]
-    provider.run(SMALL, CARICO, 1, {})
+    provider.check(SMALL, CARICO, {}).run(1)
     provider.close()
     assert [carico.state for carico in FakeCarico.all] == ["closed", "closed"]

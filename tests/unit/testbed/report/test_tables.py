@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from testbed.experiment.plan import Plan, run_plan
+from testbed.experiment.plan import Plan
 from testbed.measurement.stolen_cpu import METRIC
 from testbed.report.tables import distributions, figure, medians, paper_table, seconds, stolen_note
 from testbed.results.schema import DataItem
@@ -16,7 +16,7 @@ def measured(scenario="pi-2000", pods=4, repetitions=1, outcome="succeeded", sch
     plan = Plan(
         load_scenario(scenario).scaled(pods=pods), tuple(map(parse_spec, schedulers)), repetitions, settings=settings
     )
-    return run_plan(plan, FakeProvider(outcome))
+    return plan.check(FakeProvider(outcome)).run()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ class Slower(FakeProvider):
 def test_the_fastest_is_what_others_are_compared_with(repetitions, verdict):
     schedulers = ("carico", "kube-scheduler", "kube-scheduler:cpu=100m")
     plan = Plan(load_scenario("pi-2000").scaled(pods=4), tuple(map(parse_spec, schedulers)), repetitions)
-    table = medians(run_plan(plan, Slower()))
+    table = medians(plan.check(Slower()).run())
     assert max(map(len, table)) <= 80
     carico, slower, failed = table[2:5]
     assert carico.endswith(" ref")
@@ -107,7 +107,7 @@ def test_on_a_real_cluster_few_repetitions_are_not_concluded_from(repetitions, v
     """As tests there judge the same runs, by `compare_repetitions`."""
     schedulers = ("carico", "kube-scheduler", "kube-scheduler:cpu=100m")
     plan = Plan(load_scenario("pi-2000").scaled(pods=4), tuple(map(parse_spec, schedulers)), repetitions)
-    table = medians(on("kind", run_plan(plan, Slower())))
+    table = medians(on("kind", plan.check(Slower()).run()))
     carico, slower, failed = (row_of(table, scheduler) for scheduler in schedulers)
     assert carico.endswith(" ref")
     assert "+10 %" in slower
@@ -117,8 +117,8 @@ def test_on_a_real_cluster_few_repetitions_are_not_concluded_from(repetitions, v
 
 
 def test_on_a_real_cluster_runs_without_a_common_seed_are_not_compared():
-    ours = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 2), Slower())
-    theirs = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 1), Slower())
+    ours = Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 2).check(Slower()).run()
+    theirs = Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 1).check(Slower()).run()
     theirs = [msgspec.structs.replace(one, seed=one.seed + 100) for one in theirs]
     row = row_of(medians(on("kind", [*ours, *theirs])), "kube-scheduler")
     assert row.endswith(" unclear")
@@ -159,8 +159,8 @@ def test_a_provider_that_does_not_say_how_large_its_nodes_are_is_named():
 
 
 def test_one_lucky_run_is_no_reference():
-    often = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 5), Slower())
-    once = run_plan(Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 1), Slower())
+    often = Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("kube-scheduler"),), 5).check(Slower()).run()
+    once = Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 1).check(Slower()).run()
     kube, carico = medians([*often, *once])[2:4]
     assert kube.endswith(" ref")
     assert "-9 %" in carico

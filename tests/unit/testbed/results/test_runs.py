@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from testbed.errors import ResultsError, UsageError
-from testbed.experiment.cache import Remembered
+from testbed.experiment.cache import Cache
 from testbed.results import runs_folder
 from testbed.results.record import Asked, RunRecord
 from testbed.results.run import read_run
@@ -29,8 +29,9 @@ def begin(root, after=0, finished=2):
     """A run that has measured so much, in this process."""
     record = RunRecord(root, new_run_id(BEGIN + timedelta(seconds=after), "aaaaaa"), ASKED)
     folder = record.open("fake")
+    trial = FakeProvider().check(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), {})
     for seed in range(finished):
-        Remembered(FakeProvider(), folder).run(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), seed, {})
+        Cache(folder).trial(trial).run(seed)
     return record
 
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from testbed.errors import ResultsError
-from testbed.experiment.plan import Plan, run_plan
+from testbed.experiment.plan import Plan
 from testbed.results.schema import Results
 from testbed.results.store import check_writable, merged, partial_path, read_results, write_complete, write_results
 from testbed.schedulers.spec import parse_spec
@@ -19,7 +19,7 @@ from workloads.scenario import load_scenario
 
 def measured(*schedulers, pods=2, repetitions=2, **settings):
     scenario = load_scenario("pi-2000").scaled(pods=pods)
-    return run_plan(Plan(scenario, tuple(map(parse_spec, schedulers)), repetitions, 1, settings), FakeProvider())
+    return Plan(scenario, tuple(map(parse_spec, schedulers)), repetitions, 1, settings).check(FakeProvider()).run()
 
 
 @pytest.fixture(scope="module")

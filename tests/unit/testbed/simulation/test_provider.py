@@ -72,7 +72,7 @@ class TestDeterminism:
                 {name: said.pop(name) for name in ("nodes", "cores", "memory", "max_pods", "pools")}, ClusterShape
             ),
         )
-        repeated = SimulatedProvider().run(again, parse_spec(first.scheduler), first.seed, said)
+        repeated = SimulatedProvider().check(again, parse_spec(first.scheduler), said).run(first.seed)
         assert msgspec.json.encode(repeated) == msgspec.json.encode(first)
 
     def test_a_pod_has_the_same_work_under_every_scheduler(self):

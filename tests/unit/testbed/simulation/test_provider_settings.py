@@ -62,10 +62,10 @@ class TestSettings:
     )
     def test_what_makes_no_sense_is_refused(self, seed, settings, error):
         with pytest.raises(error):
-            SimulatedProvider().run(SMALL, parse_spec("carico"), seed, settings)
+            SimulatedProvider().check(SMALL, parse_spec("carico"), settings).run(seed)
 
     def test_settings_may_be_text(self):
-        as_text = SimulatedProvider().run(SMALL, parse_spec("kube-scheduler"), 1, {"warm_up_s": "2"})
+        as_text = SimulatedProvider().check(SMALL, parse_spec("kube-scheduler"), {"warm_up_s": "2"}).run(1)
         assert msgspec.json.encode(as_text) == msgspec.json.encode(small("kube-scheduler"))
 
 

@@ -10,8 +10,8 @@ import yaml
 
 from carico.deployment.status import DeploymentStatus, Node
 from carico.errors import KubeRefused, KubeUnreachable
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError
-from testbed.experiment.cluster_options import Wishes
 from testbed.real.api import ALIVE, LABEL
 from testbed.real.external import heartbeat as signs_of_life
 from testbed.real.external.cluster import ExternalCluster
@@ -72,15 +72,17 @@ def cluster(server, api, tmp_path, said, monkeypatch):
     ):
         server.put(f"/api/v1/nodes/{one['metadata']['name']}", one)
     server.put(f"{NAMESPACES}/theirs", namespace("theirs", team="other"))
-    wishes = Wishes("run-1", say=said.append, kubeconfig=tmp_path / "kubeconfig", context="there", workload_image=IMAGE)
-    return ExternalCluster(wishes, lambda kubeconfig, context: api, LookingClock(), beat_s=0.01)
+    options = ClusterOptions(
+        "run-1", say=said.append, kubeconfig=tmp_path / "kubeconfig", context="there", workload_image=IMAGE
+    )
+    return ExternalCluster(options, lambda kubeconfig, context: api, LookingClock(), beat_s=0.01)
 
 
 @pytest.fixture
 def provider(cluster, said, monkeypatch):
     monkeypatch.setattr("testbed.real.run.SLOW_LOOK_S", 0.05)
-    wishes = Wishes("run-1", say=said.append)
-    provider = RealProvider(cluster, FoundNodes(cluster, IMAGE), wishes, cluster)
+    options = ClusterOptions("run-1", say=said.append)
+    provider = RealProvider(cluster, FoundNodes(cluster, IMAGE), options)
     yield provider
     provider.close()
 
@@ -93,7 +95,7 @@ def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider
     jobs = []
     create = api.create_job
     api.create_job = lambda where, job: (jobs.append(job), create(where, job))
-    run = provider.run(SMALL, KUBE, 1, {})
+    run = provider.check(SMALL, KUBE, {}).run(1)
     assert [pod.outcome for pod in run.pods] == ["succeeded"] * 3
     spec = jobs[0]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
@@ -118,7 +120,7 @@ def test_of_a_run_that_failed_the_logs_of_carico_are_kept(cluster, server, tmp_p
     pod = {"metadata": metadata, "spec": spec, "status": {}}
     server.put("/api/v1/namespaces/carico/pods/carico-scheduler-0", pod)
     server.log = "listening\n"
-    cluster.collect_logs(cluster.name, tmp_path, tmp_path)
+    cluster.collect_logs(cluster.open(), tmp_path)
     kept = {file.name: file.read_text() for file in (tmp_path / "logs").iterdir()}
     assert kept == dict.fromkeys(
         ("carico-scheduler-0.extender.log", "carico-scheduler-0.kube-scheduler.log"), "listening\n"
@@ -132,7 +134,7 @@ def test_a_placement_is_among_the_nodes_of_the_scenario(provider, api):
     wanted = msgspec.structs.replace(
         SMALL, jobs=[msgspec.structs.replace(PI, placement="rest")], cluster=ClusterShape(nodes=2)
     )
-    provider.run(wanted, KUBE, 1, {})
+    provider.check(wanted, KUBE, {}).run(1)
     affinity = jobs[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term["matchExpressions"][0]["values"] == ["host-of-d-small", "host-of-e-large"]
@@ -146,7 +148,7 @@ def test_ctrl_c_leaves_nothing(provider, server):
 
     server.ending = ""
     with pytest.raises(KeyboardInterrupt):
-        provider.run(SMALL, KUBE, 1, {}, press)
+        provider.check(SMALL, KUBE, {}).run(1, press)
     provider.close()
     assert names(server) == ["theirs"]
 
@@ -219,8 +221,8 @@ def test_the_preflight_asks_for_what_a_run_needs_and_changes_nothing(cluster, se
 @pytest.mark.parametrize(("off_s", "told"), [(5.0, "behind"), (-5.0, "ahead of"), (1.0, None)])
 def test_a_cluster_whose_clock_is_another_is_refused(cluster, api, tmp_path, off_s, told):
     """Times of pods are this clock's or that one's, whichever is earlier: seconds between them would go unnoticed."""
-    wishes = Wishes("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
-    here = ExternalCluster(wishes, lambda kubeconfig, context: api, wall=lambda: time.time() + off_s)
+    options = ClusterOptions("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
+    here = ExternalCluster(options, lambda kubeconfig, context: api, wall=lambda: time.time() + off_s)
     problems = [str(problem) for problem in here.preflight()]
     if told is None:
         assert problems == []
@@ -236,8 +238,8 @@ def test_a_slow_answer_does_not_make_clocks_differ_and_does_not_hide_that_they_d
 ):
     asked_at = time.time() + off_s
     wall = iter([asked_at, asked_at + 6.0])
-    wishes = Wishes("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
-    here = ExternalCluster(wishes, lambda kubeconfig, context: api, wall=lambda: next(wall))
+    options = ClusterOptions("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
+    here = ExternalCluster(options, lambda kubeconfig, context: api, wall=lambda: next(wall))
     assert len(here.preflight()) == problems
 
 
@@ -313,7 +315,7 @@ def test_a_run_whose_signs_are_refused_says_so_once_and_goes_on_trying():
 
 
 def test_a_cluster_that_cannot_be_reached_is_a_problem_and_no_crash(tmp_path):
-    cluster = ExternalCluster(Wishes("run-1", kubeconfig=tmp_path / "gone"))
+    cluster = ExternalCluster(ClusterOptions("run-1", kubeconfig=tmp_path / "gone"))
     (problem,) = cluster.preflight()
     assert "gone leads to no cluster" in str(problem)
     with pytest.raises(ClusterError, match="gone leads to no cluster"):
@@ -355,10 +357,10 @@ def test_without_an_image_it_is_told_how_to_make_and_push_one(cluster):
 
 def test_a_node_that_has_gone_since_is_told(cluster, server):
     platform = FoundNodes(cluster, IMAGE)
-    settings = platform.check(SMALL, KUBE, {})
+    setup = platform.check(SMALL, KUBE, {})
     server.objects.pop("/api/v1/nodes/d-small")
     with pytest.raises(ClusterError, match="d-small can take no pods any more"):
-        platform.prepare(cluster.open(), SMALL, KUBE, settings)
+        setup.prepare(cluster.open())
     cluster.close()
 
 
@@ -383,7 +385,7 @@ def test_carico_is_taken_as_it_is_deployed(cluster, monkeypatch, asked, refused)
         with pytest.raises(UsageError, match=refused):
             platform.check(SMALL, spec, {})
         return
-    prepared = platform.prepare(cluster.open(), SMALL, spec, platform.check(SMALL, spec, {}))
+    prepared = platform.check(SMALL, spec, {}).prepare(cluster.open())
     assert (prepared.scheduler_name, prepared.names) == ("carico", {"d-small": "node-0"})
     assert prepared.telemetry is not None
     cluster.close()

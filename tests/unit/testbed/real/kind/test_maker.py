@@ -178,10 +178,15 @@ def test_the_nodes_of_a_cluster_are_in_kinds_order(make):
     assert make().nodes("c") == ["c-worker", "c-worker2", "c-control-plane"]
 
 
+def prepared(containers, wanted):
+    platform, maker = containers
+    cluster = SimpleNamespace(name="c", api=FakeApi(maker.docker))
+    return platform.check(wanted, KUBE_SCHEDULER, {}).prepare(cluster)
+
+
 def test_a_server_and_its_client_are_one_pod(containers):
-    platform, _ = containers
     wanted = scenario(workload="web", parameters={"duration_s": 60, "rate_per_s": 20}, pods=1)
-    spec = platform.template(wanted.jobs[0], [float("inf")], wanted)["spec"]
+    spec = prepared(containers, wanted).template(wanted.jobs[0], [float("inf")])["spec"]
     (server,), (client,) = spec["initContainers"], spec["containers"]
     assert server["restartPolicy"] == "Always"
     assert " ".join(server["command"][3:]) == "serve --host 0.0.0.0 --port 8080 --threads 4 --service-ms 0.2"
@@ -247,8 +252,8 @@ def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
     platform, maker = containers
     api = FakeApi(maker.docker)
     wanted, cluster = scenario(), SimpleNamespace(name="c", api=api)
-    settings = platform.check(wanted, KUBE_SCHEDULER, {})
-    prepared = platform.prepare(cluster, wanted, KUBE_SCHEDULER, settings)
+    setup = platform.check(wanted, KUBE_SCHEDULER, {})
+    prepared = setup.prepare(cluster)
     assert prepared.names == {"c-worker": "node-0"}
     assert api.cordoned == {"c-worker": False, "c-worker2": True}
     memory = str(1 << 30)
@@ -261,7 +266,7 @@ def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
     assert "load docker-image carico.local/workloads:1 --name c" in tmp_path.joinpath("kind.log").read_text()
     # What is there already is not done again.
     maker.docker.asked.clear()
-    platform.prepare(cluster, wanted, KUBE_SCHEDULER, settings)
+    setup.prepare(cluster)
     assert not [asked for asked in maker.docker.asked if "kubelet" in asked]
     assert tmp_path.joinpath("kind.log").read_text().count("load docker-image") == 1
 
@@ -279,9 +284,8 @@ def test_nodes_that_have_an_image_are_not_given_it_again(make, tmp_path):
 
 
 def test_pods_run_the_workloads_program(containers):
-    platform, _ = containers
     wanted = scenario()
-    (container,) = platform.template(wanted.jobs[0], [1.0], wanted)["spec"]["containers"]
+    (container,) = prepared(containers, wanted).template(wanted.jobs[0], [1.0])["spec"]["containers"]
     assert container["image"] == "carico.local/workloads:1"
     assert container["command"] == ["python3", "-m", "workloads.pi", "--quiet", "2000"]
 
@@ -315,9 +319,9 @@ def test_what_the_machine_cannot_do_is_refused_before_there_is_a_cluster(contain
 def test_agents_know_nothing_at_the_beginning_and_watch_whoever_schedules(containers, scheduler, settings, name, done):
     platform, maker = containers
     wanted, spec = scenario(), parse_spec(scheduler)
-    in_force = platform.check(wanted, spec, {"warm_up_s": "5"} | settings)
-    assert (in_force["warm_up_s"], in_force["machine_cpus"]) == (5.0, 2)
-    prepared = platform.prepare(SimpleNamespace(name="c", api=FakeApi(maker.docker)), wanted, spec, in_force)
+    setup = platform.check(wanted, spec, {"warm_up_s": "5"} | settings)
+    assert (setup.settings["warm_up_s"], setup.settings["machine_cpus"]) == (5.0, 2)
+    prepared = setup.prepare(SimpleNamespace(name="c", api=FakeApi(maker.docker)))
     assert prepared.scheduler_name == name
     assert [call[0] for call in platform._carico.done] == done
     if done[0] == "deploy":

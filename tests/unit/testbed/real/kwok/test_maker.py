@@ -123,7 +123,7 @@ def test_the_users_folder_goes_before_what_was_built_before_the_path(tmp_path, m
         for name in names:
             (place / name).touch(mode=0o755)
     monkeypatch.setattr("testbed.programs.find._built", lambda kept: [kept] if kept == places["built"] else [])
-    monkeypatch.setattr("testbed.programs.find.default_place", lambda: places["built"])
+    monkeypatch.setattr("testbed.programs.find.user_cache", lambda: places["built"])
     variables = {VARIABLE: str(places["named"]), "PATH": str(places["path"])}
     assert found_programs("abcd", variables) == {
         "a": places["named"] / "a",

@@ -5,24 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
 
-DEFAULT_SEED = 1001
-"""Of the first repetition. Seeds 1 to 3 were used in calibration: what is predicted is measured on others."""
-
-NODE_IMAGE_HELP = (
-    "what kind runs as a node (default: what 'carico-testbed images build' has made, else what kind's authors publish)"
-)
-ATTEMPTS_HELP = (
-    "how often a repetition on kind and kwok is run at most, until the machine's hypervisor gives less than a tenth of "
-    "its CPU time to others meanwhile; attempts that are discarded are told"
-)
-WORKERS_HELP = "nodes of a kind cluster beside the control plane (default: 2)"
-
-KUBECONFIG_HELP = "leads to somebody's cluster, for the provider external; nothing on it is touched that is not ours"
-CONTEXT_HELP = "of the kubeconfig (default: its current one)"
-WORKLOAD_IMAGE_HELP = (
-    "what pods run on somebody's cluster, which must be able to pull it: as 'carico-testbed images build' makes it"
-)
-
 
 def count(text: str) -> int:
     """Return a whole number from 1 on.

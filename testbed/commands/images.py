@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from testbed.images.catalogue import PURPOSES, Catalogue, missing_for_programs
 from testbed.images.docker import Docker
 from testbed.images.outdated import outdated_images, outdated_programs, remove_image, remove_programs
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
+from testbed.user_cache import user_cache
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,11 +30,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _add_build(kinds)
     _add_programs(kinds)
     _add_prune(kinds)
-
-
-def default_place() -> Path:
-    """Return where programs are kept: the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carico"
 
 
 def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -90,7 +85,7 @@ def _add_kept(parser: argparse.ArgumentParser) -> None:
         "--kept",
         metavar="FOLDER",
         type=Path,
-        default=default_place(),
+        default=user_cache(),
         help="where programs are kept (default: %(default)s); to use those of another folder: CARICO_PROGRAMS=FOLDER",
     )
 

@@ -1,0 +1,23 @@
+"""``carico-testbed list``: what can be run."""
+
+from __future__ import annotations
+
+import argparse
+
+from testbed.report.listing import listing
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    lister = commands.add_parser(
+        "list",
+        help="show the scenarios, schedulers and settings there are",
+        description="Shows the scenarios of the catalogue, the schedulers and CARICO's variants, and the settings of "
+        "the simulated cluster with their defaults.",
+    )
+    lister.set_defaults(run=_list)
+
+
+def _list(options: argparse.Namespace) -> int:
+    print("\n".join(listing()))
+    return 0

@@ -1,0 +1,124 @@
+"""``carico-testbed run``: run a scenario under schedulers and show the completion times."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from testbed import arguments
+from testbed.cluster_options import add_cluster_options
+from testbed.commands.recorded_run import RecordedRun, tell
+from testbed.errors import UsageError
+from testbed.experiment.plan import Plan
+from testbed.experiment.presets import DEFAULT_SEED
+from testbed.measurement.completion_times import why_incomplete
+from testbed.providers import PROVIDERS, check_settings, provider_named
+from testbed.report.latencies import latency_table
+from testbed.report.tables import distributions, stolen_note
+from testbed.results.schema import Repetition
+from testbed.schedulers import DEFAULT_SCHEDULERS
+from testbed.schedulers.spec import parse_spec
+from workloads.scenario import load_scenario
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    run = commands.add_parser(
+        "run",
+        help="run a scenario under schedulers and show the completion times",
+        description="Runs a scenario under one or several schedulers and shows, for every job, the completion times "
+        "of its pods (PCT: a pod starts running until it completes) and its own (JCT: the job is published until its "
+        "last pod completes). Exit code 1 if a job did not complete.",
+        epilog="example: carico-testbed run pi-2000 --scheduler carico kube-scheduler:cpu=100m --pods 500",
+    )
+    declare = run.add_argument
+    declare("scenario", metavar="SCENARIO", help="a name that 'carico-testbed list' shows, or a path to a .yaml file")
+    declare(
+        "--scheduler",
+        metavar="SPEC",
+        nargs="+",
+        action="extend",
+        help="carico, carico:variant=NAME (any parameter can be changed: carico:variant=NAME,hold_off_s=2), "
+        "kube-scheduler (with the requests that the scenario has written) or "
+        f"kube-scheduler:cpu=100m,memory=750Mi (default: {' '.join(DEFAULT_SCHEDULERS)})",
+    )
+    declare("--pods", metavar="N", type=arguments.count, help="pods of the scenario's job (default: as written)")
+    declare("--nodes", metavar="N", type=arguments.count, help="nodes of the cluster (default: as written)")
+    declare(
+        "--repetitions",
+        metavar="N",
+        type=arguments.count,
+        default=1,
+        help="runs of every scheduler, in turns, each with the next seed (default: 1)",
+    )
+    declare(
+        "--seed",
+        metavar="S",
+        type=arguments.seed,
+        default=DEFAULT_SEED,
+        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
+    )
+    declare(
+        "--set",
+        metavar="KEY=VALUE",
+        type=arguments.setting,
+        action="append",
+        default=[],
+        help="change a setting of the cluster, may be repeated; 'carico-testbed list' shows them",
+    )
+    declare("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
+    add_cluster_options(run)
+    declare(
+        "--processes",
+        metavar="N",
+        type=arguments.count,
+        default=1,
+        help="repetitions that run at the same time; the results are the same with any number (default: 1)",
+    )
+    declare(
+        "--json",
+        metavar="FILE",
+        type=Path,
+        help="write everything that was measured there, the same bytes for the same seed (default: only the table); "
+        "after Ctrl-C what was finished is in FILE.partial",
+    )
+    declare("--quiet", action="store_true", help="no progress on standard error")
+    run.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    run = RecordedRun(options, _plan(options))
+    provider = provider_named(options.provider, run.cluster_options)
+    plan = run.checked(provider, [options.json])
+    with run.recorded(provider, options.json) as cache:
+        repetitions = plan.run(run.show_pass, options.processes, cache.trial)
+    tables = [distributions(repetitions), latency_table(repetitions), stolen_note(repetitions)]
+    print("\n\n".join("\n".join(table) for table in tables if table))
+    file = run.complete(options.json).file
+    print(f"\nresults: {file}" if file is not None else f"\nto keep the results: {run.recovery()}")
+    failures = [failure for one in repetitions for failure in _failures(one)]
+    for failure in failures:
+        tell(failure)
+    return 1 if failures else 0
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    """Everything that can be wrong with the arguments is found here, before anything runs."""
+    try:
+        settings = arguments.settings_of(options.set)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(str(error)) from error
+    check_settings(options.provider, settings)
+    schedulers = tuple(parse_spec(text) for text in options.scheduler or DEFAULT_SCHEDULERS)
+    scenario = load_scenario(options.scenario).scaled(options.pods, options.nodes)
+    return Plan(scenario, schedulers, options.repetitions, options.seed, settings)
+
+
+def _failures(repetition: Repetition) -> list[str]:
+    """Say which jobs did not complete, and why; disturbances need not."""
+    return [
+        f"job {job} did not complete under {repetition.scheduler} with seed {repetition.seed}: "
+        f"{why_incomplete(repetition, job)}"
+        for job in repetition.measured_jobs
+        if repetition.job_completion_time_s[job] is None
+    ]

@@ -1,0 +1,63 @@
+"""``carico-testbed runs`` and ``recover``: earlier runs, and the repetitions that they had finished."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from testbed.commands.recorded_run import tell
+from testbed.errors import UsageError
+from testbed.report.runs import runs_table
+from testbed.results import runs_folder
+from testbed.results.repetition_log import notice_of
+from testbed.results.runs import all_runs, run_named
+from testbed.results.store import merged, write_results
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the commands."""
+    runs = commands.add_parser(
+        "runs",
+        help="show the runs that were started in this folder",
+        description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run' "
+        "and 'validate': when they were started, what became of them, and whether finished repetitions can be "
+        "recovered.",
+    )
+    runs.set_defaults(run=_runs)
+    recover = commands.add_parser(
+        "recover",
+        help="write the finished repetitions of a run that has ended early to a results file",
+        description="Writes the repetitions that a run had finished when it was killed or interrupted to a results "
+        "file. The run's folder stays as it is.",
+    )
+    recover.add_argument(
+        "run_name",
+        metavar="RUN",
+        nargs="?",
+        help="a name that 'carico-testbed runs' shows, or the folder of a run (default: the latest with anything to "
+        "recover)",
+    )
+    recover.add_argument(
+        "--json", metavar="FILE", type=Path, help="where to write it (default: result.json in the run's folder)"
+    )
+    recover.set_defaults(run=_recover)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    print("\n".join(runs_table(all_runs(runs_folder(Path.cwd())))))
+    return 0
+
+
+def _recover(options: argparse.Namespace) -> int:
+    run = run_named(options.run_name, Path.cwd())
+    if run.read().state == "running":
+        raise UsageError(f"run {run.id} is still going on: wait for its end, or end it")
+    lines, cut_off = run.lines.read()
+    if not lines:
+        raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says what became of it")
+    file = options.json or run.path / "result.json"
+    write_results(file, merged(line.repetition for line in lines))
+    print(f"results: {file} ({len(lines)} repetition{'s' * (len(lines) != 1)} of run {run.id})")
+    if cut_off:
+        tell(notice_of(cut_off))
+    return 0

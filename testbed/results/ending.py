@@ -1,0 +1,57 @@
+"""The end of a run: what it measured goes into its results file, and its record says what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from testbed.errors import ResultsError
+from testbed.results.record import RunRecord
+from testbed.results.run import RunState
+from testbed.results.schema import Results
+from testbed.results.store import merged, partial_path, write_complete, write_results
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a run leaves."""
+
+    results: Results
+    cut_off: int
+    """Repetitions that a crash had cut off while they were written."""
+    file: Path | None
+    """The results file; None if none was asked for, or nothing was measured."""
+
+
+def end_run(record: RunRecord, ended: RunState, file: Path | None, now: datetime) -> Ending:
+    """Write what a run has measured, and close its record.
+
+    Parameters
+    ----------
+    record : RunRecord
+    ended : str
+        What became of the run. Unless it is complete, its results go beside the file, under a name of their own.
+    file : Path or None
+        The results file that was asked for; without one the repetitions stay in the run's folder.
+    now : datetime
+
+    Raises
+    ------
+    ResultsError
+        If the results or the record cannot be written; no repetition is lost, and the message says how to get at them.
+    """
+    lines, cut_off = record.folder.lines.read()
+    results = merged(line.repetition for line in lines)
+    if file is not None and ended != "complete":
+        file = partial_path(file)
+    if not lines:
+        file = None
+    try:
+        if file is not None:
+            (write_complete if ended == "complete" else write_results)(file, results)
+    except ResultsError as error:
+        record.close("failed", lines, now)
+        raise ResultsError(f"{error}; to write them elsewhere: {record.folder.recovery()} --json FILE") from error
+    record.close(ended, lines, now, file)
+    return Ending(results, cut_off, file)
