@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from testbed.provenance import cpu_model
 from testbed.results.files import write_whole
+from testbed.results.provenance import cpu_model
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:

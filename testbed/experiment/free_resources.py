@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from testbed.provenance import meminfo_bytes
 from testbed.requirements import Problem
+from testbed.results.provenance import meminfo_bytes
 
 UPTIME = Path("/proc/uptime")
 FREE_CPUS = 0.25

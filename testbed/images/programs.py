@@ -20,7 +20,7 @@ from pathlib import Path
 
 from testbed.errors import BuildFailed
 from testbed.images.step import STEP_S, run_step
-from testbed.provenance import machine
+from testbed.results.provenance import machine
 from testbed.results.run import Machine
 
 MODULES = Path(__file__).parent / "modules"

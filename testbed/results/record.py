@@ -19,10 +19,10 @@ import msgspec
 
 from carico import __version__
 from testbed.errors import ResultsError
-from testbed.provenance import commit_of, machine, packages
 from testbed.results import runs_folder
 from testbed.results.files import make_folder
 from testbed.results.locks import hold_open
+from testbed.results.provenance import commit_of, machine, packages
 from testbed.results.repetition_log import Line
 from testbed.results.run import ResultsFile, Run, RunState, SchedulerUsed, WorkloadUsed, read_run, write_run
 from testbed.results.run_id import iso, started_of

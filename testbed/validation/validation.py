@@ -14,13 +14,13 @@ from packaging.version import Version
 from carico.model.variants import THESIS_REBASED_WAKE_UP
 from testbed.errors import ResultsError
 from testbed.experiment.plan import OnProgress, Plan
-from testbed.provenance import machine
 from testbed.real.kind.maker import KindMaker
 from testbed.real.kind.platform import Containers
 from testbed.real.lifecycle import Cluster
 from testbed.real.namespaces import wait_until_clean
 from testbed.report.tables import WIDTH
 from testbed.results.files import write_whole
+from testbed.results.provenance import machine
 from testbed.results.run import Machine
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec

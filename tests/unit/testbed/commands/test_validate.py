@@ -6,7 +6,7 @@ import pytest
 from testbed.cli import main
 from testbed.errors import ResultsError
 from testbed.experiment.plan import Plan
-from testbed.provenance import machine
+from testbed.results.provenance import machine
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from testbed.validation.bursts import Burst, Idle, IdleNode

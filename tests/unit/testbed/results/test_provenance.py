@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from testbed.provenance import commit_of, machine, meminfo_bytes, packages
+from testbed.results.provenance import commit_of, machine, meminfo_bytes, packages
 from testbed.simulation.provider import SimulatedProvider
 
 
