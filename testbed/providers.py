@@ -21,17 +21,17 @@ EXTERNAL = "external"
 
 def _kind(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
     from testbed.real.kind.maker import KindMaker
-    from testbed.real.kind.platform import Containers
+    from testbed.real.kind.platform import KindPlatform
 
     maker = KindMaker(options.workers, options.node_image)
-    return maker, Containers(maker)
+    return maker, KindPlatform(maker)
 
 
 def _kwok(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
     from testbed.real.kwok.maker import KwokMaker
-    from testbed.real.kwok.platform import FakeNodes
+    from testbed.real.kwok.platform import KwokPlatform
 
-    return KwokMaker(), FakeNodes()
+    return KwokMaker(), KwokPlatform()
 
 
 REAL: Mapping[str, Callable[[ClusterOptions], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
@@ -72,11 +72,11 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
     if name == EXTERNAL:
         check_installed("cluster")
         from testbed.real.external.cluster import ExternalCluster
-        from testbed.real.external.platform import FoundNodes
+        from testbed.real.external.platform import ExternalPlatform
         from testbed.real.provider import RealProvider
 
         cluster = ExternalCluster(options)
-        return RealProvider(cluster, FoundNodes(cluster, options.workload_image), options)
+        return RealProvider(cluster, ExternalPlatform(cluster, options.workload_image), options)
     raise UsageError(f"no provider is named {name!r}; known: {', '.join(PROVIDERS)}")
 
 

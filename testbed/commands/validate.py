@@ -70,7 +70,7 @@ def _validate(options: argparse.Namespace) -> int:
     check_installed("cluster")
     from testbed.experiment.plan import Plan
     from testbed.real.kind.maker import KindMaker
-    from testbed.real.kind.platform import Containers
+    from testbed.real.kind.platform import KindPlatform
     from testbed.real.lifecycle import MadeCluster
     from testbed.real.provider import RealProvider
     from testbed.report.tables import stolen_note
@@ -88,7 +88,7 @@ def _validate(options: argparse.Namespace) -> int:
     run = RecordedRun(options, Plan(scenario, schedulers, options.repetitions, options.seed, {"warm_up_s": WARM_UP_S}))
     cluster_options = run.cluster_options
     maker = KindMaker(cluster_options.workers, cluster_options.node_image)
-    platform = Containers(maker)
+    platform = KindPlatform(maker)
     provider = RealProvider(MadeCluster(maker, cluster_options), platform, cluster_options)
     files = [file for file in (options.json, options.figure) if file is not None]
     problems = rights_problem() + ([] if options.figure is None else undrawable(options.figure))

@@ -1,15 +1,23 @@
-"""Pods that run the workloads' own programs, on kind and on somebody's cluster."""
+"""Pods that run the workloads' own programs, on kind and on the user's own cluster, and what their logs tell.
+
+A server is a pod of two containers: the server, and a client that measures how long requests take.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.real.servers import server_spec
-from workloads.commands import command_of
+from testbed.real.api import Json
+from testbed.results.schema import PodResult, RequestSeries
+from workloads.commands import command_of, server_commands
 from workloads.scenario import JobSpec, Scenario
 
+CLIENT = "client"
+_PORT = 8080
+_ANSWER = re.compile(r"^due_unix_s=([0-9.]+) latency_s=([0-9.]+)$", re.MULTILINE)
 TELL_CPU = ("pi", "mlp")
 """Workloads whose programs tell in their log what CPU time they took."""
 _CPU_S = re.compile(r"\bcpu_s=(\d+(?:\.\d+)?)\b")
@@ -43,9 +51,29 @@ def program_pod(job: JobSpec, image: str, pull: str) -> dict[str, Any]:
     """
     pulled = {"image": image, "imagePullPolicy": pull}
     if job.demand.service is not None:
-        return {**server_spec(job, pulled), "automountServiceAccountToken": False}
+        return {**_server_spec(job, pulled), "automountServiceAccountToken": False}
     container = {"name": job.workload, **pulled, "command": command_of(job.workload, job.parameters)}
     return {"containers": [container], "automountServiceAccountToken": False}
+
+
+def _server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:
+    """Return the spec of a pod whose client begins when its server answers, and which is over when the client is.
+
+    Parameters
+    ----------
+    job : JobSpec
+    pulled : mapping of str to str
+        Image, and when it is pulled, as fields of a container.
+
+    Raises
+    ------
+    InvalidDemand
+        If the programs do not take the job's parameters.
+    """
+    server, client = server_commands(job.parameters, _PORT)
+    ready = {"httpGet": {"path": "/healthz", "port": _PORT}, "periodSeconds": 1, "failureThreshold": 60}
+    beside = {"name": "server", **pulled, "command": server, "restartPolicy": "Always", "startupProbe": ready}
+    return {"initContainers": [beside], "containers": [{"name": CLIENT, **pulled, "command": client}]}
 
 
 def told_cpu_s(log: str) -> float | None:
@@ -58,3 +86,29 @@ def told_cpu_s(log: str) -> float | None:
     """
     said = _CPU_S.search(log)
     return None if said is None else float(said[1])
+
+
+def request_series(pod: PodResult, log: str, began_unix_s: float) -> RequestSeries:
+    r"""Return the requests that a client's log tells of.
+
+    Parameters
+    ----------
+    pod : PodResult
+    log : str
+    began_unix_s : float
+        When the scenario began, seconds since 1970.
+
+    Examples
+    --------
+    >>> pod = PodResult("web-0", "web", "node-0", 0.0, 0.0, 1.0, None, "unfinished")
+    >>> request_series(pod, "due_unix_s=102.500000 latency_s=0.001200\n", 100.0).latency_s
+    [0.0012]
+    """
+    found = [(float(due) - began_unix_s, float(latency)) for due, latency in _ANSWER.findall(log)]
+    return RequestSeries(
+        pod=pod.name,
+        job=pod.job,
+        node=pod.node or "",
+        sent_s=[round(due, 6) for due, _ in found],
+        latency_s=[latency for _, latency in found],
+    )

@@ -23,8 +23,7 @@ from testbed.real.namespaces import OWN as PLATFORM
 from testbed.real.namespaces import borrowed
 from testbed.real.platform import Prepared
 from testbed.real.pod_history import PodLives
-from testbed.real.program_pods import TELL_CPU, told_cpu_s
-from testbed.real.servers import CLIENT, request_series
+from testbed.real.program_pods import CLIENT, TELL_CPU, request_series, told_cpu_s
 from testbed.real.waiting import wait_until
 from testbed.results.schema import NodeSeries, PodResult, RequestSeries
 from testbed.schedulers.spec import SchedulerSpec

@@ -15,7 +15,7 @@ from carico.model.variants import THESIS_REBASED_WAKE_UP
 from testbed.errors import ResultsError
 from testbed.experiment.plan import OnProgress, Plan
 from testbed.real.kind.maker import KindMaker
-from testbed.real.kind.platform import Containers
+from testbed.real.kind.platform import KindPlatform
 from testbed.real.lifecycle import Cluster
 from testbed.real.namespaces import wait_until_clean
 from testbed.report.tables import WIDTH
@@ -62,7 +62,7 @@ class Validation(msgspec.Struct, frozen=True):
 
 
 def measure(
-    cluster: Cluster, maker: KindMaker, platform: Containers, plan: Plan, run: str, say: Say, turns: int = TURNS
+    cluster: Cluster, maker: KindMaker, platform: KindPlatform, plan: Plan, run: str, say: Say, turns: int = TURNS
 ) -> Measured:
     """Measure a cluster.
 
@@ -70,7 +70,7 @@ def measure(
     ----------
     cluster : Cluster
     maker : KindMaker
-    platform : Containers
+    platform : KindPlatform
     plan : Plan
         Its first scheduler is the one that the cluster is prepared for.
     run : str

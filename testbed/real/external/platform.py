@@ -36,7 +36,7 @@ from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
 _AGENTS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "carico-agent", "namespace": NAMESPACE}}
 
 
-class FoundNodes:
+class ExternalPlatform:
     """A `Platform`.
 
     Parameters
@@ -148,7 +148,7 @@ class FoundNode:
 class ExternalSetup:
     """A `Setup` of nodes that were found."""
 
-    platform: FoundNodes
+    platform: ExternalPlatform
     nodes: Mapping[str, FoundNode]
     """By what the scenario calls them."""
     workload_image: str
@@ -165,7 +165,7 @@ class ExternalSetup:
         }
 
     def prepare(self, cluster: Cluster) -> Prepared:
-        """See `FoundNodes.prepare`."""
+        """See `ExternalPlatform.prepare`."""
         return self.platform.prepare(cluster, self)
 
 

@@ -28,7 +28,7 @@ OWN_CPUS = 0.5
 """Of the machine, left to the control plane and to the process that measures."""
 
 
-class Containers:
+class KindPlatform:
     """A `Platform`.
 
     Parameters
@@ -114,7 +114,7 @@ class Containers:
 class KindSetup:
     """A `Setup` of kind's nodes."""
 
-    platform: Containers
+    platform: KindPlatform
     scenario: Scenario
     scheduler: SchedulerSpec
     chosen: KindSettings
@@ -126,5 +126,5 @@ class KindSetup:
         return {**msgspec.structs.asdict(self.chosen), "machine_cpus": self.machine_cpus}
 
     def prepare(self, cluster: Cluster) -> Prepared:
-        """See `Containers.prepare`."""
+        """See `KindPlatform.prepare`."""
         return self.platform.prepare(cluster, self)

@@ -32,7 +32,7 @@ PODS_PER_CORE = 1
 _MANAGED = {"kwok.x-k8s.io/node": "fake"}
 
 
-class FakeNodes:
+class KwokPlatform:
     """A `Platform`."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class FakeNodes:
 class KwokSetup:
     """A `Setup` of fake nodes."""
 
-    platform: FakeNodes
+    platform: KwokPlatform
     shape: ClusterShape
     with_carico: bool
 
@@ -84,7 +84,7 @@ class KwokSetup:
         return {"reports": "synthetic", "pods_per_core": PODS_PER_CORE} if self.with_carico else {}
 
     def prepare(self, cluster: Cluster) -> Prepared:
-        """See `FakeNodes.prepare`."""
+        """See `KwokPlatform.prepare`."""
         return self.platform.prepare(cluster, self)
 
     def template(self, job: JobSpec, work: Sequence[float]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.experiment.plan import Plan
-from testbed.real.kind.platform import Containers
+from testbed.real.kind.platform import KindPlatform
 from testbed.schedulers.spec import parse_spec
 from testbed.validation.agreement import agreements
 from testbed.validation.demands import measured_demands
@@ -30,7 +30,7 @@ def plan(carico_experiment) -> Plan:
 
 @pytest.fixture
 def measured(carico_cluster, kind_maker, plan) -> Measured:
-    platform = Containers(kind_maker)
+    platform = KindPlatform(kind_maker)
     return measure(carico_cluster, kind_maker, platform, plan, "validation", lambda text: None, turns=1)
 
 

@@ -22,7 +22,7 @@ from testbed.errors import UsageError
 from testbed.real.api import ClusterApi
 from testbed.real.external.cluster import ExternalCluster
 from testbed.real.external.heartbeat import SILENCE_S
-from testbed.real.external.platform import FoundNodes
+from testbed.real.external.platform import ExternalPlatform
 from testbed.real.kwok import maker as kwok
 from testbed.real.kwok.platform import fake_pod_spec, shape_nodes
 from testbed.real.lifecycle import MadeCluster, connected
@@ -307,7 +307,7 @@ def test_the_rights_on_the_page_are_enough_to_ask_carico(api, limited):
     some = Scenario("some", "one pod", [JobSpec("pi", "pi", pods=1)], ClusterShape(nodes=USED))
     kube = parse_spec("kube-scheduler")
     cluster = ExternalCluster(ClusterOptions("limited", kubeconfig=limited))
-    nodes = FoundNodes(cluster, IMAGE)
+    nodes = ExternalPlatform(cluster, IMAGE)
 
     def asks_agents():
         return nodes.check(some, kube, {}).prepare(cluster.open()).telemetry is not None

@@ -12,7 +12,7 @@ from carico.errors import KubeRefused, KubeUnreachable
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
 from testbed.real.api import LABEL
-from testbed.real.kwok.platform import DURATIONS, FakeNodes
+from testbed.real.kwok.platform import DURATIONS, KwokPlatform
 from testbed.real.lifecycle import MadeCluster
 from testbed.real.provider import RealProvider
 from testbed.real.registry import Registry
@@ -43,7 +43,7 @@ def provider(api, maker, tmp_path, said, monkeypatch):
     monkeypatch.setattr("testbed.real.waiting.POLL_S", 0.02)
     options = ClusterOptions("run-1", diagnostics=tmp_path / "diagnostics", say=said.append)
     life = MadeCluster(maker, options, Registry(tmp_path / "clusters"), lambda kubeconfig: api)
-    provider = RealProvider(life, FakeNodes(), options)
+    provider = RealProvider(life, KwokPlatform(), options)
     yield provider
     provider.close()
 
@@ -127,7 +127,7 @@ def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provi
 
 
 def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider, server, said, tmp_path):
-    class Silent(FakeNodes):
+    class Silent(KwokPlatform):
         def prepare(self, *arguments):
             raise WaitTimedOut("waited 60 s until agents report")
 
@@ -148,7 +148,7 @@ def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider,
 
 
 def test_what_a_repetition_has_left_is_not_collected_again_for_the_test_that_it_fails(provider, said, tmp_path):
-    class Silent(FakeNodes):
+    class Silent(KwokPlatform):
         def prepare(self, *arguments):
             raise KubeRefused("500: no", 500)
 
@@ -202,7 +202,7 @@ def test_diagnostics_of_an_api_that_does_not_answer_wait_for_it_once(provider, s
     assert "events, and whatever else" in (folder / "lacking.txt").read_text()
 
 
-class Programs(FakeNodes):
+class Programs(KwokPlatform):
     """Nodes whose pods run programs."""
 
     def prepare(self, *arguments):

@@ -15,7 +15,7 @@ from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError
 from testbed.real.api import ALIVE, LABEL
 from testbed.real.external import heartbeat as signs_of_life
 from testbed.real.external.cluster import ExternalCluster
-from testbed.real.external.platform import FoundNodes
+from testbed.real.external.platform import ExternalPlatform
 from testbed.real.provider import RealProvider
 from testbed.real.waiting import wait_until
 from testbed.schedulers.spec import parse_spec
@@ -82,7 +82,7 @@ def cluster(server, api, tmp_path, said, monkeypatch):
 def provider(cluster, said, monkeypatch):
     monkeypatch.setattr("testbed.real.run.SLOW_LOOK_S", 0.05)
     options = ClusterOptions("run-1", say=said.append)
-    provider = RealProvider(cluster, FoundNodes(cluster, IMAGE), options)
+    provider = RealProvider(cluster, ExternalPlatform(cluster, IMAGE), options)
     yield provider
     provider.close()
 
@@ -349,14 +349,14 @@ def test_without_an_image_it_is_told_how_to_make_and_push_one(cluster):
     with pytest.raises(
         UsageError, match=r"images build workloads\).*docker push REGISTRY/workloads:1.*--workload-image"
     ):
-        FoundNodes(cluster, None).check(SMALL, KUBE, {})
+        ExternalPlatform(cluster, None).check(SMALL, KUBE, {})
     trained = msgspec.structs.replace(SMALL, jobs=[JobSpec("mlp", "mlp", pods=1)])
     with pytest.raises(UsageError, match="images build workloads-sklearn"):
-        FoundNodes(cluster, None).check(trained, KUBE, {})
+        ExternalPlatform(cluster, None).check(trained, KUBE, {})
 
 
 def test_a_node_that_has_gone_since_is_told(cluster, server):
-    platform = FoundNodes(cluster, IMAGE)
+    platform = ExternalPlatform(cluster, IMAGE)
     setup = platform.check(SMALL, KUBE, {})
     server.objects.pop("/api/v1/nodes/d-small")
     with pytest.raises(ClusterError, match="d-small can take no pods any more"):
@@ -380,7 +380,7 @@ def test_carico_is_taken_as_it_is_deployed(cluster, monkeypatch, asked, refused)
     status = DeploymentStatus("carico", "leader", [], nodes, ["1 of 2 nodes do not report: a-control-plane"])
     monkeypatch.setattr("testbed.real.external.platform.read_status", lambda *asked: status)
     monkeypatch.setattr(type(cluster.api), "objects", Deployed("thesis-literal"))
-    platform, spec = FoundNodes(cluster, IMAGE), parse_spec(f"carico:variant={asked}")
+    platform, spec = ExternalPlatform(cluster, IMAGE), parse_spec(f"carico:variant={asked}")
     if refused:
         with pytest.raises(UsageError, match=refused):
             platform.check(SMALL, spec, {})

@@ -11,7 +11,7 @@ from carico.testing import ManualClock
 from testbed.errors import ClusterError, DockerFailed, InvalidSetting, UsageError
 from testbed.real.kind import maker as kind_module
 from testbed.real.kind.maker import PUBLISHED_NODE, KindMaker
-from testbed.real.kind.platform import Containers
+from testbed.real.kind.platform import KindPlatform
 from testbed.schedulers.spec import parse_spec
 from workloads.errors import InvalidDemand
 from workloads.scenario import ClusterShape, JobSpec, Scenario
@@ -243,7 +243,7 @@ def containers(make, monkeypatch):
     maker = make(workers=2)
     image = SimpleNamespace(tag="carico.local/workloads:1", ensure=lambda docker, tell: "carico.local/workloads:1")
     maker.image = lambda name: image
-    platform = Containers(maker, cpus=2, clock=ManualClock())
+    platform = KindPlatform(maker, cpus=2, clock=ManualClock())
     platform._carico = FakeCarico()
     return platform, maker
 
