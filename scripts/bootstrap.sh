@@ -1,4 +1,4 @@
-# Sourced by the other scripts: goes to the checkout and provides tox in a private virtual environment.
+# Sourced by the other scripts: changes to the root of the checkout and installs tox in a private virtual environment.
 set -eu
 cd "$(dirname "$0")/.."
 
