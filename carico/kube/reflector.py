@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from carico.backoff import Backoff
 from carico.clock import Clock
 from carico.errors import KubeError, KubeRefused
 
 _log = logging.getLogger(__name__)
 
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 30.0
+_BACKOFF = Backoff(first_s=0.2, longest_s=30.0)
 _GONE = 410
 _SHORT_S = 1.0
 """A stream that brings nothing and ends sooner is a failure, or a server that closes at once would be run over."""
@@ -83,7 +84,7 @@ class Reflector:
                 if not (isinstance(error, KubeRefused) and error.status == _GONE and self._failures == 1):
                     _log.warning("pods are not followed at the moment: %s", error, extra={"failures": self._failures})
             if self._failures:
-                stop.wait(self.wait_s())
+                stop.wait(_BACKOFF.wait_s(self._failures, self._rng))
 
     def follow(self, stop: threading.Event) -> None:
         """List if need be, and watch until the stream ends.
@@ -104,11 +105,6 @@ class Reflector:
                 return
         lasted = events or self._clock.now() - began >= _SHORT_S
         self._failures = 0 if lasted else self._failures + 1
-
-    def wait_s(self) -> float:
-        """Return how long to wait after so many failures, seconds."""
-        longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(self._failures - 1, 16))
-        return longest * self._rng.uniform(0.5, 1.0)
 
     def _list(self) -> None:
         pods, version = self._pods.list()

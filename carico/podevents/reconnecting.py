@@ -11,12 +11,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
+from carico.backoff import Backoff
 from carico.clock import Clock, SystemClock
 from carico.errors import PodEventsError
 from carico.podevents.pod_changes import RunningPods
 from carico.podevents.source import OnChange
 
 _LOG = logging.getLogger(__name__)
+_BACKOFF = Backoff(first_s=0.2, longest_s=10.0)
 
 Session = Callable[[], Iterator[None]]
 """Yields once when all that is there has been told, and then after every piece of news."""
@@ -33,9 +35,6 @@ class Reconnecting:
         Raises PodEventsError when it fails; one that just ends is begun anew, and that is no failure.
     rng : random.Random
         Spreads the waits, so that what failed for all at once is not asked by all at once.
-    first_wait_s, longest_wait_s : float
-        The bound of the wait after the first failure, which doubles with every further one in a row, up to the
-        longest, seconds.
     interrupt : callable
         Ends a session that waits for news; called once it shall not be begun anew.
     """
@@ -45,8 +44,6 @@ class Reconnecting:
         name: str,
         session: Session,
         rng: random.Random,
-        first_wait_s: float = 0.2,
-        longest_wait_s: float = 10.0,
         interrupt: Callable[[], object] = lambda: None,
     ) -> None:
         self.failures = 0
@@ -56,7 +53,6 @@ class Reconnecting:
         self._name = name
         self._session = session
         self._rng = rng
-        self._first_wait_s, self._longest_wait_s = first_wait_s, longest_wait_s
         self._interrupt = interrupt
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,19 +106,14 @@ class Reconnecting:
             if self.closed:
                 break
             self.connected = False
-            wait_s = self._wait_s(failed_in_a_row)
             failed_in_a_row += 1
+            wait_s = _BACKOFF.wait_s(failed_in_a_row, self._rng)
             if problem:
                 self.failures += 1
                 _LOG.warning("%s: %s; trying again in %.1f s", self._name, problem, wait_s)
             self._closed.wait(wait_s)
             session = self._session()
         self.connected = False
-
-    def _wait_s(self, failed_in_a_row: int) -> float:
-        # The exponent is bounded, or years of failures would overflow.
-        bound_s = min(self._first_wait_s * 2.0 ** min(failed_in_a_row, 30), self._longest_wait_s)
-        return self._rng.uniform(0.5, 1.0) * bound_s
 
 
 class SessionSource(ABC):

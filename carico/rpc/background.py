@@ -10,10 +10,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from carico.backoff import Backoff
 from carico.errors import CaricoError
 from carico.rpc.loop import LoopThread
 
@@ -23,23 +23,8 @@ Sent = TypeVar("Sent")
 Received = TypeVar("Received")
 
 
-@dataclass(frozen=True)
-class Backoff:
-    """How long to leave a destination alone after failures in a row: doubling, with jitter, up to a bound.
-
-    Parameters
-    ----------
-    first_s, longest_s : float
-        Seconds. The jitter takes up to half away, so that a thousand nodes do not come back at once.
-    """
-
-    first_s: float = 0.5
-    longest_s: float = 30.0
-
-    def delay_s(self, failures: int, rng: random.Random) -> float:
-        """Return the delay after so many failures in a row, in [1/2, 1] of what doubling gives."""
-        doubled: float = self.first_s * 2.0 ** min(failures - 1, 60)
-        return min(doubled, self.longest_s) * rng.uniform(0.5, 1.0)
+BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
+"""After failed calls, unless told otherwise."""
 
 
 class BackgroundCalls(Generic[Sent, Received]):
@@ -55,7 +40,7 @@ class BackgroundCalls(Generic[Sent, Received]):
         Takes what was submitted and returns the answer, as a coroutine. What it raises counts as a failure and delays
         the next call.
     rng : random.Random
-        Of the jitter; used by the loop's thread alone. The standard library's: numpy's would cost an agent 3 MiB.
+        Of the jitter; used by the loop's thread alone.
     backoff : Backoff, optional
 
     Attributes
@@ -72,7 +57,7 @@ class BackgroundCalls(Generic[Sent, Received]):
         name: str,
         call: Callable[[Sent], Awaitable[Received]],
         rng: random.Random,
-        backoff: Backoff = Backoff(),  # frozen
+        backoff: Backoff = BACKOFF,
     ) -> None:
         self.succeeded = self.failed = self.replaced = 0
         self.last_error = ""
@@ -124,7 +109,7 @@ class BackgroundCalls(Generic[Sent, Received]):
             except Exception as error:
                 failures += 1
                 self._note(error, failures)
-                if await self._closed_within(self._backoff.delay_s(failures, self._rng)):
+                if await self._closed_within(self._backoff.wait_s(failures, self._rng)):
                     return
             else:
                 if failures:

@@ -4,7 +4,7 @@ import queue
 
 import pytest
 
-from carico.podevents.reconnecting import Reconnecting
+from carico.backoff import Backoff
 
 PATIENCE_S = 30.0
 
@@ -48,4 +48,4 @@ def told():
 @pytest.fixture
 def quick_reconnects(monkeypatch):
     """Connections are made again at once."""
-    monkeypatch.setattr(Reconnecting, "_wait_s", lambda self, failed_in_a_row: 0.01)
+    monkeypatch.setattr(Backoff, "wait_s", lambda self, failures, rng: 0.01)

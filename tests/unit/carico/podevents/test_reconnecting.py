@@ -12,8 +12,8 @@ from carico.podevents.reconnecting import Reconnecting
 PATIENCE_S = 10.0
 
 
-def make(session, **options):
-    return Reconnecting("the test", session, random.Random(1), **options)
+def make(session, interrupt=lambda: None):
+    return Reconnecting("the test", session, random.Random(1), interrupt)
 
 
 def test_problems_of_the_first_session_are_the_callers():
@@ -67,11 +67,3 @@ def test_a_session_that_just_ends_is_no_failure(quick_reconnects, caplog):
     sessions.close()
     assert sessions.failures == 0
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
-
-
-def test_waits_double_up_to_a_bound_and_differ():
-    sessions = make(lambda: iter(()), first_wait_s=0.2, longest_wait_s=10.0)
-    for in_a_row, bound_s in ((0, 0.2), (1, 0.4), (5, 6.4), (6, 10.0), (100_000, 10.0)):
-        waits = [sessions._wait_s(in_a_row) for _ in range(50)]
-        assert bound_s / 2 <= min(waits) < max(waits) <= bound_s
-        assert len(set(waits)) == 50

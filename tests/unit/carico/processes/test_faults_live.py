@@ -39,7 +39,7 @@ AWAY_S = {"aggregator": 6.0, "extender": 4.0}
 """Long enough for agents to notice: one exchanges at least every 5 s, and of its reports, one a second, it wants every
 fifth answered; where an extender hangs not all hear of it by then. Shorter than reports are believed."""
 BACK_WITHIN_S = 90.0
-"""The longest pause between two calls (`carico.rpc.background.Backoff`) twice, and a call that failed between them."""
+"""The longest pause between two calls (`carico.rpc.background.BACKOFF`) twice, and a call that failed between them."""
 STALE_AFTER_S = 10.0
 """The extender's. Twice the default: where others have the machine reports come late."""
 LOST_BY_ONE_WAIT = 9
