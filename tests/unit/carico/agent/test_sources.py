@@ -1,7 +1,5 @@
 """An agent's sources, as its configuration names them; the API server is a fake one over real HTTP."""
 
-import json
-
 import pytest
 
 from carico.agent.sources import NodeSources
@@ -10,27 +8,23 @@ from carico.errors import InvalidConfig, KubeRefused, TelemetryMalformed
 from carico.model.variants import THESIS_REBASED, UTILISATION_ONLY
 from carico.telemetry.metrics_poll import MetricsPoll
 from carico.testing import FakeProc, ManualClock
-from tests.unit.carico.kube.fake_api_server import FakeApiServer, pod
+from tests.kits.fake_api_server import FakeApiServer, pod
+
+METRICS = "/apis/metrics.k8s.io/v1beta1/nodes/node-1"
 
 
 @pytest.fixture
 def server():
     server = FakeApiServer()
+    server.put("/api/v1/nodes/node-1", status={"allocatable": {"cpu": "4", "memory": "8Gi"}})
+    server.put(METRICS, timestamp="t0", window="15s", usage={"cpu": "1", "memory": "2Gi"})
     yield server
     server.close()
 
 
 @pytest.fixture
 def kubernetes(server, tmp_path):
-    named = {"name": "test"}
-    kubeconfig = {
-        "clusters": [named | {"cluster": {"server": server.url}}],
-        "users": [named | {"user": {}}],
-        "contexts": [named | {"context": {"cluster": "test", "user": "test"}}],
-        "current-context": "test",
-    }
-    tmp_path.joinpath("kubeconfig").write_text(json.dumps(kubeconfig))  # JSON is YAML
-    return KubernetesConfig(str(tmp_path / "kubeconfig"))
+    return KubernetesConfig(str(server.kubeconfig(tmp_path)))
 
 
 def sources(**config):
@@ -62,7 +56,7 @@ class TestMetricsServer:
             sources(**config).variant(THESIS_REBASED)
 
     def test_a_cluster_without_one_says_so(self, config, server):
-        server.metrics = {"usage": {}}
+        server.put(METRICS, usage={})
         with (
             pytest.raises(TelemetryMalformed, match="node-1 is no NodeMetrics"),
             sources(**config).telemetry() as telemetry,
@@ -94,12 +88,12 @@ class TestPodEvents:
         return []
 
     def test_the_api_server_knows_which_pods_count(self, kubernetes, server, changes):
-        server.pods = [pod("a", node="node-1", phase="Running"), pod("b", node="node-1", phase="Succeeded")]
+        server.set_pods(pod("a", node="node-1", phase="Running"), pod("b", node="node-1", phase="Succeeded"))
         events = sources(kubernetes=kubernetes, pod_events=PodEventsConfig(source="kubernetes")).pod_events()
         events.start(lambda change, at: changes.append(change))
         assert sum(changes) == 1
         assert events.count() == 1
-        assert server.asked[0][1]["fieldSelector"] == "spec.nodeName=node-1"
+        assert server.asked[0].query["fieldSelector"] == "spec.nodeName=node-1"
         events.close()
 
     @pytest.mark.parametrize(("logs", "counted"), [(True, 1), (False, 2)])

@@ -1,19 +1,18 @@
-"""A fake cluster and calls on it."""
+"""A fake API server with two nodes, and calls on it."""
 
 import kubernetes.client
 import pytest
 
 from carico.kube.client import KubeClient
 from carico.kube.objects import KubeObjects
-
-from .fake_cluster import FakeCluster
+from tests.kits.fake_api_server import FakeApiServer
 
 
 @pytest.fixture
 def cluster():
-    cluster = FakeCluster()
+    cluster = FakeApiServer()
     for node in ("node-a", "node-b"):
-        cluster.add(f"/api/v1/nodes/{node}")
+        cluster.put(f"/api/v1/nodes/{node}")
     yield cluster
     cluster.close()
 

@@ -36,11 +36,11 @@ def deployed(kube):
 
 def test_the_namespace_comes_first_and_what_pods_mount_before_them(cluster, deployed):
     deployed.deploy()
-    paths = [path for verb, path in cluster.log]
+    paths = [change.path for change in cluster.changes]
     assert paths[0] == "/api/v1/namespaces/carico"
     mounted = [f"{SECRETS}/carico-agent-tls", "/api/v1/namespaces/carico/configmaps/carico-agent"]
     assert max(map(paths.index, mounted)) < paths.index(AGENTS)
-    assert {query["fieldManager"] for query in cluster.queries} == {"carico"}
+    assert {change.query["fieldManager"] for change in cluster.changes} == {"carico"}
     assert deployed.told[0] == "namespace/carico serverside-applied"
     assert "daemonset.apps/carico-agent serverside-applied" in deployed.told
 
@@ -63,7 +63,7 @@ def test_a_second_time_nothing_is_different(cluster, deployed):
 def test_renewed_certificates_roll_the_pods_that_do_not_read_them_again(cluster, deployed):
     deployed.deploy()
     first = cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED]
-    cluster.add("/api/v1/nodes/node-c")
+    cluster.put("/api/v1/nodes/node-c")
     deployed.deploy(now=datetime(2030, 3, 1, tzinfo=UTC))
     assert cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED] == first
     deployed.deploy(now=datetime(2030, 10, 1, tzinfo=UTC))
@@ -111,7 +111,7 @@ class TestRefused:
 
     def test_where_others_have_changed_fields_new_nodes_get_their_certificates_still(self, cluster, deployed):
         deployed.deploy()
-        cluster.add("/api/v1/nodes/node-c")
+        cluster.put("/api/v1/nodes/node-c")
         cluster.refuse["PATCH", "/carico-agent"] = 409, "conflict with kubectl"
         with pytest.raises(KubeRefused, match="--force-conflicts"):
             deployed.deploy()
@@ -119,7 +119,7 @@ class TestRefused:
 
     def test_fields_are_taken_over_if_asked_for(self, cluster, deployed):
         deployed.deploy(force=True)
-        assert {query["force"].lower() for query in cluster.queries} == {"true"}
+        assert {change.query["force"].lower() for change in cluster.changes} == {"true"}
 
     def test_a_server_that_is_gone_is_told(self, cluster, deployed):
         cluster.close()
@@ -129,12 +129,12 @@ class TestRefused:
 
     def test_two_deployments_are_not_possible(self, cluster, deployed):
         deployed.deploy(Choices("batch"))
-        log = len(cluster.log)
+        changes = len(cluster.changes)
         with pytest.raises(InvalidInput, match="in the namespace batch, not carico: give --namespace batch"):
             deployed.deploy()
         with pytest.raises(InvalidInput, match="give --namespace batch"):
             deployed.undeploy()
-        assert len(cluster.log) == log
+        assert len(cluster.changes) == changes
 
 
 class TestWaiting:
@@ -183,9 +183,9 @@ class TestWaiting:
 class TestRemoved:
     def test_nothing_is_left(self, cluster, deployed):
         deployed.deploy()
-        cluster.add("/api/v1/namespaces/default/configmaps/mine")
+        cluster.put("/api/v1/namespaces/default/configmaps/mine")
         cluster.objects["/api/v1/nodes/node-a"]["metadata"]["annotations"] = {ANNOTATION: "1.00", "other": "1"}
-        cluster.log.clear()
+        cluster.changes.clear()
         deployed.undeploy(wait_s=10)
         assert sorted(cluster.objects) == [
             "/api/v1/namespaces/default/configmaps/mine",
@@ -194,10 +194,10 @@ class TestRemoved:
         ]
         assert cluster.objects["/api/v1/nodes/node-a"]["metadata"]["annotations"] == {"other": "1"}
         assert "daemonset.apps/carico-agent deleted" in deployed.told
-        deleted = [path for verb, path in cluster.log if verb == "DELETE"]
+        deleted = [change.path for change in cluster.changes if change.method == "DELETE"]
         assert deleted[-1] == "/api/v1/namespaces/carico"
-        assert ("DELETE", "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings/"
-                "carico-scheduler-authentication") in cluster.log  # fmt: skip
+        bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"
+        assert f"{bindings}/carico-scheduler-authentication" in deleted
 
     def test_a_second_time_there_is_nothing_to_remove(self, cluster, deployed):
         deployed.deploy()
@@ -207,9 +207,9 @@ class TestRemoved:
         assert deployed.told == ["nothing to remove"]
 
     def test_a_namespace_that_was_there_stays(self, cluster, deployed):
-        cluster.add("/api/v1/namespaces/shared")
+        cluster.put("/api/v1/namespaces/shared")
         deployed.deploy(Choices("shared"))
-        cluster.add("/apis/coordination.k8s.io/v1/namespaces/shared/leases/carico-kube-scheduler")
+        cluster.put("/apis/coordination.k8s.io/v1/namespaces/shared/leases/carico-kube-scheduler")
         assert "namespace/shared is not CARICO's: left as it is" in deployed.told
         deployed.undeploy("shared")
         assert "/api/v1/namespaces/shared" in cluster.objects
@@ -217,7 +217,7 @@ class TestRemoved:
 
     def test_so_does_one_with_pods_of_others(self, cluster, deployed):
         deployed.deploy()
-        cluster.add("/api/v1/namespaces/carico/pods/guest")
+        cluster.put("/api/v1/namespaces/carico/pods/guest")
         deployed.undeploy()
         assert "namespace/carico stays: 1 pods in it are not CARICO's" in deployed.told
         assert "/api/v1/namespaces/carico/pods/guest" in cluster.objects

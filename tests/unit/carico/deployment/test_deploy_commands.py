@@ -10,19 +10,7 @@ from carico.cli import main
 
 @pytest.fixture
 def kubeconfig(cluster, tmp_path):
-    file = tmp_path / "kubeconfig"
-    context = {"name": "test", "context": {"cluster": "fake", "user": "me"}}
-    file.write_text(
-        json.dumps(
-            {
-                "contexts": [context],
-                "clusters": [{"name": "fake", "cluster": {"server": cluster.url}}],
-                "users": [{"name": "me", "user": {"token": "secret"}}],
-                "current-context": "test",
-            }
-        )
-    )
-    return str(file)
+    return str(cluster.kubeconfig(tmp_path))
 
 
 def test_there_and_away_again(cluster, kubeconfig, monkeypatch, capsys):
@@ -64,4 +52,4 @@ def test_no_cluster_is_one_line(command, tmp_path, capsys):
 def test_what_makes_no_sense_is_refused_before_anything_is_done(cluster, kubeconfig, wrong, capsys):
     assert main(["deploy", "--kubeconfig", kubeconfig, *wrong]) == 1
     assert "got " in capsys.readouterr().err
-    assert cluster.log == []
+    assert cluster.changes == []

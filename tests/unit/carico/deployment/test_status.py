@@ -27,21 +27,21 @@ def healthy(cluster):
     """A deployment of an agent on each of two nodes and two schedulers, the second of which leads."""
     template = {"spec": {"containers": [{"image": "carico:1"}, {"image": "carico:1"}]}}
     metadata = {"generation": 1, "creationTimestamp": MADE}
-    cluster.add(
+    cluster.put(
         "/apis/apps/v1/namespaces/carico/daemonsets/carico-agent",
         metadata=metadata | {"name": "carico-agent", "labels": labels("agent")},
         spec={"template": template},
         status={"observedGeneration": 1}
         | dict.fromkeys(["desiredNumberScheduled", "updatedNumberScheduled", "numberReady"], 2),
     )
-    cluster.add(
+    cluster.put(
         "/apis/apps/v1/namespaces/carico/statefulsets/carico-scheduler",
         metadata=metadata | {"name": "carico-scheduler", "labels": labels("scheduler")},
         spec={"replicas": 2, "template": template},
         status={"observedGeneration": 1, "readyReplicas": 2},
     )
     for node in ("node-a", "node-b"):
-        cluster.add(
+        cluster.put(
             f"/api/v1/namespaces/carico/pods/agent-{node}",
             metadata={"name": f"agent-{node}", "labels": labels("agent")},
             spec={"nodeName": node},
@@ -51,13 +51,13 @@ def healthy(cluster):
             },
         )
     lead(cluster, 3)
-    cluster.proxied[NODES] = {"nodes": [known("node-a"), known("node-b")]}
+    cluster.objects[NODES] = {"nodes": [known("node-a"), known("node-b")]}
     return cluster
 
 
 def lead(cluster, seconds_ago):
     renewed = (NOW - timedelta(seconds=seconds_ago)).isoformat()
-    cluster.add(
+    cluster.put(
         LEASE, spec={"holderIdentity": "carico-scheduler-1_uid", "renewTime": renewed, "leaseDurationSeconds": 15}
     )
 
@@ -91,7 +91,7 @@ def test_a_rollout_that_has_not_begun_is_no_health(kube, healthy):
 
 
 def test_nodes_that_do_not_report(kube, healthy):
-    healthy.proxied[NODES] = {"nodes": [known("node-a", age_s=60.0)]}
+    healthy.objects[NODES] = {"nodes": [known("node-a", age_s=60.0)]}
     status = read_status(kube, "carico", NOW)
     assert status.problems == ["2 of 2 nodes do not report: node-a, node-b"]
     assert show(status).splitlines()[6].split() == ["node-b", "ready", "-", "-", "-"]
@@ -110,9 +110,9 @@ def test_nobody_leads(kube, healthy, seconds_ago):
 
 @pytest.mark.parametrize("answer", [None, {}, {"nodes": [{"node": 3}]}])
 def test_an_extender_that_does_not_tell(kube, healthy, answer):
-    del healthy.proxied[NODES]
+    del healthy.objects[NODES]
     if answer is not None:
-        healthy.proxied[NODES] = answer
+        healthy.objects[NODES] = answer
     (problem,) = read_status(kube, "carico", NOW).problems
     assert problem.startswith("the extender of carico-scheduler-1 does not tell what it knows of nodes: ")
 

@@ -4,8 +4,7 @@ import kubernetes.client
 import pytest
 
 from carico.kube.client import KubeClient
-
-from .fake_api_server import FakeApiServer
+from tests.kits.fake_api_server import FakeApiServer
 
 
 @pytest.fixture

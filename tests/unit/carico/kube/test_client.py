@@ -7,16 +7,15 @@ import pytest
 
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
 from carico.kube.client import KubeClient
-
-from .fake_api_server import pod
+from tests.kits.fake_api_server import pod
 
 
 def test_lists_pods_page_by_page(client, server):
-    server.pods = [pod(f"p{i}") for i in range(1200)]
+    server.set_pods(*(pod(f"p{i}") for i in range(1200)))
     pods, version = client.pods("spec.schedulerName=carico").list()
     assert ([item["metadata"]["name"] for item in pods], version) == ([f"p{i}" for i in range(1200)], "100")
-    assert [query.get("continue") for _, query in server.asked] == [None, "500", "1000"]
-    assert {query["fieldSelector"] for _, query in server.asked} == {"spec.schedulerName=carico"}
+    assert [request.query.get("continue") for request in server.asked] == [None, "500", "1000"]
+    assert {request.query["fieldSelector"] for request in server.asked} == {"spec.schedulerName=carico"}
 
 
 def test_watches_from_a_version(client, server):
@@ -26,7 +25,7 @@ def test_watches_from_a_version(client, server):
         ("ADDED", "7"),
         ("BOOKMARK", "9"),
     ]
-    ((_, query),) = server.asked
+    (query,) = [request.query for request in server.asked]
     assert (query["resourceVersion"], query["fieldSelector"]) == ("5", "spec.schedulerName=carico")
     assert query["allowWatchBookmarks"].lower() == "true"
 
@@ -62,7 +61,8 @@ NO_PODS = [
 
 @pytest.mark.parametrize("no_pod", NO_PODS)
 def test_what_is_no_pod_is_an_error(client, server, no_pod):
-    server.pods, server.watches = [no_pod], [[("ADDED", no_pod)]]
+    server.set_pods(no_pod)
+    server.watches = [[("ADDED", no_pod)]]
     with pytest.raises(KubeUnreachable, match="none of its objects"):
         client.pods("x=y").list()
     with pytest.raises(KubeUnreachable, match="none of its objects"):
@@ -95,29 +95,30 @@ def test_a_version_that_is_too_old_is_told(client, server, script):
 
 
 def test_the_pods_of_a_node(client, server):
-    server.pods = [pod("a", node="node-1")]
+    server.set_pods(pod("a", node="node-1"))
     server.watches = [[("BOOKMARK", {"metadata": {"resourceVersion": "9"}}), ("ADDED", pod("a"))]]
     assert [item["metadata"]["name"] for item in client.list_pods("node-1")] == ["a"]
     assert [kind for kind, _ in client.watch_pods("node-1")] == ["ADDED"]
-    assert {query["fieldSelector"] for _, query in server.asked} == {"spec.nodeName=node-1"}
-    assert "resourceVersion" not in server.asked[1][1]
+    assert {request.query["fieldSelector"] for request in server.asked} == {"spec.nodeName=node-1"}
+    assert "resourceVersion" not in server.asked[1].query
 
 
 def test_annotates_a_node(client, server):
+    server.put("/api/v1/nodes/node-1")
     client.annotate_node("node-1", {"carico.dev/capacity": "1.50"})
-    assert server.patches == [
-        (
-            "/api/v1/nodes/node-1",
-            "application/merge-patch+json",
-            {"metadata": {"annotations": {"carico.dev/capacity": "1.50"}}},
-        )
-    ]
+    (change,) = server.changes
+    assert (change.method, change.path) == ("PATCH", "/api/v1/nodes/node-1")
+    assert change.content_type == "application/merge-patch+json"
+    assert change.body == {"metadata": {"annotations": {"carico.dev/capacity": "1.50"}}}
 
 
 def test_fetches_a_node_and_its_metrics(client, server):
+    node, metrics = "/api/v1/nodes/node-1", "/apis/metrics.k8s.io/v1beta1/nodes/node-1"
+    server.put(node, status={"allocatable": {"cpu": "4", "memory": "8Gi"}})
+    server.put(metrics, usage={"cpu": "1"})
     assert client.node("node-1")["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi"}
-    assert client.node_metrics("node-1") == server.metrics | {"metadata": {"name": "node-1"}}
-    assert [path for path, _ in server.asked] == ["/api/v1/nodes/node-1", "/apis/metrics.k8s.io/v1beta1/nodes/node-1"]
+    assert client.node_metrics("node-1") == {"metadata": {"name": "node-1"}, "usage": {"cpu": "1"}}
+    assert [request.path for request in server.asked] == [node, metrics]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
@@ -136,15 +137,8 @@ def test_a_server_that_is_not_there_says_so():
 
 class TestConfiguration:
     def test_a_kubeconfig_is_used(self, server, tmp_path):
-        file = tmp_path / "kubeconfig"
-        context = {"name": "test", "context": {"cluster": "fake", "user": "me"}}
-        cluster = {"name": "fake", "cluster": {"server": server.url}}
-        user = {"name": "me", "user": {"token": "secret"}}
-        file.write_text(
-            json.dumps({"contexts": [context], "clusters": [cluster], "users": [user], "current-context": "test"})
-        )
-        server.pods = [pod("a")]
-        client = KubeClient.from_config(str(file))
+        server.set_pods(pod("a"))
+        client = KubeClient.from_config(str(server.kubeconfig(tmp_path)))
         assert len(client.pods("x=y").list()[0]) == 1
         client.close()
 

@@ -9,8 +9,7 @@ from carico.clock import SystemClock
 from carico.errors import KubeUnreachable
 from carico.kube.reflector import Reflector
 from carico.testing import ManualClock
-
-from .fake_api_server import pod
+from tests.kits.fake_api_server import pod
 
 
 class Followed:
@@ -49,11 +48,11 @@ def follow(client):
 
 
 def versions(server):
-    return [query["resourceVersion"] for _, query in server.asked if "watch" in query]
+    return [request.query["resourceVersion"] for request in server.asked if "watch" in request.query]
 
 
 def test_lists_then_watches_from_there(server, follow):
-    server.pods = [pod("a")]
+    server.set_pods(pod("a"))
     server.watches = [[("ADDED", pod("b", 101)), ("MODIFIED", pod("a", 102)), ("DELETED", pod("b", 103)), END]]
     assert follow().run() == ["a", "listed", "b", "a", ("gone", "uid-b"), "end"]
     assert versions(server) == ["100"]
@@ -85,14 +84,14 @@ def test_so_does_one_that_fell_silent(server, follow):
 
 @pytest.mark.parametrize("gone", [["gone"], [("ERROR", {"code": 410, "message": "too old"})]], ids=["http", "event"])
 def test_what_is_not_remembered_is_listed_again_and_what_was_missed_is_told(server, follow, gone):
-    server.pods = [pod("a"), pod("b")]
+    server.set_pods(pod("a"), pod("b"))
     server.watches = [gone, gone, [END]]
     followed = follow()
     listing = followed.reflector._list
 
     def list_and_lose_a():
         listing()
-        server.pods = [pod("b"), pod("c")]
+        server.set_pods(pod("b"), pod("c"))
 
     followed.reflector._list = list_and_lose_a
     assert followed.run() == ["a", "b", "listed", ("gone", "uid-a"), "b", "c", "listed", "b", "c", "listed", "end"]

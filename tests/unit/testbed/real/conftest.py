@@ -5,13 +5,12 @@ import pytest
 
 from carico.kube.client import KubeClient
 from testbed.real.api import ClusterApi
-
-from .fake_cluster_api import FakeClusterApi
+from tests.kits.fake_cluster import FakeCluster
 
 
 @pytest.fixture
 def server():
-    server = FakeClusterApi()
+    server = FakeCluster()
     yield server
     server.close()
 

@@ -84,7 +84,7 @@ def test_it_begins_on_a_clean_cluster_and_touches_nothing_else(provider, server,
     provider.cluster()
     api.create_namespace("carico-left-over", "run-0")
     provider.check(SMALL, KUBE, {}).run(1)
-    deleted = {path for method, path in server.asked if method == "DELETE"}
+    deleted = {asked.path for asked in server.asked if asked.method == "DELETE"}
     assert "/api/v1/namespaces/carico-left-over" in deleted
     assert "/api/v1/namespaces/carico-testbed" not in deleted
 
@@ -135,8 +135,8 @@ def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider,
     for name, is_status in (("agent", status), ("done", {"phase": "Succeeded"})):
         metadata = {"name": name, "namespace": "carico", "uid": name, "resourceVersion": "1"}
         pod = {"metadata": metadata, "spec": {"nodeName": "n"}, "status": is_status}
-        server.put(f"/api/v1/namespaces/carico/pods/{name}", pod)
-    server.put("/api/v1/namespaces/carico/events/1", {"metadata": {"name": "1"}, "reason": "BackOff"})
+        server.put(f"/api/v1/namespaces/carico/pods/{name}", **pod)
+    server.put("/api/v1/namespaces/carico/events/1", reason="BackOff")
     provider._platform = Silent()
     with pytest.raises(WaitTimedOut, match="agents report"):
         provider.check(SMALL, KUBE, {}).run(1)
@@ -279,8 +279,7 @@ def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
 
 def test_what_a_killed_run_left_of_the_platform_is_removed_before_the_next(provider, server, api):
     provider.cluster()
-    left = {"metadata": {"name": "of-a-killed-run"}}
-    server.put("/apis/batch/v1/namespaces/carico-testbed/jobs/of-a-killed-run", left)
+    server.put("/apis/batch/v1/namespaces/carico-testbed/jobs/of-a-killed-run")
     assert len(api.jobs("carico-testbed")) == 1
     provider.check(SMALL, KUBE, {}).run(1)
     assert api.jobs("carico-testbed") == []
@@ -341,11 +340,10 @@ def test_carico_runs_beside_the_nodes_for_its_own_repetitions_only(provider, mon
     monkeypatch.setattr("testbed.real.kwok.platform.LocalCarico", FakeCarico)
     monkeypatch.setattr(FakeCarico, "all", [])
     asked = []
-    make = server._work
-    monkeypatch.setattr(server, "_work", lambda path, job: (asked.append(job), make(path, job)))
-    run = provider.check(msgspec.structs.replace(SMALL, cluster=ClusterShape(nodes=2, cores=4)), CARICO, {}).run(1)
+
     assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
-    assert [job["spec"]["template"]["spec"]["schedulerName"] for job in asked] == ["carico"]
+    (job,) = [asked.body for asked in server.asked if asked.method == "POST" and asked.path.endswith("/jobs")]
+    assert job["spec"]["template"]["spec"]["schedulerName"] == "carico"
     (carico,) = FakeCarico.all
     assert carico.told == (provider.cluster().kubeconfig, "carico", {"node-0": 4, "node-1": 4})
     assert carico.state == "open"

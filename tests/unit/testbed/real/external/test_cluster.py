@@ -70,8 +70,8 @@ def cluster(server, api, tmp_path, said, monkeypatch):
         node("d-small", "1500m", taints=preferred),
         node("e-large", "3"),
     ):
-        server.put(f"/api/v1/nodes/{one['metadata']['name']}", one)
-    server.put(f"{NAMESPACES}/theirs", namespace("theirs", team="other"))
+        server.put(f"/api/v1/nodes/{one['metadata']['name']}", **one)
+    server.put(f"{NAMESPACES}/theirs", **namespace("theirs", team="other"))
     options = ClusterOptions(
         "run-1", say=said.append, kubeconfig=tmp_path / "kubeconfig", context="there", workload_image=IMAGE
     )
@@ -110,7 +110,7 @@ def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider
     assert run.settings["cores"] is run.settings["memory"] is None
     provider.close()
     assert names(server) == ["theirs"]
-    changed = {path for method, path in server.asked if method in ("DELETE", "PATCH")}
+    changed = {asked.path for asked in server.asked if asked.method in ("DELETE", "PATCH")}
     assert {path.partition("namespaces/")[2].partition("/")[0] for path in changed} == {"carico-0-run-1"}
 
 
@@ -118,7 +118,7 @@ def test_of_a_run_that_failed_the_logs_of_carico_are_kept(cluster, server, tmp_p
     metadata = {"name": "carico-scheduler-0", "namespace": "carico", "uid": "1", "resourceVersion": "1"}
     spec = {"containers": [{"name": "extender"}, {"name": "kube-scheduler"}]}
     pod = {"metadata": metadata, "spec": spec, "status": {}}
-    server.put("/api/v1/namespaces/carico/pods/carico-scheduler-0", pod)
+    server.put("/api/v1/namespaces/carico/pods/carico-scheduler-0", **pod)
     server.log = "listening\n"
     cluster.collect_logs(cluster.open(), tmp_path)
     kept = {file.name: file.read_text() for file in (tmp_path / "logs").iterdir()}
@@ -154,10 +154,10 @@ def test_ctrl_c_leaves_nothing(provider, server):
 
 
 def test_what_dead_runs_have_left_is_removed_and_what_is_alive_stays(cluster, server, said):
-    server.put(f"{NAMESPACES}/dead", namespace("dead", **{LABEL: "killed"}))
-    server.put(f"{NAMESPACES}/alive", namespace("alive", **{LABEL: "neighbour"}))
-    server.put(f"{NAMESPACES}/mine", namespace("mine", **{LABEL: "run-1"}))
-    server.put(f"{NAMESPACES}/carico-testbed", namespace("carico-testbed", **{LABEL: "who-made-the-cluster"}))
+    server.put(f"{NAMESPACES}/dead", **namespace("dead", **{LABEL: "killed"}))
+    server.put(f"{NAMESPACES}/alive", **namespace("alive", **{LABEL: "neighbour"}))
+    server.put(f"{NAMESPACES}/mine", **namespace("mine", **{LABEL: "run-1"}))
+    server.put(f"{NAMESPACES}/carico-testbed", **namespace("carico-testbed", **{LABEL: "who-made-the-cluster"}))
     signs = signs_of_life.SignsOfLife(cluster.api, "neighbour", 0.01)
     signs.start()
     try:
@@ -171,7 +171,7 @@ def test_what_dead_runs_have_left_is_removed_and_what_is_alive_stays(cluster, se
 
 
 def test_a_run_that_ends_while_others_wait_for_its_sign_is_waited_for_no_longer(cluster, server):
-    server.put(f"{NAMESPACES}/other", namespace("other", **{LABEL: "other"}))
+    server.put(f"{NAMESPACES}/other", **namespace("other", **{LABEL: "other"}))
     wait = itertools.count()
     listed = cluster.api.namespaces
 
@@ -203,7 +203,7 @@ def test_it_shows_that_it_is_alive_from_the_first_use_to_the_end(cluster, server
 
 
 def test_a_namespace_of_our_name_that_is_not_ours_is_left_alone(provider, server, api):
-    server.put(f"{NAMESPACES}/carico-0-run-1", namespace("carico-0-run-1"))
+    server.put(f"{NAMESPACES}/carico-0-run-1", **namespace("carico-0-run-1"))
     api.delete_namespace("carico-0-run-1")
     assert "carico-0-run-1" in names(server)
 

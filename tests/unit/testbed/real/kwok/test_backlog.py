@@ -28,14 +28,18 @@ def seen(name, node=None, phase="Pending"):
     }
 
 
+def tell(server, pod):
+    server.put(f"/api/v1/namespaces/carico-test/pods/{pod['metadata']['name']}", **pod)
+
+
 def test_bindings_are_followed(backlog, server):
     with backlog.followed():
         first, second = "pod-0", "pod-1"
         for told in [(first,), (first, "node-0"), (first, "node-0", "Running"), ("other-0", "node-0")]:
-            server._tell("MODIFIED", seen(*told))
-        server._tell("MODIFIED", seen(second, "node-1"))
+            tell(server, seen(*told))
+        tell(server, seen(second, "node-1"))
         backlog.wait_until_bound(10, pods=2)
-        server._tell("MODIFIED", seen(second, "node-2"))
+        tell(server, seen(second, "node-2"))
         wait_until("the second node is seen", lambda: "" if backlog.moved else "not yet", 10, 0.01)
     assert {name: pod.node for name, pod in backlog.bound.items()} == {first: "node-0", second: "node-1"}
     assert backlog.bound[first].running_s is not None
@@ -78,5 +82,5 @@ def test_bindings_are_counted_by_their_events(backlog, server):
     ]
     for number, (reason, name, counts) in enumerate(told):
         event = {"metadata": {}, "reason": reason, "involvedObject": {"name": name}, **counts}
-        server.put(f"/api/v1/namespaces/carico-test/events/{number}", event)
+        server.put(f"/api/v1/namespaces/carico-test/events/{number}", **event)
     assert backlog.bindings() == {"once": 1, "by-two": 2, "twice": 2, "twice-by-an-old-one": 2}

@@ -13,15 +13,7 @@ from testbed.real.kwok.carico import LocalCarico, kube_scheduler_command
 
 @pytest.fixture
 def kubeconfig(server, tmp_path):
-    whole = {
-        "current-context": "fake",
-        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
-        "clusters": [{"name": "fake", "cluster": {"server": server.url}}],
-        "users": [{"name": "fake", "user": {}}],
-    }
-    file = tmp_path / "kubeconfig"
-    file.write_text(yaml.safe_dump(whole))
-    return file
+    return server.kubeconfig(tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,286 @@
+"""A Kubernetes API server of a few lines, over real HTTP: it keeps objects by their paths and tells of its pods.
+
+Nothing acts on what is created; `fake_cluster` is for that. Of selectors it knows labels and a pod's namespace.
+"""
+
+import json
+import re
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+CREATED = "2030-01-01T00:00:00Z"
+_PATH = re.compile(
+    r"(?P<group>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+)(?=/))?"
+    r"/(?P<plural>[^/]+)(/(?P<name>[^/]+)(?P<part>/.+)?)?"
+)
+
+
+def pod(name, version=1, node="", phase="Pending"):
+    return {
+        "metadata": {"name": name, "namespace": "jobs", "uid": f"uid-{name}", "resourceVersion": str(version)},
+        "spec": {"schedulerName": "carico"} | ({"nodeName": node} if node else {}),
+        "status": {"phase": phase},
+    }
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    query: dict[str, str]
+    content_type: str | None
+    body: Any
+
+
+class FakeApiServer:
+    """Serves until it is closed.
+
+    Attributes
+    ----------
+    objects : dict
+        What a GET answers, by path.
+    asked : list of Request
+        All requests.
+    changes : list of Request
+        Those that were not refused and may have changed something.
+    refuse : dict
+        Status and message of requests that are refused, by method and the end of the path.
+    statuses : list of int
+        With what the next requests are refused, one after the other.
+    forbidden : set of str
+        What nobody may do, such as "patch namespaces", for whoever asks.
+    log : str
+        What every container has printed.
+    watches : list of list
+        Scripts of the next watches: an event (kind, object), bytes as they are, "cut" (the connection breaks), "stall"
+        (silence until the server closes), or nothing but "gone" (410 instead of a stream). Later watches tell what
+        happens to pods.
+    """
+
+    def __init__(self):
+        self.objects = {}
+        self.asked, self.changes = [], []
+        self.refuse, self.statuses, self.forbidden = {}, [], set()
+        self.log = ""
+        self.watches = []
+        self.version = 100
+        self._events = []
+        self._news = threading.Condition()
+        self._over = False
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do(self):
+                owner._answer(self)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = do  # noqa: N815
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self):
+        with self._news:
+            self._over = True
+            self._news.notify_all()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def kubeconfig(self, folder):
+        """Write a kubeconfig that names this server, and return its path."""
+        named = {"name": "fake"}
+        config = {
+            "clusters": [named | {"cluster": {"server": self.url}}],
+            "users": [named | {"user": {"token": "secret"}}],
+            "contexts": [named | {"context": {"cluster": "fake", "user": "fake"}}],
+            "current-context": "fake",
+        }
+        file = folder / "kubeconfig"
+        file.write_text(json.dumps(config))  # JSON is YAML
+        return file
+
+    def put(self, path, **content):
+        """Let an object be there; watches tell of it if it is a pod."""
+        thing = {"metadata": {"name": path.rpartition("/")[2]}} | content
+        with self._news:
+            self.objects[path] = self._told("MODIFIED" if path in self.objects else "ADDED", path, thing)
+
+    def set_pods(self, *pods):
+        """Let exactly these pods be there; no watch tells of it."""
+        with self._news:
+            self.objects = {path: thing for path, thing in self.objects.items() if "/pods/" not in path}
+            self.objects |= {f"/api/v1/namespaces/jobs/pods/{number:05}": one for number, one in enumerate(pods)}
+
+    def within(self, path):
+        """Return what is below a path."""
+        with self._news:
+            return [thing for at, thing in sorted(self.objects.items()) if at.startswith(f"{path}/")]
+
+    def created(self, path, thing):
+        """Act on what a request has created."""
+
+    def _told(self, event, path, thing):
+        place = _PATH.fullmatch(path)
+        if place and place["plural"] == "pods" and not place["part"]:
+            self.version += 1
+            thing = thing | {"metadata": thing["metadata"] | {"resourceVersion": str(self.version)}}
+            self._events.append((self.version, place["namespace"], event, thing))
+            self._news.notify_all()
+        return thing
+
+    def _answer(self, handler):
+        url = urlsplit(handler.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        content = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        body = json.loads(content) if content else {}
+        path, method = unquote(url.path), handler.command
+        request = Request(method, path, query, handler.headers.get("Content-Type"), body)
+        self.asked.append(request)
+        refused = [why for (verb, end), why in self.refuse.items() if verb == method and path.endswith(end)]
+        if self.statuses:
+            refused.append((self.statuses.pop(0), "as the test wants it"))
+        if refused:
+            status, message = refused[0]
+            self._send(handler, status, {"kind": "Status", "message": message})
+        elif query.get("watch", "").lower() == "true":
+            self._watch(handler, query)
+        else:
+            if method != "GET":
+                self.changes.append(request)
+            with self._news:
+                status, answer = getattr(self, f"_{method.lower()}")(request)
+            self._send(handler, status, answer)
+
+    def _get(self, request):
+        path, place = request.path, _PATH.fullmatch(request.path)
+        if path == "/version/":
+            return 200, {"gitVersion": "v1.34.4"}
+        if path in self.objects:
+            return 200, self.objects[path]
+        if place["part"] == "/log":
+            return 200, self.log
+        if place["name"]:
+            return 404, {"kind": "Status", "message": f"{path} not found"}
+        items = list(self._listed(place, request.query))
+        first, size = int(request.query.get("continue", 0)), int(request.query.get("limit", len(items)))
+        more = {"continue": str(first + size)} if first + size < len(items) else {}
+        return 200, {"metadata": {"resourceVersion": str(self.version)} | more, "items": items[first : first + size]}
+
+    def _listed(self, wanted, query):
+        labels = [label.partition("=") for label in query.get("labelSelector", "").split(",") if label]
+        namespace = wanted["namespace"] or _namespace(query)
+        for path, thing in sorted(self.objects.items()):
+            place = _PATH.fullmatch(path)
+            if (
+                place["name"]
+                and not place["part"]
+                and (place["group"], place["plural"]) == (wanted["group"], wanted["plural"])
+                and namespace in (None, place["namespace"])
+                and all(_has_label(thing, *label) for label in labels)
+            ):
+                yield {key: value for key, value in thing.items() if key not in ("apiVersion", "kind")}
+
+    def _post(self, request):
+        path, thing = request.path, request.body
+        if path.endswith("/selfsubjectaccessreviews"):
+            wanted = thing["spec"]["resourceAttributes"]
+            return 201, {"status": {"allowed": f"{wanted['verb']} {wanted['resource']}" not in self.forbidden}}
+        name, place = thing["metadata"]["name"], _PATH.fullmatch(path)
+        thing["metadata"] |= {"uid": f"uid-{path}-{name}", "resourceVersion": "1"}
+        if place["namespace"]:
+            thing["metadata"]["namespace"] = place["namespace"]
+        if place["plural"] == "pods":
+            thing["status"] = {"phase": "Pending"}
+        if "dryRun" not in request.query:
+            self.put(f"{path}/{name}", **thing)
+            self.created(path, thing)
+        return 201, thing
+
+    def _patch(self, request):
+        path, body = request.path, request.body
+        if request.content_type == "application/apply-patch+yaml":
+            self.put(path, **body | {"metadata": {"creationTimestamp": CREATED} | body["metadata"]})
+        elif path in self.objects:
+            self.put(path, **_merged(self.objects[path], body))
+        else:
+            return 404, {"kind": "Status", "message": f"{path} not found"}
+        return 200, self.objects[path]
+
+    def _delete(self, request):
+        path = request.path
+        gone = [at for at in self.objects if at == path or at.startswith(f"{path}/")]
+        things = [self._told("DELETED", at, self.objects.pop(at)) for at in gone]
+        if not _PATH.fullmatch(path)["name"]:
+            return 200, {"metadata": {"resourceVersion": str(self.version)}, "items": things}
+        return (200, {}) if gone else (404, {"kind": "Status", "message": f"{path} not found"})
+
+    def _watch(self, handler, query):
+        script = self.watches.pop(0) if self.watches else None
+        if script == ["gone"]:
+            self._send(handler, 410, {"kind": "Status", "code": 410})
+            return
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        with suppress(OSError):  # nobody listens any more
+            for step in self._happening(query) if script is None else script:
+                if step == "stall":
+                    with self._news:
+                        self._news.wait_for(lambda: self._over, 20)
+                if step in ("cut", "stall"):
+                    handler.close_connection = True
+                    return
+                line = step
+                if not isinstance(step, bytes):
+                    line = json.dumps({"type": step[0], "object": step[1]}).encode() + b"\n"
+                handler.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+            handler.wfile.write(b"0\r\n\r\n")
+
+    def _happening(self, query):
+        """Yield what has happened to pods since a version, and go on until the server closes."""
+        seen, namespace = int(query.get("resourceVersion", 0)), _namespace(query)
+        while True:
+            with self._news:
+                while self.version <= seen and not self._over:
+                    self._news.wait()
+                if self._over:
+                    return
+                news, seen = [event for event in self._events if event[0] > seen], self.version
+            yield from ((event, thing) for _, place, event, thing in news if namespace in (None, place))
+
+    @staticmethod
+    def _send(handler, status, answer):
+        content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+
+def _namespace(query):
+    field, _, value = query.get("fieldSelector", "").partition("=")
+    return value if field == "metadata.namespace" else None
+
+
+def _has_label(thing, name, equals, value):
+    labels = thing["metadata"].get("labels") or {}
+    return name in labels and (not equals or labels[name] == value)
+
+
+def _merged(thing, changes):
+    """The thing after a JSON merge patch."""
+    if not isinstance(changes, dict) or not isinstance(thing, dict):
+        return changes
+    merged = thing | {name: _merged(thing.get(name, {}), change) for name, change in changes.items()}
+    return {name: value for name, value in merged.items() if value is not None}
