@@ -66,6 +66,10 @@ class _Page(msgspec.Struct):
     items: list[dict[str, Any]] | None = None
 
 
+class _Object(msgspec.Struct):
+    metadata: dict[str, Any]
+
+
 class _Event(msgspec.Struct):
     type: str
     object: dict[str, Any]
@@ -182,6 +186,35 @@ class KubeClient:
             raise KubeUnreachable(f"the Kubernetes API sent no object but {str(content)[:100]}")
         return content
 
+    def listing(
+        self, call: Callable[..., Any], *arguments: Any, page: int = _PAGE, **options: Any
+    ) -> tuple[list[dict[str, Any]], str]:
+        """Make a call that answers with a list, page by page, and return its objects and their resource version.
+
+        Parameters
+        ----------
+        call : callable
+        *arguments, **options
+            Of the call.
+        page : int
+            Objects to a page.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, refuses, or sends no list.
+        """
+        objects: list[dict[str, Any]] = []
+        following = None
+        while True:
+            answer = _read(_Page, self.get(call, *arguments, limit=page, _continue=following, **options))
+            for thing in answer.items or ():
+                _read(_Object, thing)
+                objects.append(thing)
+            following = answer.metadata.following
+            if not following:
+                return objects, answer.metadata.version
+
     def text(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> str:
         """Make a call and return the answer as text; raises as `get` does."""
         return self._content(call, *arguments, **options).decode(errors="replace")
@@ -227,17 +260,10 @@ class PodSelection:
         KubeError
             If the API server does not answer, or refuses.
         """
-        pods: list[dict[str, Any]] = []
-        following = None
-        while True:
-            answer = self._client.get(self._call, field_selector=self._fields, limit=_PAGE, _continue=following)
-            page = _read(_Page, answer)
-            for pod in page.items or ():
-                _read(_Pod, pod)
-                pods.append(pod)
-            following = page.metadata.following
-            if not following:
-                return pods, page.metadata.version
+        pods, version = self._client.listing(self._call, field_selector=self._fields)
+        for pod in pods:
+            _read(_Pod, pod)
+        return pods, version
 
     def watch(self, version: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield ADDED, MODIFIED, DELETED or BOOKMARK, and the pod.

@@ -6,10 +6,10 @@ An object knows its kind, and a kind its API: the package kubernetes has a metho
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from carico.errors import KubeRefused, KubeUnreachable
+from carico.errors import KubeRefused
 from carico.kube.client import KubeClient
 
 KubeObject: TypeAlias = Mapping[str, Any]
@@ -26,7 +26,6 @@ _APIS = {
     "coordination.k8s.io/v1": "CoordinationV1Api",
     "admissionregistration.k8s.io/v1": "AdmissionregistrationV1Api",
 }
-_PAGE = 500
 
 
 def title(thing: KubeObject) -> str:
@@ -64,7 +63,6 @@ class KubeObjects:
         self._call(
             "patch",
             thing,
-            thing["metadata"]["name"],
             body=dict(thing),
             field_manager=MANAGER,
             force=force,
@@ -73,8 +71,7 @@ class KubeObjects:
 
     def patch(self, thing: KubeObject, changes: KubeObject) -> None:
         """Change an object (JSON merge patch); None removes a field."""
-        name, kind = thing["metadata"]["name"], "application/merge-patch+json"
-        self._call("patch", thing, name, body=dict(changes), _content_type=kind)
+        self._call("patch", thing, body=dict(changes), _content_type="application/merge-patch+json")
 
     def read(self, thing: KubeObject) -> dict[str, Any] | None:
         """Return the object of that kind and name as it is; None if there is none."""
@@ -86,18 +83,9 @@ class KubeObjects:
 
     def list(self, api_version: str, kind: str, namespace: str | None = None, labels: str = "") -> list[dict[str, Any]]:
         """Return the objects of a kind with some labels, in a namespace or in all."""
-        found: list[dict[str, Any]] = []
-        like = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace}}
-        following = None
-        while True:
-            page = self._call("list", like, label_selector=labels, limit=_PAGE, _continue=following)
-            items, metadata = page.get("items") or [], page.get("metadata") or {}
-            if not all(isinstance(item, dict) and "metadata" in item for item in items):
-                raise KubeUnreachable(f"the Kubernetes API sent what is no list of {kind}")
-            found += [{"apiVersion": api_version, "kind": kind} | item for item in items]
-            following = metadata.get("continue")
-            if not following:
-                return found
+        of_kind = {"apiVersion": api_version, "kind": kind}
+        call, arguments = self._method("list", of_kind | {"metadata": {"namespace": namespace}})
+        return [of_kind | thing for thing in self._client.listing(call, *arguments, label_selector=labels)[0]]
 
     def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
         """Set annotations of a node; None removes one."""
@@ -117,18 +105,22 @@ class KubeObjects:
 
     def _unless_missing(self, verb: str, thing: KubeObject, **options: Any) -> dict[str, Any] | None:
         try:
-            return self._call(verb, thing, thing["metadata"]["name"], **options)
+            return self._call(verb, thing, **options)
         except KubeRefused as error:
             if error.status == 404:
                 return None
             raise
 
-    def _call(self, verb: str, thing: KubeObject, *arguments: Any, **options: Any) -> dict[str, Any]:
+    def _call(self, verb: str, thing: KubeObject, **options: Any) -> dict[str, Any]:
+        call, arguments = self._method(verb, thing)
+        return self._client.get(call, thing["metadata"]["name"], *arguments, **options)
+
+    def _method(self, verb: str, thing: KubeObject) -> tuple[Callable[..., Any], tuple[str, ...]]:
+        """The package's method for a verb and an object's kind, and the argument that names the namespace, if any."""
         api = self._client.api(_APIS[thing["apiVersion"]])
         kind = re.sub(r"(?<!^)(?=[A-Z])", "_", thing["kind"]).lower()
         namespace = thing["metadata"].get("namespace")
-        if namespace is None and hasattr(api, f"{verb}_{kind}"):
-            return self._client.get(getattr(api, f"{verb}_{kind}"), *arguments, **options)
-        if namespace is None:
-            return self._client.get(getattr(api, f"{verb}_{kind}_for_all_namespaces"), *arguments, **options)
-        return self._client.get(getattr(api, f"{verb}_namespaced_{kind}"), *arguments, namespace, **options)
+        if namespace is not None:
+            return getattr(api, f"{verb}_namespaced_{kind}"), (namespace,)
+        for_all = f"{verb}_{kind}_for_all_namespaces"
+        return getattr(api, for_all if hasattr(api, for_all) else f"{verb}_{kind}"), ()

@@ -19,7 +19,6 @@ LABEL = "carico.dev/run"
 ALIVE = "carico.dev/alive"
 """Annotation of a namespace whose run is alive: changes again and again."""
 _NOT_FOUND, _CONFLICT = 404, 409
-_PAGE = 500
 _DELETED_AT_ONCE = 10
 """Of many pods: no answer comes before all are deleted, on a busy machine five a second."""
 
@@ -182,12 +181,5 @@ class ClusterApi:
             raise
         return dict(found.get("data") or {})
 
-    def _all(self, call: Any, *arguments: Any, page: int = _PAGE, **options: Any) -> list[Json]:
-        items: list[Json] = []
-        following = None
-        while True:
-            answer = self._client.get(call, *arguments, limit=page, _continue=following, **options)
-            items += answer.get("items") or ()
-            following = (answer.get("metadata") or {}).get("continue")
-            if not following:
-                return items
+    def _all(self, call: Any, *arguments: Any, **options: Any) -> list[Json]:
+        return self._client.listing(call, *arguments, **options)[0]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from carico.errors import InvalidState, KubeError, PodEventsError, TelemetryError
-from carico.kube.client import PodSelection
+from carico.kube.client import KubeClient, PodSelection
 from carico.model.node_model import NodeModel
 from carico.podevents import containerd_pb2 as pb
 from carico.podevents.containerd import ContainerdEvents
@@ -135,7 +135,10 @@ def test_what_a_node_has_for_pods(data):
 def test_a_list_of_pods(data):
     listed = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"uid": "u", "resourceVersion": "5"}}]}
 
-    class Client:
+    class Client(KubeClient):
+        def __init__(self):
+            pass
+
         def get(self, call, **options):
             return with_something_else(data, listed)
 
