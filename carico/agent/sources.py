@@ -101,7 +101,8 @@ class NodeSources:
         if events.source == "kubernetes":
             from carico.podevents.kube_watch import KubeWatch
 
-            return KubeWatch(self._kube(), self._node, events.excluded_namespaces, self._clock)
+            pods = self._kube().pods(f"spec.nodeName={self._node}")
+            return KubeWatch(pods, self._node, events.excluded_namespaces, self._clock)
         if events.source == "containerd":
             from carico.podevents.containerd import ContainerdEvents
 

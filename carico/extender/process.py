@@ -31,6 +31,7 @@ from carico.extender.server import ExtenderServer
 from carico.files import require_writable
 from carico.http.health import serve_status
 from carico.http.tls import ServerTls
+from carico.kube.reflector import Pods, Reflector
 from carico.rpc.tls import require_loopback
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.wake_up import WakeUp
@@ -73,7 +74,7 @@ OnRefused = Callable[[str], None]
 class KubeApi(Protocol):
     """What is asked of the Kubernetes API (`carico.kube.client.KubeClient`)."""
 
-    def pods(self, field_selector: str) -> Any:
+    def pods(self, field_selector: str) -> Pods:
         """Return the pods that a field selector takes in."""
         ...
 
@@ -210,7 +211,15 @@ class ExtenderProcess:
         if self._kube is None:
             self.extender.pods_listed(True)
         else:
-            self._in_background("watch on pods", partial(self._follow, self._kube))
+            pods = Reflector(
+                self._kube.pods(f"spec.schedulerName={config.scheduler_name}"),
+                self._pod_changed,
+                self._clock,
+                self._rng,
+                self.extender.pod_deleted,
+                lambda: self.extender.pods_listed(True),
+            )
+            self._parts["watch on pods"] = closing.enter_context(pods).is_alive
             self._in_background("wake-ups", partial(self._annotate, self._kube))
 
     def _journal(self, config: JournalConfig) -> Journal:
@@ -240,18 +249,6 @@ class ExtenderProcess:
         while not self._stop.wait(_TICK_S):
             self.extender.release_overdue()
             self.extender.forget_silent()
-
-    def _follow(self, kube: KubeApi) -> None:
-        from carico.kube.reflector import Reflector
-
-        Reflector(
-            kube.pods(f"spec.schedulerName={self._config.scheduler_name}"),
-            self._pod_changed,
-            self.extender.pod_deleted,
-            lambda: self.extender.pods_listed(True),
-            self._clock,
-            self._rng,
-        ).run(self._stop)
 
     def _pod_changed(self, pod: dict[str, Any]) -> None:
         phase = (pod.get("status") or {}).get("phase", "Pending")

@@ -8,6 +8,7 @@ that falls silent is waited for for ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import kubernetes.client
@@ -81,7 +82,7 @@ class _Status(msgspec.Struct):
 
 
 class KubeClient:
-    """The API server; a `PodApi` for who wants the pods of one node.
+    """The API server.
 
     Parameters
     ----------
@@ -139,14 +140,6 @@ class KubeClient:
     def pods(self, field_selector: str) -> PodSelection:
         """Return the pods of all namespaces that a field selector takes in."""
         return PodSelection(self, self._core.list_pod_for_all_namespaces, field_selector)
-
-    def list_pods(self, node: str) -> list[dict[str, Any]]:
-        """Return all pods bound to a node; see `PodSelection.list`."""
-        return self.pods(f"spec.nodeName={node}").list()[0]
-
-    def watch_pods(self, node: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what happens to the pods of a node, those that exist first as ADDED; see `PodSelection.watch`."""
-        return (event for event in self.pods(f"spec.nodeName={node}").watch(None) if event[0] != "BOOKMARK")
 
     def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
         """Set annotations of a node; None removes one.
@@ -251,6 +244,8 @@ class PodSelection:
         self._client = client
         self._call = call
         self._fields = field_selector
+        self._watched: urllib3.BaseHTTPResponse | None = None
+        self._closed = False
 
     def list(self) -> tuple[list[dict[str, Any]], str]:
         """Return the pods, and the resource version that they are of.
@@ -265,15 +260,16 @@ class PodSelection:
             _read(_Pod, pod)
         return pods, version
 
-    def watch(self, version: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    def watch(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield ADDED, MODIFIED, DELETED or BOOKMARK, and the pod.
 
-        Ends when the server closes the stream, as it does every few minutes, or nothing came for `silence_s`.
+        Ends when the server closes the stream, as it does every few minutes, when nothing came for `silence_s`, or with
+        `close`.
 
         Parameters
         ----------
-        version : str or None
-            What happened since is told; None begins with all pods that exist.
+        version : str
+            What has happened since is told.
 
         Raises
         ------
@@ -289,16 +285,29 @@ class PodSelection:
             allow_watch_bookmarks=True,
             resource_version=version,
         )
+        self._watched = response
         try:
-            for line in _lines(response):
+            for line in () if self._closed else _lines(response):
                 event = _read(_Event, _decoded(line))
                 if event.type == "ERROR":
                     status = _read(_Status, event.object)
                     raise KubeRefused(f"the watch on pods has ended: {status.message}", status.code)
                 _read(_Bookmark if event.type == "BOOKMARK" else _Pod, event.object)
                 yield event.type, event.object
+        except Exception:  # a connection that is shut down under a read may fail in any way
+            if not self._closed:
+                raise
         finally:
+            self._watched = None
             response.close()
+
+    def close(self) -> None:
+        """End the watch that another thread waits in, and every later one; listing goes on."""
+        self._closed = True
+        watched = self._watched
+        if watched is not None:
+            with suppress(OSError, RuntimeError, ValueError):  # it ends at this moment anyway
+                watched.shutdown()
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

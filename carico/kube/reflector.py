@@ -1,6 +1,6 @@
-"""Follows all pods of a selection: list, then watch from there, for ever; every pod's last state is passed on.
+"""Follows the pods of a selection in a thread: lists them, then watches from there; passes on every pod's last state.
 
-A stream that ends is resumed where it ended. Where the API server does not remember that any more (410), pods are
+A stream that ends is resumed where it ended. If the API server does not remember that version any more (410), pods are
 listed again, and those that are gone by then are told as deleted: nothing is missed, some of it is told twice.
 """
 
@@ -10,7 +10,8 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from carico.backoff import Backoff
 from carico.clock import Clock
@@ -21,46 +22,57 @@ _log = logging.getLogger(__name__)
 _BACKOFF = Backoff(first_s=0.2, longest_s=30.0)
 _GONE = 410
 _SHORT_S = 1.0
-"""A stream that brings nothing and ends sooner is a failure, or a server that closes at once would be run over."""
+"""A stream that brings nothing and ends sooner counts as a failure: a server that closes at once is not flooded."""
+_PATIENCE_S = 5.0
+"""For the thread's end: only a server that does not answer at all takes longer."""
 
 
 class Pods(Protocol):
-    """A selection of pods, see `KubeClient`."""
+    """A selection of pods, see `carico.kube.client.PodSelection`."""
 
     def list(self) -> tuple[list[dict[str, Any]], str]:
         """Return all pods and the resource version that they are of."""
         ...
 
-    def watch(self, version: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what happened since that version."""
+    def watch(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what has happened since that version: ADDED, MODIFIED, DELETED or BOOKMARK, and the pod."""
+        ...
+
+    def close(self) -> None:
+        """End the watch that another thread waits in, and every later one."""
         ...
 
 
+def _ignore(*_: object) -> None:
+    """Do nothing."""
+
+
 class Reflector:
-    """Keeps up with pods.
+    """Keeps up with pods from `start` to `close`, or within a `with` block; nothing is told afterwards.
 
     Parameters
     ----------
     pods : Pods
+        Closed with the reflector.
     changed : callable
         Called with every pod that is new or different, as the API's JSON has it.
-    deleted : callable
-        Called with the UID of every pod that is gone.
-    listed : callable
-        Called after every complete listing.
     clock : Clock
     rng : random.Random
         Spreads the waits after failures, so that replicas do not come back all at once.
+    deleted : callable, optional
+        Called with the UID of every pod that is gone.
+    listed : callable, optional
+        Called after every complete listing.
     """
 
     def __init__(
         self,
         pods: Pods,
         changed: Callable[[dict[str, Any]], None],
-        deleted: Callable[[str], None],
-        listed: Callable[[], None],
         clock: Clock,
         rng: random.Random,
+        deleted: Callable[[str], None] = _ignore,
+        listed: Callable[[], None] = _ignore,
     ) -> None:
         self._pods = pods
         self._changed = changed
@@ -71,57 +83,78 @@ class Reflector:
         self._known: set[str] = set()
         self._version: str | None = None
         self._failures = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="watch on pods", daemon=True)
 
-    def run(self, stop: threading.Event) -> None:
-        """Follow until `stop` is set; failures are logged and tried again, with growing waits up to 30 s."""
-        while not stop.is_set():
+    def start(self) -> None:
+        """Follow in a thread."""
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Return whether the thread still follows."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Follow no more."""
+        self._stop.set()
+        self._pods.close()
+        self._thread.join(_PATIENCE_S)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self) -> None:
+        """Follow, as the thread does; failures are logged and tried again, with growing waits up to 30 s."""
+        while not self._stop.is_set():
             try:
-                self.follow(stop)
+                self._follow()
             except KubeError as error:
                 self._failures += 1
-                if isinstance(error, KubeRefused):  # of 410, or whatever it is: start over
+                if isinstance(error, KubeRefused):  # whatever the reason, 410 or another: start over
                     self._version = None
                 if not (isinstance(error, KubeRefused) and error.status == _GONE and self._failures == 1):
                     _log.warning("pods are not followed at the moment: %s", error, extra={"failures": self._failures})
             if self._failures:
-                stop.wait(_BACKOFF.wait_s(self._failures, self._rng))
+                self._stop.wait(_BACKOFF.wait_s(self._failures, self._rng))
 
-    def follow(self, stop: threading.Event) -> None:
-        """List if need be, and watch until the stream ends.
-
-        Raises
-        ------
-        KubeError
-            If the API server does not answer, refuses, or breaks off.
-        """
+    def _follow(self) -> None:
+        """List if need be, and watch until the stream ends."""
         if self._version is None:
-            self._list()
+            self._version = self._list()
         began, events = self._clock.now(), 0
         for kind, pod in self._pods.watch(self._version):
             self._take(kind, pod)
             events += 1
             self._failures = 0
-            if stop.is_set():
-                return
         lasted = events or self._clock.now() - began >= _SHORT_S
         self._failures = 0 if lasted else self._failures + 1
 
-    def _list(self) -> None:
+    def _list(self) -> str:
         pods, version = self._pods.list()
         present = {pod["metadata"]["uid"] for pod in pods}
         for uid in self._known - present:
-            self._deleted(uid)
+            self._tell(self._deleted, uid)
         for pod in pods:
-            self._changed(pod)
+            self._tell(self._changed, pod)
         self._known = present
-        self._version = version
-        self._listed()
+        self._tell(self._listed)
+        return version
 
     def _take(self, kind: str, pod: dict[str, Any]) -> None:
         if kind == "DELETED":
             self._known.discard(pod["metadata"]["uid"])
-            self._deleted(pod["metadata"]["uid"])
+            self._tell(self._deleted, pod["metadata"]["uid"])
         elif kind != "BOOKMARK":
             self._known.add(pod["metadata"]["uid"])
-            self._changed(pod)
+            self._tell(self._changed, pod)
         self._version = pod["metadata"]["resourceVersion"]
+
+    def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        if not self._stop.is_set():
+            callback(*arguments)

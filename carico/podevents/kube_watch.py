@@ -1,44 +1,28 @@
 """Pods by the Kubernetes API: knows best which pods count, and is the last to hear of them (thesis §4.2.4, Fig. 4.8).
 
 A pod counts from when it is bound to the node, which the API tells before the kubelet acts on it, until its phase is
-Succeeded or Failed, or it is gone: the kubelet says so up to some seconds after the last container has exited. One
-that waits for its image counts. Left out are pods of DaemonSets, static pods (the API's mirrors of them) and those of
-platform namespaces.
+Succeeded or Failed, or it is gone: the kubelet says so up to some seconds after the last container has exited. A pod
+that waits for its image counts. Pods of DaemonSets, static pods (the API's mirrors of them) and pods of platform
+namespaces do not.
 
-The API itself is reached through `PodApi`, so that nothing here needs a client.
+Every session lists the pods and watches from that listing's version on, so that nothing is lost in between. Unlike
+`carico.kube.reflector`, it makes the first listing's problems the caller's, and tells a listing as one set.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from carico.clock import Clock
 from carico.errors import CaricoError, PodEventsError
+from carico.kube.reflector import Pods
 from carico.podevents.reconnecting import SessionSource
 from carico.podevents.source import PLATFORM_NAMESPACES
 
 _MIRROR = "kubernetes.io/config.mirror"
 _OVER = ("Succeeded", "Failed")
-
-Pod = Mapping[str, Any]
-"""A pod as the API's JSON has it."""
-
-
-class PodApi(Protocol):
-    """The pods of a node, from the API server; problems are exceptions of CARICO's tree."""
-
-    def list_pods(self, node: str) -> list[dict[str, Any]]:
-        """Return all pods bound to a node."""
-        ...
-
-    def watch_pods(self, node: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield ADDED, MODIFIED or DELETED and the pod; end or raise when the connection does, some time at least.
-
-        Pods that exist already come first, as ADDED.
-        """
-        ...
 
 
 class KubeWatch(SessionSource):
@@ -46,7 +30,8 @@ class KubeWatch(SessionSource):
 
     Parameters
     ----------
-    api : PodApi
+    pods : Pods
+        Those bound to the node; problems are exceptions of CARICO's tree. Closed with the source.
     node : str
         Name of the node.
     excluded_namespaces : collection of str
@@ -59,58 +44,49 @@ class KubeWatch(SessionSource):
 
     def __init__(
         self,
-        api: PodApi,
+        pods: Pods,
         node: str,
         excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._api = api
+        self._api = pods
         self._node = node
         self._excluded = frozenset(excluded_namespaces)
-        super().__init__(f"pods of {node}", clock, rng)
+        super().__init__(f"pods of {node}", clock, rng, interrupt=pods.close)
 
     def count(self) -> int:
         """See `PodEventSource`."""
-        return len(self._listed())
-
-    def close(self) -> None:
-        """See `PodEventSource`; a watch that waits for news ends with the next one, and tells nothing."""
-        self._sessions.close(patience_s=0.0)
+        return len(self._listed()[0])
 
     def _session(self) -> Iterator[None]:
-        pods = self._listed()
-        self._pods.become(pods)
+        running, version = self._listed()
+        self._pods.become(running)
         yield
-        listed_within = False
-        for kind, pod in self._watched():
+        for kind, pod in self._watched(version):
             if self._sessions.closed:
                 return
-            if not listed_within:
-                # The watch stands, as its first news proves: what happened since the listing above is in this one,
-                # what happens later is in the watch. A node's agent is a pod itself, so there is always news.
-                pods, listed_within = self._listed(), True
-            uid = pod["metadata"]["uid"]
-            if kind != "DELETED" and self._counts(pod):
-                pods.add(uid)
-            else:
-                pods.discard(uid)
-            self._pods.become(pods)
+            if kind in ("ADDED", "MODIFIED") and self._counts(pod):
+                running.add(pod["metadata"]["uid"])
+            elif kind != "BOOKMARK":
+                running.discard(pod["metadata"]["uid"])
+            self._pods.become(running)
             yield
 
-    def _listed(self) -> set[str]:
+    def _listed(self) -> tuple[set[str], str]:
         try:
-            return {pod["metadata"]["uid"] for pod in self._api.list_pods(self._node) if self._counts(pod)}
+            pods, version = self._api.list()
         except CaricoError as error:
             raise PodEventsError(f"the pods of {self._node} cannot be listed: {error}") from error
+        return {pod["metadata"]["uid"] for pod in pods if self._counts(pod)}, version
 
-    def _watched(self) -> Iterator[tuple[str, Pod]]:
+    def _watched(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
-            yield from self._api.watch_pods(self._node)
+            yield from self._api.watch(version)
         except CaricoError as error:
             raise PodEventsError(f"the pods of {self._node} cannot be watched: {error}") from error
 
-    def _counts(self, pod: Pod) -> bool:
+    def _counts(self, pod: Mapping[str, Any]) -> bool:
         metadata = pod["metadata"]
         owners = metadata.get("ownerReferences") or ()
         return not (

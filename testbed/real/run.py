@@ -213,22 +213,17 @@ class ClusterRun:
     @contextmanager
     def _followed(self, namespace: str) -> Iterator[None]:
         """Let a thread take in what happens to the pods of a namespace."""
-        stop, listed = threading.Event(), threading.Event()
-        reflector = Reflector(
+        listed = threading.Event()
+        with Reflector(
             self._api.pods_in(namespace),
             lambda pod: self._lives.changed(pod, self._now()),
-            lambda uid: None if stop.is_set() else self._lives.deleted(uid, self._now()),
-            listed.set,
             self._clock,
             random.Random(namespace),
-        )
-        # Ends with the next news, which the namespace's removal is, or when its stream has been silent for too long.
-        threading.Thread(target=reflector.run, args=(stop,), name=f"pods of {namespace}", daemon=True).start()
-        try:
+            lambda uid: self._lives.deleted(uid, self._now()),
+            listed.set,
+        ):
             wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", WATCH_TIMEOUT_S)
             yield
-        finally:
-            stop.set()
 
     def _publish(self, published: Publication) -> None:
         self._published_s.setdefault(published.job.name, self._now())

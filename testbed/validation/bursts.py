@@ -197,20 +197,14 @@ def _without(heard: Mapping[tuple[str, str], float], names: Sequence[str], phase
 def _watched(api: ClusterApi, namespace: str) -> Iterator[dict[tuple[str, str], float]]:
     """Let a thread note when a watch first shows a pod in a phase, seconds since 1970."""
     heard: dict[tuple[str, str], float] = {}
-    stop, listed = threading.Event(), threading.Event()
+    listed = threading.Event()
 
     def changed(pod: Json) -> None:
         heard.setdefault((pod["metadata"]["name"], pod["status"].get("phase", "")), time.time())
 
-    follow = Reflector(
-        api.pods_in(namespace), changed, lambda uid: None, listed.set, SystemClock(), random.Random(namespace)
-    )
-    threading.Thread(target=follow.run, args=(stop,), name=f"pods of {namespace}", daemon=True).start()
-    try:
+    with Reflector(api.pods_in(namespace), changed, SystemClock(), random.Random(namespace), listed=listed.set):
         wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", _TIMEOUT_S)
         yield heard
-    finally:
-        stop.set()
 
 
 def _between(before: Counters, after: Counters) -> Idle:

@@ -6,7 +6,6 @@ They belong to no Job, whose controller would create twenty a second, and run un
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -73,24 +72,10 @@ class Backlog:
         with ThreadPoolExecutor(_CREATED_AT_ONCE) as pool:
             list(pool.map(one, range(first, self._created)))
 
-    @contextmanager
-    def followed(self) -> Iterator[None]:
-        """Let a thread take in what happens to the pods."""
-        stop = threading.Event()
-        reflector = Reflector(
-            self._api.pods_in(self._namespace),
-            lambda pod: None if stop.is_set() else self._changed(pod),
-            lambda uid: None,
-            lambda: None,
-            self._clock,
-            random.Random(self._namespace),
-        )
-        # Ends with the next news, or when its stream has been silent for too long.
-        threading.Thread(target=reflector.run, args=(stop,), name="backlog", daemon=True).start()
-        try:
-            yield
-        finally:
-            stop.set()
+    def followed(self) -> Reflector:
+        """Return what takes in what happens to the pods, within a `with` block."""
+        rng = random.Random(self._namespace)
+        return Reflector(self._api.pods_in(self._namespace), self._changed, self._clock, rng)
 
     def wait_until_bound(self, timeout_s: float, pods: int | None = None) -> None:
         """Return when so many pods are bound, all by default; see `wait_until`."""

@@ -144,17 +144,10 @@ def main() -> None:
     clock, files = SystemClock(), partial(node_files, Path(config.certificates))
     reports = SyntheticReports(config.target, files, config.slots, clock, time.time)
     listed = threading.Event()
-    reflector = Reflector(
-        KubeClient.from_config(config.kubeconfig).pods("spec.nodeName!="),
-        reports.pod_changed,
-        reports.pod_deleted,
-        listed.set,
-        clock,
-        random.Random(),
-    )
-    threading.Thread(target=reflector.run, args=(threading.Event(),), name="watch on pods", daemon=True).start()
-    listed.wait()
-    asyncio.run(_run(config, reports, files, clock))
+    bound = KubeClient.from_config(config.kubeconfig).pods("spec.nodeName!=")
+    with Reflector(bound, reports.pod_changed, clock, random.Random(), reports.pod_deleted, listed.set):
+        listed.wait()
+        asyncio.run(_run(config, reports, files, clock))
 
 
 if __name__ == "__main__":

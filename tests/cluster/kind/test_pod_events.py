@@ -71,13 +71,10 @@ def leads(kind_cluster) -> dict[tuple[str, int], list[float]]:
     node, api = kind_cluster.workers[0], kind_cluster.api
     pid = kind_cluster.docker.call("inspect", "--format", "{{.State.Pid}}", node).strip()
     root = Path("/proc", pid, "root")
-    heard, stop = Heard(), threading.Event()
-    pods = api.pods_in(kind_cluster.namespace)
-    reflector = Reflector(pods, heard.of_api, lambda uid: None, lambda: None, SystemClock(), random.Random(0))
-    threading.Thread(target=reflector.run, args=(stop,), name="the API's watch", daemon=True).start()
+    heard, pods = Heard(), api.pods_in(kind_cluster.namespace)
     found: dict[tuple[str, int], list[float]] = {}
     with ExitStack() as sources:
-        sources.callback(stop.set)
+        sources.enter_context(Reflector(pods, heard.of_api, SystemClock(), random.Random(0)))
         sources.enter_context(heard.by("containerd", ContainerdEvents(str(root / "run/containerd/containerd.sock"))))
         sources.enter_context(heard.by("control groups", CgroupEvents(root / "sys/fs/cgroup")))
         # What the platform runs here was told at the start, all of it, and begins or ends nothing now.

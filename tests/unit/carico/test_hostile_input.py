@@ -180,9 +180,10 @@ def test_a_watch_on_pods(data, kind):
         def call(self, call, **options):
             return Answer()
 
-    source = KubeWatch(None, "node-1")
+    pods = PodSelection(Client(), None, "")
+    source = KubeWatch(pods, "node-1")
     try:
-        for told, pod in PodSelection(Client(), None, "").watch(None):
+        for told, pod in pods.watch("1"):
             assert isinstance(pod["metadata"]["resourceVersion"], str)
             if told != "BOOKMARK":
                 assert isinstance(pod["metadata"]["uid"], str)

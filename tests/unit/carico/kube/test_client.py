@@ -1,6 +1,7 @@
 """Calls of the Kubernetes API over real HTTP."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import kubernetes.client
 import pytest
@@ -94,13 +95,16 @@ def test_a_version_that_is_too_old_is_told(client, server, script):
     assert refused.value.status == 410
 
 
-def test_the_pods_of_a_node(client, server):
-    server.set_pods(pod("a", node="node-1"))
-    server.watches = [[("BOOKMARK", {"metadata": {"resourceVersion": "9"}}), ("ADDED", pod("a"))]]
-    assert [item["metadata"]["name"] for item in client.list_pods("node-1")] == ["a"]
-    assert [kind for kind, _ in client.watch_pods("node-1")] == ["ADDED"]
-    assert {request.query["fieldSelector"] for request in server.asked} == {"spec.nodeName=node-1"}
-    assert "resourceVersion" not in server.asked[1].query
+def test_a_watch_that_waits_in_another_thread_ends_with_the_selection(client, server):
+    server.watches = [[("ADDED", pod("a")), "stall"]]
+    pods = client.pods("x=y")
+    events = pods.watch("5")
+    assert next(events)[0] == "ADDED"
+    with ThreadPoolExecutor(1) as pool:
+        rest = pool.submit(list, events)
+        pods.close()
+        assert rest.result(timeout=2) == []
+    assert list(pods.watch("5")) == [], "nor does a later one wait"
 
 
 def test_annotates_a_node(client, server):

@@ -1,7 +1,8 @@
 """Pods are followed through whatever the API server and the network do."""
 
+import queue
 import random
-import threading
+import time
 
 import pytest
 
@@ -13,21 +14,21 @@ from tests.kits.fake_api_server import pod
 
 
 class Followed:
-    """What a reflector has told; it is stopped by the first pod named `end`."""
+    """What a reflector has told; the first pod named `end` stops it."""
 
     def __init__(self, pods, clock=None):
         self.told = []
-        self.stop = threading.Event()
         self.waits = []
-        self.stop.wait = lambda seconds: self.waits.append(seconds)
         self.reflector = Reflector(
             pods,
             self._changed,
-            lambda uid: self.told.append(("gone", uid)),
-            lambda: self.told.append("listed"),
             clock or SystemClock(),
             random.Random(1),
+            lambda uid: self.told.append(("gone", uid)),
+            lambda: self.told.append("listed"),
         )
+        self.stop = self.reflector._stop
+        self.stop.wait = lambda seconds: self.waits.append(seconds)
 
     def _changed(self, found):
         self.told.append(found["metadata"]["name"])
@@ -35,7 +36,7 @@ class Followed:
             self.stop.set()
 
     def run(self):
-        self.reflector.run(self.stop)
+        self.reflector.run()
         return self.told
 
 
@@ -117,6 +118,9 @@ class Broken:
             raise KubeUnreachable("down")
         return [], "1"
 
+    def close(self):
+        pass
+
     def watch(self, version):
         if self.empty:
             self.empty -= 1
@@ -137,3 +141,26 @@ def test_a_server_that_closes_at_once_is_not_run_over():
     followed.run()
     assert len(followed.waits) == 5
     assert followed.waits[-1] > 1
+
+
+class TestInAThread:
+    @pytest.fixture
+    def told(self):
+        return queue.SimpleQueue()
+
+    def test_it_ends_promptly_and_tells_nothing_afterwards(self, client, server, told):
+        server.watches = [[("ADDED", pod("a", 101)), "stall"]]
+        pods = client.pods("metadata.namespace=jobs")
+        with Reflector(pods, lambda one: told.put(one["metadata"]["name"]), SystemClock(), random.Random(1)) as follow:
+            assert told.get(timeout=5) == "a"
+            began = time.monotonic()
+        assert not follow.is_alive()
+        assert time.monotonic() - began < 2, "the stream would have been silent for five seconds"
+        server.put("/api/v1/namespaces/jobs/pods/b", **pod("b"))
+        assert told.empty()
+
+    def test_it_begins_before_there_is_a_server_and_ends_without_one(self, told, caplog):
+        follow = Reflector(Broken(failures=10**6), told.put, SystemClock(), random.Random(1))
+        with follow:
+            assert follow.is_alive()
+        assert not follow.is_alive()

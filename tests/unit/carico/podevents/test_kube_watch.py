@@ -16,37 +16,45 @@ def pod(uid, namespace="default", phase="Running", owner=None, annotations=None)
     return {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"phase": phase}}
 
 
-class FakeApi:
-    """The pods of one node; a watch replays them and then says what the test says."""
+class FakePods:
+    """The pods of one node; a version is the number of events until then."""
 
     def __init__(self, *pods):
         self.pods = {one["metadata"]["uid"]: one for one in pods}
         self.before_watch = lambda: None
         self.problem = None
         self.news = queue.SimpleQueue()
+        """What a watch that waits is woken with: an exception is its failure, None its end."""
+        self._events = []
 
-    def list_pods(self, node):
-        assert node == "n1"
+    def list(self):
         if self.problem:
             raise self.problem
-        return list(self.pods.values())
+        return list(self.pods.values()), str(len(self._events))
 
-    def watch_pods(self, node):
+    def watch(self, version):
         self.before_watch()
-        for one in list(self.pods.values()):
-            yield "ADDED", one
-        while (item := self.news.get()) is not None:
-            if isinstance(item, Exception):
-                raise item
-            yield item
+        seen, woken_by = int(version), "a look"
+        while woken_by is not None:
+            if isinstance(woken_by, Exception):
+                raise woken_by
+            yield from self._events[seen:]
+            seen = len(self._events)
+            woken_by = self.news.get()
+
+    def close(self):
+        self.news.put(None)
 
     def put(self, one):
-        kind = "MODIFIED" if one["metadata"]["uid"] in self.pods else "ADDED"
+        self._tell("MODIFIED" if one["metadata"]["uid"] in self.pods else "ADDED", one)
         self.pods[one["metadata"]["uid"]] = one
-        self.news.put((kind, one))
 
     def delete(self, uid):
-        self.news.put(("DELETED", self.pods.pop(uid)))
+        self._tell("DELETED", self.pods.pop(uid))
+
+    def _tell(self, kind, one):
+        self._events.append((kind, one))
+        self.news.put("an event")
 
 
 AGENT = pod("agent", namespace="carico", owner="DaemonSet")
@@ -54,11 +62,10 @@ AGENT = pod("agent", namespace="carico", owner="DaemonSet")
 
 @pytest.fixture
 def watching(told):
-    """Begins to watch; the thread is let go at the end."""
-    apis, sources = [], []
+    """A function that begins to watch; all is closed at the end."""
+    sources = []
 
     def watching(api, **options):
-        apis.append(api)
         sources.append(KubeWatch(api, "n1", clock=ManualClock(2.0), **options))
         sources[-1].start(told)
         return sources[-1]
@@ -66,12 +73,10 @@ def watching(told):
     yield watching
     for source in sources:
         source.close()
-    for api in apis:
-        api.news.put(None)
 
 
 def test_pods_count_from_their_binding_to_their_end(watching, told):
-    api = FakeApi(AGENT)
+    api = FakePods(AGENT)
     source = watching(api)
     api.put(pod("a", phase="Pending"))
     assert told.wait_for(1) == [(1, 2.0)]
@@ -104,7 +109,7 @@ def test_pods_count_from_their_binding_to_their_end(watching, told):
     ids=lambda one: one["metadata"]["uid"],
 )
 def test_pods_that_do_not_count(one, watching, told):
-    api = FakeApi(one, pod("a"), pod("job", owner="Job", annotations={"other": "1"}))
+    api = FakePods(one, pod("a"), pod("job", owner="Job", annotations={"other": "1"}))
     source = watching(api)
     assert told.so_far() == source.count() == 2
     api.put(one)
@@ -114,17 +119,18 @@ def test_pods_that_do_not_count(one, watching, told):
 
 
 def test_the_namespaces_left_out_are_the_callers(watching, told):
-    watching(FakeApi(pod("a", namespace="batch"), pod("b", namespace="kube-system")), excluded_namespaces=("batch",))
+    watching(FakePods(pod("a", namespace="batch"), pod("b", namespace="kube-system")), excluded_namespaces=("batch",))
     assert told.so_far() == 1
 
 
 def test_what_happens_between_listing_and_watch_is_not_lost(watching, told):
-    api = FakeApi(AGENT, pod("a"), pod("b"))
+    api = FakePods(AGENT, pod("a"), pod("b"))
 
     def meanwhile():
-        del api.pods["a"]
-        api.pods["c"] = pod("c")
-        api.pods["d"] = pod("d")
+        api.before_watch = lambda: None
+        api.delete("a")
+        api.put(pod("c"))
+        api.put(pod("d"))
 
     api.before_watch = meanwhile
     watching(api)
@@ -136,16 +142,11 @@ def test_what_happens_between_listing_and_watch_is_not_lost(watching, told):
 
 
 def test_after_a_cut_what_was_missed_is_told(watching, told, quick_reconnects, caplog):
-    api = FakeApi(AGENT, pod("a"), pod("b"))
+    api = FakePods(AGENT, pod("a"), pod("b"))
     source = watching(api)
     told.wait_for(2)
-
-    def meanwhile():
-        api.before_watch = lambda: None
-        del api.pods["b"]
-        api.pods["c"], api.pods["d"] = pod("c"), pod("d")
-
-    api.before_watch = meanwhile
+    del api.pods["b"]
+    api.pods["c"], api.pods["d"] = pod("c"), pod("d")
     api.news.put(CaricoError("connection reset"))
     told.wait_for(3)
     assert source.failures == 1
@@ -153,7 +154,7 @@ def test_after_a_cut_what_was_missed_is_told(watching, told, quick_reconnects, c
 
 
 def test_a_watch_that_ends_is_begun_anew_and_is_no_failure(watching, told, quick_reconnects):
-    api = FakeApi(AGENT, pod("a"))
+    api = FakePods(AGENT, pod("a"))
     source = watching(api)
     api.news.put(None)
     api.put(pod("b"))
@@ -162,7 +163,7 @@ def test_a_watch_that_ends_is_begun_anew_and_is_no_failure(watching, told, quick
 
 
 def test_an_api_that_does_not_answer_is_the_callers_problem_at_start(told):
-    api = FakeApi()
+    api = FakePods()
     api.problem = CaricoError("403: pods is forbidden")
     source = KubeWatch(api, "n1")
     for ask in (source.count, lambda: source.start(told)):
@@ -172,7 +173,7 @@ def test_an_api_that_does_not_answer_is_the_callers_problem_at_start(told):
 
 
 def test_closed_it_tells_no_more(watching, told):
-    api = FakeApi(AGENT)
+    api = FakePods(AGENT)
     source = watching(api)
     source.close()
     api.put(pod("a"))
