@@ -339,8 +339,7 @@ class FakeCarico:
 def test_carico_runs_beside_the_nodes_for_its_own_repetitions_only(provider, monkeypatch, server):
     monkeypatch.setattr("testbed.real.kwok.platform.LocalCarico", FakeCarico)
     monkeypatch.setattr(FakeCarico, "all", [])
-    asked = []
-
+    run = provider.check(msgspec.structs.replace(SMALL, cluster=ClusterShape(nodes=2, cores=4)), CARICO, {}).run(1)
     assert (run.settings["reports"], run.settings["pods_per_core"]) == ("synthetic", 1)
     (job,) = [asked.body for asked in server.asked if asked.method == "POST" and asked.path.endswith("/jobs")]
     assert job["spec"]["template"]["spec"]["schedulerName"] == "carico"
