@@ -33,7 +33,8 @@ from carico.clock import Clock
 from carico.errors import InvalidInput, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
 from carico.extender.metrics import ExtenderMetrics
-from carico.scheduling.plugin import CaricoPlugin, Decision, NodeVerdict
+from carico.scheduling.decision import Decision, NodeVerdict
+from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.wake_up import WakeUp
 
 FORGOTTEN_AFTER_S = 600.0
@@ -231,7 +232,7 @@ class Extender:
 
     def _release(self, uid: str, reason: str) -> None:
         self._due.pop(uid, None)
-        node = self._plugin.ledger.release(uid)
+        node = self._plugin.release(uid)
         if node is not None:
             self._metrics.released.labels(reason).inc()
             self._observe(node, self._clock.now())

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from carico.extender.api import PodId
-from carico.scheduling.plugin import Decision, NodeVerdict
+from carico.scheduling.decision import Decision, NodeVerdict
 
 _log = logging.getLogger(__name__)
 

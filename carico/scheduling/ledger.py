@@ -1,7 +1,7 @@
 """Reservations: which pods are on their way to which node (thesis §3.6).
 
 A pod is in flight from the moment it was given a node until it leaves Pending. Every pod is counted once, whatever
-order the calls come in: the latest reservation of a pod wins, a release of an unknown pod changes nothing.
+order the calls come in: the latest reservation of a pod wins, and releasing an unknown pod changes nothing.
 """
 
 from __future__ import annotations

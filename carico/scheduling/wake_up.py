@@ -1,9 +1,9 @@
-"""When pods that were refused should be tried again: as soon as a node has room that it did not have. Pure.
+"""When refused pods should be tried again: as soon as a full node has room for a pod. Pure.
 
 kube-scheduler does not know Pod-Capacity: a pod that an extender refused waits until something changes in the API, or
-for minutes. So the extender changes something, an annotation of the node, and `WakeUp` says when. One change wakes all
-waiting pods, so few are enough: the rate is limited for each node and in all, and a change that was held back is made
-up for at the node's next report.
+for minutes. So the extender changes an annotation of the node, and `WakeUp` says when. One change wakes all waiting
+pods, so few changes are enough: their rate is limited for each node and in total, and a change that was held back is
+due again at the node's next report.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 
 
 class WakeUp:
-    """Notices nodes whose room crosses one pod upwards.
+    """Notices nodes whose room grows to one pod or more.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class WakeUp:
         self._last = -math.inf
 
     def observe(self, node: str, available: float, at: float, wanted: bool = True) -> bool:
-        """Take in what a node has room for; return whether it is to be changed now.
+        """Take in what a node has room for; return whether the node is to be changed now.
 
         Parameters
         ----------
@@ -46,7 +46,7 @@ class WakeUp:
         at : float
             Seconds; never less than in the call before.
         wanted : bool
-            Whether any pod waits; if none does, a crossing wakes nobody and is not made up for.
+            Whether any pod waits; if none does, the node is not changed, now or later, for the room it has got.
         """
         if not available >= 1:
             self._full.add(node)
@@ -62,6 +62,6 @@ class WakeUp:
         return True
 
     def forget(self, node: str) -> None:
-        """Drop what is known of a node that left."""
+        """Drop what is known of a node that has left the cluster."""
         self._full.discard(node)
         self._changed_at.pop(node, None)

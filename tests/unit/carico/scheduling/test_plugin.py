@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carico.errors import InvalidInput
-from carico.scheduling.plugin import CaricoPlugin, NodeVerdict
+from carico.scheduling.decision import NodeVerdict
+from carico.scheduling.plugin import CaricoPlugin
 
 capacities = st.floats(0, 110)
 clusters = st.dictionaries(st.sampled_from([f"node-{i}" for i in range(6)]), capacities, min_size=1)
@@ -41,7 +42,7 @@ class TestFilter:
             plugin.reserve(f"pod-{i}", "node")
         decision = plugin.filter(["node"])
         assert (decision.best == "node") is feasible
-        assert bool(decision.feasible) is feasible
+        assert decision.verdicts[0].feasible is feasible
         assert ("node" not in decision.refused) is feasible
 
     def test_a_node_that_never_reported_is_out(self):
@@ -51,7 +52,7 @@ class TestFilter:
 
     def test_no_candidate_is_no_decision(self):
         decision = plugin_with({"node": 5}).filter([])
-        assert (decision.best, decision.verdicts, decision.feasible, decision.refused) == (None, (), (), {})
+        assert (decision.best, decision.verdicts, decision.refused) == (None, (), {})
 
     def test_judges_the_candidates_and_nobody_else(self):
         decision = plugin_with({"a": 9, "b": 3, "c": 0}).filter(["c", "b"])
