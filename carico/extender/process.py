@@ -39,9 +39,10 @@ from carico.scheduling.wake_up import WakeUp
 _log = logging.getLogger(__name__)
 
 ANNOTATION = "carico.dev/capacity"
-"""Of a node: what it had room for when refused pods were last woken for it, pods, and when that was.
+"""Of a node: the pods that it had room for when refused pods were last woken because of it, and the time.
 
-The same room again would be no change of the node, and would wake nobody.
+The time makes every annotation differ from the one before: a patch that leaves a node as it was is no event, and wakes
+no pod. Milliseconds are too coarse for two annotations that follow each other closely.
 """
 _TICK_S = 1.0
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
@@ -268,7 +269,7 @@ class ExtenderProcess:
                 while True:  # what has gathered while the API server was slow
                     rooms.update([self._to_wake.get_nowait()])
             for node in list(rooms):
-                at = datetime.now(UTC).isoformat(timespec="milliseconds")
+                at = datetime.now(UTC).isoformat(timespec="microseconds")
                 try:
                     kube.annotate_node(node, {ANNOTATION: f"{rooms[node]:.2f} at {at}"})
                 except KubeError as error:
