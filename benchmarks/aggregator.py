@@ -27,7 +27,7 @@ ROUNDS = 3
 HOLD_S = 20.0
 EXCHANGES_PER_NODE_S = 0.45
 """What an agent needs: measured in the simulated cluster under the thesis's jobs."""
-SERVICE = "/carico.v1.Aggregation"
+METHOD = "/carico.v1.Aggregation/ExchangeStream"
 
 
 def main() -> int:
@@ -47,13 +47,11 @@ def measure() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         files = certificates(Path(folder), "aggregator")
         with running(Path(folder), "aggregator", {"port": 0, "tls": files.pop("aggregator")}) as serving:
-            unary, streams, latencies = asyncio.run(_measured(f"localhost:{serving['port']}", files))
+            rate, latencies = asyncio.run(_measured(f"localhost:{serving['port']}", files))
     return {
-        "exchanges_per_s_unary_16": unary,
-        "exchanges_per_s_best_256": streams,
+        "exchanges_per_s_best_256": rate,
         "exchange_p99_ms_256": 1e3 * float(np.percentile(latencies, 99)),
-        # Agents exchange over streams.
-        "nodes_supported": streams / EXCHANGES_PER_NODE_S,
+        "nodes_supported": rate / EXCHANGES_PER_NODE_S,
     }
 
 
@@ -78,7 +76,7 @@ def hold(number: int) -> dict[str, float]:
 
 async def _held(target: str, files: Files, server: psutil.Process) -> tuple[list[float], float]:
     nodes = _nodes(target, files)
-    streams = [node.over_stream(f"{SERVICE}/ExchangeStream") for node in nodes]
+    streams = [node.over_stream(METHOD) for node in nodes]
     await connected(streams)
     before = server.cpu_times()
     taken = await keeping_pace(streams, 1 / EXCHANGES_PER_NODE_S, HOLD_S)
@@ -96,22 +94,15 @@ def _nodes(target: str, files: Files) -> list[Node]:
     ]
 
 
-async def _measured(target: str, files: Files) -> tuple[float, float, list[float]]:
-    """Exchanges per second by 16 calls and by 256 streams, and the latencies of the best round of those, seconds."""
+async def _measured(target: str, files: Files) -> tuple[float, list[float]]:
+    """Exchanges per second of 256 nodes in the best round, and the latencies of that round, seconds."""
     nodes = _nodes(target, files)
-    calls = [node.by_calls(f"{SERVICE}/Exchange") for node in nodes]
-    await connected(calls)
-    streams = [node.over_stream(f"{SERVICE}/ExchangeStream") for node in nodes]
-    unary, best, latencies = 0.0, 0.0, [0.0]
-    for _ in range(ROUNDS):
-        taken = await asking(calls[:16])
-        unary = max(unary, len(taken) / SECONDS)
-        taken = await asking(streams)
-        if len(taken) / SECONDS > best:
-            best, latencies = len(taken) / SECONDS, taken
+    streams = [node.over_stream(METHOD) for node in nodes]
+    await connected(streams)
+    latencies = max([await asking(streams) for _ in range(ROUNDS)], key=len)
     for node in nodes:
         await node.channel.close()
-    return unary, best, latencies
+    return len(latencies) / SECONDS, latencies
 
 
 if __name__ == "__main__":

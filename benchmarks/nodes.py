@@ -46,15 +46,6 @@ class Node:
         self.channel = aio.secure_channel(target, grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate))
         self._request = request
 
-    def by_calls(self, method: str) -> Ask:
-        """Return what asks with a call."""
-        call: aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method, None, None)
-
-        async def ask() -> object:
-            return await call(self._request())
-
-        return ask
-
     def over_stream(self, method: str) -> Ask:
         """Return what asks over a stream, which is opened when it asks first."""
         open_stream: aio.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(method, None, None)

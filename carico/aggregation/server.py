@@ -101,7 +101,7 @@ class AggregationServer:
         peers = self._peers()
         self._server = RpcServer(
             "carico.v1.Aggregation",
-            unary={"Exchange": self._exchange, "Reconcile": self._reconcile},
+            unary={"Reconcile": self._reconcile},
             streams={"ExchangeStream": self._exchange},
             tls=config.tls,
             insecure_loopback=config.insecure_loopback,

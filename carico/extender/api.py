@@ -1,7 +1,7 @@
-"""What kube-scheduler and an extender say to each other: the part of `k8s.io/kube-scheduler/extender/v1` used here.
+"""Requests of kube-scheduler and their answers: the part of `k8s.io/kube-scheduler/extender/v1` that is used here.
 
-Go's types have no JSON names of their own, so the fields are spelled as in Go. Of a pod and a node only what identifies
-them is read; the rest may be anything. A node that came as an object goes back as the very bytes it came in.
+Go's types have no JSON names of their own, so the fields are spelled as in Go. Only the identity of a pod and of a node
+is read; everything else in them may be anything. A node that came as an object is returned as the bytes that came.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from msgspec import Meta
 from carico.errors import InvalidRequest
 
 Name = Annotated[str, Meta(max_length=253, pattern=r"\A[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")]
-"""Of a pod or a namespace, as Kubernetes allows it."""
+"""The name of a pod or a namespace."""
 Uid = Annotated[str, Meta(max_length=128, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class PodId(msgspec.Struct, frozen=True):
-    """What identifies a pod; the UID alone tells it from an earlier pod of the same name."""
+    """The identity of a pod; only the UID tells the pod from an earlier one of the same name."""
 
     name: Name
     uid: Uid
@@ -46,7 +46,7 @@ class NodeList(msgspec.Struct, frozen=True):
 
 
 class ExtenderArgs(msgspec.Struct, frozen=True, rename="pascal"):
-    """A question: where can this pod go? The candidates come as names or as objects."""
+    """The request: which of the candidates can take this pod? They come as names or as objects."""
 
     pod: _Pod
     nodes: NodeList | None = None
@@ -54,15 +54,12 @@ class ExtenderArgs(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class ExtenderFilterResult(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
-    """The answer: the candidates that are left, and why others are not."""
+    """The answer: the candidates that are left, and why the others are refused."""
 
     nodes: NodeList | None = None
     node_names: list[str] | None = None
-    failed_nodes: dict[str, str] = {}
-    """Refused, but evicting pods could help."""
     failed_and_unresolvable_nodes: dict[str, str] = {}
-    """Refused, and evicting pods would not help."""
-    error: str = ""
+    """Why nodes are refused for which evicting pods would not help, by node."""
 
 
 _ARGS = msgspec.json.Decoder(ExtenderArgs)
@@ -71,12 +68,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def read_args(body: bytes) -> ExtenderArgs:
-    """Return the question that a request's body holds.
+    """Return the arguments that a request's body holds.
 
     Raises
     ------
     InvalidRequest
-        If it is no JSON, or not a question; the message names the field.
+        If the body is not JSON, or not ExtenderArgs; the message names the field.
     """
     try:
         args = _ARGS.decode(body)
@@ -88,12 +85,12 @@ def read_args(body: bytes) -> ExtenderArgs:
 
 
 def candidates(args: ExtenderArgs) -> list[str]:
-    """Return the names of the candidates, in the order sent.
+    """Return the names of the candidates, in the order in which they came.
 
     Raises
     ------
     InvalidRequest
-        If an object among them is no node.
+        If an object among the candidates is not a node.
     """
     if args.node_names is not None:
         return args.node_names
@@ -112,7 +109,7 @@ def answer(args: ExtenderArgs, choice: int | None, refused: dict[str, str]) -> E
     choice : int or None
         Index of the one candidate that is left.
     refused : dict
-        Why others are not, by node.
+        Why the other candidates are refused, by node.
     """
     if args.node_names is not None:
         names = [] if choice is None else [args.node_names[choice]]

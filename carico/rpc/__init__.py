@@ -1,11 +1,11 @@
-"""What CARICO's processes say to each other over gRPC: messages, security, clients; needs the extra `agent`.
+"""gRPC between CARICO's processes: messages, security, clients and servers; needs the extra `agent`.
 
-The modules ``*_pb2.py``, ``*_pb2.pyi`` and ``*_pb2_grpc.py`` are generated from the ``.proto`` files beside them by
+The modules ``*_pb2.py`` and ``*_pb2.pyi`` are generated from the ``.proto`` files beside them by
 ``scripts/generate-stubs`` and committed, so that no installation needs a compiler.
 """
 
 import os
 
-# Before grpc is loaded. It would write a line of its own, whatever the format of the logs, for everyone who connects
-# and has no certificate.
+# To be set before grpc is loaded: for every client without a certificate grpc would write a line of its own, in another
+# format than the process's logs.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63\x61rico/rpc/aggregation.proto\x12\tcarico.v1\"E\n\x08Subspace\x12\x11\n\tresources\x18\x01 \x01(\r\x12\r\n\x05\x62\x61sis\x18\x02 \x03(\x01\x12\x17\n\x0fsingular_values\x18\x03 \x03(\x01\"F\n\x0f\x45xchangeRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12%\n\x08subspace\x18\x02 \x01(\x0b\x32\x13.carico.v1.Subspace\"6\n\rExchangeReply\x12%\n\x08subspace\x18\x01 \x01(\x0b\x32\x13.carico.v1.Subspace\"M\n\x04View\x12\x0f\n\x07replica\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\r\x12%\n\x08subspace\x18\x03 \x01(\x0b\x32\x13.carico.v1.Subspace2\xca\x01\n\x0b\x41ggregation\x12@\n\x08\x45xchange\x12\x1a.carico.v1.ExchangeRequest\x1a\x18.carico.v1.ExchangeReply\x12J\n\x0e\x45xchangeStream\x12\x1a.carico.v1.ExchangeRequest\x1a\x18.carico.v1.ExchangeReply(\x01\x30\x01\x12-\n\tReconcile\x12\x0f.carico.v1.View\x1a\x0f.carico.v1.Viewb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x63\x61rico/rpc/aggregation.proto\x12\tcarico.v1\"E\n\x08Subspace\x12\x11\n\tresources\x18\x01 \x01(\r\x12\r\n\x05\x62\x61sis\x18\x02 \x03(\x01\x12\x17\n\x0fsingular_values\x18\x03 \x03(\x01\"F\n\x0f\x45xchangeRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12%\n\x08subspace\x18\x02 \x01(\x0b\x32\x13.carico.v1.Subspace\"6\n\rExchangeReply\x12%\n\x08subspace\x18\x01 \x01(\x0b\x32\x13.carico.v1.Subspace\"M\n\x04View\x12\x0f\n\x07replica\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\r\x12%\n\x08subspace\x18\x03 \x01(\x0b\x32\x13.carico.v1.Subspace2\x88\x01\n\x0b\x41ggregation\x12J\n\x0e\x45xchangeStream\x12\x1a.carico.v1.ExchangeRequest\x1a\x18.carico.v1.ExchangeReply(\x01\x30\x01\x12-\n\tReconcile\x12\x0f.carico.v1.View\x1a\x0f.carico.v1.Viewb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,5 +40,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VIEW']._serialized_start=242
   _globals['_VIEW']._serialized_end=319
   _globals['_AGGREGATION']._serialized_start=322
-  _globals['_AGGREGATION']._serialized_end=524
+  _globals['_AGGREGATION']._serialized_end=458
 # @@protoc_insertion_point(module_scope)

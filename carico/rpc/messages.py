@@ -22,7 +22,6 @@ from carico.rpc.identity import node_name
 
 MAX_MESSAGE_BYTES = 64 * 1024
 """Far more than the largest sound message, a subspace of 64 resources (33 KiB)."""
-MAX_RESOURCES = 64
 _MOST_PODS = 1_000_000
 _MOST_NODES = 1_000_000
 _LATEST_UNIX_S = 1e11

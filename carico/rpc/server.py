@@ -1,8 +1,8 @@
-"""A gRPC server as all of CARICO's are: secured, in a thread of its own, and not impressed by what comes in.
+"""The gRPC server of CARICO's processes: secured, in a thread of its own, robust to malformed input.
 
-It is asyncio's: one thread serves every connection, so ten thousand idle streams cost memory, no threads, and a stream
-carries about three times what calls do. What it calls must therefore not block. Handlers get bytes: what they are is
-judged by `carico.rpc.messages`, and bytes that are no message are answered like any other bad input.
+It is asyncio's: one thread serves every connection, so ten thousand idle streams cost memory and no threads, and a
+stream carries about twice as many messages a second as calls do. Handlers must therefore not block. Handlers get bytes:
+`carico.rpc.messages` reads them, and bytes that are no message are answered like any other bad input.
 """
 
 from __future__ import annotations

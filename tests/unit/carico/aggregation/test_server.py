@@ -2,7 +2,7 @@
 
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import grpc
 import msgspec
@@ -14,7 +14,7 @@ from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, Refused, Unreachable
 from carico.model.aggregator import ReplicaView
 from carico.model.subspace import Subspace
-from carico.rpc import aggregation_pb2, aggregation_pb2_grpc
+from carico.rpc import aggregation_pb2
 from carico.rpc.clients import AggregationClient, ReplicaClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES, write_exchange
@@ -65,12 +65,15 @@ def exchange_until(condition, *calls):
         pass
 
 
-def raw(server, files, method="Exchange", kind="unary_unary"):
-    """A caller of the method who sends whatever bytes it likes, and shows the certificate of `files`."""
+@contextmanager
+def exchanging(server, files, write=bytes, read=bytes):
+    """Yield the answers to any messages, as `write` and `read` turn them into bytes and back, from a caller that shows
+    the certificate of `files`."""
     pem = PemFiles(files)
     credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate)
-    channel = grpc.secure_channel(f"localhost:{server.port}", credentials)
-    return channel, getattr(channel, kind)(f"/carico.v1.Aggregation/{method}")
+    with grpc.secure_channel(f"localhost:{server.port}", credentials) as channel:
+        method = channel.stream_stream("/carico.v1.Aggregation/ExchangeStream", write, read)
+        yield lambda *messages: method(iter(messages), timeout=DEADLINE_S)
 
 
 def metric(server, name, **labels):
@@ -98,15 +101,13 @@ class TestExchange:
 
     def test_what_the_compiled_protocol_says_is_understood(self, serve, pki):
         """Another program, made from the .proto file alone."""
-        server = serve()
-        channel, _ = raw(server, pki.node("node-a"))
         own = aggregation_pb2.Subspace(resources=2, basis=[1, 0, 0, 1], singular_values=[2, 1])
         request = aggregation_pb2.ExchangeRequest(node="node-a", subspace=own)
-        with channel:
-            stub = aggregation_pb2_grpc.AggregationStub(channel)
-            assert stub.Exchange(request, timeout=DEADLINE_S).subspace == own
-            replies = stub.ExchangeStream(iter([request] * 3), timeout=DEADLINE_S)
-            assert [len(reply.subspace.singular_values) for reply in replies] == [2, 2, 2]
+        write, read = aggregation_pb2.ExchangeRequest.SerializeToString, aggregation_pb2.ExchangeReply.FromString
+        with exchanging(serve(), pki.node("node-a"), write, read) as exchange:
+            first, *others = exchange(request, request, request)
+        assert first.subspace == own
+        assert [len(reply.subspace.singular_values) for reply in others] == [2, 2]
 
     def test_a_node_not_heard_of_for_long_counts_no_more(self, serve, node):
         clock = ManualClock()
@@ -140,26 +141,23 @@ class TestHostileInput:
     )
     def test_is_refused_with_the_reason_counted_and_changes_nothing(self, serve, pki, data, message):
         server = serve()
-        channel, send = raw(server, pki.node("node-a"))
-        with channel, pytest.raises(grpc.RpcError) as caught:
-            send(data, timeout=DEADLINE_S)
+        with exchanging(server, pki.node("node-a")) as exchange, pytest.raises(grpc.RpcError) as caught:
+            next(exchange(data))
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert message in caught.value.details()
         assert metric(server, "refused_total", why="invalid_input") == 1
         assert (metric(server, "exchanges_total"), server.view) == (0, None)
 
     def test_a_message_that_is_far_too_long_is_not_read(self, serve, pki):
-        channel, send = raw(serve(), pki.node("node-a"))
-        with channel, pytest.raises(grpc.RpcError) as caught:
-            send(bytes(1_000_000), timeout=DEADLINE_S)
+        with exchanging(serve(), pki.node("node-a")) as exchange, pytest.raises(grpc.RpcError) as caught:
+            next(exchange(bytes(1_000_000)))
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
     def test_ends_the_stream_that_it_comes_by_and_no_other(self, serve, pki, node):
         server = serve()
         good = write_exchange("node-a", BUSY)
-        channel, stream = raw(server, pki.node("node-a"), "ExchangeStream", "stream_stream")
-        with channel:
-            replies = stream(iter([good, b"\xff", good]), timeout=DEADLINE_S)
+        with exchanging(server, pki.node("node-a")) as exchange:
+            replies = exchange(good, b"\xff", good)
             assert next(replies)
             with pytest.raises(grpc.RpcError) as caught:
                 next(replies)
