@@ -31,7 +31,8 @@ from benchmarks.nodes import Files, Node, asking, certificates, connected, runni
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, TlsFiles
 from carico.extender.process import ExtenderProcess, OnReport
-from carico.rpc.messages import CapacityReport, write_report
+from carico.rpc.messages import write_report
+from carico.scheduling.report import CapacityReport
 
 SECONDS = 5.0
 """How long each figure is measured for."""
@@ -141,7 +142,7 @@ class _Agents:
         self._over = threading.Event()
         capacities = np.random.default_rng(SEED).uniform(0, room, len(names)).tolist()
         for name, capacity in zip(names, capacities, strict=True):
-            on_report(name, capacity, 0, 0.0)
+            on_report(CapacityReport(name, capacity, 0, 0.0, 0))
         self._thread = threading.Thread(target=self._run, args=(names, capacities, on_report), daemon=True)
         self._thread.start()
 
@@ -155,7 +156,7 @@ class _Agents:
                 if self._over.wait(0.01):
                     return
                 for index in range(first, min(first + share, len(names))):
-                    on_report(names[index], capacities[index], 0, 0.0)
+                    on_report(CapacityReport(names[index], capacities[index], 0, 0.0, 0))
 
     def close(self) -> None:
         """Report no more."""

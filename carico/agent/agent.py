@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from carico.model.report import Report
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.podevents.source import PodEventSource
+from carico.scheduling.report import CapacityReport
 from carico.telemetry.counters import Counters, Telemetry, telemetry_between, usage_vector
 from carico.telemetry.sampler import Sampler
 
@@ -36,15 +37,6 @@ _log = logging.getLogger(__name__)
 SILENT_AFTER_S = 5.0
 """Without a look at the telemetry for so long an agent is not healthy."""
 CHECKPOINT_EVERY_S = 10.0
-
-
-class CapacityNow(NamedTuple):
-    """What is reported."""
-
-    pod_capacity: float
-    pods: int
-    at_unix_s: float
-    sequence: int
 
 
 class Mailbox(Protocol):
@@ -67,6 +59,8 @@ class Agent:
 
     Parameters
     ----------
+    node : str
+        The node's name.
     sampler : Sampler
         Of the node's telemetry.
     pods : PodEventSource
@@ -75,7 +69,7 @@ class Agent:
     aggregator : Mailbox, optional
         Is given own subspaces, and answers with the aggregator's view. Without one the node learns by itself.
     reports : sequence of Mailbox
-        Are given a `CapacityNow` every second, one for every replica of the scheduler.
+        Are given a `CapacityReport` every second, one for every replica of the scheduler.
     checkpoints : Mailbox, optional
         Is given the model's state every ten seconds, and once at the end.
     variant : Variant, optional
@@ -92,6 +86,7 @@ class Agent:
 
     def __init__(
         self,
+        node: str,
         sampler: Sampler,
         pods: PodEventSource,
         clock: Clock,
@@ -103,6 +98,7 @@ class Agent:
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         self.model = NodeModel(variant, max_pods=max_pods)
+        self._node = node
         self.sampler = sampler
         self._pods = pods
         self._clock = clock
@@ -217,6 +213,6 @@ class Agent:
 
     def _report(self, pod_capacity: float) -> None:
         self._reported += 1
-        now = CapacityNow(pod_capacity, int(self.model.pods), self._unix_time(), self._reported)
+        report = CapacityReport(self._node, pod_capacity, int(self.model.pods), self._unix_time(), self._reported)
         for mailbox in self._reports:
-            mailbox.submit(now)
+            mailbox.submit(report)

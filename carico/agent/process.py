@@ -65,8 +65,8 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
             aggregator = background("aggregator", exchanges.exchange, exchanges)
         reports = []
         for address in config.schedulers:
-            client = ReportClient(address, credentials, node)
-            reports.append(background(f"scheduler {address}", _reporter(client), client))
+            client = ReportClient(address, credentials)
+            reports.append(background(f"scheduler {address}", client.report, client))
         checkpoints = None
         if config.checkpoint is not None:
             file = Path(config.checkpoint)
@@ -82,6 +82,7 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
         sources = NodeSources(config, node, clock)
         variant = sources.variant(variant)
         agent = Agent(
+            node,
             Sampler(opened.enter_context(sources.telemetry()), clock),
             sources.pod_events(),
             clock,
@@ -171,10 +172,6 @@ def _credentials(config: AgentConfig) -> ClientTls | None:
         if address is not None:
             require_loopback(address.rpartition(":")[0], config.insecure_loopback)
     return None
-
-
-def _reporter(client: ReportClient) -> Any:
-    return lambda now: client.report(now.pod_capacity, now.pods, now.at_unix_s, now.sequence)
 
 
 def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> None:

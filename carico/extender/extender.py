@@ -35,6 +35,7 @@ from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answe
 from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.decision import Decision, NodeVerdict
 from carico.scheduling.plugin import CaricoPlugin
+from carico.scheduling.report import CapacityReport
 from carico.scheduling.wake_up import WakeUp
 
 FORGOTTEN_AFTER_S = 600.0
@@ -117,19 +118,19 @@ class Extender:
         self._metrics.duration_s.labels(outcome).observe(self._clock.now() - began)
         return result
 
-    def report(self, node: str, pod_capacity: float) -> None:
-        """Take in a node's Pod-Capacity, pods.
+    def report(self, report: CapacityReport) -> None:
+        """Take in a node's report; its age counts from now, for the clocks of nodes may differ.
 
         Raises
         ------
         InvalidInput
-            If it is negative or not finite; the last valid report stays in force.
+            If its Pod-Capacity is negative or not finite; the node's last valid report stays in force.
         """
         with self._lock:
-            now = self._clock.now()
-            self._observe(node, now)  # it may have become too old since, and so come back with this report
+            now, node = self._clock.now(), report.node
+            self._observe(node, now)  # its last report may have become too old, so that this one brings it back
             try:
-                self._plugin.report(node, pod_capacity, now)
+                self._plugin.report(node, report.pod_capacity, now)
             except InvalidInput:
                 self._metrics.reports.labels("refused").inc()
                 raise

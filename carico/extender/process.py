@@ -34,6 +34,7 @@ from carico.http.tls import ServerTls
 from carico.kube.reflector import Pods, Reflector
 from carico.rpc.tls import require_loopback
 from carico.scheduling.plugin import CaricoPlugin
+from carico.scheduling.report import CapacityReport
 from carico.scheduling.wake_up import WakeUp
 
 _log = logging.getLogger(__name__)
@@ -66,8 +67,8 @@ class ReportServer(Protocol):
         ...
 
 
-OnReport = Callable[[str, float, int, float], None]
-"""Is told a node, its Pod-Capacity, its running pods and the agent's time; must not block."""
+OnReport = Callable[[CapacityReport], None]
+"""Is given every report; must not block."""
 OnRefused = Callable[[str], None]
 """Is told why a report was refused."""
 
@@ -241,10 +242,9 @@ class ExtenderProcess:
     def _nodes(self) -> bytes:
         return msgspec.json.encode({"nodes": [node._asdict() for node in self.extender.nodes()]})
 
-    def _on_report(self, node: str, pod_capacity: float, pods: int, at_unix_s: float) -> None:
-        """Take in a report; its age counts from now, for the clocks of nodes may differ."""
-        with suppress(InvalidInput):  # counted; the agent's next one comes in a second
-            self.extender.report(node, pod_capacity)
+    def _on_report(self, report: CapacityReport) -> None:
+        with suppress(InvalidInput):  # counted; the agent's next report comes in a second
+            self.extender.report(report)
 
     def _tick(self) -> None:
         while not self._stop.wait(_TICK_S):

@@ -1,4 +1,4 @@
-"""Receives what nodes report to the scheduler: checked, in order, each from the node that it is about."""
+"""Receives the reports of nodes: checked, in order, each from the node that the report is about."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.rpc.identity import NODE
 from carico.rpc.messages import read_report
 from carico.rpc.server import Caller, OnRefused, RpcServer
+from carico.scheduling.report import CapacityReport
 
 _UNDER_WAY_S = 10.0
-"""No report comes later: when an answer, which one report of five gets, is not there in time, agents begin anew."""
+"""No report arrives later: an agent that misses an answer, which one report of five gets, opens a new stream."""
 
 
 class CapacityServer:
@@ -21,8 +22,8 @@ class CapacityServer:
     Parameters
     ----------
     on_report : callable
-        Is told node, Pod-Capacity (pods), running pods and the time of the report (seconds since 1970, by the node's
-        clock). It is called in the server's thread, one report at a time, and must not block.
+        Is given each report, a `CapacityReport`. It is called in the server's thread, one report at a time, and must
+        not block.
     tls : TlsFiles or None
         None is plain text, for a loopback address and only with `insecure_loopback`.
     host, port
@@ -31,7 +32,7 @@ class CapacityServer:
     refused : callable, optional
         Is told why a report was refused: see `OnRefused`.
     clock : Clock, optional
-        Tells how long ago a node's last report came in; the machine's by default.
+        Dates reports as they come in; the machine's by default.
     connection_age_s : float, optional
         See `RpcServer`.
 
@@ -48,7 +49,7 @@ class CapacityServer:
 
     def __init__(
         self,
-        on_report: Callable[[str, float, int, float], None],
+        on_report: Callable[[CapacityReport], None],
         tls: TlsFiles | None,
         host: str,
         port: int,
@@ -61,8 +62,8 @@ class CapacityServer:
         self.received = self.late = 0
         self._on_report = on_report
         self._clock = clock or SystemClock()
-        self._last: OrderedDict[str, tuple[int, float, float]] = OrderedDict()
-        """Sequence, time by the node's clock and by ours of what was passed on, the latest last."""
+        self._last: OrderedDict[str, tuple[CapacityReport, float]] = OrderedDict()
+        """The last report passed on and when it came in, by node, the latest last."""
         self._server = RpcServer(
             "carico.v1.Capacity",
             unary={},
@@ -89,20 +90,20 @@ class CapacityServer:
         self._server.close()
 
     def _report(self, data: bytes, caller: Caller) -> bytes | None:
-        report = read_report(data)
-        answer = None if report.silent else b""
+        report, silent = read_report(data)
+        answer = None if silent else b""
         caller.must_be(NODE + report.node)
         now = self._clock.now()
-        while self._last and next(iter(self._last.values()))[2] < now - _UNDER_WAY_S:
+        while self._last and next(iter(self._last.values()))[1] < now - _UNDER_WAY_S:
             self._last.popitem(last=False)
-        sequence, at_unix_s, _ = self._last.get(report.node, (-1, -1.0, 0.0))
-        # An agent that was restarted counts from the start, a clock that was set back shows less; a machine that was
-        # restarted may do both, but not at once.
-        if report.sequence <= sequence and report.at_unix_s <= at_unix_s:
+        last, _ = self._last.get(report.node, (None, now))
+        # An agent that was restarted counts from the start, a clock that was set back shows an earlier time. Both may
+        # follow a restart of the machine, but that takes longer than a report is under way.
+        if last is not None and report.sequence <= last.sequence and report.at_unix_s <= last.at_unix_s:
             self.late += 1
             return answer
-        self._on_report(report.node, report.pod_capacity, report.pods, report.at_unix_s)
-        self._last[report.node] = (report.sequence, report.at_unix_s, now)
+        self._on_report(report)
+        self._last[report.node] = (report, now)
         self._last.move_to_end(report.node)
         self.received += 1
         return answer

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -17,15 +16,9 @@ from carico.model.subspace import Subspace
 from carico.rpc.connecting import connect
 from carico.rpc.connection import CallFailed, Conversation
 from carico.rpc.identity import node_name
-from carico.rpc.messages import (
-    CapacityReport,
-    read_reply,
-    read_view,
-    write_exchange,
-    write_report,
-    write_view,
-)
+from carico.rpc.messages import read_reply, read_view, write_exchange, write_report, write_view
 from carico.rpc.tls import ClientTls, require_loopback
+from carico.scheduling.report import CapacityReport
 
 _REFUSALS = frozenset(
     {"INVALID_ARGUMENT", "PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "FAILED_PRECONDITION"}
@@ -166,30 +159,28 @@ class AggregationClient(Client):
 class ReportClient(Client):
     """Reports a node's Pod-Capacity to the scheduler; for the parameters see `Client`."""
 
-    def __init__(self, target: str, credentials: ClientTls | None, node: str, deadline_s: float = 1.0) -> None:
+    def __init__(self, target: str, credentials: ClientTls | None, deadline_s: float = 1.0) -> None:
         super().__init__(target, credentials, deadline_s)
-        self._node = node_name(node)
         self._to_tell = 0
 
-    async def report(self, pod_capacity: float, pods: int, at_unix_s: float, sequence: int) -> None:
-        """Send one report; for the parameters see `CapacityReport`.
+    async def report(self, report: CapacityReport) -> None:
+        """Send one report.
 
-        One of five is answered, the first over a stream among them: that says whether anybody listens, and for the
-        others a wake-up is saved on both sides.
+        One report of five is answered, the first one over a stream among them: the answer shows that the scheduler
+        listens, and each report without one saves both sides a wake-up.
 
         Raises
         ------
         Unreachable, Refused
-            See `Client.call`; of reports that are answered.
+            See `Client.call`; for reports that are answered.
         InvalidInput
             If a number does not fit into the message.
         """
-        report = CapacityReport(self._node, pod_capacity, pods, at_unix_s, sequence, silent=self._to_tell > 0)
-        if report.silent and self.tell(write_report(report)):
+        if self._to_tell > 0 and self.tell(write_report(report, silent=True)):
             self._to_tell -= 1
             return
         self._to_tell = 0
-        await self.ask("/carico.v1.Capacity/ReportStream", write_report(replace(report, silent=False)))
+        await self.ask("/carico.v1.Capacity/ReportStream", write_report(report))
         self._to_tell = _TOLD_BETWEEN
 
 

@@ -8,7 +8,6 @@ of every node.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from carico.model.aggregator import ReplicaView, largest_singular_value
 from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
+from carico.scheduling.report import CapacityReport
 
 MAX_MESSAGE_BYTES = 64 * 1024
 """Far more than the largest sound message, a subspace of 64 resources (33 KiB)."""
@@ -31,33 +31,6 @@ _ORTHONORMAL = 1e-6
 
 _M = TypeVar("_M", bound=Message)
 _N = TypeVar("_N", int, float)
-
-
-@dataclass(frozen=True)
-class CapacityReport:
-    """What a node says once a second: how many more pods it can take.
-
-    Parameters
-    ----------
-    node : str
-    pod_capacity : float
-        In pods, [0, 1e6].
-    pods : int
-        Pods that run there.
-    at_unix_s : float
-        When the report was made.
-    sequence : int
-        Grows with every report.
-    silent : bool, optional
-        Whether no answer is wanted.
-    """
-
-    node: str
-    pod_capacity: float
-    pods: int
-    at_unix_s: float
-    sequence: int
-    silent: bool = False
 
 
 def read_exchange(data: bytes, resources: int) -> tuple[str, Subspace]:
@@ -106,26 +79,26 @@ def write_view(view: ReplicaView) -> bytes:
     return aggregation_pb2.View(replica=view.replica, nodes=view.nodes, subspace=message).SerializeToString()
 
 
-def read_report(data: bytes) -> CapacityReport:
-    """Read a ``CapacityReport``.
+def read_report(data: bytes) -> tuple[CapacityReport, bool]:
+    """Read a ``CapacityReport``; return the report, and whether it is silent, which means that no answer is wanted.
 
     Raises
     ------
     InvalidInput
         If the bytes are no such message, or the name or a number makes no sense.
     """
-    report = _parsed(capacity_pb2.CapacityReport, data)
-    return CapacityReport(
-        node_name(report.node),
-        _within("pod_capacity", report.pod_capacity, _MOST_PODS),
-        _within("pods", report.pods, _MOST_PODS),
-        _within("at_unix_s", report.at_unix_s, _LATEST_UNIX_S),
-        report.sequence,
-        report.silent,
+    message = _parsed(capacity_pb2.CapacityReport, data)
+    report = CapacityReport(
+        node=node_name(message.node),
+        pod_capacity=_within("pod_capacity", message.pod_capacity, _MOST_PODS),
+        pods=_within("pods", message.pods, _MOST_PODS),
+        at_unix_s=_within("at_unix_s", message.at_unix_s, _LATEST_UNIX_S),
+        sequence=message.sequence,
     )
+    return report, message.silent
 
 
-def write_report(report: CapacityReport) -> bytes:
+def write_report(report: CapacityReport, silent: bool = False) -> bytes:
     """Return the bytes of a ``CapacityReport``.
 
     Raises
@@ -134,14 +107,7 @@ def write_report(report: CapacityReport) -> bytes:
         If a number does not fit into the message.
     """
     try:
-        return capacity_pb2.CapacityReport(
-            node=report.node,
-            pod_capacity=report.pod_capacity,
-            pods=report.pods,
-            at_unix_s=report.at_unix_s,
-            sequence=report.sequence,
-            silent=report.silent,
-        ).SerializeToString()
+        return capacity_pb2.CapacityReport(**vars(report), silent=silent).SerializeToString()
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{report} cannot be sent: {error}") from error
 

@@ -17,6 +17,7 @@ from carico.errors import Unreachable
 from carico.model.subspace import Subspace
 from carico.rpc.clients import AggregationClient, ReportClient
 from carico.rpc.tls import ClientTls
+from carico.scheduling.report import CapacityReport
 
 from .conftest import FOLDER, USER
 
@@ -94,8 +95,8 @@ async def exchange(address, files, node="node-a"):
 
 
 async def report(address, files, capacity, node="node-a"):
-    async with ReportClient(address, ClientTls(files), node, CALL_S) as client:
-        await client.report(capacity, 0, time.time(), 1)
+    async with ReportClient(address, ClientTls(files), CALL_S) as client:
+        await client.report(CapacityReport(node, capacity, 0, time.time(), 1))
 
 
 def ask(host, port, files, pod="u1"):

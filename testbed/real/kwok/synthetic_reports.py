@@ -29,6 +29,7 @@ from carico.kube.client import KubeClient
 from carico.kube.reflector import Reflector
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
+from carico.scheduling.report import CapacityReport
 from testbed.real.api import Json
 from testbed.real.kwok.pacing import say_in_turn
 from testbed.real.kwok.synthetic_exchanges import SyntheticExchanges
@@ -86,7 +87,7 @@ class SyntheticReports:
         self.slots = dict(slots)
         self._clock = clock
         self._wall = wall
-        self._clients = {node: ReportClient(target, ClientTls(files(node)), node, DEADLINE_S) for node in self.slots}
+        self._clients = {node: ReportClient(target, ClientTls(files(node)), DEADLINE_S) for node in self.slots}
         self._node_of: dict[str, str] = {}
         """Where pods run, by UID."""
         self._running: Counter[str] = Counter()
@@ -115,7 +116,8 @@ class SyntheticReports:
     async def report(self, node: str) -> None:
         """Report for a node now; raises RpcError if nobody is there, or an answer that is due does not come."""
         self._sequence += 1
-        await self._clients[node].report(self.capacity(node), self._running[node], self._wall(), self._sequence)
+        report = CapacityReport(node, self.capacity(node), self._running[node], self._wall(), self._sequence)
+        await self._clients[node].report(report)
 
     async def run(self, period_s: float) -> None:
         """Report for every node once in a period, seconds, until this is cancelled; what fails is tried again then."""

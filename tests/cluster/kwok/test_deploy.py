@@ -23,6 +23,7 @@ from carico.extender.process import ExtenderProcess
 from carico.kube.client import KubeClient
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
+from carico.scheduling.report import CapacityReport
 from testbed.programs.find import found_programs
 
 from .deployed import NAMESPACE, Cluster
@@ -263,8 +264,8 @@ def kube_scheduler(deployed, folder, extender_port):
 async def report(deployed, folder, port, node, about, pod_capacity):
     """Report with a node's certificate."""
     credentials = ClientTls(deployed.node_files(node, folder / "nodes"))
-    async with ReportClient(f"localhost:{port}", credentials, about, deadline_s=5.0) as client:
-        await client.report(pod_capacity, 0, time.time(), int(time.monotonic() * 1e3))
+    async with ReportClient(f"localhost:{port}", credentials, deadline_s=5.0) as client:
+        await client.report(CapacityReport(about, pod_capacity, 0, time.time(), int(time.monotonic() * 1e3)))
 
 
 def test_a_pod_is_scheduled_with_what_was_deployed(deployed, tmp_path):

@@ -82,7 +82,9 @@ def run(node):
 
     def start(seconds, saved=None, **options):
         options = {"reports": [Mailbox()]} | options
-        agent = Agent(Sampler(node, node.clock), node, node.clock, unix_time=lambda: 1e9 + node.clock.now(), **options)
+        agent = Agent(
+            "node-a", Sampler(node, node.clock), node, node.clock, unix_time=lambda: 1e9 + node.clock.now(), **options
+        )
         if saved is not None:
             agent.model.restore(saved, node.clock.now())
         node.script[node.clock.now() + seconds] = agent.end
@@ -242,7 +244,7 @@ def test_a_missed_deadline_leaves_no_second_without_the_pressure_of_memory(tmp_p
                 agent.end()
 
     with ProcfsSource(machine.root, clock) as source:
-        agent = Agent(Sampler(source, clock), Node(clock), clock, reports=[Late()])
+        agent = Agent("node-a", Sampler(source, clock), Node(clock), clock, reports=[Late()])
         agent.run()
     assert agent.sampler.missed == 1
     np.testing.assert_allclose(pressures, [(0.5, 0.25)] * 5)

@@ -44,7 +44,7 @@ def reported():
 def servers(reported):
     came, reports = reported
 
-    def take(*report):
+    def take(report):
         reports.append(report)
         came.set()
 
@@ -65,11 +65,10 @@ def test_it_reports_from_the_first_second_and_leaves_a_checkpoint(node, servers,
     stop.set()
     running.join(PATIENCE_S)
     assert not running.is_alive()
-    name, pod_capacity, pods, at_unix_s = reports[0]
-    assert (name, pods) == ("node-a", 2)
-    assert 0 <= pod_capacity <= 110
-    assert at_unix_s == pytest.approx(time.time(), abs=PATIENCE_S)
-    assert reports[-1][1] == 0, "it takes back what it offered"
+    assert (reports[0].node, reports[0].pods) == ("node-a", 2)
+    assert 0 <= reports[0].pod_capacity <= 110
+    assert reports[0].at_unix_s == pytest.approx(time.time(), abs=PATIENCE_S)
+    assert reports[-1].pod_capacity == 0, "it takes back what it offered"
     assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
 
 

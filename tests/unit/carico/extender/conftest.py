@@ -9,6 +9,7 @@ from carico.extender.api import read_args, write_result
 from carico.extender.extender import Extender
 from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.plugin import CaricoPlugin
+from carico.scheduling.report import CapacityReport
 from carico.scheduling.wake_up import WakeUp
 from carico.testing import ManualClock
 
@@ -41,7 +42,7 @@ class Harness:
 
     def report(self, **capacities):
         for node, capacity in capacities.items():
-            self.extender.report(node, capacity)
+            self.extender.report(CapacityReport(node, capacity, 0, 0.0, 0))
 
     def ask(self, uid, nodes):
         return json.loads(write_result(self.extender.filter(read_args(request(uid, nodes)))))

@@ -39,7 +39,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(node=nodes, capacity=st.floats(0, 4))
     def report(self, node, capacity):
-        self.harness.extender.report(node, capacity)
+        self.harness.report(**{node: capacity})
         self.capacity[node] = capacity
 
     @rule(pod=pods, candidates=st.lists(nodes, unique=True))
@@ -100,7 +100,7 @@ class Cluster(RuleBasedStateMachine):
             self.harness.extender.pod_changed(pod, node, pending=True)
         self.harness.extender.pods_listed(True)
         for node, capacity in self.capacity.items():
-            self.harness.extender.report(node, capacity)
+            self.harness.report(**{node: capacity})
 
     @invariant()
     def every_reservation_counts_once(self):

@@ -20,6 +20,7 @@ from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
 from carico.extender.process import ANNOTATION, ExtenderProcess
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
+from carico.scheduling.report import CapacityReport
 from carico.testing import Blocking
 
 from .certificates import Certificates
@@ -34,6 +35,9 @@ class FakeReports:
 
     def __init__(self, config, on_report):
         self.on_report = on_report
+
+    def say(self, node, pod_capacity):
+        self.on_report(CapacityReport(node, pod_capacity, 0, 0.0, 0))
 
     def is_alive(self):
         return not self.closed
@@ -144,8 +148,8 @@ def chosen(process, uid, nodes):
 
 def test_reports_come_in_and_pods_are_decided_on(started):
     process = started()
-    started.reports.on_report("a", 2.0, 0, 0.0)
-    started.reports.on_report("b", 1.0, 0, 0.0)
+    started.reports.say("a", 2.0)
+    started.reports.say("b", 1.0)
     assert [chosen(process, f"u{i}", ["a", "b"]) for i in range(4)] == [["a"], ["a"], ["b"], []]
     _, metrics = call(process.status_port, "GET", "/metrics")
     assert 'scheduler_schedule_attempts_total{result="scheduled"} 3.0' in metrics
@@ -157,7 +161,7 @@ def test_what_is_on_its_way_when_it_starts_is_reserved(started):
     kube = FakeKube([pod("u1", "a"), pod("u2", "a", "Running"), pod("u3")])
     kube.events = [("MODIFIED", pod("u4", "a")), ("DELETED", pod("u4", "a")), ("BOOKMARK", pod("x"))]
     process = started(kube, kubernetes={})
-    started.reports.on_report("a", 2.0, 0, 0.0)
+    started.reports.say("a", 2.0)
     assert kube.selected == "spec.schedulerName=carico"
     assert [chosen(process, uid, ["a"]) for uid in ("u5", "u6")] == [["a"], []]
 
@@ -165,9 +169,9 @@ def test_what_is_on_its_way_when_it_starts_is_reserved(started):
 def test_refused_pods_are_woken_by_an_annotation(started):
     kube = FakeKube()
     process = started(kube, kubernetes={})
-    started.reports.on_report("a", 0.5, 0, 0.0)
+    started.reports.say("a", 0.5)
     assert chosen(process, "u1", ["a"]) == []
-    started.reports.on_report("a", 1.25, 0, 0.0)
+    started.reports.say("a", 1.25)
     assert kube.was_annotated.wait(5)
     assert kube.rooms == [("a", "1.25")]
 
@@ -178,9 +182,9 @@ def test_the_same_room_again_is_another_annotation(started):
     process = started(kube, kubernetes={}, wake_up={"node_interval_s": 1e-9, "interval_s": 1e-9})
     for _ in range(2):
         kube.was_annotated.clear()
-        started.reports.on_report("a", 0.5, 0, 0.0)
+        started.reports.say("a", 0.5)
         assert chosen(process, "u1", ["a"]) == []
-        started.reports.on_report("a", 1.25, 0, 0.0)
+        started.reports.say("a", 1.25)
         assert kube.was_annotated.wait(5)
     first, second = (annotations[ANNOTATION] for _, annotations in kube.annotated)
     assert first != second
@@ -192,10 +196,10 @@ def test_a_node_that_cannot_be_annotated_stops_nothing(started):
     process = started(kube, kubernetes={})
     for at in range(2):
         kube.was_annotated.clear()
-        started.reports.on_report(f"n{at}", 0.5, 0, 0.0)
+        started.reports.say(f"n{at}", 0.5)
         assert chosen(process, "u1", [f"n{at}"]) == []
         while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
-            started.reports.on_report(f"n{at}", 1.5, 0, 0.0)
+            started.reports.say(f"n{at}", 1.5)
     assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
 
 
@@ -205,9 +209,9 @@ def test_an_annotation_that_failed_is_made_up_for_without_another_report(started
     kube = FakeKube()
     kube.failures = [failure]
     process = started(kube, kubernetes={})
-    started.reports.on_report("a", 0.5, 0, 0.0)
+    started.reports.say("a", 0.5)
     assert chosen(process, "u1", ["a"]) == []
-    started.reports.on_report("a", 1.25, 0, 0.0)
+    started.reports.say("a", 1.25)
     while 'carico_extender_wake_ups_total{result="done"} 1.0' not in call(process.status_port, "GET", "/metrics")[1]:
         pass
     assert kube.rooms == [("a", "1.25")] * 2
@@ -220,18 +224,18 @@ def test_an_annotation_that_would_be_refused_again_is_not_tried_again(started, m
     process = started(kube, kubernetes={})
     for node in ("a", "b"):
         kube.was_annotated.clear()
-        started.reports.on_report(node, 0.5, 0, 0.0)
+        started.reports.say(node, 0.5)
         assert chosen(process, "u1", [node]) == []
         while not kube.was_annotated.wait(0.02):  # the rate is limited: the next report makes up for it
-            started.reports.on_report(node, 1.25, 0, 0.0)
+            started.reports.say(node, 1.25)
     assert [node for node, _ in kube.rooms] == ["a", "b"]
 
 
 def test_nothing_gathers_where_nobody_annotates(started):
     process = started()
-    started.reports.on_report("a", 0.5, 0, 0.0)
+    started.reports.say("a", 0.5)
     assert chosen(process, "u1", ["a"]) == []
-    started.reports.on_report("a", 1.25, 0, 0.0)
+    started.reports.say("a", 1.25)
     assert process._to_wake.empty()
 
 
@@ -240,9 +244,9 @@ def test_an_api_server_that_was_slow_is_told_the_latest_of_a_node_only(started):
     kube.goes_on.clear()
     process = started(kube, kubernetes={}, wake_up={"node_interval_s": 1e-9, "interval_s": 1e-9})
     for room in (1.0, 2.0, 3.0):
-        started.reports.on_report("a", 0.5, 0, 0.0)
+        started.reports.say("a", 0.5)
         assert chosen(process, "u1", ["a"]) == []
-        started.reports.on_report("a", room, 0, 0.0)
+        started.reports.say("a", room)
         assert kube.was_annotated.wait(5)
     kube.was_annotated.clear()
     kube.goes_on.set()
@@ -271,7 +275,7 @@ def test_it_is_unhealthy_where_nobody_takes_reports_any_more(started):
 
 def test_a_report_that_makes_no_sense_is_not_passed_on(started):
     process = started()
-    started.reports.on_report("a", float("nan"), 0, 0.0)
+    started.reports.say("a", float("nan"))
     assert chosen(process, "u1", ["a"]) == []
 
 
@@ -299,15 +303,15 @@ def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
     config = configuration(tls=msgspec.to_builtins(certificates.server("extender")), report_port=0)
     process = ExtenderProcess(config, SystemClock(), random.Random(1), None)
     process.start()
-    agent = Blocking(ReportClient(f"127.0.0.1:{process.report_port}", ClientTls(certificates.node("a")), "a", 5.0))
+    agent = Blocking(ReportClient(f"127.0.0.1:{process.report_port}", ClientTls(certificates.node("a")), 5.0))
     mine = certificates.server("kube-scheduler")
     context = ssl.create_default_context(cafile=mine.ca)
     context.load_cert_chain(mine.certificate, mine.key)
     scheduler = http.client.HTTPSConnection("127.0.0.1", process.port, timeout=5, context=context)
     with closing(process), closing(scheduler), agent:
         with pytest.raises(Refused, match="pod_capacity must be finite"):
-            agent.report(-1.0, 0, 1e9, 1)
-        agent.report(1.5, 0, 1e9, 2)
+            agent.report(CapacityReport("a", -1.0, 0, 1e9, 1))
+        agent.report(CapacityReport("a", 1.5, 0, 1e9, 2))
         scheduler.request("POST", "/filter", request("u1", ["a", "b"]))
         assert json.loads(scheduler.getresponse().read()) == {"NodeNames": ["a"]}
         assert 'carico_extender_reports_total{result="refused"} 1.0' in call(process.status_port, "GET", "/metrics")[1]
@@ -361,7 +365,7 @@ def test_the_command_says_what_is_wrong_with_its_configuration(tmp_path, capsys)
 
 def test_what_is_known_of_nodes_is_shown(started):
     process = started()
-    started.reports.on_report("node-1", 2.5, 0, 0.0)
+    started.reports.say("node-1", 2.5)
     connection = http.client.HTTPConnection("127.0.0.1", process.status_port, timeout=5)
     with closing(connection):
         connection.request("GET", "/nodes")

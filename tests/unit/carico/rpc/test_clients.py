@@ -2,6 +2,7 @@
 
 import random
 import socket
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from carico.rpc.background import BackgroundCalls, Backoff
 from carico.rpc.clients import AggregationClient, ReportClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ClientTls
+from carico.scheduling.report import CapacityReport
 from carico.testing import Blocking, ManualClock
 
 OWN = Subspace.from_batch(np.full((2, 10), 0.5))
@@ -91,10 +93,10 @@ def test_a_server_that_says_nothing_costs_no_more_than_the_deadline(pki):
 def test_a_connection_whose_other_end_has_vanished_is_given_up():
     with socket.create_server(("127.0.0.1", 0)) as mute:
         target = f"127.0.0.1:{mute.getsockname()[1]}"
-        with Blocking(ReportClient(target, None, "node-a", 0.01)) as client:
+        with Blocking(ReportClient(target, None, 0.01)) as client:
             for sequence in range(6):
                 with pytest.raises(Unreachable, match="DEADLINE_EXCEEDED"):
-                    client.report(1.0, 1, 1.0, sequence)
+                    client.report(CapacityReport("node-a", 1.0, 1, 1.0, sequence))
             mute.settimeout(DEADLINE_S)
             # Five were asked over the first connection, one over the second.
             for _ in range(2):
@@ -129,18 +131,19 @@ def test_a_node_cannot_pass_for_a_server(pki):
     server.close()
 
 
-@pytest.mark.parametrize("kind", [AggregationClient, ReportClient])
+@pytest.mark.parametrize("kind", [partial(AggregationClient, node="node-a"), ReportClient])
 class TestArguments:
     def test_plain_text_on_loopback_only(self, kind):
-        kind("localhost:1", None, "node-a")
+        kind("localhost:1", None)
         with pytest.raises(InvalidConfig, match=r"is for 127\.0\.0\.1"):
-            kind("example.com:1", None, "node-a")
+            kind("example.com:1", None)
 
     @pytest.mark.parametrize("deadline_s", [0.0, -1.0, float("inf"), float("nan")])
     def test_deadline(self, kind, deadline_s):
         with pytest.raises(InvalidConfig, match="deadline_s must be"):
-            kind("localhost:1", None, "node-a", deadline_s)
+            kind("localhost:1", None, deadline_s=deadline_s)
 
-    def test_node(self, kind):
-        with pytest.raises(InvalidInput, match="DNS-1123"):
-            kind("localhost:1", None, "Node A")
+
+def test_a_nodes_name():
+    with pytest.raises(InvalidInput, match="DNS-1123"):
+        AggregationClient("localhost:1", None, "Node A")

@@ -12,6 +12,7 @@ from carico.errors import InvalidConfig, Unreachable
 from carico.extender.report_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls, PemFiles, is_loopback
+from carico.scheduling.report import CapacityReport
 from carico.testing import Blocking
 
 DEADLINE_S = 10.0
@@ -89,20 +90,20 @@ def test_a_client_shows_the_same_until_the_files_change(copy, pki):
 
 def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki, other_pki, until):
     reported = []
-    server = CapacityServer(lambda *report: reported.append(report[0]), copy(pki.server("extender")), "localhost", 0)
+    server = CapacityServer(lambda report: reported.append(report.node), copy(pki.server("extender")), "localhost", 0)
     target = f"localhost:{server.port}"
     mine = ClientTls(copy(pki.node("node-a"), "client"))
-    with Blocking(ReportClient(target, mine, "node-a", DEADLINE_S)) as client:
-        client.report(1.0, 1, 1.0, 1)
+    with Blocking(ReportClient(target, mine, DEADLINE_S)) as client:
+        client.report(CapacityReport("node-a", 1.0, 1, 1.0, 1))
         copy(other_pki.server("extender"))
         # Who is connected stays so; who comes anew meets the new certificate.
-        client.report(1.0, 1, 2.0, 2)
+        client.report(CapacityReport("node-a", 1.0, 1, 2.0, 2))
         until(lambda: len(reported) == 2)
         client.close()
         with pytest.raises(Unreachable, match="check `tls` on both sides: one CA"):
-            client.report(1.0, 1, 3.0, 3)
+            client.report(CapacityReport("node-a", 1.0, 1, 3.0, 3))
         copy(other_pki.node("node-a"), "client")
-        client.report(1.0, 1, 4.0, 4)
+        client.report(CapacityReport("node-a", 1.0, 1, 4.0, 4))
     server.close()
     assert reported == ["node-a"] * 3
 
@@ -110,11 +111,11 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
 def test_who_is_connected_is_looked_at_again(copy, pki, other_pki):
     server = CapacityServer(lambda *_: None, copy(pki.server("extender")), "localhost", 0, connection_age_s=0.05)
     theirs = ClientTls(pki.node("node-a"))
-    with Blocking(ReportClient(f"localhost:{server.port}", theirs, "node-a", DEADLINE_S)) as client:
+    with Blocking(ReportClient(f"localhost:{server.port}", theirs, DEADLINE_S)) as client:
 
         def heard():
             try:
-                client.report(1.0, 1, 1.0, 1)
+                client.report(CapacityReport("node-a", 1.0, 1, 1.0, 1))
             except Unreachable:
                 return False
             return True

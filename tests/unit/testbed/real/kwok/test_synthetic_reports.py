@@ -37,7 +37,9 @@ def heard():
 @pytest.fixture
 def server(folder, heard):
     tls = TlsFiles(*(str(folder / name) for name in ("server-extender.crt", "server-extender.key", "ca.crt")))
-    server = CapacityServer(lambda node, capacity, pods, at: heard.append((node, capacity, pods)), tls, "127.0.0.1", 0)
+    server = CapacityServer(
+        lambda report: heard.append((report.node, report.pod_capacity, report.pods)), tls, "127.0.0.1", 0
+    )
     yield server
     server.close()
 
