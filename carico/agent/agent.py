@@ -1,14 +1,11 @@
 """The agent of a node: samples at 10 Hz, steps its model once a second, reports and exchanges. No rule of CARICO.
 
-It joins what the other modules do: telemetry and pod events go into `NodeModel`, reports to every replica of the
-scheduler, the own subspace to the aggregator. Everything slow (network, disk) is left in mailboxes whose threads send
-the newest only: the loop never waits for them, and goes on with the node's own model while nobody answers.
+It joins the other modules: telemetry and pod events go into `NodeModel`, reports to every replica of the scheduler, the
+node's own subspace to the aggregator. Everything slow (network, disk) is left in mailboxes, from which other threads
+send the newest value only: the loop never waits for them, and goes on with the node's own model while nothing answers.
 
-An agent that ends takes back what it offered. Schedulers would believe its last report for seconds more, and count no
-pod that starts meanwhile: it is on its way no longer, and nobody tells of it.
-
-Ten times a second files are read, and no more: nothing asks what they say before the next step, and to look at ten
-readings at a stretch costs a fraction of looking after a sleep each, with the processor's caches gone cold.
+An agent that ends reports a Pod-Capacity of 0. Schedulers would believe its last report for some seconds more, and not
+count the pods that start in that time: their reservations have ended, and no agent reports them.
 """
 
 from __future__ import annotations
@@ -29,24 +26,24 @@ from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.podevents.source import PodEventSource
 from carico.scheduling.report import CapacityReport
-from carico.telemetry.counters import Counters, Telemetry, telemetry_between, usage_vector
-from carico.telemetry.sampler import Sampler
+from carico.telemetry.counters import Telemetry, usage_vector
+from carico.telemetry.sampler import Batch, Sampler
 
 _log = logging.getLogger(__name__)
 
 SILENT_AFTER_S = 5.0
-"""Without a look at the telemetry for so long an agent is not healthy."""
+"""An agent that has not read telemetry for so long is not healthy."""
 CHECKPOINT_EVERY_S = 10.0
 
 
 class Mailbox(Protocol):
-    """Takes values and sends the newest in its own time; `carico.rpc.background.BackgroundCalls` is one."""
+    """Takes values and sends the newest when it can; `carico.rpc.background.BackgroundCalls` is one."""
 
     succeeded: int
-    """How many were sent and, where an answer is wanted, answered."""
+    """How many values were sent and, where an answer is wanted, answered."""
 
     def submit(self, value: object) -> None:
-        """Leave a value; returns at once."""
+        """Leave a value to be sent; returns at once."""
         ...
 
     def latest(self) -> object | None:
@@ -67,11 +64,11 @@ class Agent:
     clock : Clock
         The sampler's.
     aggregator : Mailbox, optional
-        Is given own subspaces, and answers with the aggregator's view. Without one the node learns by itself.
+        Takes the node's own subspaces, and answers with the aggregator's view. Without it the node learns by itself.
     reports : sequence of Mailbox
-        Are given a `CapacityReport` every second, one for every replica of the scheduler.
+        One for every replica of the scheduler; each takes a `CapacityReport` every second.
     checkpoints : Mailbox, optional
-        Is given the model's state every ten seconds, and once at the end.
+        Takes the model's state every ten seconds, and once at the end.
     variant : Variant, optional
     max_pods : int, optional
         The kubelet's limit.
@@ -81,7 +78,7 @@ class Agent:
     Attributes
     ----------
     model : NodeModel
-        What is known of the node; may be restored before `run`.
+        What the agent has learned of its node; may be restored before `run`.
     """
 
     def __init__(
@@ -108,45 +105,37 @@ class Agent:
         self._unix_time = unix_time
         self._events: deque[tuple[int, float]] = deque()
         self._running = 0
-        """Pods, as the source's changes add up."""
-        self._last: list[Counters] = []
-        """The last reading before."""
+        """Pods: the sum of the source's changes."""
         self._answered = self._reported = 0
-        self._ended = threading.Event()
         self._read_at = -np.inf
         self._saved_at = clock.now()
         self.samples = self.steps = self.pod_events = self.miscounts = 0
-        """Samples taken in (at the next step), steps made, pod events, and events that contradicted the count."""
+        """Samples that the model has taken in, its steps, pod events, and events that contradicted the count."""
         self.report: Report | None = None
-        """The latest step's."""
-        self._second: tuple[Counters, Counters] | None = None
-        """The first and the last reading of the last step that had any."""
+        """What the latest step found."""
+        self._batch: Batch | None = None
+        """The latest batch that has samples."""
 
-    def run(self) -> None:
-        """Work until `end` is called.
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set, and return at the next sample then.
 
         Raises
         ------
         TelemetryError
             If the node's telemetry cannot be read any more.
         PodEventsError
-            If nothing is known of its pods at the start.
+            If the pods that run at the start cannot be found out.
         """
         self._pods.start(lambda change, at: self._events.append((change, at)))
-        # What runs already has been told by now, and replaces what a saved state remembers.
+        # The source has told all pods that run by now: they replace the number of a saved state.
         self._running = sum(self._events.popleft()[0] for _ in range(len(self._events)))
         self.model.reconcile(max(self._running, 0), self._clock.now())
-        size, due = self.model.variant.batch_size, 0
         try:
-            while not self._ended.is_set():
-                captures = self.sampler.captures_until(due, self._ended.is_set)
+            while (batch := self.sampler.next_batch(self.model.variant.batch_size, stop.is_set)) is not None:
+                self._read_at = self._clock.now()
                 self._count_pods()
-                if self.sampler.tick >= due:
-                    # The deadline of the step, or the first one after it that was not missed.
-                    due = (self.sampler.tick // size + 1) * size
-                    self._read_at = self._clock.now()
-                    self._take_in(captures)
-                    self._step()
+                self._take_in(batch)
+                self._step()
         finally:
             self._pods.close()
             self._report(0.0)
@@ -155,20 +144,16 @@ class Agent:
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """What the last step that had samples learned from, all of it as one; None before the first."""
-        return None if self._second is None else telemetry_between(*self._second)
-
-    def end(self) -> None:
-        """Let `run` return at the next sample; may be called from anywhere, a signal handler too."""
-        self._ended.set()
+        """The telemetry of the latest second that had samples, as a whole; None before the first."""
+        return None if self._batch is None else self._batch.whole
 
     def healthy(self) -> str:
-        """Return why the agent does not work; empty if it does."""
+        """Return why the agent does not work; an empty text means that it does."""
         silent_s = self._clock.now() - self._read_at
         return "" if silent_s <= SILENT_AFTER_S else f"no telemetry for {silent_s:.0f} s, wanted ten samples a second"
 
     def ready(self) -> str:
-        """Return why nobody hears of this node; empty if a scheduler does."""
+        """Return why no scheduler knows of this node; an empty text means that one does."""
         if any(mailbox.succeeded for mailbox in self._reports):
             return ""
         return "no scheduler has taken a report yet" if self._reports else "there is no scheduler to report to"
@@ -179,20 +164,16 @@ class Agent:
             self.pod_events += 1
             self._running += change
             if change < 0 and self._running < 0:
-                # A start was missed. The source adds up again with its next listing: asking for one here would block.
+                # A start was missed. The source's next listing corrects the sum: asking for a listing here would block.
                 self.miscounts += 1
                 _log.warning("pod events contradict the count", extra={"pods": self._running})
             self.model.reconcile(max(self._running, 0), at)
 
-    def _take_in(self, captures: Sequence[Callable[[], Counters]]) -> None:
-        taken = [reading for capture in captures if (reading := self.sampler.taken(capture)) is not None]
-        readings = self._last + taken
-        self._last = readings[-1:]
-        telemetry = self.sampler.series(readings) if len(readings) > 1 else None
-        if telemetry is not None:
-            self._second = readings[0], readings[-1]
-            self.samples += len(readings) - 1
-            self.model.observe_series(usage_vector(telemetry, self.model.variant.cpu_metric), telemetry.at_s)
+    def _take_in(self, batch: Batch) -> None:
+        if batch.samples is not None:
+            self._batch = batch
+            self.samples += len(batch.readings) - 1
+            self.model.observe_series(usage_vector(batch.samples, self.model.variant.cpu_metric), batch.samples.at_s)
 
     def _step(self) -> None:
         now = self._clock.now()

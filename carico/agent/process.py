@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from carico.agent.agent import Agent
 from carico.agent.checkpoint import read_checkpoint, write_checkpoint
 from carico.agent.sources import NodeSources
-from carico.clock import Clock, SystemClock
+from carico.clock import SystemClock
 from carico.config import AgentConfig
 from carico.errors import InvalidState
 from carico.files import require_writable
@@ -37,7 +37,7 @@ from carico.telemetry.sampler import Sampler
 _log = logging.getLogger(__name__)
 
 
-def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = None) -> None:
+def run_agent(config: AgentConfig, stop: threading.Event) -> None:
     """Run an agent until `stop` is set.
 
     Raises
@@ -45,7 +45,7 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
     CaricoError
         If the configuration cannot work, or telemetry or pods cannot be read.
     """
-    clock = clock or SystemClock()
+    clock = SystemClock()
     node = name_of(config, os.environ)
     variant = variant_named(config.variant)
     with ExitStack() as opened:
@@ -96,13 +96,8 @@ def run_agent(config: AgentConfig, stop: threading.Event, clock: Clock | None = 
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls))
         status = opened.enter_context(serve_status(config.status, config.tls, registry, agent.healthy, agent.ready))
-        ending = threading.Thread(target=_end, args=(stop, agent), name="end", daemon=True)
-        ending.start()
         _log.info("running", extra={"node": node, "status_port": status.port})
-        try:
-            agent.run()
-        finally:
-            stop.set()
+        agent.run(stop)
     _log.info("stopped")
 
 
@@ -188,8 +183,3 @@ def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> No
         aside = next(free for suffix in suffixes if not (free := file.with_name(file.name + suffix)).exists())
         file.replace(aside)
         _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)
-
-
-def _end(stop: threading.Event, agent: Agent) -> None:
-    stop.wait()
-    agent.end()

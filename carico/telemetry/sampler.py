@@ -1,13 +1,13 @@
 """Readings of a source on absolute deadlines, and the telemetry between them: the one loop that samples a node.
 
-A sample that is late delays none after it and is divided by its true interval; a deadline that has passed is left out,
-not caught up. Whatever goes wrong short of an error of the source is counted, and the next sample is a good one.
+A late reading delays no other, and telemetry is of the true interval between two readings; a deadline that has passed
+is left out and counted, not caught up. After a restart of the machine sampling goes on with the next reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from carico.arrays import finite
 from carico.clock import Clock
@@ -18,13 +18,29 @@ from carico.telemetry.source import TelemetrySource
 _SHORTEST_PERIOD_S = 1e-3
 
 
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What was read at one deadline after the other."""
+
+    readings: Sequence[Counters]
+    """The last new reading before the batch, if there was any, and the new ones of the batch."""
+    samples: Telemetry | None
+    """What happened between each reading and the next, as arrays of shape (n - 1,) for n readings; None if there are
+    fewer than two readings, or the machine was restarted between two of them."""
+
+    @property
+    def whole(self) -> Telemetry:
+        """What happened between the first reading and the last; only of a batch that has samples."""
+        return telemetry_between(self.readings[0], self.readings[-1])
+
+
 class Sampler:
     """Samples one node.
 
     Parameters
     ----------
     source : TelemetrySource
-        What is read; the sampler does not close it.
+        The node's counters; the sampler does not close it.
     clock : Clock
         Gives the deadlines.
     period_s : float
@@ -33,16 +49,17 @@ class Sampler:
     Raises
     ------
     InvalidInput
-        If the period is too short or no number.
+        If the period is too short or not a number.
 
     Examples
     --------
     >>> from carico.clock import SystemClock
     >>> from carico.telemetry.procfs import ProcfsSource
     >>> with ProcfsSource() as source:
-    ...     sample = next(Sampler(source, SystemClock()).samples())
-    >>> bool(0 <= sample.cpu_utilisation <= 1)
-    True
+    ...     sampler = Sampler(source, SystemClock())
+    ...     first, batch = sampler.next_batch(5), sampler.next_batch(5)
+    >>> first.samples, batch.samples.cpu_utilisation.shape
+    (None, (5,))
     """
 
     def __init__(self, source: TelemetrySource, clock: Clock, period_s: float = 0.1) -> None:
@@ -54,15 +71,11 @@ class Sampler:
         self._first_due, self._begun = 0.0, False
         self._latest: Counters | None = None
         self.last_read: Counters
-        """What was read at the latest deadline, whether new or not; there is none before the first one."""
+        """The reading of the latest deadline, whether new or not; not set before the first one."""
         self.tick = 0
-        """Number of the latest deadline; the first reading is due at once and has 0."""
+        """Number of the latest deadline; the first one is at once and has number 0."""
         self.missed = 0
         """Deadlines that were left out."""
-        self.unchanged = 0
-        """Readings that told nothing new."""
-        self.restarts = 0
-        """Readings with a counter below the one before: the machine, or the container, was restarted."""
 
     @property
     def due(self) -> float:
@@ -70,7 +83,7 @@ class Sampler:
         return self._first_due + self.tick / self._per_s
 
     def start(self) -> Counters:
-        """Return a first reading, made at once; the deadlines begin here.
+        """Read at once and return the reading; the deadlines are counted from here.
 
         Raises
         ------
@@ -82,51 +95,43 @@ class Sampler:
         self._latest = self.last_read = self._source.read()
         return self._latest
 
-    def captures_until(self, last: int, ended: Callable[[], bool] = lambda: False) -> list[Callable[[], Counters]]:
-        """Read at one deadline after the other up to number `last`, or the first one after it if that is missed.
+    def next_batch(self, size: int, ended: Callable[[], bool] = lambda: False) -> Batch | None:
+        """Read at every deadline up to the next one whose number is a multiple of `size`, or the first one after it.
 
-        What each capture returns gives the reading, to `taken`; the last one is thorough, see
-        `TelemetrySource.capture`. The first call begins with a reading at once, of number 0.
+        The first call reads once, at once. Until the last deadline of a batch nothing but reading happens: ten readings
+        that are parsed in one go cost a fraction of parsing each after a sleep, with the processor's caches gone cold.
+        The last reading is thorough, see `TelemetrySource.capture`.
 
         Parameters
         ----------
-        last : int
-            The first deadline has number 0, the next one, a period later, 1.
+        size : int
+            Deadlines of a batch.
         ended : callable, optional
-            Asked before every wait whether to return without it.
+            Asked before every wait; once it returns true, the batch is given up.
+
+        Returns
+        -------
+        Batch or None
+            None if the batch was given up.
 
         Raises
         ------
         TelemetryError
             If the source cannot be read; the deadline has passed then.
         """
-        captures = []
-        while not self._begun or (self.tick < last and not ended()):
+        due = (self.tick // size + 1) * size if self._begun else 0
+        captures: list[Callable[[], Counters]] = []
+        while not captures or self.tick < due:
+            if ended():
+                return None
             self._wait()
-            captures.append(self._source.capture(self.tick >= last))
-        return captures
-
-    def taken(self, capture: Callable[[], Counters]) -> Counters | None:
-        """Return the reading that a capture gives; None if it tells nothing new.
-
-        Raises
-        ------
-        TelemetryError
-            If something else was read than should be.
-        """
-        self.last_read = current = capture()
-        # A source may have nothing newer. And after a late wake-up the next deadline may fall into the same jiffy,
-        # which says nothing of utilisation.
-        if self._latest is not None and current.cpu_total == self._latest.cpu_total:
-            self.unchanged += 1
-            return None
-        self._latest = current
-        return current
+            captures.append(self._source.capture(self.tick >= due))
+        readings = [] if self._latest is None else [self._latest]
+        readings += [reading for capture in captures if (reading := self._if_new(capture())) is not None]
+        return Batch(readings, _series(readings))
 
     def next_reading(self) -> Counters | None:
-        """Wait for the next deadline and return what is read then; None if it tells nothing new.
-
-        The first call waits for nothing.
+        """Wait for the next deadline, the first time for nothing, and return the reading; None if it is not new.
 
         Raises
         ------
@@ -134,38 +139,19 @@ class Sampler:
             If the source cannot be read; the deadline has passed then.
         """
         self._wait()
-        return self.taken(self._source.read)
+        return self._if_new(self._source.read())
 
-    def next_sample(self) -> Telemetry | None:
-        """Wait for the next deadline and return what happened since the last sample; None if that cannot be told.
-
-        The first call makes a first reading, so that there is something to compare with.
-
-        Raises
-        ------
-        TelemetryError
-            If the source cannot be read.
-        """
-        previous = self._latest or self.start()
-        current = self.next_reading()
-        return None if current is None else self._between(previous, current)
-
-    def series(self, readings: Sequence[Counters]) -> Telemetry | None:
-        """Return what happened between each of n readings and the next, as arrays of shape (n - 1,).
-
-        None if the machine was restarted meanwhile.
-        """
-        return self._between(*consecutive(readings))
-
-    def _between(self, previous: Counters, current: Counters) -> Telemetry | None:
-        try:
-            return telemetry_between(previous, current)
-        except CounterWentBackwards:
-            self.restarts += 1
+    def _if_new(self, reading: Counters) -> Counters | None:
+        self.last_read = reading
+        # A source may have nothing newer. And after a late wake-up the next deadline may fall into the same jiffy,
+        # which says nothing of utilisation.
+        if self._latest is not None and reading.cpu_total == self._latest.cpu_total:
             return None
+        self._latest = reading
+        return reading
 
     def _wait(self) -> None:
-        """Until the next deadline; the first one is now."""
+        """Wait for the next deadline; the first one is now."""
         if not self._begun:
             self._first_due, self.tick, self._begun = self._clock.now(), 0, True
             return
@@ -175,12 +161,11 @@ class Sampler:
         self.tick = tick
         self._clock.sleep_until(self.due)
 
-    def samples(self) -> Iterator[Telemetry]:
-        """Yield sample after sample, without end.
 
-        Raises
-        ------
-        TelemetryError
-            If the source cannot be read.
-        """
-        return (sample for _ in count() if (sample := self.next_sample()) is not None)
+def _series(readings: Sequence[Counters]) -> Telemetry | None:
+    if len(readings) < 2:
+        return None
+    try:
+        return telemetry_between(*consecutive(readings))
+    except CounterWentBackwards:  # the machine, or the container, was restarted
+        return None

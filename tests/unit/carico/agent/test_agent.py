@@ -1,5 +1,7 @@
 """The agent: what it samples, counts, reports and exchanges, and what it survives."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -87,8 +89,9 @@ def run(node):
         )
         if saved is not None:
             agent.model.restore(saved, node.clock.now())
-        node.script[node.clock.now() + seconds] = agent.end
-        agent.run()
+        stop = threading.Event()
+        node.script[node.clock.now() + seconds] = stop.set
+        agent.run(stop)
         return agent, options
 
     return start
@@ -241,11 +244,12 @@ def test_a_missed_deadline_leaves_no_second_without_the_pressure_of_memory(tmp_p
             if len(self.given) == 1:
                 clock.advance(0.15)
             if len(self.given) == 6:
-                agent.end()
+                stop.set()
 
     with ProcfsSource(machine.root, clock) as source:
+        stop = threading.Event()
         agent = Agent("node-a", Sampler(source, clock), Node(clock), clock, reports=[Late()])
-        agent.run()
+        agent.run(stop)
     assert agent.sampler.missed == 1
     np.testing.assert_allclose(pressures, [(0.5, 0.25)] * 5)
 

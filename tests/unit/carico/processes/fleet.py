@@ -31,6 +31,8 @@ def main(file):
     set_up_logs("text", "info")
     with stop_signal() as stop, ThreadPoolExecutor(len(agents)) as pool:
         running = [pool.submit(run_agent, agent, stop) for agent in agents]
+        for agent in running:
+            agent.add_done_callback(lambda _: stop.set())  # one that fails ends all
         now = time.monotonic()
         while not stop.wait(ELAPSE_EVERY_S):
             before, now = now, time.monotonic()

@@ -242,12 +242,11 @@ def test_a_new_container_under_the_old_name_starts_anew(node):
     with node.source() as source:
         sampler = Sampler(source, node.clock)
         node.clock.on_advance = lambda seconds: node.used(node.clock.now() + seconds - 100.0)
-        for _ in range(3):
-            assert sampler.next_sample().cpu_utilisation == pytest.approx(0.5)
+        sampler.start()
+        assert sampler.next_batch(3).samples.cpu_utilisation == pytest.approx([0.5] * 3)
         node.clock.on_advance = lambda seconds: node.used(-4.0 + node.clock.now() + seconds - 100.0)
-        assert sampler.next_sample() is None
-        assert sampler.next_sample().cpu_utilisation == pytest.approx(0.5)
-        assert sampler.restarts == 1
+        assert sampler.next_batch(1).samples is None
+        assert sampler.next_batch(1).samples.cpu_utilisation == pytest.approx(0.5)
 
 
 def test_a_group_below_the_root(tmp_path):

@@ -1,5 +1,6 @@
 """Counters made of what the metrics server says."""
 
+import numpy as np
 import pytest
 
 from carico.errors import InvalidInput, TelemetryMalformed
@@ -46,23 +47,25 @@ def test_a_sample_for_every_scrape(server):
     with source_of(server) as source:
         assert source.period_s == 15.0
         sampler = Sampler(source, server.clock, source.period_s)
+        sampler.start()
         samples = []
         for cpu, memory in [("1000000000n", "2Gi"), ("3", "4Gi"), ("5", "9Gi")]:
             server.cpu, server.memory = cpu, memory
-            samples.append(sampler.next_sample())
+            samples.append(sampler.next_batch(1).samples)
     assert [sample.cpu_utilisation for sample in samples] == pytest.approx([0.25, 0.75, 1.0])
     assert [sample.memory_utilisation for sample in samples] == pytest.approx([0.25, 0.5, 1.0])
     assert [sample.at_s for sample in samples] == [615.0, 630.0, 645.0]
-    assert usage_vector(samples[1], "utilisation").tolist() == pytest.approx([0.75, 0.5])
+    assert usage_vector(samples[1], "utilisation") == pytest.approx(np.array([[0.75, 0.5]]))
     assert samples[1].cpu_pressure == 0.0
 
 
 def test_asked_ten_times_a_second_it_asks_the_server_every_15_s(server):
     with source_of(server) as source:
         sampler = Sampler(source, server.clock)
-        samples = [sampler.next_sample() for _ in range(301)]
+        sampler.start()
+        batch = sampler.next_batch(301)
     assert server.asked == 3
-    assert [sample.at_s for sample in samples if sample is not None] == pytest.approx([615.0, 630.0])
+    assert batch.samples.at_s == pytest.approx([615.0, 630.0])
 
 
 def test_a_scrape_that_was_seen_is_the_same_reading(server):

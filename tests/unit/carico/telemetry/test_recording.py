@@ -58,14 +58,15 @@ def test_a_replay_gives_the_same_telemetry_as_the_machine(machine, clock, file):
     with ReplaySource(file, later) as source:
         assert source.header == HEADER
         assert source.period_s == 0.1
-        sampler, samples = Sampler(source, later), []
+        sampler = Sampler(source, later)
+        sampler.start()
+        samples = sampler.next_batch(30).samples
         with pytest.raises(RecordingEnded, match="after line 32"):
-            samples.extend(iter(sampler.next_sample, "never"))
-    assert [sample.at_s for sample in samples] == pytest.approx([9000.05 + tick / 10 for tick in range(30)])
-    assert [sample.cpu_utilisation for sample in samples] == pytest.approx([0.5] * 30)
-    assert [sample.cpu_pressure for sample in samples] == pytest.approx([0.25] * 30, abs=1e-4)
-    assert [sample.io_pressure for sample in samples] == pytest.approx([0.125] * 30, abs=1e-4)
-    assert sampler.unchanged == 0
+            sampler.next_batch(30)
+    assert samples.at_s == pytest.approx([9000.05 + tick / 10 for tick in range(30)])
+    assert samples.cpu_utilisation == pytest.approx([0.5] * 30)
+    assert samples.cpu_pressure == pytest.approx([0.25] * 30, abs=1e-4)
+    assert samples.io_pressure == pytest.approx([0.125] * 30, abs=1e-4)
 
 
 def test_a_loop_that_is_as_punctual_as_the_recording_gets_every_reading_once(clock, file):
@@ -177,7 +178,7 @@ def test_hostile_content_is_telemetry_in_range_or_an_error_of_ours(tmp_path, lin
         with ReplaySource(file, clock) as source:
             sampler = Sampler(source, clock, period_s=1e20)
             for _ in range(10):
-                samples.append(sampler.next_sample())
+                samples.append(sampler.next_batch(1).samples)
     except CaricoError:
         pass
     for sample in filter(None, samples):
