@@ -10,8 +10,9 @@ import simpy
 from carico.arrays import BoolArray, IntArray
 from testbed.simulation.control_plane.api import ApiServer, Pod, Process, RateLimiter
 from testbed.simulation.nodes.cpu import cgroup_weight
-from testbed.simulation.nodes.fleet import ContainerWeights, NodeFleet
+from testbed.simulation.nodes.fleet import NodeFleet
 from testbed.simulation.nodes.servers import Servers
+from testbed.simulation.nodes.tasks import ContainerWeights
 from testbed.simulation.parameters import SimulationParameters
 
 PodEvent = Callable[[int, int, float], None]

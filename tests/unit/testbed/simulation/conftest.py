@@ -7,9 +7,10 @@ import pytest
 import simpy
 
 from testbed.simulation.control_plane.api import ApiServer, Pod
-from testbed.simulation.nodes.fleet import ContainerWeights, NodeFleet
+from testbed.simulation.nodes.fleet import NodeFleet
 from testbed.simulation.nodes.kubelet import Kubelets
 from testbed.simulation.nodes.servers import Servers
+from testbed.simulation.nodes.tasks import ContainerWeights
 from testbed.simulation.parameters import SimulationParameters
 from workloads.demand import Demand, Phase
 from workloads.scenario import JobSpec
