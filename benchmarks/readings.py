@@ -25,8 +25,8 @@ from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.utilisation import median_between
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec, parse_spec
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
-from testbed.simulation.provider import SimulatedCluster
 from testbed.simulation.schedulers.carico import CaricoScheduler
 from workloads.scenario import load_scenario
 

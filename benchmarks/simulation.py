@@ -18,8 +18,9 @@ from benchmarks.common import parse, parser, shown
 from carico.model.node_model import RESOURCES, NodeModel
 from carico.model.variants import DEFAULT_VARIANT
 from testbed.schedulers.spec import parse_spec
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
-from testbed.simulation.provider import SimulatedCluster, SimulatedProvider
+from testbed.simulation.provider import SimulatedProvider
 from workloads.scenario import ClusterShape, JobSpec, Scenario, load_scenario
 
 SEED = 1001

@@ -17,10 +17,10 @@ from testbed.measurement.completion_times import mean_job_completion_s, pod_comp
 from testbed.results.compare import compare
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation import provider as simulated
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.control_plane.api import ApiServer, Pod
 from testbed.simulation.control_plane.framework import SchedulingFramework, SchedulingPlugin
 from testbed.simulation.parameters import SimulationParameters, parameters_from
-from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import load_scenario
 
 SCENARIOS = ("pi-2000", "sklearn", "pi-and-sklearn", "long-pods")

@@ -20,8 +20,8 @@ from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.request_latency import request_latencies
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
-from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import Scenario, load_scenario
 
 FOLDER = Path(__file__).parent / "concepts" / "figures"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import ClusterError, InvalidSetting
-from testbed.experiment.provider import OnProgress, Progress, scenario_settings
-from testbed.measurement.completion_times import completion_time_items
+from testbed.experiment.provider import OnProgress, Progress
+from testbed.measurement.repetition import repetition_of
 from testbed.measurement.stolen_cpu import METRIC
 from testbed.requirements import Problem
 from testbed.results.schema import DataItem, NodeSeries, Outcome, PodResult, Repetition
@@ -95,27 +95,11 @@ class FakeProvider:
         self.calls.append(f"{scenario.name} {scheduler.text} {seed}")
         rng = random.Random(f"{scheduler.text} {seed}")
         pods = [pod for job in scenario.jobs for pod in self._pods(job, speed, rng)]
-        measured = [job.name for job in scenario.jobs if not job.disturbance]
-        ends = {name: [pod.finished_s for pod in pods if pod.job == name] for name in measured}
-        completion = {
-            job: max(end for end in times if end is not None) if self._outcome == "succeeded" else None
-            for job, times in ends.items()
-        }
         if on_progress is not None:
             on_progress(Progress("running", len(pods), 0, len(pods), 1.0, scenario.limit_s))
-        return Repetition(
-            scenario=scenario.name,
-            scheduler=scheduler.text,
-            seed=seed,
-            settings=scenario_settings(scenario) | {"speed": speed},
-            job_completion_time_s=completion,
-            pods=pods,
-            nodes=[NodeSeries(f"node-{n}", [], [], [], [], [], [], [], [], []) for n in range(scenario.cluster.nodes)],
-            data_items=[
-                *completion_time_items(pods, completion),
-                *(DataItem({"value": share}, "share", {"metric": METRIC}) for share in islice(self._stolen, 1)),
-            ],
-        )
+        stolen = [DataItem({"value": share}, "share", {"metric": METRIC}) for share in islice(self._stolen, 1)]
+        nodes = [NodeSeries(f"node-{n}", [], [], [], [], [], [], [], [], []) for n in range(scenario.cluster.nodes)]
+        return repetition_of(scenario, scheduler, seed, {"speed": speed}, pods, nodes, more_items=stolen)
 
     def kubernetes_version(self) -> None:
         """Return that none is run; see `ClusterProvider.kubernetes_version`."""
@@ -127,7 +111,7 @@ class FakeProvider:
         pods = []
         for number in range(job.pods):
             start = job.start_s + 0.5
-            end = round(start + rng.uniform(5.0, 10.0) / speed, 6)
+            end = start + rng.uniform(5.0, 10.0) / speed
             outcome: Outcome = "succeeded" if number else self._outcome
             pods.append(PodResult(f"{job.name}-{number}", job.name, "node-0", job.start_s, start, start, end, outcome))
         return pods

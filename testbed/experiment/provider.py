@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
 from testbed.requirements import Problem
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
@@ -118,18 +116,3 @@ class ClusterProvider(Protocol):
             If something is left.
         """
         ...
-
-
-def scenario_settings(scenario: Scenario) -> dict[str, Any]:
-    """Return what a repetition's `settings` say of its scenario, so that a results file explains itself."""
-    shape = scenario.cluster
-    return {
-        "jobs": msgspec.to_builtins(scenario.jobs),
-        "limit_s": scenario.limit_s,
-        "node_changes": msgspec.to_builtins(scenario.node_changes),
-        "nodes": shape.nodes,
-        "cores": shape.cores,
-        "memory": shape.memory,
-        "max_pods": shape.max_pods,
-        "pools": msgspec.to_builtins(shape.pools),
-    }

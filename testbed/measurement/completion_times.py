@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from testbed.errors import ResultsError
 from testbed.measurement.statistics import summary
 from testbed.results.schema import DataItem, PodResult, Repetition
+from workloads.scenario import JobSpec
 
 
 def pod_completion_times(pods: list[PodResult], job: str | None = None) -> list[float]:
@@ -20,6 +21,16 @@ def pod_completion_times(pods: list[PodResult], job: str | None = None) -> list[
         and pod.finished_s is not None
         and job in (None, pod.job)
     ]
+
+
+def job_completion_time_s(job: JobSpec, pods: list[PodResult], published_s: float) -> float | None:
+    """Seconds from a Job's publication to the end of its last pod; None if the Job did not complete."""
+    ends = [
+        pod.finished_s
+        for pod in pods
+        if pod.job == job.name and pod.outcome == "succeeded" and pod.finished_s is not None
+    ]
+    return round(max(ends) - published_s, 6) if len(ends) >= job.pods else None
 
 
 def completion_time_items(pods: list[PodResult], completion_s: dict[str, float | None]) -> list[DataItem]:

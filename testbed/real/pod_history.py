@@ -121,10 +121,10 @@ class PodLives:
                     name=life.name,
                     job=life.job,
                     node=life.node,
-                    created_s=round(life.created_s, 6),
-                    scheduled_s=_rounded(life.scheduled_s),
-                    started_s=_rounded(life.started_s),
-                    finished_s=_rounded(life.finished_s),
+                    created_s=life.created_s,
+                    scheduled_s=life.scheduled_s,
+                    started_s=life.started_s,
+                    finished_s=life.finished_s,
                     outcome=life.outcome,
                 )
                 for life in lives
@@ -153,7 +153,3 @@ def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return a condition that is true; an empty one if it is not."""
     conditions = status.get("conditions") or ()
     return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), {})
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)

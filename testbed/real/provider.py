@@ -13,12 +13,10 @@ from carico.clock import Clock, SystemClock
 from carico.errors import KubeError
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, TestbedError, UsageError
-from testbed.experiment.provider import OnProgress, Progress, scenario_settings
-from testbed.measurement.completion_times import completion_time_items
-from testbed.measurement.request_latency import latency_items
+from testbed.experiment.provider import OnProgress, Progress
+from testbed.measurement.repetition import repetition_of
 from testbed.measurement.scheduling import scheduling_items
 from testbed.measurement.stolen_cpu import StolenCpu
-from testbed.measurement.utilisation import utilisation_items
 from testbed.real.diagnostics import collect
 from testbed.real.lifecycle import Cluster, ClusterLifecycle
 from testbed.real.namespaces import namespace_of_run
@@ -151,29 +149,26 @@ class RealProvider:
                 stolen = StolenCpu()
                 with self._explained(cluster, namespace, scenario, seed):
                     run.run(on_progress)
-                stolen_items = stolen.items() if self._lifecycle.on_this_machine else []
-                pods, nodes, completion, requests = run.pods, run.nodes, run.completion_s, run.requests
-                if any(taken is None for taken in completion.values()):
+                jobs = [job.name for job in scenario.jobs if not job.disturbance]
+                measured = repetition_of(
+                    scenario,
+                    trial.scheduler,
+                    seed,
+                    trial.settings,
+                    run.pods,
+                    run.nodes,
+                    run.requests,
+                    run.published_s,
+                    [
+                        *scheduling_items(run.pods, jobs),
+                        *(stolen.items() if self._lifecycle.on_this_machine else []),
+                    ],
+                )
+                if None in measured.job_completion_time_s.values():
                     self._collect(cluster, namespace, _folder(scenario, seed, namespace))
         except KubeError as error:
             raise ClusterError(f"cluster {cluster.name}: {error}") from error
-        return Repetition(
-            scenario=scenario.name,
-            scheduler=trial.scheduler.text,
-            seed=seed,
-            settings=scenario_settings(scenario) | dict(trial.settings),
-            job_completion_time_s=completion,
-            pods=pods,
-            nodes=nodes,
-            data_items=[
-                *completion_time_items(pods, completion),
-                *scheduling_items(pods, completion),
-                *utilisation_items(nodes),
-                *latency_items(requests, pods, completion),
-                *stolen_items,
-            ],
-            requests=requests,
-        )
+        return measured
 
     @contextmanager
     def _explained(self, cluster: Cluster, namespace: str, scenario: Scenario, seed: int) -> Iterator[None]:

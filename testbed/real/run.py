@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
 import msgspec
@@ -143,17 +143,9 @@ class ClusterRun:
         ]
 
     @property
-    def completion_s(self) -> dict[str, float | None]:
-        """Completion times of the jobs that count, as a `Repetition` has them."""
-        pods = self.pods
-        times: dict[str, float | None] = {}
-        for job in self._scenario.jobs:
-            if job.disturbance:
-                continue
-            ends = [pod.finished_s for pod in pods if pod.job == job.name and pod.outcome == "succeeded"]
-            last = max((end for end in ends if end is not None), default=0.0)
-            times[job.name] = None if len(ends) < job.pods else round(last - self._published_s[job.name], 6)
-        return times
+    def published_s(self) -> Mapping[str, float]:
+        """When each Job was published, seconds since the scenario began."""
+        return self._published_s
 
     @property
     def nodes(self) -> list[NodeSeries]:

@@ -1,7 +1,6 @@
-"""The embedded simulated cluster: seconds of set-up-free, deterministic, virtual time.
+"""The provider `simulated`: deterministic runs in virtual time, in seconds, on this machine alone.
 
-It puts the parts of `testbed.simulation` together. One seed decides everything random; each part draws from a stream
-of its own, so that the same pod has the same work under every scheduler.
+Not here: the cluster itself (`cluster`) and what it refuses (`checks`).
 """
 
 from __future__ import annotations
@@ -11,42 +10,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
-import simpy
 
-from carico.model.variants import Variant
-from carico.telemetry.counters import Telemetry
-from testbed.errors import UsageError
 from testbed.experiment.free_resources import lacking
-from testbed.experiment.provider import OnProgress, Progress, scenario_settings
-from testbed.experiment.workload_draws import drawn
-from testbed.measurement.completion_times import completion_time_items
-from testbed.measurement.request_latency import latency_items
-from testbed.measurement.utilisation import utilisation_items
+from testbed.experiment.provider import OnProgress
 from testbed.requirements import Problem
-from testbed.results.schema import PodResult, Repetition
+from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
-from testbed.simulation.agents import AgentFleet, OnReport
-from testbed.simulation.control_plane.api import ApiServer, Pod, Process
-from testbed.simulation.control_plane.framework import SchedulingFramework
-from testbed.simulation.control_plane.jobs import JobController
-from testbed.simulation.nodes.fleet import NodeFleet
-from testbed.simulation.nodes.kubelet import Kubelets
-from testbed.simulation.nodes.lifecycle import NodeController
-from testbed.simulation.nodes.servers import Servers
-from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters, parameters_from
-from testbed.simulation.recorder import Recorder
-from testbed.simulation.schedulers.carico import CaricoScheduler
-from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
+from testbed.simulation.checks import check
+from testbed.simulation.cluster import SimulatedCluster
+from testbed.simulation.parameters import SimulationParameters, parameters_from
 from workloads.scenario import Scenario
 
-RECORD_PERIOD_S = 1.0
 NEEDED_BYTES = 150 * 2**20
-"""One run on 19 nodes takes 50 MiB, four that are shown and written 60, and a session of pytest what it measures."""
+"""A run on 19 nodes takes 50 MiB, four runs with their tables and files 60; a pytest session keeps what it measures."""
 
 
 class SimulatedProvider:
-    """Runs scenarios on a new simulated cluster each."""
+    """Runs every scenario on a simulated cluster of its own."""
 
     name = "simulated"
     shared_hardware = False
@@ -58,16 +38,14 @@ class SimulatedProvider:
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> SimulatedTrial:
         """Check that this can be run; see `ClusterProvider.check`."""
         parameters = parameters_from(settings)
-        _profile(scheduler, parameters)
-        _check_fit(scenario, scheduler, parameters)
-        _check_telemetry(scheduler.variant, parameters)
+        check(scenario, scheduler, parameters)
         return SimulatedTrial(scenario, scheduler, parameters)
 
     def kubernetes_version(self) -> None:
-        """Return that none is run; see `ClusterProvider.kubernetes_version`."""
+        """Return None, as no Kubernetes is run; see `ClusterProvider.kubernetes_version`."""
 
     def close(self) -> None:
-        """Leave nothing, as trials do; see `ClusterProvider.close`."""
+        """Do nothing, as trials leave nothing; see `ClusterProvider.close`."""
 
 
 @dataclass(frozen=True)
@@ -86,258 +64,3 @@ class SimulatedTrial:
     def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
         """Run the scenario once; see `Trial.run`."""
         return SimulatedCluster(self.scenario, self.scheduler, seed, self.parameters).run(on_progress)
-
-
-class SimulatedCluster:
-    """One simulated cluster, for one repetition.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    scheduler : SchedulerSpec
-    seed : int
-        Not negative.
-    parameters : SimulationParameters
-    observer : Variant, optional
-        Runs CARICO's agents beside a scheduler that does not listen to them, as the DaemonSet does in thesis §5.6.
-        CARICO as the scheduler brings its own.
-    telemetry : list, optional
-        Is filled with what the agents see, the nodes' 10 Hz telemetry, from the scenario's beginning on.
-    """
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        scheduler: SchedulerSpec,
-        seed: int,
-        parameters: SimulationParameters,
-        observer: Variant | None = None,
-        telemetry: list[Telemetry] | None = None,
-    ) -> None:
-        if seed < 0:
-            raise UsageError(f"a seed must not be negative, got {seed}")
-        _check_fit(scenario, scheduler, parameters)
-        _check_telemetry(scheduler.variant or observer, parameters)
-        if telemetry is not None and scheduler.variant is None and observer is None:
-            raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
-        self._scenario = scenario
-        self._spec = scheduler
-        self._seed = seed
-        self._parameters = parameters
-        self._telemetry = telemetry
-        self._wake_ups = 0
-        shape = scenario.cluster
-        streams = np.random.SeedSequence(seed).spawn(5)
-        rngs = [np.random.default_rng(stream) for stream in streams]
-        nodes_rng, kubelet_rng, scheduler_rng, agents_rng, requests_rng = rngs
-        self._names, each_node = shape.node_names, shape.each_node
-        start = -parameters.warm_up_s
-        self._env = env = simpy.Environment(initial_time=start)
-        self._fleet = NodeFleet(
-            len(each_node),
-            [node.cores for node in each_node],
-            [node.memory_bytes for node in each_node],
-            parameters,
-            nodes_rng,
-            boot_s=start,
-            speed=[node.speed for node in each_node],
-        )
-        self._api = ApiServer(env, parameters.watch_latency_s)
-        self._servers = Servers(self._fleet, parameters, requests_rng)
-        self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event, self._servers)
-        self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
-        first = self._fleet.counters()
-        self._recorder = Recorder(self._names, first)
-        self._agents: AgentFleet | None = None
-        max_pods = [node.max_pods for node in each_node]
-        if scheduler.variant is not None:
-            wake = self._annotate if scheduler.variant.wake_up else None
-            carico = CaricoScheduler(self._names, shape, parameters, wake, lambda: env.now)
-            framework = SchedulingFramework(env, self._api, _profile(scheduler, parameters), carico)
-            self._agents = AgentFleet(
-                self._names, scheduler.variant, parameters, agents_rng, first, self._delayed(carico.report), max_pods
-            )
-        else:
-            kube_scheduler = KubeScheduler(shape, parameters, scheduler_rng)
-            framework = SchedulingFramework(env, self._api, parameters, kube_scheduler)
-            if observer is not None:
-                self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first, max_pods=max_pods)
-        NodeController(
-            env,
-            self._api,
-            self._kubelets,
-            self._names,
-            scenario.node_changes,
-            parameters,
-            framework.node_ready,
-            self._agent,
-        )
-        for draw in drawn(scenario, seed):
-            self._jobs.publish(draw.job, draw.work, draw.arrivals)
-
-    def run(self, on_progress: OnProgress | None = None) -> Repetition:
-        """Run until every job that counts is over, or the scenario's limit."""
-        env, scenario = self._env, self._scenario
-        env.process(self._clock(on_progress))
-        end = env.timeout(scenario.limit_s - env.now)
-        env.run(until=env.any_of([self._jobs.all_over, end]))
-        return self._repetition()
-
-    @property
-    def scheduling_attempts(self) -> int:
-        """How often pods have been tried, in all."""
-        return sum(pod.attempts for pod in self._api.pods)
-
-    @property
-    def wake_ups(self) -> int:
-        """How often refused pods have been woken because a node had got room."""
-        return self._wake_ups
-
-    def _clock(self, on_progress: OnProgress | None) -> Process:
-        """Advance the nodes tick by tick; sample at 10 Hz and record at 1 Hz."""
-        env, parameters, fleet = self._env, self._parameters, self._fleet
-        origin = env.now
-        per_sample = round(SAMPLE_PERIOD_S / parameters.tick_s)
-        per_record = per_sample * round(RECORD_PERIOD_S / SAMPLE_PERIOD_S)
-        begin = per_sample * round(parameters.warm_up_s / SAMPLE_PERIOD_S)
-        tick = 0
-        while True:
-            tick += 1
-            # From the origin, not from the last tick: rounding errors must not add up.
-            at = origin + tick * parameters.tick_s
-            yield env.timeout(max(at - env.now, 0.0))
-            fleet.advance(at)
-            self._servers.answer()
-            if tick % per_sample:
-                continue
-            if self._agents is not None:
-                seen = self._agents.sample(fleet.counters())
-                if self._telemetry is not None and tick > begin:
-                    self._telemetry.append(seen)
-            if tick == begin:
-                # The scenario begins now: the first row is measured from here.
-                self._recorder = Recorder(self._names, fleet.counters())
-            elif tick > begin and (tick - begin) % per_record == 0:
-                reported = None if self._agents is None else self._agents.latest
-                self._recorder.record(at, fleet.counters(), self._kubelets.running, reported, self._kubelets.up)
-                if on_progress is not None:
-                    on_progress(self._progress(at))
-
-    def _pod_event(self, node: int, change: int, at: float) -> None:
-        if self._agents is not None:
-            self._agents.pod_event(node, change, at)
-
-    def _delayed(self, report: OnReport) -> OnReport:
-        """Let reports reach the scheduler as late as the parameters say."""
-        delay_s = self._parameters.report_delay_s
-        if not delay_s:
-            return report
-
-        def send(node: int, pod_capacity: float) -> None:
-            arrives = self._env.timeout(delay_s)
-            arrives.callbacks.append(lambda _event: report(node, pod_capacity) if self._kubelets.up[node] else None)
-
-        return send
-
-    def _annotate(self, node: int) -> None:
-        """Change a node so that refused pods are tried again; the call takes what a binding takes."""
-        self._wake_ups += 1
-        written = self._env.timeout(self._parameters.bind_latency_s)
-        written.callbacks.append(lambda _event: self._api.change_node(node))
-
-    def _agent(self, node: int, runs: bool) -> None:
-        if self._agents is not None:
-            (self._agents.start if runs else self._agents.stop)(node)
-
-    def _progress(self, at: float) -> Progress:
-        # A pod that failed is neither: another one does its work.
-        succeeded = sum(pod.outcome == "succeeded" for pod in self._api.pods)
-        alive = sum(pod.outcome == "unfinished" and pod.node is not None for pod in self._api.pods)
-        return Progress(
-            phase="running",
-            bound=succeeded + alive,
-            finished=succeeded,
-            pods=sum(job.pods for job in self._scenario.jobs),
-            at_s=at,
-            limit_s=self._scenario.limit_s,
-        )
-
-    def _repetition(self) -> Repetition:
-        jobs = self._scenario.jobs
-        pods = [self._pod_result(pod) for pod in self._api.pods]
-        completion = {job.name: self._completion_s(job.name, job.pods, pods) for job in jobs if not job.disturbance}
-        nodes, requests = self._recorder.series(), self._servers.series(self._names)
-        return Repetition(
-            scenario=self._scenario.name,
-            scheduler=self._spec.text,
-            seed=self._seed,
-            settings=scenario_settings(self._scenario) | msgspec.to_builtins(self._parameters),
-            job_completion_time_s=completion,
-            pods=pods,
-            nodes=nodes,
-            data_items=[
-                *completion_time_items(pods, completion),
-                *utilisation_items(nodes),
-                *latency_items(requests, pods, completion),
-            ],
-            requests=requests,
-        )
-
-    def _pod_result(self, pod: Pod) -> PodResult:
-        return PodResult(
-            name=pod.name,
-            job=pod.job.name,
-            node=None if pod.node is None else self._names[pod.node],
-            created_s=round(pod.created_s, 6),
-            scheduled_s=_rounded(pod.scheduled_s),
-            started_s=_rounded(pod.started_s),
-            finished_s=_rounded(pod.finished_s),
-            outcome=pod.outcome,  # type: ignore[arg-type]
-        )
-
-    def _completion_s(self, job: str, expected: int, pods: list[PodResult]) -> float | None:
-        """From the Job's publication to the end of its last pod, if all of them succeeded."""
-        ends = [pod.finished_s for pod in pods if pod.job == job and pod.outcome == "succeeded"]
-        if len(ends) < expected:
-            return None
-        return round(max(end for end in ends if end is not None) - self._jobs.published_s(job), 6)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
-
-
-def _profile(scheduler: SchedulerSpec, parameters: SimulationParameters) -> SimulationParameters:
-    """Return what the kube-scheduler that a variant of CARICO brings is configured with."""
-    longest = None if scheduler.variant is None else scheduler.variant.backoff_max_s
-    if longest is None:
-        return parameters
-    try:
-        return msgspec.structs.replace(parameters, backoff_max_s=longest)
-    except ValueError as error:
-        raise UsageError(f"{scheduler.text}: {error}: change either") from error
-
-
-def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: SimulationParameters) -> None:
-    """Refuse a job whose pods no node can hold: they would wait for ever, or be killed again and again."""
-    scheduler.check_fits(scenario, parameters.platform_millicpu, parameters.platform_memory_mib * 2**20)
-    largest = max(pool.memory_bytes for pool in scenario.cluster.each_pool)
-    free = (1.0 - parameters.background_memory) * largest
-    for job in scenario.jobs:
-        used = job.demand.memory_bytes
-        if used > free:
-            raise UsageError(
-                f"a pod of job {job.name} uses {used / 2**20:.0f} MiB at its peak, a node has at most "
-                f"{free / 2**20:.0f} MiB beside what the platform holds "
-                f"(background_memory={parameters.background_memory:g}): "
-                f"give the nodes more memory, or every pod is killed for it"
-            )
-
-
-def _check_telemetry(variant: Variant | None, parameters: SimulationParameters) -> None:
-    """Refuse agents that cannot see what they learn from."""
-    if variant is not None and parameters.telemetry == "metrics-server" and variant.cpu_metric != "utilisation":
-        raise UsageError(
-            f"telemetry=metrics-server knows no pressure, which variant {variant.name} learns from: "
-            f"use carico:variant=utilisation-only"
-        )

@@ -16,8 +16,8 @@ from testbed.plugin.state import STATE
 from testbed.providers import PROVIDERS, SIMULATED
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
-from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import Scenario, load_scenario
 
 REAL_TIMEOUT_S = 3600

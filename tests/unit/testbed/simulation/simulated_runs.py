@@ -9,8 +9,8 @@ import pytest
 
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import SimulationParameters
-from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import ClusterShape, JobSpec, Requests, Scenario, checked
 
 QUIET = {"background_cores": 0, "background_cores_per_pod": 0}

@@ -9,8 +9,8 @@ from carico.telemetry.counters import telemetry_between, usage_vector
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.agents import AgentFleet
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import SimulationParameters
-from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import load_scenario
 
 NAMES = [f"node-{index}" for index in range(5)]

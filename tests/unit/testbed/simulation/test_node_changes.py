@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from testbed.schedulers.spec import parse_spec
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import SimulationParameters
-from testbed.simulation.provider import SimulatedCluster
 from workloads.scenario import ClusterShape, JobSpec, NodeChange, Scenario, checked
 
 SCHEDULERS = ["carico", "kube-scheduler:cpu=500m"]

@@ -6,8 +6,9 @@ import pytest
 from testbed.errors import UsageError
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.schedulers.spec import parse_spec
+from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import SimulationParameters
-from testbed.simulation.provider import SimulatedCluster, SimulatedProvider
+from testbed.simulation.provider import SimulatedProvider
 from testbed.simulation.telemetry import TelemetrySource
 from workloads.scenario import load_scenario
 

@@ -36,7 +36,7 @@ class TestDeterminism:
     def test_another_process_gives_the_same_bytes(self):
         program = (
             "import hashlib, msgspec, sys\n"
-            "from testbed.simulation.provider import SimulatedCluster\n"
+            "from testbed.simulation.cluster import SimulatedCluster\n"
             "from testbed.schedulers.spec import parse_spec\n"
             "from testbed.simulation.parameters import SimulationParameters\n"
             "from workloads.scenario import Scenario\n"

@@ -1,0 +1,233 @@
+"""One simulated cluster, for one repetition: the parts of `testbed.simulation`, put together under SimPy's clock.
+
+The seed decides everything random. Each part draws from a stream of its own, so that the same pod has the same work
+under every scheduler.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import simpy
+
+from carico.model.variants import Variant
+from carico.telemetry.counters import Telemetry
+from testbed.errors import UsageError
+from testbed.experiment.provider import OnProgress, Progress
+from testbed.experiment.workload_draws import drawn
+from testbed.measurement.repetition import repetition_of
+from testbed.results.schema import PodResult, Repetition
+from testbed.schedulers.spec import SchedulerSpec
+from testbed.simulation.agents import AgentFleet, OnReport
+from testbed.simulation.checks import check, framework_parameters
+from testbed.simulation.control_plane.api import ApiServer, Pod, Process
+from testbed.simulation.control_plane.framework import SchedulingFramework
+from testbed.simulation.control_plane.jobs import JobController
+from testbed.simulation.nodes.fleet import NodeFleet
+from testbed.simulation.nodes.kubelet import Kubelets
+from testbed.simulation.nodes.lifecycle import NodeController
+from testbed.simulation.nodes.servers import Servers
+from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
+from testbed.simulation.recorder import Recorder
+from testbed.simulation.schedulers.carico import CaricoScheduler
+from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
+from workloads.scenario import Scenario
+
+RECORD_PERIOD_S = 1.0
+
+
+class SimulatedCluster:
+    """One simulated cluster, for one repetition.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    scheduler : SchedulerSpec
+    seed : int
+        Not negative.
+    parameters : SimulationParameters
+    observer : Variant, optional
+        Runs CARICO's agents beside a scheduler that does not listen to them, as the DaemonSet does in thesis §5.6.
+        CARICO as the scheduler brings its own.
+    telemetry : list, optional
+        Is filled with what the agents see, the nodes' 10 Hz telemetry, from the scenario's beginning on.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        scheduler: SchedulerSpec,
+        seed: int,
+        parameters: SimulationParameters,
+        observer: Variant | None = None,
+        telemetry: list[Telemetry] | None = None,
+    ) -> None:
+        if seed < 0:
+            raise UsageError(f"a seed must not be negative, got {seed}")
+        check(scenario, scheduler, parameters, observer)
+        if telemetry is not None and scheduler.variant is None and observer is None:
+            raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
+        self._scenario = scenario
+        self._spec = scheduler
+        self._seed = seed
+        self._parameters = parameters
+        self._telemetry = telemetry
+        self._wake_ups = 0
+        shape = scenario.cluster
+        streams = np.random.SeedSequence(seed).spawn(5)
+        rngs = [np.random.default_rng(stream) for stream in streams]
+        nodes_rng, kubelet_rng, scheduler_rng, agents_rng, requests_rng = rngs
+        self._names, each_node = shape.node_names, shape.each_node
+        start = -parameters.warm_up_s
+        self._env = env = simpy.Environment(initial_time=start)
+        self._fleet = NodeFleet(
+            len(each_node),
+            [node.cores for node in each_node],
+            [node.memory_bytes for node in each_node],
+            parameters,
+            nodes_rng,
+            boot_s=start,
+            speed=[node.speed for node in each_node],
+        )
+        self._api = ApiServer(env, parameters.watch_latency_s)
+        self._servers = Servers(self._fleet, parameters, requests_rng)
+        self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event, self._servers)
+        self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
+        first = self._fleet.counters()
+        self._recorder = Recorder(self._names, first)
+        self._agents: AgentFleet | None = None
+        max_pods = [node.max_pods for node in each_node]
+        if scheduler.variant is not None:
+            wake = self._annotate if scheduler.variant.wake_up else None
+            carico = CaricoScheduler(self._names, shape, parameters, wake, lambda: env.now)
+            framework = SchedulingFramework(env, self._api, framework_parameters(scheduler, parameters), carico)
+            self._agents = AgentFleet(
+                self._names, scheduler.variant, parameters, agents_rng, first, self._delayed(carico.report), max_pods
+            )
+        else:
+            kube_scheduler = KubeScheduler(shape, parameters, scheduler_rng)
+            framework = SchedulingFramework(env, self._api, parameters, kube_scheduler)
+            if observer is not None:
+                self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first, max_pods=max_pods)
+        NodeController(
+            env,
+            self._api,
+            self._kubelets,
+            self._names,
+            scenario.node_changes,
+            parameters,
+            framework.node_ready,
+            self._agent,
+        )
+        for draw in drawn(scenario, seed):
+            self._jobs.publish(draw.job, draw.work, draw.arrivals)
+
+    def run(self, on_progress: OnProgress | None = None) -> Repetition:
+        """Run until every job that counts is over, or the scenario's limit."""
+        env, scenario = self._env, self._scenario
+        env.process(self._clock(on_progress))
+        end = env.timeout(scenario.limit_s - env.now)
+        env.run(until=env.any_of([self._jobs.all_over, end]))
+        return self._repetition()
+
+    @property
+    def scheduling_attempts(self) -> int:
+        """How often pods have been tried, in all."""
+        return sum(pod.attempts for pod in self._api.pods)
+
+    @property
+    def wake_ups(self) -> int:
+        """How often refused pods have been woken because a node had got room."""
+        return self._wake_ups
+
+    def _clock(self, on_progress: OnProgress | None) -> Process:
+        """Advance the nodes tick by tick; sample at 10 Hz and record at 1 Hz."""
+        env, parameters, fleet = self._env, self._parameters, self._fleet
+        origin = env.now
+        per_sample = round(SAMPLE_PERIOD_S / parameters.tick_s)
+        per_record = per_sample * round(RECORD_PERIOD_S / SAMPLE_PERIOD_S)
+        begin = per_sample * round(parameters.warm_up_s / SAMPLE_PERIOD_S)
+        tick = 0
+        while True:
+            tick += 1
+            # From the origin, not from the last tick: rounding errors must not add up.
+            at = origin + tick * parameters.tick_s
+            yield env.timeout(max(at - env.now, 0.0))
+            fleet.advance(at)
+            self._servers.answer()
+            if tick % per_sample:
+                continue
+            if self._agents is not None:
+                seen = self._agents.sample(fleet.counters())
+                if self._telemetry is not None and tick > begin:
+                    self._telemetry.append(seen)
+            if tick == begin:
+                # The scenario begins now: the first row is measured from here.
+                self._recorder = Recorder(self._names, fleet.counters())
+            elif tick > begin and (tick - begin) % per_record == 0:
+                reported = None if self._agents is None else self._agents.latest
+                self._recorder.record(at, fleet.counters(), self._kubelets.running, reported, self._kubelets.up)
+                if on_progress is not None:
+                    on_progress(self._progress(at))
+
+    def _pod_event(self, node: int, change: int, at: float) -> None:
+        if self._agents is not None:
+            self._agents.pod_event(node, change, at)
+
+    def _delayed(self, report: OnReport) -> OnReport:
+        """Let reports reach the scheduler as late as the parameters say."""
+        delay_s = self._parameters.report_delay_s
+        if not delay_s:
+            return report
+
+        def send(node: int, pod_capacity: float) -> None:
+            arrives = self._env.timeout(delay_s)
+            arrives.callbacks.append(lambda _event: report(node, pod_capacity) if self._kubelets.up[node] else None)
+
+        return send
+
+    def _annotate(self, node: int) -> None:
+        """Change a node so that refused pods are tried again; the call takes what a binding takes."""
+        self._wake_ups += 1
+        written = self._env.timeout(self._parameters.bind_latency_s)
+        written.callbacks.append(lambda _event: self._api.change_node(node))
+
+    def _agent(self, node: int, runs: bool) -> None:
+        if self._agents is not None:
+            (self._agents.start if runs else self._agents.stop)(node)
+
+    def _progress(self, at: float) -> Progress:
+        # A pod that failed is neither: another one does its work.
+        succeeded = sum(pod.outcome == "succeeded" for pod in self._api.pods)
+        alive = sum(pod.outcome == "unfinished" and pod.node is not None for pod in self._api.pods)
+        return Progress(
+            phase="running",
+            bound=succeeded + alive,
+            finished=succeeded,
+            pods=sum(job.pods for job in self._scenario.jobs),
+            at_s=at,
+            limit_s=self._scenario.limit_s,
+        )
+
+    def _repetition(self) -> Repetition:
+        return repetition_of(
+            self._scenario,
+            self._spec,
+            self._seed,
+            msgspec.to_builtins(self._parameters),
+            [self._pod_result(pod) for pod in self._api.pods],
+            self._recorder.series(),
+            self._servers.series(self._names),
+        )
+
+    def _pod_result(self, pod: Pod) -> PodResult:
+        return PodResult(
+            name=pod.name,
+            job=pod.job.name,
+            node=None if pod.node is None else self._names[pod.node],
+            created_s=pod.created_s,
+            scheduled_s=pod.scheduled_s,
+            started_s=pod.started_s,
+            finished_s=pod.finished_s,
+            outcome=pod.outcome,  # type: ignore[arg-type]
+        )
