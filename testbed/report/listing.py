@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import msgspec
 
 from carico.model.variants import DEFAULT_VARIANT, VARIANTS
 from testbed.experiment.presets import PRESETS
@@ -44,23 +45,12 @@ def listing() -> list[str]:
     lines += _entry(
         f"{SET}={DEFAULT}", f"One of {', '.join(PARAMETER_SETS)}: a named set of the others, on which they go"
     )
-    documentation = field_documentation(SimulationParameters)
-    for name, default in _defaults(SimulationParameters):
+    _, schemas = msgspec.json.schema_components((SimulationParameters,))
+    for name, schema in schemas[SimulationParameters.__name__]["properties"].items():
         allowed = choices(name)
         one_of = f"One of {', '.join(allowed)}. " if allowed else ""
-        lines += _entry(f"{name}={default}", one_of + documentation[name])
+        lines += _entry(f"{name}={schema['default']}", one_of + schema["description"])
     return lines
-
-
-def field_documentation(kind: type) -> dict[str, str]:
-    """Return what the source of a class says of its fields: the string after a field, which Python itself drops."""
-    found: dict[str, str] = {}
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    for field, after in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
-            found[field.target.id] = " ".join(ast.literal_eval(after.value).split())
-    return found
 
 
 def _fields(kind: Any) -> Iterator[str]:
@@ -74,10 +64,6 @@ def _summary(documented: Callable[..., Any]) -> str:
     """The first paragraph of a docstring, as plain text."""
     text = inspect.getdoc(documented) or ""
     return " ".join(text.partition("\n\n")[0].replace("`", "").split())
-
-
-def _defaults(kind: type) -> Iterator[tuple[str, Any]]:
-    return zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True)  # type: ignore[attr-defined]
 
 
 def _described(scenario: Scenario) -> str:

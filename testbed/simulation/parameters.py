@@ -17,7 +17,12 @@ from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
+PositiveSeconds = Annotated[float, Meta(gt=0, le=3600)]
+ShortSeconds = Annotated[float, Meta(ge=0, le=60)]
+TimeConstant = Annotated[float, Meta(gt=0, le=86_400)]
 Rate = Annotated[float, Meta(gt=0, le=1_000_000)]
+Count = Annotated[int, Meta(ge=0)]
+BurstSize = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 SET = "parameters"
 """The setting that names a set of them."""
@@ -29,116 +34,223 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """How nodes, kubelets, the API server and kube-scheduler behave."""
 
     # Nodes
-    pressure: Literal["kernel", "at-least-one-waiting"] = "kernel"
-    """What `some` CPU pressure means: per CPU as psi.c computes it, or the thesis's wording (§4.2.1)."""
-    quota_of_cpus: Annotated[float, Meta(ge=0, le=1024)] = 0.0
-    """CPUs of the machine that all nodes have a quota of, as kind's have; 0 for nodes with CPUs of their own. Threads
-    run side by side there until the quota is used up, and being throttled is pressure."""
-    tick_s: Annotated[float, Meta(ge=0.001, le=0.1)] = 0.1
-    """Step of the nodes' CPU sharing, and the telemetry period of 10 Hz divided by a whole number."""
-    warm_up_s: Seconds = 30.0
-    """Idle time before the scenario begins, in which agents get to know their nodes."""
-    background_cores: Annotated[float, Meta(ge=0, le=64)] = 0.2
-    """CPU that the operating system and the platform's own pods use on every node."""
-    background_variation: Annotated[float, Meta(ge=0, le=10)] = 0.5
-    """Coefficient of variation of that from tick to tick (gamma): daemons wake up irregularly."""
-    background_cores_per_pod: Annotated[float, Meta(ge=0, le=1)] = 0.015
-    """CPU that kubelet and runtime spend on every running pod (statistics, probes, shims)."""
-    background_memory: Share = 0.14
-    """Share of a node's memory that they hold."""
-    background_memory_variation: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Coefficient of variation of that from sample to sample (normal)."""
-    contention_loss: Share = 0.0
-    """Share of the CPU that is lost at full pressure (cache and context switches); VMs mask it (§5.7)."""
-    node_speed_variation: Share = 0.0
-    """Coefficient of variation of the speed between nodes."""
-    speed_noise: Annotated[float, Meta(ge=0, le=2)] = 0.0
-    """Coefficient of variation of every node's speed over time, as a hypervisor gives it (Azure VM Noise: 0.01 on
-    dedicated, 0.09 on burstable machines)."""
-    speed_noise_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
-    """How long a deviation of it lasts (time constant)."""
-    steal: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of a node's CPUs that neighbours on its host take while they are busy (steal time)."""
-    steal_duty: Share = 0.5
-    """Share of the time in which they are."""
-    steal_episode_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
-    """Mean length of such an episode (exponential)."""
-    system_weight: Annotated[float, Meta(ge=0, le=1e9)] = 100.0
-    """cgroup v2 weight of system.slice; kubepods has the weight of all the node's cores, 157 for 4 of them."""
+    pressure: Annotated[
+        Literal["kernel", "at-least-one-waiting"],
+        Meta(
+            description="What `some` CPU pressure means: per CPU as psi.c computes it, or the thesis's wording "
+            "(§4.2.1)."
+        ),
+    ] = "kernel"
+    quota_of_cpus: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1024,
+            description="CPUs of the machine that all nodes have a quota of, as kind's have; 0 for nodes with CPUs of "
+            "their own. Threads run side by side there until the quota is used up, and being throttled is pressure.",
+        ),
+    ] = 0.0
+    tick_s: Annotated[
+        float,
+        Meta(
+            ge=0.001,
+            le=0.1,
+            description="Step of the nodes' CPU sharing, and the telemetry period of 10 Hz divided by a whole number.",
+        ),
+    ] = 0.1
+    warm_up_s: Annotated[
+        Seconds, Meta(description="Idle time before the scenario begins, in which agents get to know their nodes.")
+    ] = 30.0
+    background_cores: Annotated[
+        float,
+        Meta(ge=0, le=64, description="CPU that the operating system and the platform's own pods use on every node."),
+    ] = 0.2
+    background_variation: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=10,
+            description="Coefficient of variation of that from tick to tick (gamma): daemons wake up irregularly.",
+        ),
+    ] = 0.5
+    background_cores_per_pod: Annotated[
+        Share, Meta(description="CPU that kubelet and runtime spend on every running pod (statistics, probes, shims).")
+    ] = 0.015
+    background_memory: Annotated[Share, Meta(description="Share of a node's memory that they hold.")] = 0.14
+    background_memory_variation: Annotated[
+        Share, Meta(description="Coefficient of variation of that from sample to sample (normal).")
+    ] = 0.0
+    contention_loss: Annotated[
+        Share,
+        Meta(
+            description="Share of the CPU that is lost at full pressure (cache and context switches); VMs mask it "
+            "(§5.7)."
+        ),
+    ] = 0.0
+    node_speed_variation: Annotated[Share, Meta(description="Coefficient of variation of the speed between nodes.")] = (
+        0.0
+    )
+    speed_noise: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=2,
+            description="Coefficient of variation of every node's speed over time, as a hypervisor gives it (Azure VM "
+            "Noise: 0.01 on dedicated, 0.09 on burstable machines).",
+        ),
+    ] = 0.0
+    speed_noise_s: Annotated[TimeConstant, Meta(description="How long a deviation of it lasts (time constant).")] = 10.0
+    steal: Annotated[
+        float,
+        Meta(
+            ge=0,
+            lt=1,
+            description="Share of a node's CPUs that neighbours on its host take while they are busy (steal time).",
+        ),
+    ] = 0.0
+    steal_duty: Annotated[Share, Meta(description="Share of the time in which they are.")] = 0.5
+    steal_episode_s: Annotated[TimeConstant, Meta(description="Mean length of such an episode (exponential).")] = 10.0
+    system_weight: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e9,
+            description="cgroup v2 weight of system.slice; kubepods has the weight of all the node's cores, 157 for 4 "
+            "of them.",
+        ),
+    ] = 100.0
     # Kubelet and container runtime
-    platform_millicpu: Annotated[int, Meta(ge=0)] = 200
-    """Requests of the platform's own pods on every node: 7 slots remain at 500m, 38 at 100m."""
-    platform_memory_mib: Annotated[int, Meta(ge=0)] = 200
-    """The memory that they request, MiB; what they really hold is background_memory."""
-    start_cpu_s: Annotated[float, Meta(ge=0, le=60)] = 0.2
-    """CPU-seconds that the runtime spends on starting a container: a burst of about 200 ms (§4.2.2)."""
-    stop_cpu_s: Annotated[float, Meta(ge=0, le=60)] = 0.2
-    """The same for stopping one."""
-    start_delay_min_s: Seconds = 0.5
-    """Least waiting, not computing, between binding and the start of the container (sandbox, network, volumes)."""
-    start_delay_max_s: Seconds = 1.0
-    """The most of it."""
-    starts_per_s: Rate = 4.0
-    """Containers that a kubelet starts per second at most."""
-    running_visible_min_s: Seconds = 0.3
-    """Least time until the API shows a started pod as Running: the kubelet relists once a second."""
-    running_visible_max_s: Seconds = 1.3
-    """The most of it."""
-    finished_visible_min_s: Seconds = 0.2
-    """Least time until the API shows that a pod completed."""
-    finished_visible_max_s: Seconds = 1.0
-    """The most of it."""
+    platform_millicpu: Annotated[
+        Count,
+        Meta(description="Requests of the platform's own pods on every node: 7 slots remain at 500m, 38 at 100m."),
+    ] = 200
+    platform_memory_mib: Annotated[
+        Count, Meta(description="The memory that they request, MiB; what they really hold is background_memory.")
+    ] = 200
+    start_cpu_s: Annotated[
+        ShortSeconds,
+        Meta(
+            description="CPU-seconds that the runtime spends on starting a container: a burst of about 200 ms (§4.2.2)."
+        ),
+    ] = 0.2
+    stop_cpu_s: Annotated[ShortSeconds, Meta(description="The same for stopping one.")] = 0.2
+    start_delay_min_s: Annotated[
+        Seconds,
+        Meta(
+            description="Least waiting, not computing, between binding and the start of the container (sandbox, "
+            "network, volumes)."
+        ),
+    ] = 0.5
+    start_delay_max_s: Annotated[Seconds, Meta(description="The most of it.")] = 1.0
+    starts_per_s: Annotated[Rate, Meta(description="Containers that a kubelet starts per second at most.")] = 4.0
+    running_visible_min_s: Annotated[
+        Seconds,
+        Meta(description="Least time until the API shows a started pod as Running: the kubelet relists once a second."),
+    ] = 0.3
+    running_visible_max_s: Annotated[Seconds, Meta(description="The most of it.")] = 1.3
+    finished_visible_min_s: Annotated[
+        Seconds, Meta(description="Least time until the API shows that a pod completed.")
+    ] = 0.2
+    finished_visible_max_s: Annotated[Seconds, Meta(description="The most of it.")] = 1.0
     # Requests to servers
-    request_base_s: Annotated[float, Meta(ge=0, le=60)] = 0.0008
-    """What a request takes beside waiting and computing: network and protocols."""
-    wake_ups_per_request: Annotated[int, Meta(ge=0, le=1000)] = 6
-    """Threads that a request wakes one after the other, in client, kernel and server (fitted to Table 5.4)."""
-    idle_wake_up_s: Annotated[float, Meta(ge=0, le=60)] = 0.00034
-    """Until an idle CPU, of a virtual machine, is awake."""
-    idle_wake_up_cv: Annotated[float, Meta(gt=0, le=10)] = 0.7
-    """Coefficient of variation of that (gamma)."""
-    turn_s: Annotated[float, Meta(ge=0, le=60)] = 0.00026
-    """Wait for a busy CPU per runnable thread of the server's weight on it (mean of an exponential)."""
+    request_base_s: Annotated[
+        ShortSeconds, Meta(description="What a request takes beside waiting and computing: network and protocols.")
+    ] = 0.0008
+    wake_ups_per_request: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1000,
+            description="Threads that a request wakes one after the other, in client, kernel and server (fitted to "
+            "Table 5.4).",
+        ),
+    ] = 6
+    idle_wake_up_s: Annotated[ShortSeconds, Meta(description="Until an idle CPU, of a virtual machine, is awake.")] = (
+        0.00034
+    )
+    idle_wake_up_cv: Annotated[float, Meta(gt=0, le=10, description="Coefficient of variation of that (gamma).")] = 0.7
+    turn_s: Annotated[
+        ShortSeconds,
+        Meta(
+            description="Wait for a busy CPU per runnable thread of the server's weight on it (mean of an exponential)."
+        ),
+    ] = 0.00026
     # API server, Job controller, kube-scheduler
-    watch_latency_s: Seconds = 0.02
-    """Until a watcher hears of a new or bound pod: assumed, not measured."""
-    pod_creations_per_s: Rate = 20.0
-    """Pods that the Job controller creates per second: kube-controller-manager's default kube-api-qps."""
-    pod_creations_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 30
-    """Pods that it creates at once after a pause: the default kube-api-burst."""
-    scheduling_attempts_per_s: Rate = 175.0
-    """Measured of the real kube-scheduler on 2 cores with 1,000 nodes."""
-    bindings_per_s: Rate = 50.0
-    """Bindings that kube-scheduler's client asks for per second: the default qps of its clientConnection."""
-    bindings_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
-    """Bindings that it asks for at once after a pause: the default burst."""
-    bind_latency_s: Seconds = 0.02
-    """What a binding call takes, while the next pod is already being scheduled: assumed, not measured."""
-    backoff_initial_s: Annotated[float, Meta(gt=0, le=3600)] = 1.0
-    """Wait after a pod's first refusal, doubled with each further one: podInitialBackoffSeconds."""
-    pop_from_backoff: bool = False
-    """Whether pods are taken out of the back-off queue while no other waits, as kube-scheduler does from 1.33 on."""
-    node_grace_s: Seconds = 40.0
-    """Until a node that is silent is NotReady, and gets no more pods: node-monitor-grace-period."""
-    eviction_s: Seconds = 300.0
-    """Until the pods of a node that is NotReady are evicted: the default tolerationSeconds."""
-    backoff_max_s: Annotated[float, Meta(gt=0, le=3600)] = 10.0
-    """The longest wait: podMaxBackoffSeconds."""
+    watch_latency_s: Annotated[
+        Seconds, Meta(description="Until a watcher hears of a new or bound pod: assumed, not measured.")
+    ] = 0.02
+    pod_creations_per_s: Annotated[
+        Rate,
+        Meta(
+            description="Pods that the Job controller creates per second: kube-controller-manager's default "
+            "kube-api-qps."
+        ),
+    ] = 20.0
+    pod_creations_burst: Annotated[
+        BurstSize, Meta(description="Pods that it creates at once after a pause: the default kube-api-burst.")
+    ] = 30
+    scheduling_attempts_per_s: Annotated[
+        Rate, Meta(description="Measured of the real kube-scheduler on 2 cores with 1,000 nodes.")
+    ] = 175.0
+    bindings_per_s: Annotated[
+        Rate,
+        Meta(
+            description="Bindings that kube-scheduler's client asks for per second: the default qps of its "
+            "clientConnection."
+        ),
+    ] = 50.0
+    bindings_burst: Annotated[
+        BurstSize, Meta(description="Bindings that it asks for at once after a pause: the default burst.")
+    ] = 100
+    bind_latency_s: Annotated[
+        Seconds,
+        Meta(
+            description="What a binding call takes, while the next pod is already being scheduled: assumed, not "
+            "measured."
+        ),
+    ] = 0.02
+    backoff_initial_s: Annotated[
+        PositiveSeconds,
+        Meta(description="Wait after a pod's first refusal, doubled with each further one: podInitialBackoffSeconds."),
+    ] = 1.0
+    pop_from_backoff: Annotated[
+        bool,
+        Meta(
+            description="Whether pods are taken out of the back-off queue while no other waits, as kube-scheduler does "
+            "from 1.33 on."
+        ),
+    ] = False
+    node_grace_s: Annotated[
+        Seconds,
+        Meta(description="Until a node that is silent is NotReady, and gets no more pods: node-monitor-grace-period."),
+    ] = 40.0
+    eviction_s: Annotated[
+        Seconds,
+        Meta(description="Until the pods of a node that is NotReady are evicted: the default tolerationSeconds."),
+    ] = 300.0
+    backoff_max_s: Annotated[PositiveSeconds, Meta(description="The longest wait: podMaxBackoffSeconds.")] = 10.0
     # Agents
-    telemetry: Literal["procfs", "metrics-server"] = "procfs"
-    """What agents read: the kernel's counters, or what the metrics server last scraped, which has no pressure."""
-    metrics_period_s: Annotated[float, Meta(ge=1, le=3600)] = 15.0
-    """How often the metrics server scrapes, and what it averages over: its default --metric-resolution."""
-    telemetry_delay_s: Seconds = 0.0
-    """Age of a sample when the agent gets it."""
-    report_delay_s: Seconds = 0.0
-    """Age of a report when the scheduler gets it."""
-    report_loss: Share = 0.0
-    """Probability that a report does not reach the scheduler."""
-    sample_loss: Share = 0.0
-    """Probability that an agent misses a telemetry sample."""
-    sample_late: Share = 0.0
-    """Probability that a sample arrives after the next one."""
+    telemetry: Annotated[
+        Literal["procfs", "metrics-server"],
+        Meta(
+            description="What agents read: the kernel's counters, or what the metrics server last scraped, which has "
+            "no pressure."
+        ),
+    ] = "procfs"
+    metrics_period_s: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=3600,
+            description="How often the metrics server scrapes, and what it averages over: its default "
+            "--metric-resolution.",
+        ),
+    ] = 15.0
+    telemetry_delay_s: Annotated[Seconds, Meta(description="Age of a sample when the agent gets it.")] = 0.0
+    report_delay_s: Annotated[Seconds, Meta(description="Age of a report when the scheduler gets it.")] = 0.0
+    report_loss: Annotated[Share, Meta(description="Probability that a report does not reach the scheduler.")] = 0.0
+    sample_loss: Annotated[Share, Meta(description="Probability that an agent misses a telemetry sample.")] = 0.0
+    sample_late: Annotated[Share, Meta(description="Probability that a sample arrives after the next one.")] = 0.0
 
     def __post_init__(self) -> None:
         for name in ("start_delay", "running_visible", "finished_visible"):
