@@ -124,7 +124,7 @@ class RecordedRun:
         self._line.clear()
 
     def _end_early(self, file: Path | None, interrupted: bool) -> None:
-        finished, asked_for = len(self._record.folder.lines), len(self.plan.passes())
+        finished, asked_for = len(self._record.folder.log), len(self.plan.passes())
         said = f"interrupted after {finished} of {asked_for} runs"
         state: RunState = "interrupted" if interrupted else "failed"
         try:

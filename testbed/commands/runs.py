@@ -52,12 +52,12 @@ def _recover(options: argparse.Namespace) -> int:
     run = run_named(options.run_name, Path.cwd())
     if run.read().state == "running":
         raise UsageError(f"run {run.id} is still going on: wait for its end, or end it")
-    lines, cut_off = run.lines.read()
-    if not lines:
+    entries, cut_off = run.log.read()
+    if not entries:
         raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says what became of it")
     file = options.json or run.path / "result.json"
-    write_results(file, merged(line.repetition for line in lines))
-    print(f"results: {file} ({len(lines)} repetition{'s' * (len(lines) != 1)} of run {run.id})")
+    write_results(file, merged(entry.repetition for entry in entries))
+    print(f"results: {file} ({len(entries)} repetition{'s' * (len(entries) != 1)} of run {run.id})")
     if cut_off:
         tell(notice_of(cut_off))
     return 0

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from testbed.experiment.provider import OnProgress, Trial
-from testbed.experiment.retry import run_undisturbed
+from testbed.experiment.retry import run_with_retries
 from testbed.results.locks import locked
-from testbed.results.repetition_log import Line
+from testbed.results.repetition_log import LogEntry
 from testbed.results.runs import RunFolder
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
@@ -31,7 +31,7 @@ class Cache:
     folder : RunFolder
         Where they are; must exist.
     attempts : int
-        How often a repetition is run at most; see `run_undisturbed`.
+        How often a repetition is run at most; see `run_with_retries`.
     """
 
     def __init__(self, folder: RunFolder, attempts: int = 1) -> None:
@@ -54,7 +54,7 @@ class Cache:
         # The settings in force are the key: those given may be spelled differently, or be left out, and be the same.
         key = _sha256((trial.scenario, trial.scheduler.text, seed, trial.settings))
         if key not in self._known:
-            log = self._folder.lines
+            log = self._folder.log
             known = log.find(key)
             if known is None:
                 # A process that asks for what another one is running waits for it: nobody holds two of these locks.
@@ -67,16 +67,16 @@ class Cache:
             self._known[key] = known
         return self._known[key]
 
-    def _run(self, key: str, trial: Trial, seed: int, on_progress: OnProgress | None) -> Line:
-        disturbed, workload = self._folder.disturbed, _sha256(trial.scenario)
-        measured = run_undisturbed(
+    def _run(self, key: str, trial: Trial, seed: int, on_progress: OnProgress | None) -> LogEntry:
+        disturbed, workload = self._folder.disturbed_log, _sha256(trial.scenario)
+        measured = run_with_retries(
             lambda tell: trial.run(seed, tell),
             self._attempts,
             disturbed.find_all(key),
-            lambda one: disturbed.append(Line(key, workload, one)),
+            lambda one: disturbed.append(LogEntry(key, workload, one)),
             on_progress,
         )
-        return Line(key, workload, measured)
+        return LogEntry(key, workload, measured)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Preset:
     """Repetitions of every experiment that does not say how many it needs."""
     description: str
     attempts: int = 1
-    """How often a repetition is run at most while others have the machine; see `run_undisturbed`."""
+    """How often a disturbed repetition is run at most; see `run_with_retries`."""
 
 
 SMOKE = Preset("smoke", 1, "everything once, what is near its limit more often: simulated at most 3 minutes with -n 2")

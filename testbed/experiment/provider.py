@@ -26,7 +26,7 @@ class Progress:
     limit_s: float
     """Seconds since the scenario began, and when it is cut off."""
     attempt: int = 1
-    """Later ones come after a disturbed one; see `run_undisturbed`."""
+    """More than 1 after a disturbed attempt; see `run_with_retries`."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -98,12 +98,12 @@ class ClusterProvider(Protocol):
         ...
 
     def kubernetes_version(self) -> str | None:
-        """Return the version of Kubernetes that is run; None of what only emulates it.
+        """Return the version of Kubernetes that is run; None if Kubernetes is only emulated.
 
         Raises
         ------
         TestbedError
-            If that cannot be found out; `preflight` says why.
+            If the version cannot be found out; `preflight` says why.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""Repetitions during which the machine was there: what ran while others had much of it is run again.
+"""Retries: a repetition is run again if other guests of the machine's host took much of its CPU time meanwhile.
 
-No completion time and no latency decides that. What went wrong is kept, whatever the machine did.
+No completion time and no latency decides about a retry, and a repetition in which something failed is never retried.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from testbed.measurement.stolen_cpu import RUN_AGAIN_FROM, discarded, stolen_sha
 from testbed.results.schema import Repetition
 
 
-def run_undisturbed(
+def run_with_retries(
     run: Callable[[OnProgress | None], Repetition],
     attempts: int,
     earlier: Sequence[Repetition] = (),
@@ -26,25 +26,27 @@ def run_undisturbed(
 ) -> Repetition:
     """Run a repetition until less than `RUN_AGAIN_FROM` of the machine's CPU time is stolen, and return it.
 
-    If that does not come, the attempt with the least is returned. The data items of the others are in it, too: the
-    label `metric` begins with ``discarded_``, the label `attempt` is the number, from 1 on.
+    If every attempt is disturbed, the one with the least stolen CPU time is returned. The result also has the data
+    items of the discarded attempts: their label `metric` begins with ``discarded_``, and their label `attempt` is the
+    number of the attempt, from 1 on.
 
     Parameters
     ----------
     run : callable
+        Runs an attempt and returns it; its argument hears of the attempt's progress.
     attempts : int
-        How often it is run at most; it is run once more if there are as many earlier ones.
+        How many attempts there are at most, earlier ones included; at least one attempt is made here.
     earlier : sequence of Repetition
         Disturbed attempts of a process that has ended.
     keep : callable
-        Is given every disturbed attempt as soon as it is over.
+        Called with every disturbed attempt as soon as it is over.
     on_progress : callable, optional
-        Is told how far the attempt that runs is.
+        Called with the progress of every attempt.
 
     Raises
     ------
     UsageError
-        If there are less attempts than one.
+        If `attempts` is less than 1.
     """
     if attempts < 1:
         raise UsageError(f"a repetition needs at least one attempt, got {attempts}")
@@ -66,14 +68,14 @@ def run_undisturbed(
 
 
 def _is_disturbed(one: Repetition) -> bool:
-    """A pod that failed, or was run twice, counts whoever had the machine."""
+    """Whether CPU time was stolen; a repetition in which a pod failed or ran twice counts as it is."""
     pods = Counter(pod.job for pod in one.pods)
     whole = None not in one.job_completion_time_s.values() and all(
         pods[job] == wanted for job, wanted in one.measured_jobs.items()
     )
-    # A disturbance need not come to its end.
-    went_well = whole and all(pod.outcome in ("succeeded", "unfinished") for pod in one.pods)
-    return went_well and _stolen(one) >= RUN_AGAIN_FROM
+    # Pods of a job that is a disturbance need not complete.
+    succeeded = whole and all(pod.outcome in ("succeeded", "unfinished") for pod in one.pods)
+    return succeeded and _stolen(one) >= RUN_AGAIN_FROM
 
 
 def _stolen(one: Repetition) -> float:

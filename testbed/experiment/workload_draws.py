@@ -1,4 +1,4 @@
-"""What a seed decides of a scenario: the work of every pod and when it arrives, the same on every kind of cluster."""
+"""What a seed decides about a scenario: the work and the arrival of every pod, the same on every kind of cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from workloads.scenario import JobSpec, Scenario
 
 
 @dataclass(frozen=True)
-class DrawnJob:
-    """A job and what was drawn for its pods, in the order of their arrival."""
+class WorkloadDraw:
+    """A job with what was drawn for its pods, in the order of their arrival."""
 
     job: JobSpec
     work: list[float]
@@ -20,12 +20,12 @@ class DrawnJob:
     """Seconds after the job's publication, ascending."""
 
 
-def drawn(scenario: Scenario, seed: int) -> list[DrawnJob]:
+def draw_workload(scenario: Scenario, seed: int) -> list[WorkloadDraw]:
     """Draw the pods of a scenario, each job from a stream of its own."""
     streams = np.random.SeedSequence(seed, spawn_key=(1,)).spawn(len(scenario.jobs))
     found = []
     for job, stream in zip(scenario.jobs, streams, strict=True):
         work = job.draw_work(np.random.default_rng(stream))
         arrivals = job.arrivals.times(job.pods, np.random.default_rng(stream.spawn(1)[0]))
-        found.append(DrawnJob(job, work, arrivals))
+        found.append(WorkloadDraw(job, work, arrivals))
     return found

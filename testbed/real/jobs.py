@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from testbed.experiment.workload_draws import DrawnJob
+from testbed.experiment.workload_draws import WorkloadDraw
 from testbed.real.api import LABEL, Json
 from workloads.scenario import JobSpec, Requests
 
@@ -29,7 +29,7 @@ class Publication:
     """CPU-seconds of its pods."""
 
 
-def publications(draws: list[DrawnJob]) -> list[Publication]:
+def publications(draws: list[WorkloadDraw]) -> list[Publication]:
     """Return what is to be published, in the order of time; what arrives together is one Job."""
     found = []
     for draw in draws:

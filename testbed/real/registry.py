@@ -6,7 +6,6 @@ before anything of it exists, and loses it when nothing of it is left.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from testbed.errors import ClusterError, ResultsError
-from testbed.results.files import read_versioned, write_whole
-from testbed.results.locks import hold_open, is_held_open, locked
+from testbed.results.files import folders_with, read_versioned, write_whole
+from testbed.results.locks import Presence, locked
 from testbed.user_cache import user_cache
 
 REGISTRY_SCHEMA_VERSION = 1
@@ -51,8 +50,7 @@ class ClusterFolder:
         self.files = path / "files"
         """What the cluster's maker has of it."""
         self._file = path / "cluster.json"
-        self._held_file = path / "held"
-        self._held: int | None = None
+        self._users = Presence(path / "processes")
 
     def read(self) -> Registered:
         """Return what is known of it; raises ResultsError if that cannot be read."""
@@ -71,18 +69,15 @@ class ClusterFolder:
     @property
     def is_used(self) -> bool:
         """Whether a process uses it, this one included."""
-        return is_held_open(self._held_file)
+        return self._users.is_anyones
 
     def hold(self) -> None:
         """Use it, until `release` or this process's end."""
-        if self._held is None:
-            self._held = hold_open(self._held_file)
+        self._users.enter()
 
     def release(self) -> None:
         """Use it no longer."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        self._users.leave()
 
     def remove(self) -> None:
         """Forget it, when nothing of the cluster is left."""
@@ -121,8 +116,7 @@ class Registry:
     def all(self) -> list[tuple[ClusterFolder, Registered]]:
         """Return the clusters, by name; what a newer version has noted is left to it."""
         found = []
-        for file in sorted(self._place.glob("*/cluster.json")):
-            folder = ClusterFolder(file.parent)
+        for folder in map(ClusterFolder, folders_with(self._place, "cluster.json")):
             try:
                 found.append((folder, folder.read()))
             except ResultsError:

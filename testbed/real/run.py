@@ -16,7 +16,7 @@ from carico.clock import Clock
 from carico.errors import KubeError, KubeRefused
 from carico.kube.reflector import Reflector
 from testbed.experiment.provider import OnProgress, Progress
-from testbed.experiment.workload_draws import drawn
+from testbed.experiment.workload_draws import draw_workload
 from testbed.real.api import ClusterApi, Json
 from testbed.real.jobs import Publication, job_manifest, publications
 from testbed.real.namespaces import OWN as PLATFORM
@@ -80,7 +80,7 @@ class ClusterRun:
         self._scheduler = scheduler
         self._run = run
         self._clock = clock
-        self._to_publish = publications(drawn(scenario, seed))
+        self._to_publish = publications(draw_workload(scenario, seed))
         self._published_s: dict[str, float] = {}
         self._lasted_s = 0.0
         self._origin = clock.now()

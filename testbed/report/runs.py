@@ -26,7 +26,7 @@ def runs_table(runs: Iterable[RunFolder]) -> list[str]:
 
 
 def _line(folder: RunFolder, run: Run) -> str:
-    left = "yes" if folder.lines.path.exists() and run.state != "running" else "-"
+    left = "yes" if folder.log.path.exists() and run.state != "running" else "-"
     command = shlex.join(run.command)
     line = f"{run.id:23}  {run.state:11}  {_duration(run):>7}  {run.finished_repetitions:>11}  {left:10}  {command}"
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"

@@ -41,17 +41,17 @@ def end_run(record: RunRecord, ended: RunState, file: Path | None, now: datetime
     ResultsError
         If the results or the record cannot be written; no repetition is lost, and the message says how to get at them.
     """
-    lines, cut_off = record.folder.lines.read()
-    results = merged(line.repetition for line in lines)
+    entries, cut_off = record.folder.log.read()
+    results = merged(entry.repetition for entry in entries)
     if file is not None and ended != "complete":
         file = partial_path(file)
-    if not lines:
+    if not entries:
         file = None
     try:
         if file is not None:
             (write_complete if ended == "complete" else write_results)(file, results)
     except ResultsError as error:
-        record.close("failed", lines, now)
+        record.close("failed", entries, now)
         raise ResultsError(f"{error}; to write them elsewhere: {record.folder.recovery()} --json FILE") from error
-    record.close(ended, lines, now, file)
+    record.close(ended, entries, now, file)
     return Ending(results, cut_off, file)

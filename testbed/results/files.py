@@ -1,4 +1,4 @@
-"""How the testbed's files appear: whole or not at all, in a folder that git ignores, and readable by later versions."""
+"""The testbed's files: written whole or not at all, in a folder that git ignores, and readable by later versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Version(msgspec.Struct):
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name beside its place and rename it; what is there already stays until then."""
+    """Write a file under another name in the same folder, then rename it; an earlier file stays until then."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         beside.write_bytes(content)
@@ -30,7 +30,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder with its parents; if `.carico` is new among them, it will ignore itself."""
+    """Create a folder with its parents; a new `.carico` among them gets a .gitignore of its own."""
     own = next((place for place in (folder, *folder.parents) if place.name == OWN_FOLDER), None)
     if own is not None and not own.exists():
         own.mkdir(parents=True, exist_ok=True)
@@ -38,13 +38,18 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
+def folders_with(place: Path, file: str) -> list[Path]:
+    """Return the folders in `place` that have such a file, by name."""
+    return [found.parent for found in sorted(place.glob(f"*/{file}"))]
+
+
 def check_folder(folder: Path) -> None:
-    """Check that files can be written to a folder, which need not be there yet; leaves no trace.
+    """Check that files can be written to a folder, which need not exist yet; leaves no trace.
 
     Raises
     ------
     ResultsError
-        If not; the message says what to change.
+        If no file can be written; the message says what to change.
     """
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
@@ -73,7 +78,7 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
     Raises
     ------
     ResultsError
-        If it cannot be read, is none, or comes from a newer version.
+        If it cannot be read, is not such a file, or comes from a newer version.
     """
     try:
         content = path.read_bytes()
@@ -83,7 +88,7 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
 
 
 def decode_versioned(content: bytes, kind: type[T], newest: int, what: str, path: Path) -> T:
-    """Decode what was read from `path`; as `read_versioned`."""
+    """Decode the content of `path`; the rest as `read_versioned`."""
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version
         if version > newest:

@@ -1,12 +1,11 @@
-"""A run that goes on: its folder appears when the first test needs it, and says in the end what became of it.
+"""A run in progress: its folder appears when the first test needs it, and `run.json` says in the end how the run ended.
 
-Every process of a run has a `RunRecord` of its own for the same folder; one of them, the one that reports, closes it.
+Every process of a run has a `RunRecord` of its own for the same folder; the process that reports closes it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,9 +20,8 @@ from carico import __version__
 from testbed.errors import ResultsError
 from testbed.results import runs_folder
 from testbed.results.files import make_folder
-from testbed.results.locks import hold_open
 from testbed.results.provenance import commit_of, machine, packages
-from testbed.results.repetition_log import Line
+from testbed.results.repetition_log import LogEntry
 from testbed.results.run import ResultsFile, Run, RunState, SchedulerUsed, WorkloadUsed, read_run, write_run
 from testbed.results.run_id import iso, started_of
 from testbed.results.runs import RunFolder, remove_old
@@ -32,7 +30,7 @@ from testbed.schedulers.spec import parse_spec
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run was asked to do."""
+    """What the user asked a run to do."""
 
     command: Sequence[str]
     preset: str | None
@@ -43,12 +41,12 @@ class Asked:
 
 
 class RunRecord:
-    """One process's side of a run.
+    """A run as one of its processes sees it.
 
     Parameters
     ----------
     root : Path
-        Where the run was started: its folder is `.carico/runs/ID` there.
+        Where the run was started; the run's folder is `.carico/runs/ID` below it.
     run_id : str
         See `new_run_id`.
     asked : Asked
@@ -58,29 +56,28 @@ class RunRecord:
         self.folder = RunFolder(runs_folder(root) / run_id)
         self._root = root
         self._asked = asked
-        self._held: int | None = None
 
     def open(self, provider: str, kubernetes_version: str | None = None) -> RunFolder:
-        """Return the folder, which is there from now on.
+        """Create the run's folder if need be, join the run with this process, and return the folder.
 
         Parameters
         ----------
         provider : str
-            The name of what runs everything.
+            Its name.
         kubernetes_version : str, optional
-            What it runs, if that is no emulation.
+            The version that the provider runs; None if it only emulates Kubernetes.
 
         Raises
         ------
         ResultsError
-            If it cannot be created.
+            If the folder cannot be created.
         """
         folder = self.folder
-        if self._held is not None:
+        if folder.processes.is_mine:
             return folder
         try:
             make_folder(folder.locks)
-            self._held = hold_open(folder.held)
+            folder.processes.enter()
             if not folder.file.exists():
                 write_run(folder.file, self._begun(provider, kubernetes_version))
         except OSError as error:
@@ -88,22 +85,22 @@ class RunRecord:
         remove_old(folder.path.parent)
         return folder
 
-    def close(self, state: RunState, lines: Sequence[Line], ended: datetime, results: Path | None = None) -> None:
-        """Say what became of the run; its lines are removed if it is complete and a results file has them all.
+    def close(self, state: RunState, entries: Sequence[LogEntry], ended: datetime, results: Path | None = None) -> None:
+        """Note how the run ended; its repetition log is removed if the run is complete and has a results file.
 
         Parameters
         ----------
         state : str
-        lines : sequence
-            The finished repetitions, see `RepetitionLines.read`.
+        entries : sequence of LogEntry
+            The finished repetitions, see `RepetitionLog.read`.
         ended : datetime
         results : Path, optional
-            The results file, once it is there.
+            The results file, once it has been written.
 
         Raises
         ------
         ResultsError
-            If that cannot be written; the lines are kept then.
+            If the note cannot be written; the repetition log is kept then.
         """
         folder = self.folder
         try:
@@ -111,25 +108,23 @@ class RunRecord:
                 read_run(folder.file),
                 state=state,
                 ended=iso(ended),
-                finished_repetitions=len(lines),
-                schedulers=[_scheduler(text) for text in sorted({line.repetition.scheduler for line in lines})],
+                finished_repetitions=len(entries),
+                schedulers=[_scheduler(text) for text in sorted({entry.repetition.scheduler for entry in entries})],
                 workloads=sorted(
-                    {WorkloadUsed(line.repetition.scenario, line.workload_sha256) for line in lines},
+                    {WorkloadUsed(entry.repetition.scenario, entry.workload_sha256) for entry in entries},
                     key=lambda used: (used.scenario, used.sha256),
                 ),
                 results=None if results is None else _results_file(results),
             )
             write_run(folder.file, run)
             if state == "complete" and results is not None:
-                folder.lines.path.unlink(missing_ok=True)
-            shutil.rmtree(folder.locks, ignore_errors=True)
-            folder.held.unlink(missing_ok=True)
+                folder.log.path.unlink(missing_ok=True)
+            for locks in (folder.locks, folder.processes.folder):
+                shutil.rmtree(locks, ignore_errors=True)
         except OSError as error:
             raise ResultsError(f"cannot record the run in {folder.path}: {error.strerror}") from error
         finally:
-            if self._held is not None:
-                os.close(self._held)
-                self._held = None
+            folder.processes.leave()
 
     def _begun(self, provider: str, kubernetes_version: str | None) -> Run:
         asked = self._asked

@@ -1,12 +1,11 @@
-"""The finished repetitions of a run that goes on: a file with a JSON line each, written as soon as one is finished.
+"""The repetition log: a file to which a run appends every repetition, as a line of JSON, as soon as it is finished.
 
-All processes of a run share it. Whatever ends one of them, what was finished is there: a line that a crash has cut off
-is passed over, and the next one begins on a line of its own.
+All processes of a run share the log. Whatever ends one of them, finished repetitions are in the log: an entry that a
+crash has cut off is skipped by readers, and the next entry begins on a line of its own.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,10 +16,8 @@ from testbed.results.files import decode_versioned
 from testbed.results.locks import locked
 from testbed.results.schema import SCHEMA_VERSION, Repetition
 
-WHAT = "line of repetitions"
 
-
-class Line(msgspec.Struct, frozen=True):
+class LogEntry(msgspec.Struct, frozen=True):
     """A finished repetition."""
 
     key: str
@@ -36,7 +33,7 @@ class _Key(msgspec.Struct):
 
 
 def notice_of(cut_off: int) -> str:
-    """Return what to tell about lines that are not whole.
+    """Return what to tell the user about entries that are not whole.
 
     Examples
     --------
@@ -46,44 +43,48 @@ def notice_of(cut_off: int) -> str:
     return f"repetitions left out, because a crash cut them off: {cut_off}"
 
 
-class RepetitionLines:
-    """Appends to such a file and looks things up in it; any number of processes may do so at the same time.
+class RepetitionLog:
+    """Appends to a repetition log and looks up its entries; any number of processes may do so at the same time.
 
     Parameters
     ----------
     path : Path
-        The file; it appears with the first line.
+        The file; it appears with the first entry.
+    lock : Path
+        The file that is locked while one process appends; its folder exists.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: Path) -> None:
         self.path = path
+        self._lock = lock
         self._seen = 0
-        """How much of the file, in bytes, `_places` knows."""
+        """How much of the file, in bytes, `_places` covers."""
         self._places: dict[str, int] = {}
 
-    def append(self, line: Line) -> None:
-        """Add a line; what is left of it when that fails is passed over by readers.
+    def append(self, entry: LogEntry) -> None:
+        """Add an entry; if that fails half-way, readers skip what was written.
 
         Raises
         ------
         ResultsError
-            If it cannot be written.
+            If the entry cannot be written.
         """
-        content = msgspec.json.encode(line) + b"\n"
+        content = msgspec.json.encode(entry) + b"\n"
         try:
-            with locked(self.path) as file:
-                end = os.fstat(file).st_size
-                if end and os.pread(file, 1, end - 1) != b"\n":
-                    content = b"\n" + content
+            with locked(self._lock), self.path.open("ab+", buffering=0) as file:
+                if file.tell():
+                    file.seek(-1, 2)
+                    if file.read(1) != b"\n":
+                        content = b"\n" + content
                 while content:
-                    content = content[os.write(file, content) :]
+                    content = content[file.write(content) :]
         except OSError as error:
             raise ResultsError(
                 f"cannot write a finished repetition to {self.path}: {error.strerror}; make room for it"
             ) from error
 
     def find(self, key: str) -> Repetition | None:
-        """Return the repetition with that key; None if no process has finished it yet."""
+        """Return the first repetition with that key; None if no process has finished it yet."""
         if key not in self._places:
             self._look_for_new()
         if key not in self._places:
@@ -93,29 +94,29 @@ class RepetitionLines:
             return self._decoded(file.readline()).repetition
 
     def find_all(self, key: str) -> list[Repetition]:
-        """Return all repetitions with that key that are whole, in their order."""
-        return [line.repetition for line in self.read()[0] if line.key == key]
+        """Return all whole repetitions with that key, in their order."""
+        return [entry.repetition for entry in self.read()[0] if entry.key == key]
 
-    def read(self) -> tuple[list[Line], int]:
-        """Return all lines that are whole, and how many are not.
+    def read(self) -> tuple[list[LogEntry], int]:
+        """Return all entries that are whole, and the number of those that are not.
 
         Raises
         ------
         ResultsError
             If the file cannot be read, or comes from a newer version.
         """
-        lines, cut_off = [], 0
+        entries, cut_off = [], 0
         for _, raw in self._raw_from(0):
             try:
                 msgspec.json.decode(raw, type=_Key)
             except msgspec.MsgspecError:
                 cut_off += 1
             else:
-                lines.append(self._decoded(raw))
-        return lines, cut_off
+                entries.append(self._decoded(raw))
+        return entries, cut_off
 
     def __len__(self) -> int:
-        """How many there are that are whole."""
+        """The number of different repetitions that are whole."""
         self._look_for_new()
         return len(self._places)
 
@@ -141,5 +142,5 @@ class RepetitionLines:
         except OSError as error:
             raise ResultsError(f"cannot read {self.path}: {error.strerror}") from error
 
-    def _decoded(self, raw: bytes) -> Line:
-        return decode_versioned(raw, Line, SCHEMA_VERSION, WHAT, self.path)
+    def _decoded(self, raw: bytes) -> LogEntry:
+        return decode_versioned(raw, LogEntry, SCHEMA_VERSION, "repetition log", self.path)

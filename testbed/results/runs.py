@@ -1,7 +1,7 @@
-"""The folder `.carico/runs`: a folder for every run, by a name that sorts by time.
+"""The folder `.carico/runs`: a folder for every run, with a name that sorts by time.
 
-A run's folder has `run.json`, `repetitions.jsonl` until the results are written elsewhere, and in `disturbed.jsonl` the
-attempts during which others had the machine, if any. Not here: what a run does that goes on (`testbed.results.record`).
+A run's folder has `run.json`, `repetitions.jsonl` until the results are written elsewhere, and, if there were any, the
+disturbed attempts in `disturbed.jsonl`. Not here: how a run in progress writes these files (`testbed.results.record`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import msgspec
 
 from testbed.errors import ResultsError, UsageError
 from testbed.results import runs_folder
-from testbed.results.locks import is_held_open
-from testbed.results.repetition_log import RepetitionLines
+from testbed.results.files import folders_with
+from testbed.results.locks import Presence
+from testbed.results.repetition_log import RepetitionLog
 from testbed.results.run import Run, read_run, write_run
 
 KEPT = 20
-"""Runs; of older ones only what was left of those that did not come to their end."""
+"""Latest runs to keep; of older runs, only those are kept that ended early and have repetitions to recover."""
 
 
 class RunFolder:
@@ -28,25 +29,25 @@ class RunFolder:
     Parameters
     ----------
     path : Path
-        It need not be there yet.
+        It need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file = path / "run.json"
-        self.held = path / "held"
-        """Is locked by every process that works on the run."""
         self.locks = path / "locks"
-        self.lines = RepetitionLines(path / "repetitions.jsonl")
-        self.disturbed = RepetitionLines(path / "disturbed.jsonl")
+        self.processes = Presence(path / "processes")
+        """The processes that work on the run."""
+        self.log = RepetitionLog(path / "repetitions.jsonl", self.locks / "log")
+        self.disturbed_log = RepetitionLog(path / "disturbed.jsonl", self.locks / "log")
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The run's id: the name of its folder."""
         return self.path.name
 
     def read(self) -> Run:
-        """Return what `run.json` says; of a run whose processes are gone it cannot say more than that it has failed.
+        """Return what `run.json` says; a run that "goes on" although its processes are gone has failed.
 
         Raises
         ------
@@ -56,34 +57,34 @@ class RunFolder:
         run = read_run(self.file)
         if run.state != "running":
             return run
-        finished = len(self.lines)
-        state = "running" if is_held_open(self.held) else "failed"
+        finished = len(self.log)
+        state = "running" if self.processes.is_anyones else "failed"
         return msgspec.structs.replace(run, state=state, finished_repetitions=finished)
 
     def recovery(self) -> str:
-        """Return the command that writes its repetitions to a results file, as it is typed where the user stands."""
+        """Return the command that writes the run's repetitions to a results file, as typed in the current folder."""
         near = self.path.parent == runs_folder(Path.cwd())
         return f"carico-testbed recover {self.id if near else shlex.quote(str(self.path))}"
 
 
 def all_runs(folder: Path) -> list[RunFolder]:
     """Return all runs, the oldest first."""
-    return [RunFolder(file.parent) for file in sorted(folder.glob("*/run.json"))]
+    return [RunFolder(path) for path in folders_with(folder, "run.json")]
 
 
 def run_named(name: str | None, root: Path) -> RunFolder:
-    """Return a run by its id or its folder; without a name the latest that has repetitions to recover.
+    """Return a run by its id or its folder; without a name, the latest run that has repetitions to recover.
 
-    One that did not come to its end goes before all that did.
+    Runs that ended early come before all others.
 
     Raises
     ------
     UsageError
-        If there is none.
+        If there is no such run.
     """
     folder = runs_folder(root)
     if name is None:
-        left = [run for run in all_runs(folder) if run.lines.path.exists()]
+        left = [run for run in all_runs(folder) if run.log.path.exists()]
         if not left:
             raise UsageError(f"no run in {folder} has repetitions to recover; 'carico-testbed runs' lists the runs")
         cut_short = [run for run in left if run.read().state != "complete"]
@@ -95,7 +96,7 @@ def run_named(name: str | None, root: Path) -> RunFolder:
 
 
 def left_overs(folder: Path) -> list[str]:
-    """Say which runs ended without a word and left finished repetitions; notes so, and says it once of each."""
+    """Return a line for every killed run that left finished repetitions; `run.json` notes it, so each is told once."""
     found = []
     for run in all_runs(folder):
         try:
@@ -104,7 +105,7 @@ def left_overs(folder: Path) -> list[str]:
                 continue
             write_run(run.file, known)
         except (ResultsError, OSError):
-            continue  # of a newer version, or not ours to change: nothing to tell
+            continue  # written by a newer version, or by another user: nothing to tell
         if known.finished_repetitions:
             count = known.finished_repetitions
             found.append(f"an earlier run left {count} finished repetition{'s' * (count != 1)}: {run.recovery()}")
@@ -112,11 +113,11 @@ def left_overs(folder: Path) -> list[str]:
 
 
 def remove_old(folder: Path) -> None:
-    """Remove all but the latest `KEPT` runs and what Ctrl-C or a crash has left of older ones."""
+    """Remove all runs but the latest `KEPT`, and older ones that were interrupted with repetitions to recover."""
     for run in all_runs(folder)[:-KEPT]:
         try:
             state = run.read().state
         except ResultsError:
             continue
-        if state == "complete" or (state != "running" and not run.lines.path.exists()):
+        if state == "complete" or (state != "running" and not run.log.path.exists()):
             shutil.rmtree(run.path, ignore_errors=True)

@@ -14,7 +14,7 @@ from carico.model.variants import Variant
 from carico.telemetry.counters import Telemetry
 from testbed.errors import UsageError
 from testbed.experiment.provider import OnProgress, Progress
-from testbed.experiment.workload_draws import drawn
+from testbed.experiment.workload_draws import draw_workload
 from testbed.measurement.repetition import repetition_of
 from testbed.results.schema import PodResult, Repetition
 from testbed.schedulers.spec import SchedulerSpec
@@ -25,7 +25,7 @@ from testbed.simulation.control_plane.framework import SchedulingFramework
 from testbed.simulation.control_plane.jobs import JobController
 from testbed.simulation.nodes.fleet import NodeFleet
 from testbed.simulation.nodes.kubelet import Kubelets
-from testbed.simulation.nodes.lifecycle import NodeController
+from testbed.simulation.nodes.lifecycle import NodeLifecycleController
 from testbed.simulation.nodes.servers import Servers
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 from testbed.simulation.recorder import Recorder
@@ -109,7 +109,7 @@ class SimulatedCluster:
             framework = SchedulingFramework(env, self._api, parameters, kube_scheduler)
             if observer is not None:
                 self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first, max_pods=max_pods)
-        NodeController(
+        NodeLifecycleController(
             env,
             self._api,
             self._kubelets,
@@ -119,7 +119,7 @@ class SimulatedCluster:
             framework.node_ready,
             self._agent,
         )
-        for draw in drawn(scenario, seed):
+        for draw in draw_workload(scenario, seed):
             self._jobs.publish(draw.job, draw.work, draw.arrivals)
 
     def run(self, on_progress: OnProgress | None = None) -> Repetition:

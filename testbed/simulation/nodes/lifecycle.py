@@ -29,7 +29,7 @@ OnAgent = Callable[[int, bool], None]
 """Called with a node and whether its agent runs from now on."""
 
 
-class NodeController:
+class NodeLifecycleController:
     """Carries out the changes of a scenario's nodes, and tells who must know when they would.
 
     Parameters

@@ -14,7 +14,6 @@ import pytest
 
 from testbed.cli import main
 from testbed.requirements import Problem
-from testbed.results.locks import hold_open
 from testbed.results.run import write_run
 from testbed.results.runs import all_runs
 from testbed.results.store import read_results
@@ -295,7 +294,7 @@ def test_what_others_had_the_machine_for_is_run_again_and_told(use, run, capsys)
     assert main(["run", "pi-2000", "--scheduler", "carico", "--attempts", "2"]) == 0
     assert len(provider.calls) == 2
     assert "more to others: carico 1." in " ".join(lines(capsys))
-    assert (run().read().attempts, len(run().disturbed)) == (2, 1)
+    assert (run().read().attempts, len(run().disturbed_log)) == (2, 1)
 
 
 def test_a_run_is_recorded_and_listed(provider, run, capsys):
@@ -334,7 +333,7 @@ def test_what_was_interrupted_can_be_recovered(use, run, capsys):
 def test_a_line_that_a_crash_cut_off_is_told_of(use, run, capsys):
     use(FakeProvider(interrupt_after=2))
     main(["run", "pi-2000"])
-    with run().lines.path.open("ab") as file:
+    with run().log.path.open("ab") as file:
         file.write(b'{"key":"x","repe')
     capsys.readouterr()
     assert main(["recover"]) == 0
@@ -360,10 +359,11 @@ def test_a_run_that_goes_on_is_not_recovered(provider, run, capsys):
     assert main(["recover", run().id]) == 2
     assert "has no repetitions to recover" in capsys.readouterr().err
     write_run(run().file, msgspec.structs.replace(run().read(), state="running"))
-    held = hold_open(run().held)
+    going_on = run().processes
+    going_on.enter()
     assert main(["recover", run().id]) == 2
     assert "is still going on" in capsys.readouterr().err
-    os.close(held)
+    going_on.leave()
 
 
 def test_a_run_of_a_newer_version_is_listed_as_such(provider, run, capsys):

@@ -77,7 +77,7 @@ def test_what_is_kept_is_the_attempt_that_was_kept(folder):
 def test_attempts_of_a_process_that_has_ended_count(folder):
     with pytest.raises(KeyboardInterrupt):
         run(FakeProvider(stolen=[0.3], interrupt_after=1), folder(), attempts=2)
-    ((first,), _) = folder().disturbed.read()
+    ((first,), _) = folder().disturbed_log.read()
     assert stolen_shares([first.repetition]) == [0.3]
     provider = FakeProvider(stolen=[0.5])
     assert stolen_shares([run(provider, folder(), attempts=2)]) == [0.3]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from testbed.errors import UsageError
-from testbed.experiment.retry import run_undisturbed
+from testbed.experiment.retry import run_with_retries
 from testbed.measurement.stolen_cpu import RUN_AGAIN_FROM, discarded_attempts, stolen_shares
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
@@ -28,7 +28,7 @@ def runs_of(provider):
 )
 def test_a_disturbed_repetition_is_run_again(stolen, runs, kept):
     provider, disturbed = FakeProvider(stolen=stolen), []
-    repetition = run_undisturbed(runs_of(provider), 3, keep=disturbed.append)
+    repetition = run_with_retries(runs_of(provider), 3, keep=disturbed.append)
     assert len(provider.calls) == runs
     assert stolen_shares([repetition]) == [kept]
     assert discarded_attempts([repetition]) == ({"carico": runs - 1} if runs > 1 else {})
@@ -38,14 +38,14 @@ def test_a_disturbed_repetition_is_run_again(stolen, runs, kept):
 def test_earlier_attempts_count():
     provider = FakeProvider(stolen=[0.2, 0.4, 0.0])
     earlier = [runs_of(provider)(None)]
-    repetition = run_undisturbed(runs_of(provider), 2, earlier)
+    repetition = run_with_retries(runs_of(provider), 2, earlier)
     assert len(provider.calls) == 2
     assert stolen_shares([repetition]) == [0.2]
     assert {item.labels["attempt"] for item in repetition.data_items if "attempt" in item.labels} == {"2"}
 
 
 def test_what_is_discarded_stays_in_the_results():
-    items = run_undisturbed(runs_of(FakeProvider(stolen=[0.4, 0.0])), 3).data_items
+    items = run_with_retries(runs_of(FakeProvider(stolen=[0.4, 0.0])), 3).data_items
     measured = [item for item in items if "attempt" not in item.labels]
     discarded = [item for item in items if "attempt" in item.labels]
     assert [item.labels["metric"] for item in discarded] == [f"discarded_{item.labels['metric']}" for item in measured]
@@ -75,7 +75,7 @@ def disturbance_failed(one):
 @pytest.mark.parametrize("wrong", [incomplete, replaced, run_twice, disturbance_failed])
 def test_what_went_wrong_is_kept_whatever_the_machine_did(wrong):
     provider = FakeProvider(stolen=[0.9, 0.0])
-    kept = run_undisturbed(lambda tell: wrong(runs_of(provider)(tell)), 3)
+    kept = run_with_retries(lambda tell: wrong(runs_of(provider)(tell)), 3)
     assert len(provider.calls) == 1
     assert kept == wrong(runs_of(FakeProvider(stolen=[0.9]))(None))
 
@@ -86,24 +86,24 @@ def test_a_disturbance_need_not_come_to_its_end():
         return msgspec.structs.replace(one, pods=[*one.pods, pod])
 
     provider = FakeProvider(stolen=[0.9, 0.0])
-    assert stolen_shares([run_undisturbed(lambda tell: unfinished(runs_of(provider)(tell)), 3)]) == [0.0]
+    assert stolen_shares([run_with_retries(lambda tell: unfinished(runs_of(provider)(tell)), 3)]) == [0.0]
 
 
 def test_where_nobody_knows_what_was_stolen_nothing_is_run_again():
     provider = FakeProvider()
-    assert run_undisturbed(runs_of(provider), 3) == runs_of(FakeProvider())(None)
+    assert run_with_retries(runs_of(provider), 3) == runs_of(FakeProvider())(None)
     assert len(provider.calls) == 1
 
 
 def test_one_attempt_is_one_run():
     provider, disturbed = FakeProvider(stolen=[0.9]), []
-    assert run_undisturbed(runs_of(provider), 1, keep=disturbed.append) == runs_of(FakeProvider(stolen=[0.9]))(None)
+    assert run_with_retries(runs_of(provider), 1, keep=disturbed.append) == runs_of(FakeProvider(stolen=[0.9]))(None)
     assert (len(provider.calls), disturbed) == (1, [])
     with pytest.raises(UsageError, match="at least one attempt, got 0"):
-        run_undisturbed(runs_of(provider), 0)
+        run_with_retries(runs_of(provider), 0)
 
 
 def test_progress_tells_which_attempt_runs():
     told = []
-    run_undisturbed(runs_of(FakeProvider(stolen=[0.4, 0.0])), 3, on_progress=told.append)
+    run_with_retries(runs_of(FakeProvider(stolen=[0.4, 0.0])), 3, on_progress=told.append)
     assert [one.attempt for one in told] == [1, 2]

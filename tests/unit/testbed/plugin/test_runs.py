@@ -172,7 +172,7 @@ def test_a_second_ctrl_c_while_the_results_are_written_corrupts_nothing(tmp_path
     (folder,) = all_runs(tmp_path / ".carico" / "runs")
     assert not list((tmp_path / ".carico").glob("*result.json*"))
     assert folder.read().state == "failed"
-    assert len(folder.lines) == 2
+    assert len(folder.log) == 2
 
 
 @pytest.mark.usefixtures("killed")
@@ -209,4 +209,4 @@ def test_results_that_cannot_be_written_are_kept_as_lines(session, pytester, run
     )
     session("--carico-json=taken.json")
     (folder,) = runs()
-    assert (folder.read().state, len(folder.lines)) == ("failed", 1)
+    assert (folder.read().state, len(folder.log)) == ("failed", 1)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from testbed.experiment.workload_draws import DrawnJob
+from testbed.experiment.workload_draws import WorkloadDraw
 from testbed.real.jobs import job_manifest, publications
 from workloads.scenario import JobSpec, Requests
 
@@ -13,7 +13,7 @@ TEMPLATE = {"metadata": {"annotations": {"a": "b"}}, "spec": {"containers": [{"n
 
 def manifest(requests=Requests(), **changes):  # noqa: B008 - immutable
     job = msgspec.structs.replace(JOB, **changes)
-    (published,) = publications([DrawnJob(job, [1.0] * 3, [0.0] * 3)])
+    (published,) = publications([WorkloadDraw(job, [1.0] * 3, [0.0] * 3)])
     return job_manifest(published, TEMPLATE, requests, "default-scheduler", "node-00", "run-1")["spec"]
 
 
@@ -30,8 +30,8 @@ def test_pods_that_arrive_together_are_one_indexed_job():
 
 
 def test_others_are_jobs_in_the_order_of_their_time():
-    late = DrawnJob(msgspec.structs.replace(JOB, name="late", start_s=5.0), [1.0, 2.0, 3.0], [0.0, 0.0, 2.5])
-    early = DrawnJob(JOB, [4.0] * 3, [6.0, 6.0, 6.0])
+    late = WorkloadDraw(msgspec.structs.replace(JOB, name="late", start_s=5.0), [1.0, 2.0, 3.0], [0.0, 0.0, 2.5])
+    early = WorkloadDraw(JOB, [4.0] * 3, [6.0, 6.0, 6.0])
     assert [(one.at_s, one.job.name, one.number, one.work) for one in publications([late, early])] == [
         (5.0, "late", 0, [1.0, 2.0]),
         (6.0, "pi", 0, [4.0, 4.0, 4.0]),

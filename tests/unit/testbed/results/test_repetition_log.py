@@ -1,107 +1,107 @@
-"""Finished repetitions as lines: shared by processes, and whatever ends one of them, the others' lines are whole."""
+"""The repetition log: processes share it, and whatever ends one of them, the entries of the others are whole."""
 
-import errno
 import multiprocessing
-import os
+from pathlib import Path
 
 import pytest
 
 from testbed.errors import ResultsError
-from testbed.results.repetition_log import Line, RepetitionLines
+from testbed.results.repetition_log import LogEntry, RepetitionLog
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
 
 
-def line(seed):
+def entry(seed):
     scenario = load_scenario("pi-2000").scaled(pods=2)
-    return Line(f"key {seed}", "0" * 64, FakeProvider().run(scenario, parse_spec("carico"), seed, {}))
+    return LogEntry(f"key {seed}", "0" * 64, FakeProvider().run(scenario, parse_spec("carico"), seed, {}))
+
+
+def log_in(folder):
+    """The log, as a process of its own sees it."""
+    return RepetitionLog(folder / "repetitions.jsonl", folder / "lock")
 
 
 @pytest.fixture
-def lines(tmp_path):
-    return RepetitionLines(tmp_path / "repetitions.jsonl")
+def log(tmp_path):
+    return log_in(tmp_path)
 
 
-def test_what_is_appended_is_found_and_read(lines):
+def test_what_is_appended_is_found_and_read(log):
     for seed in (1, 2):
-        lines.append(line(seed))
-    assert lines.find("key 2") == line(2).repetition
-    assert lines.find("key 3") is None
-    assert lines.read() == ([line(1), line(2)], 0)
-    assert len(lines) == 2
+        log.append(entry(seed))
+    assert log.find("key 2") == entry(2).repetition
+    assert log.find("key 3") is None
+    assert log.read() == ([entry(1), entry(2)], 0)
+    assert len(log) == 2
 
 
-def test_all_with_a_key_are_found_in_their_order(lines):
-    again = Line("key 1", "0" * 64, line(3).repetition)
-    for one in (line(1), line(2), again):
-        lines.append(one)
-    assert lines.find_all("key 1") == [line(1).repetition, again.repetition]
-    assert lines.find_all("key 3") == []
+def test_all_with_a_key_are_found_in_their_order(log):
+    again = LogEntry("key 1", "0" * 64, entry(3).repetition)
+    for one in (entry(1), entry(2), again):
+        log.append(one)
+    assert log.find_all("key 1") == [entry(1).repetition, again.repetition]
+    assert log.find_all("key 3") == []
 
 
-def test_nothing_is_there_before_the_first(lines):
-    assert lines.find("key 1") is None
-    assert lines.read() == ([], 0)
-    assert not lines.path.exists()
+def test_nothing_is_there_before_the_first(log):
+    assert log.find("key 1") is None
+    assert log.read() == ([], 0)
+    assert not log.path.exists()
 
 
-def test_what_others_append_is_found(lines):
-    lines.append(line(1))
-    assert lines.find("key 1")
-    RepetitionLines(lines.path).append(line(2))
-    assert lines.find("key 2") == line(2).repetition
+def test_what_others_append_is_found(log):
+    log.append(entry(1))
+    assert log.find("key 1")
+    log_in(log.path.parent).append(entry(2))
+    assert log.find("key 2") == entry(2).repetition
 
 
 @pytest.mark.parametrize("kept", [1, 100, -1])
-def test_a_line_that_a_crash_cut_off_is_passed_over(lines, kept):
-    lines.append(line(1))
-    whole = lines.path.read_bytes()
-    lines.path.write_bytes(whole + whole.replace(b"key 1", b"key 2")[:kept][: len(whole) - 2])
-    assert lines.find("key 2") is None
-    assert lines.read() == ([line(1)], 1)
+def test_a_line_that_a_crash_cut_off_is_passed_over(log, kept):
+    log.append(entry(1))
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole + whole.replace(b"key 1", b"key 2")[:kept][: len(whole) - 2])
+    assert log.find("key 2") is None
+    assert log.read() == ([entry(1)], 1)
 
 
-def test_the_next_line_begins_on_a_line_of_its_own(lines):
-    lines.append(line(1))
-    with lines.path.open("ab") as file:
+def test_the_next_line_begins_on_a_line_of_its_own(log):
+    log.append(entry(1))
+    with log.path.open("ab") as file:
         file.write(b'{"key":"key 2","rep')
-    lines.append(line(3))
-    assert lines.find("key 3") == line(3).repetition
-    assert lines.read() == ([line(1), line(3)], 1)
-    assert len(lines) == 2
+    log.append(entry(3))
+    assert log.find("key 3") == entry(3).repetition
+    assert log.read() == ([entry(1), entry(3)], 1)
+    assert len(log) == 2
 
 
-def test_lines_of_a_newer_version_are_refused(lines):
-    lines.append(line(1))
-    lines.path.write_bytes(lines.path.read_bytes().replace(b'"schema_version":1', b'"schema_version":99'))
+def test_lines_of_a_newer_version_are_refused(log):
+    log.append(entry(1))
+    log.path.write_bytes(log.path.read_bytes().replace(b'"schema_version":1', b'"schema_version":99'))
     with pytest.raises(ResultsError, match=r"repetitions\.jsonl has schema_version 99.*update carico-testbed"):
-        lines.read()
+        log.read()
 
 
-def test_a_full_disk_is_one_message(lines, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("os.write", full)
+def test_a_full_disk_is_one_message(tmp_path):
     with pytest.raises(
         ResultsError, match=r"cannot write a finished repetition to .*: No space left on device; make room"
     ):
-        lines.append(line(1))
+        RepetitionLog(Path("/dev/full"), tmp_path / "lock").append(entry(1))
 
 
-def append_many(path, first):
+def append_many(folder, first):
     for seed in range(first, first + 20):
-        RepetitionLines(path).append(line(seed))
+        log_in(folder).append(entry(seed))
 
 
-def test_processes_that_append_at_the_same_time_do_not_mix_their_lines(lines):
+def test_processes_that_append_at_the_same_time_do_not_mix_their_lines(log):
     context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=append_many, args=(lines.path, first)) for first in (100, 200, 300)]
+    processes = [context.Process(target=append_many, args=(log.path.parent, first)) for first in (100, 200, 300)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(30)
-    read, cut_off = lines.read()
+    read, cut_off = log.read()
     assert cut_off == 0
     assert sorted(one.key for one in read) == [f"key {first + n}" for first in (100, 200, 300) for n in range(20)]

@@ -36,10 +36,10 @@ def begin(root, after=0, finished=2):
 
 
 def end(record, state, results=None):
-    lines, _ = record.folder.lines.read()
+    entries, _ = record.folder.log.read()
     if results is not None:
-        write_complete(results, merged(line.repetition for line in lines))
-    record.close(state, lines, BEGIN + timedelta(minutes=2), results)
+        write_complete(results, merged(entry.repetition for entry in entries))
+    record.close(state, entries, BEGIN + timedelta(minutes=2), results)
     return read_run(record.folder.file)
 
 
@@ -99,7 +99,7 @@ def test_lines_are_removed_where_the_results_have_them_and_kept_otherwise(tmp_pa
     ):
         record = begin(tmp_path, after)
         end(record, state, None if file is None else tmp_path / file)
-        assert record.folder.lines.path.exists() == kept
+        assert record.folder.log.path.exists() == kept
         left = {path.name for path in record.folder.path.iterdir()}
         assert left == {"run.json", "repetitions.jsonl"} if kept else {"run.json"}
 
