@@ -5,7 +5,7 @@
     WorkloadError (also ValueError)
     ├── InvalidQuantity     not a Kubernetes quantity, or one that makes no sense
     ├── InvalidDemand       a demand model's parameter makes no sense
-    ├── InvalidHistogram    not a latency histogram, or a latency or quantile that makes no sense
+    ├── InvalidHistogram    a latency or a quantile that makes no sense
     ├── InvalidScenario     a scenario file is not what the schema says
     ├── UnknownScenario     no scenario of that name
     └── InvalidTrace        a trace's file is not what it should be, or gives no scenario
@@ -27,7 +27,7 @@ class InvalidDemand(WorkloadError):
 
 
 class InvalidHistogram(WorkloadError):
-    """Not a latency histogram, or a latency or quantile that makes no sense."""
+    """A latency or a quantile that makes no sense."""
 
 
 class InvalidScenario(WorkloadError):

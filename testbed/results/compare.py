@@ -128,14 +128,7 @@ def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) 
         )
     ratios = np.log(candidate) - np.log(reference)
     ratio = math.exp(ratios.mean())
-    if ratios.size < LEAST_FOR_INTERVAL or ratios.min() == ratios.max():
-        low, high = math.exp(ratios.min()), math.exp(ratios.max())
-    else:
-        from scipy.stats import bootstrap
-
-        rng = np.random.default_rng(0)
-        found = bootstrap((ratios,), np.mean, method="percentile", random_state=rng).confidence_interval
-        low, high = math.exp(found.low), math.exp(found.high)
+    low, high = map(math.exp, mean_interval(ratios.tolist()))
     sure = ratios.size >= LEAST_FOR_INTERVAL
     verdict: Literal["better", "worse", "inconclusive"] = "inconclusive"
     if sure and high < 1:

@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -113,10 +114,8 @@ class Poller:
 
     def results(self) -> tuple[LatencyHistogram, Counter[str]]:
         """Return the latencies of the answers, and how many requests failed for which reason, as of now."""
-        copy = LatencyHistogram()
         with self._lock:
-            copy.merge(self._histogram)
-            return copy, self._errors.copy()
+            return deepcopy(self._histogram), self._errors.copy()
 
     def run(self) -> None:
         """Send the requests; errors are counted, none is raised."""

@@ -14,6 +14,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from workloads.histogram import LatencyHistogram
@@ -49,7 +50,14 @@ def serving(*options):
 
 def read(path):
     content = json.loads(path.read_text())
-    return LatencyHistogram.from_dict(content), content["errors"], content["reasons"]
+    return content, content["errors"], content["reasons"]
+
+
+def quantile_ms(content, q):
+    """The edges of the bin that a quantile is in."""
+    counts = np.cumsum([count for *_, count in content["bins"]])
+    lower, upper, _ = content["bins"][int(np.searchsorted(counts, q * content["count"]))]
+    return lower, upper
 
 
 def figures(output):
@@ -74,9 +82,10 @@ def test_one_measures_the_other(tmp_path):
     assert list(table) == ["count", "errors", "min", "median", "p90", "p95", "p99", "max"]
     assert (table["count"], table["errors"]) == (20, 0)
     assert 1 <= table["min"] <= table["median"] <= table["p90"] <= table["p95"] <= table["p99"] <= table["max"]
-    histogram, errors, reasons = read(tmp_path / "latencies.json")
-    assert (histogram.count, errors, reasons) == (20, 0, {})
-    assert 1000 * histogram.quantile(0.9) == pytest.approx(table["p90"], abs=0.005)
+    content, errors, reasons = read(tmp_path / "latencies.json")
+    assert (content["count"], errors, reasons) == (20, 0, {})
+    lower, upper = quantile_ms(content, 0.9)
+    assert lower - 0.005 <= table["p90"] <= upper + 0.005
     assert [path.name for path in tmp_path.iterdir()] == ["latencies.json"]
 
 
@@ -90,10 +99,10 @@ def test_partial_results_survive_a_signal(tmp_path, serve, target_of, until, mon
         poller.send_signal(number)
         output, errors = poller.communicate(timeout=10)
     assert (poller.returncode, errors) == (code, "")
-    histogram, failed, _ = read(tmp_path / "l.json")
-    assert histogram.count >= 2
+    content, failed, _ = read(tmp_path / "l.json")
+    assert content["count"] >= 2
     assert failed == 0
-    assert figures(output)["count"] == histogram.count
+    assert figures(output)["count"] == content["count"]
 
 
 def test_a_signal_ends_it_while_a_server_says_nothing(serve, target_of, until, monkeypatch):
@@ -143,8 +152,8 @@ def test_without_an_answer_it_has_failed_and_says_why(tmp_path, capsys, serve, t
         "",
         f"web: not one answer from {url}: 3 status 404; check the address and the server\n",
     )
-    histogram, failed, reasons = read(file)
-    assert (histogram.count, failed, reasons) == (0, 3, {"status 404": 3})
+    content, failed, reasons = read(file)
+    assert (content["count"], failed, reasons) == (0, 3, {"status 404": 3})
 
 
 def test_errors_are_listed_below_the_table():
