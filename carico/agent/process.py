@@ -81,10 +81,12 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
             )
         sources = NodeSources(config, node, clock)
         variant = sources.variant(variant)
+        telemetry, pods = opened.enter_context(sources.telemetry()), sources.pod_events()
+        opened.callback(pods.close)  # the agent does so when it ends, but not if it never runs
         agent = Agent(
             node,
-            Sampler(opened.enter_context(sources.telemetry()), clock),
-            sources.pod_events(),
+            Sampler(telemetry, clock),
+            pods,
             clock,
             aggregator,
             reports,

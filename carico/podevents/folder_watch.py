@@ -1,11 +1,10 @@
 """Waiting until a folder appears or vanishes in one of several others: Linux's inotify, or looking again and again.
 
-A wake-up only: whoever is woken lists the folders. Events are not looked at, so none can be misread or lost.
+A wake-up only: the caller lists the folders then. What an event says is not used, so none can be misread or lost.
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import select
@@ -14,12 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from inotify_simple import INotify, flags, masks
+
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
-_IN_CREATE, _IN_DELETE, _IN_MOVED, _IN_ONLYDIR = 0x100, 0x200, 0x0C0, 0x0100_0000
-_MASK = _IN_CREATE | _IN_DELETE | _IN_MOVED | _IN_ONLYDIR
-_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC  # the values of IN_NONBLOCK and IN_CLOEXEC
-_BYTES_READ = 65536
+_CHANGES = flags.CREATE | flags.DELETE | masks.MOVE | flags.ONLYDIR
 
 
 class FolderWatch(Protocol):
@@ -61,20 +59,19 @@ class InotifyWatch:
     """
 
     def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = _checked(self._libc.inotify_init1(_FLAGS))
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._inotify = INotify()
+        self._wake = os.fdopen(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC), "rb", buffering=0)
         self._warned = False
         self._poll = select.poll()
-        for descriptor in (self._descriptor, self._wake):
-            self._poll.register(descriptor, select.POLLIN)
+        for file in (self._inotify, self._wake):
+            self._poll.register(file, select.POLLIN)
 
     def add(self, folders: Iterable[Path]) -> list[Path]:
-        """See `FolderWatch`. A folder that cannot be watched is seen by whoever looks anyway now and then."""
+        """See `FolderWatch`. What happens in a folder that cannot be watched is seen when a wait runs out."""
         gone = []
         for folder in folders:
             try:
-                _checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _MASK))
+                self._inotify.add_watch(folder, _CHANGES)
             except FileNotFoundError:
                 gone.append(folder)
             except OSError as error:
@@ -85,20 +82,17 @@ class InotifyWatch:
 
     def wait(self, at_most_s: float) -> None:
         """See `FolderWatch`."""
-        ready = {descriptor for descriptor, _ in self._poll.poll(1000 * at_most_s)}
-        if self._descriptor in ready:
-            os.read(self._descriptor, _BYTES_READ)
+        self._poll.poll(1000 * at_most_s)
+        self._inotify.read(timeout=0)
 
     def wake(self) -> None:
         """See `FolderWatch`."""
-        os.eventfd_write(self._wake, 1)
+        os.eventfd_write(self._wake.fileno(), 1)
 
     def close(self) -> None:
         """See `FolderWatch`."""
-        for descriptor in (self._descriptor, self._wake):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._descriptor = self._wake = -1
+        self._inotify.close()
+        self._wake.close()
 
 
 class PollingWatch:
@@ -108,7 +102,7 @@ class PollingWatch:
         self._woken = threading.Event()
 
     def add(self, folders: Iterable[Path]) -> list[Path]:
-        """Do nothing: whoever waits looks anyway."""
+        """Do nothing: every wait is short."""
         return []
 
     def wait(self, at_most_s: float) -> None:
@@ -121,10 +115,3 @@ class PollingWatch:
 
     def close(self) -> None:
         """Do nothing: nothing is held."""
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
+from contextlib import ExitStack
+
+from inotify_simple import INotify
 
 
 def free_instances(at_most: int) -> int:
@@ -19,15 +20,10 @@ def free_instances(at_most: int) -> int:
     >>> free_instances(0)
     0
     """
-    opened: list[int] = []
-    libc = ctypes.CDLL(None)
-    try:
-        while len(opened) < at_most:
-            descriptor = libc.inotify_init1(os.O_CLOEXEC)
-            if descriptor < 0:
-                break
-            opened.append(descriptor)
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-    return len(opened)
+    with ExitStack() as opened:
+        for number in range(at_most):
+            try:
+                opened.enter_context(INotify())
+            except OSError:
+                return number
+    return at_most
