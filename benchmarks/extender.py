@@ -173,18 +173,16 @@ def _serve(parent: Connection, names: list[str], room: float) -> None:
             "journal": {"file": str(Path(folder) / "journal.jsonl")},
         }
         config = msgspec.convert(settings, ExtenderConfig)
-        process = ExtenderProcess(
+        sys.setswitchinterval(0.0005)  # as `run_extender` does
+        with ExtenderProcess(
             config,
             SystemClock(),
             random.Random(SEED),
             None,
             lambda _, on_report, *__: _Agents(names, room, on_report),
-        )
-        sys.setswitchinterval(0.0005)  # as the command does
-        process.start()
-        parent.send(process.port)
-        parent.recv()
-        process.close()
+        ) as process:
+            parent.send(process.port)
+            parent.recv()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The command `carico`: arguments, exit codes and what a user is told when something is wrong; no work of its own.
+"""The command `carico`: arguments, exit codes and messages of errors; the work is done elsewhere.
 
-Exit codes: 0 done, 1 something that was to be read cannot be, 2 wrong arguments, 128 + the signal's number when ended
-by one (130 Ctrl-C, 143 SIGTERM, 141 the reader of a pipe has gone).
+Exit codes: 0 done, 1 an error, 2 wrong arguments, 128 + the signal's number when ended by a signal (130 Ctrl-C, 143
+SIGTERM, 141 the reader of a pipe has gone).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from carico import __version__
-from carico.commands import agent, aggregator, certs, deploy, extender, journal, record, watch
+from carico.commands import certs, deploy, journal, processes, record, watch
 from carico.errors import CaricoError
 
 
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     parser.set_defaults(extra="scheduler")  # what a command needs that names no other
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (watch, record, agent, aggregator, extender, journal, certs, deploy):
+    for command in (watch, record, processes, journal, certs, deploy):
         command.add(commands)
     return parser
 

@@ -1,4 +1,4 @@
-"""The agent as a process: opens what its configuration names, joins it in an `Agent`, and closes it again."""
+"""The agent as a process: opens what its configuration names, runs an `Agent` with it, and closes it again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import random
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain, count
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from carico.agent.agent import Agent
 from carico.agent.checkpoint import read_checkpoint, write_checkpoint
+from carico.agent.metrics import AgentMetrics
 from carico.agent.sources import NodeSources
 from carico.clock import SystemClock
 from carico.config import AgentConfig
@@ -71,7 +71,7 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
         if config.checkpoint is not None:
             file = Path(config.checkpoint)
             require_writable(file, "checkpoint")
-            # A thread of its own: no name that cannot be found for long is to hold up what is kept.
+            # A thread of its own: a slow look-up of a server's name must not hold up checkpoints.
             writer = opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))
             checkpoints = background(
                 "checkpoint",
@@ -100,66 +100,17 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
         status = opened.enter_context(serve_status(config.status, config.tls, registry, agent.healthy, agent.ready))
         _log.info("running", extra={"node": node, "status_port": status.port})
         agent.run(stop)
-    _log.info("stopped")
 
 
 def name_of(config: AgentConfig, environment: Mapping[str, str]) -> str:
-    """Return the node's name: as configured, as the downward API says, or the host's.
+    """Return the node's name: the configured one, the one of the downward API, or the host's.
 
     Raises
     ------
     InvalidInput
-        If it is no name of a node.
+        If it is not a valid name of a node.
     """
     return node_name(config.node or environment.get("NODE_NAME") or socket.gethostname().lower())
-
-
-class AgentMetrics:
-    """What /metrics shows of an agent, read when it is asked for.
-
-    Parameters
-    ----------
-    agent : Agent
-    calls : mapping
-        Its mailboxes, by destination.
-    """
-
-    def __init__(self, agent: Agent, calls: Mapping[str, BackgroundCalls[Any, Any]]) -> None:
-        self._agent = agent
-        self._calls = calls
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
-        agent, report, telemetry = self._agent, self._agent.report, self._agent.telemetry
-        counts = {
-            "samples": ("Telemetry samples taken in", agent.samples),
-            "missed_samples": ("Deadlines that passed without a sample", agent.sampler.missed),
-            "steps": ("Steps of the model", agent.steps),
-            "pod_events": ("Starts and stops of pods", agent.pod_events),
-            "miscounts": ("Pod events that contradicted the count", agent.miscounts),
-        }
-        for name, (text, value) in counts.items():
-            yield CounterMetricFamily(f"carico_agent_{name}", text, value=value)
-        if telemetry is not None:
-            shares = GaugeMetricFamily("carico_agent_usage_ratio", "Of the last second", labels=["of"])
-            for of in ("cpu_utilisation", "cpu_pressure", "memory_utilisation", "memory_pressure", "io_pressure"):
-                shares.add_metric([of], float(getattr(telemetry, of)))
-            yield shares
-        if report is not None:
-            gauges = {
-                "capacity_signal": "k, in average workloads",
-                "baseline": "Estimated k of the idle node",
-                "pod_cost": "Estimated drop of k per pod",
-                "pods": "Running pods",
-                "pod_capacity": "Pods that fit on top, as reported",
-            }
-            for name, text in gauges.items():
-                yield GaugeMetricFamily(f"carico_agent_{name}", text, value=float(getattr(report, name)))
-        results = CounterMetricFamily("carico_agent_calls", "Calls to other processes", labels=["to", "result"])
-        for to, call in self._calls.items():
-            for result in ("succeeded", "failed", "replaced"):
-                results.add_metric([to, result], getattr(call, result))
-        yield results
 
 
 def _credentials(config: AgentConfig) -> ClientTls | None:
@@ -172,7 +123,7 @@ def _credentials(config: AgentConfig) -> ClientTls | None:
 
 
 def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> None:
-    """Take up what a checkpoint holds; what is damaged, or another version's, is moved aside: anew works, too."""
+    """Restore the checkpoint; one that is damaged, or of another version, is moved aside: the agent learns anew."""
     if config.checkpoint is None:
         return
     file = Path(config.checkpoint)

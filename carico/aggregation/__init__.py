@@ -1,1 +1,4 @@
-"""The aggregation server as a process; the merge core is `carico.model.aggregator` (thesis §4.3)."""
+"""The aggregation server; the merge core is `carico.model.aggregator` (thesis §4.3).
+
+`server` answers nodes and other replicas, `metrics` are what it shows, `process` opens and closes what it needs.
+"""

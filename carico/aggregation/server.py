@@ -1,8 +1,8 @@
-"""The aggregation server: a call enqueues a subspace and is answered with the latest view at once (thesis §4.3).
+"""The aggregation server: enqueues the subspace of each node and answers with the latest view at once (thesis §4.3).
 
-A merge thread takes what has arrived and merges it, off the calls' path. Replicas tell each other what they have
-learned from their own nodes; each answers with the average of all, by nodes heard of, so no node counts twice and the
-view is the one that a single server of all nodes would have.
+A thread of its own merges the subspaces that have arrived. Replicas exchange what they have learned from their own
+nodes, and answer with the average of all replicas, each weighted by its nodes: no node counts twice, and the view is
+the one that a single server of all nodes would have.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from concurrent.futures import Future
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from carico.aggregation.metrics import AggregatorMetrics
 from carico.clock import Clock
 from carico.config import AggregatorConfig
 from carico.errors import CaricoError, InvalidInput
@@ -31,73 +30,54 @@ _log = logging.getLogger(__name__)
 
 _MAX_REPLICAS = 64
 _KEPT_ROUNDS = 5
-"""So many rounds of reconciling may pass without a word from a replica before its view counts no more."""
+"""The view of a replica that has not reconciled for so many rounds counts no more."""
 
 
 class AggregationServer:
-    """Serves from `start` until `close`.
+    """Serves until it is closed: one thread answers and reconciles, another merges.
 
     Parameters
     ----------
     config : AggregatorConfig
     clock : Clock
         Of the time-outs of nodes and replicas.
+    metrics : AggregatorMetrics
     rng : numpy.random.Generator, optional
         Names this replica and jitters its rounds; from the system's entropy by default.
 
     Attributes
     ----------
-    registry : prometheus_client.CollectorRegistry
-        The metrics.
+    port : int
+        The port that is listened on.
+
+    Raises
+    ------
+    InvalidConfig
+        If the TLS files are no good, plain text is not allowed on the host, or nothing can be served there.
     """
 
-    def __init__(self, config: AggregatorConfig, clock: Clock, rng: np.random.Generator | None = None) -> None:
+    def __init__(
+        self,
+        config: AggregatorConfig,
+        clock: Clock,
+        metrics: AggregatorMetrics,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        rng = rng or np.random.default_rng()
         self._config = config
         self._clock = clock
-        self._rng = rng or np.random.default_rng()
-        self._name = f"replica-{self._rng.integers(2**63):x}"
+        self._metrics = metrics
+        self._name = f"replica-{rng.integers(2**63):x}"
         self._aggregator = Aggregator(config.resources, config.rank)
         self._lock = threading.Lock()
         """Of the aggregator's queue and nodes, and of the two below; never held while something is decomposed."""
         self._heard: OrderedDict[str, float] = OrderedDict()
+        """When nodes last exchanged, the latest last."""
         self._replicas: dict[str, tuple[ReplicaView, float]] = {}
+        """The views of other replicas, and when they came in."""
         self._answer: bytes | None = None
         self._arrived = threading.Event()
         self._closing = threading.Event()
-        self._server: RpcServer | None = None
-        self._merging: threading.Thread | None = None
-        self._reconciling: list[Future[None]] = []
-        self._declare_metrics()
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on.
-
-        Raises
-        ------
-        InvalidInput
-            If the server was not started.
-        """
-        if self._server is None:
-            raise InvalidInput("the server has no port: call `start` first")
-        return self._server.port
-
-    @property
-    def view(self) -> Subspace | None:
-        """What nodes are answered: this replica's view and the others', averaged; None before the first merge."""
-        with self._lock:
-            views = [view for view, _ in self._replicas.values()]
-        return pooled([self._own_view(), *views], self._config.rank)
-
-    def start(self) -> None:
-        """Serve and reconcile in one thread, merge in another.
-
-        Raises
-        ------
-        InvalidConfig
-            If the TLS files are no good, plain text is not allowed on the host, or nothing can be served there.
-        """
-        config = self._config
         peers = self._peers()
         self._server = RpcServer(
             "carico.v1.Aggregation",
@@ -107,37 +87,41 @@ class AggregationServer:
             insecure_loopback=config.insecure_loopback,
             host=config.host,
             port=config.port,
-            refused=lambda why: self._refused.labels(why).inc(),
+            refused=lambda why: metrics.refused.labels(why).inc(),
         )
+        self.port = self._server.port
         self._merging = threading.Thread(target=self._merge_forever, name="merge", daemon=True)
         self._merging.start()
         self._reconciling = [
-            self._server.loop.start(self._reconcile_forever(peer, rng))
-            for peer, rng in zip(peers, self._rng.spawn(len(peers)), strict=True)
+            self._server.loop.start(self._reconcile_forever(peer, own_rng))
+            for peer, own_rng in zip(peers, rng.spawn(len(peers)), strict=True)
         ]
 
+    @property
+    def view(self) -> Subspace | None:
+        """The answer to nodes: the average of this replica's view and the others'; None before the first merge."""
+        with self._lock:
+            views = [view for view, _ in self._replicas.values()]
+        return pooled([self._own_view(), *views], self._config.rank)
+
     def healthy(self) -> str:
-        """Return why the server cannot go on; empty if it can."""
-        if self._merging is not None and not self._merging.is_alive():
+        """Return why the server cannot go on; an empty text means that it can."""
+        if not self._merging.is_alive():
             return "the merge thread has ended"
-        if self._server is not None and not self._server.loop.is_alive():
+        if not self._server.loop.is_alive():
             return "the thread that answers calls has ended"
         return "reconciling has ended" if any(peer.done() for peer in self._reconciling) else ""
 
     def ready(self) -> str:
-        """Return why calls are not answered; empty if they are."""
-        return "not serving" if self._server is None or self._closing.is_set() else ""
+        """Return why nodes are not answered; an empty text means that they are."""
+        return "not serving" if self._closing.is_set() else ""
 
     def close(self) -> None:
         """Answer the calls under way, then serve no more; a second time does nothing."""
         self._closing.set()
         self._arrived.set()
-        if self._server is not None:
-            self._server.close()
-        self._reconciling = []
-        if self._merging is not None:
-            self._merging.join()
-            self._merging = None
+        self._server.close()
+        self._merging.join()
 
     def _exchange(self, data: bytes, caller: Caller) -> bytes:
         node, subspace = read_exchange(data, self._config.resources)
@@ -148,7 +132,7 @@ class AggregationServer:
             self._aggregator.exchange(node, subspace)
             self._heard[node] = self._clock.now()
             self._heard.move_to_end(node)
-        self._exchanges.inc()
+        self._metrics.exchanges.inc()
         self._arrived.set()
         return self._answer or write_reply(subspace)
 
@@ -158,7 +142,7 @@ class AggregationServer:
         return write_view(self._own_view())
 
     def _take_over(self, view: ReplicaView, instead_of: str = "") -> None:
-        """Remember what another replica has learned, and nothing more of the one whose place it has taken."""
+        """Remember the view of another replica, and forget the view of the replica whose place it has taken."""
         if view.replica == self._name:
             return
         with self._lock:
@@ -176,13 +160,13 @@ class AggregationServer:
     def _merge_forever(self) -> None:
         while not self._closing.is_set():
             self._arrived.wait(self._config.node_timeout_s / 2)
-            # What comes meanwhile is merged in the same go, or wakes the next one.
+            # Subspaces that arrive in the meantime are merged in the same go, or wake the next one.
             self._closing.wait(self._config.merge_every_s)
             self._arrived.clear()
             self._merge()
 
     def _merge(self) -> None:
-        """Forget who is silent, merge what waits and prepare the answer."""
+        """Forget nodes and replicas that are silent, merge what waits and prepare the answer."""
         now = self._clock.now()
         with self._lock:
             while self._heard and next(iter(self._heard.values())) <= now - self._config.node_timeout_s:
@@ -191,9 +175,9 @@ class AggregationServer:
             self._replicas = {name: (view, at) for name, (view, at) in self._replicas.items() if at > now - kept_s}
             waiting = self._aggregator.take_waiting()
         self._aggregator.merge_at_once(waiting)
-        self._merged.inc(len(waiting))
-        self._nodes.set(self._aggregator.nodes)
-        self._known_replicas.set(len(self._replicas))
+        self._metrics.merged.inc(len(waiting))
+        self._metrics.nodes.set(self._aggregator.nodes)
+        self._metrics.replicas.set(len(self._replicas))
         view = self.view
         if view is not None:
             self._answer = write_reply(view)
@@ -207,27 +191,15 @@ class AggregationServer:
         reachable, replica = True, ""
         async with peer:
             while True:
-                # Replicas that start together shall not all call at the same time.
+                # Jitter: replicas that start together must not all call at the same time.
                 await asyncio.sleep(self._config.reconcile_every_s * rng.uniform(0.5, 1.5))
                 try:
                     view = await peer.reconcile(self._own_view(), self._config.resources)
-                    # Under another name it was restarted, and its nodes are coming back to it: they count once.
+                    # A replica with another name was restarted, and its nodes are coming back to it: they count once.
                     self._take_over(view, instead_of=replica)
                     reachable, replica = True, view.replica
                 except CaricoError as error:
-                    self._unreconciled.inc()
+                    self._metrics.unreconciled.inc()
                     if reachable:
                         _log.warning("a replica does not reconcile: %s", error)
                     reachable = False
-
-    def _declare_metrics(self) -> None:
-        self.registry = CollectorRegistry()
-        name = "carico_aggregator"
-        self._exchanges = Counter(f"{name}_exchanges", "subspaces taken from nodes", registry=self.registry)
-        self._refused = Counter(f"{name}_refused", "messages refused", ["why"], registry=self.registry)
-        self._merged = Counter(f"{name}_merged", "subspaces merged into the view", registry=self.registry)
-        self._unreconciled = Counter(
-            f"{name}_reconcile_failures", "rounds without an answer from a replica", registry=self.registry
-        )
-        self._nodes = Gauge(f"{name}_nodes", "nodes heard of lately", registry=self.registry)
-        self._known_replicas = Gauge(f"{name}_replicas", "other replicas heard of lately", registry=self.registry)

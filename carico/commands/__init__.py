@@ -1,4 +1,4 @@
-"""The subcommands of `carico`, a module each: `add` declares arguments and sets `run`, which gets them.
+"""The subcommands of `carico`: `add` of each module declares arguments and sets `run`, which takes them.
 
 A module imports at its top what any installation has; what an extra brings is imported when the command is run.
 """
@@ -9,4 +9,4 @@ import argparse
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What `add` adds its command to."""
+"""What `add` adds commands to."""

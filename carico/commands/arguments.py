@@ -1,20 +1,10 @@
-"""What commands share: the option of a configuration file, and readers of command-line arguments.
-
-A reader returns a value or raises argparse's error, which names what is wanted.
-"""
+"""Readers of command-line arguments: each returns a value or raises argparse's error, which names what is wanted."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import re
-from pathlib import Path
-
-
-def add_config(parser: argparse.ArgumentParser, declared: str) -> None:
-    """Declare ``--config FILE``, whose fields the struct `declared` of `carico.config` declares."""
-    fields = f"YAML; all fields: python -m pydoc carico.config.{declared}"
-    parser.add_argument("--config", metavar="FILE", type=Path, required=True, help=fields)
 
 
 def whole_number(text: str) -> int:

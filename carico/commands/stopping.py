@@ -1,7 +1,13 @@
-"""How a process that serves ends: SIGTERM and Ctrl-C ask it to stop, and it then ends as it should, with code 0."""
+"""How a process is asked to end: SIGTERM and Ctrl-C set an event, and the process then ends in order.
+
+Python runs a signal's handler in the main thread, at the next chance; a main thread that is about to wait for a lock
+when the signal comes has no such chance until the wait is over, which may be never. So a thread of its own waits for
+the byte that Python writes as soon as a signal comes.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,14 +18,23 @@ from contextlib import contextmanager
 def stop_signal() -> Iterator[threading.Event]:
     """Yield an event that SIGTERM or SIGINT sets; to be used in the main thread."""
     stop = threading.Event()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
 
-    def ask(*_: object) -> None:
-        # In a thread: the handler may interrupt the main thread within `stop.wait`, which holds the event's lock then.
-        threading.Thread(target=stop.set, name="stop").start()
+    def wait() -> None:
+        os.read(reading, 1)
+        stop.set()
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    waiting = threading.Thread(target=wait, name="stop", daemon=True)
+    waiting.start()
+    previous = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous_writing = signal.set_wakeup_fd(writing)
     try:
         yield stop
     finally:
+        signal.set_wakeup_fd(previous_writing)
         for number, handler in previous.items():
             signal.signal(number, handler)
+        os.close(writing)  # ends the thread, if no signal has
+        waiting.join()
+        os.close(reading)

@@ -200,9 +200,8 @@ class Extender:
         with self._lock:
             return self._plugin.filter(self._plugin.nodes, self._clock.now()).verdicts
 
-    @property
-    def why_not_ready(self) -> str:
-        """Why nothing can be decided; empty if it can."""
+    def ready(self) -> str:
+        """Return why nothing can be decided; an empty text means that pods can be."""
         return self._why_not
 
     def _decide(self, uid: str, nodes: Sequence[str]) -> Decision:

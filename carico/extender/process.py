@@ -1,7 +1,7 @@
-"""The extender as a process: joins the core with HTTP, agents' reports, the watch on pods, the journal and metrics.
+"""The extender as a process: opens what its configuration names, serves, and closes it again.
 
-Everything slow has a thread of its own, so that a decision waits for nothing but the lock: nodes are annotated by one
-that takes only the latest room of each node, and the journal is written by another.
+Everything slow has a thread of its own, so that a decision waits for nothing but the lock: one thread annotates nodes,
+each with its latest room only, and another writes the journal.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,18 +17,18 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from carico.clock import Clock
+from carico.clock import Clock, SystemClock
 from carico.config import ExtenderConfig, JournalConfig
-from carico.errors import InvalidConfig, InvalidInput, KubeError, KubeRefused, KubeUnreachable
+from carico.errors import InvalidInput, KubeError, KubeRefused, KubeUnreachable
 from carico.extender.extender import Extender
 from carico.extender.journal import Journal
 from carico.extender.metrics import ExtenderMetrics
-from carico.extender.server import ExtenderServer
+from carico.extender.server import serve_extender
 from carico.files import require_writable
 from carico.http.health import serve_status
 from carico.http.tls import ServerTls
@@ -47,11 +48,11 @@ no pod. Milliseconds are too coarse for two annotations that follow each other c
 """
 _TICK_S = 1.0
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
-"""HTTP statuses of an annotation that would be refused again."""
+"""HTTP statuses of annotations that would be refused again."""
 
 
 class ReportServer(Protocol):
-    """Where agents report to (`carico.extender.report_server`)."""
+    """The server that agents report to (`carico.extender.report_server`)."""
 
     @property
     def port(self) -> int:
@@ -59,7 +60,7 @@ class ReportServer(Protocol):
         ...
 
     def is_alive(self) -> bool:
-        """Return whether it can still take any."""
+        """Return whether it can still take reports."""
         ...
 
     def close(self) -> None:
@@ -74,10 +75,10 @@ OnRefused = Callable[[str], None]
 
 
 class KubeApi(Protocol):
-    """What is asked of the Kubernetes API (`carico.kube.client.KubeClient`)."""
+    """The part of the Kubernetes API that is needed (`carico.kube.client.KubeClient`)."""
 
     def pods(self, field_selector: str) -> Pods:
-        """Return the pods that a field selector takes in."""
+        """Return the pods that a field selector selects."""
         ...
 
     def annotate_node(self, node: str, annotations: dict[str, str]) -> None:
@@ -109,8 +110,29 @@ def kube_api(config: ExtenderConfig) -> KubeApi | None:
     return KubeClient.from_config(config.kubernetes.kubeconfig, config.kubernetes.context)
 
 
+def run_extender(config: ExtenderConfig, stop: threading.Event) -> None:
+    """Run an extender until `stop` is set.
+
+    Raises
+    ------
+    CaricoError
+        If the configuration cannot work.
+    """
+    sys.setswitchinterval(0.0005)  # a decision must not wait 5 ms for the thread that writes the journal
+    with ExtenderProcess(config, SystemClock(), random.Random(), kube_api(config)) as process:
+        serving = {
+            "host": config.host,
+            "port": process.port,
+            "report_host": config.report_host,
+            "report_port": process.report_port,
+            "status_port": process.status_port,
+        }
+        _log.info("serving", extra=serving)
+        stop.wait()
+
+
 class ExtenderProcess:
-    """Serves from `start` until `close`.
+    """Serves until it is closed.
 
     Parameters
     ----------
@@ -122,6 +144,11 @@ class ExtenderProcess:
         None decides without a watch on pods.
     reports : callable
         Makes the server of the agents' reports.
+
+    Raises
+    ------
+    InvalidConfig
+        If a file is no good or nothing can be served at an address; nothing is served then.
     """
 
     def __init__(
@@ -141,35 +168,34 @@ class ExtenderProcess:
         self._metrics = ExtenderMetrics(self._registry)
         self._stop = threading.Event()
         self._parts: dict[str, Callable[[], bool]] = {}
-        """Whether what the process cannot do without still works, by name."""
-        self._closing = ExitStack()
+        """Whether the parts that the process cannot do without still work, by name."""
         self._to_wake: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
-
-    def start(self) -> None:
-        """Serve.
-
-        Raises
-        ------
-        InvalidConfig
-            If a file is no good or nothing can be served at an address; nothing is served then.
-        """
-        with ExitStack() as undo:
-            self._start(undo)
-            self._closing = undo.pop_all()
+        with ExitStack() as opened:
+            self._open(opened)
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Serve no more, and write what is left of the journal."""
-        self._stop.set()
-        self._closing.close()
+        """Serve no more, and write the rest of the journal."""
+        self._opened.close()
 
-    def _start(self, closing: ExitStack) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def healthy(self) -> str:
+        """Return why the process cannot go on; an empty text means that it can."""
+        ended = [name for name, alive in self._parts.items() if not alive()]
+        return f"has ended, the log says why: {', '.join(ended)}" if ended else ""
+
+    def _open(self, opened: ExitStack) -> None:
         config = self._config
         if config.tls is None:
             require_loopback(config.host, config.insecure_loopback)
-        tls = ServerTls(config.tls) if config.tls is not None else None
         journal = None
         if config.journal is not None:
-            journal = closing.enter_context(self._journal(config.journal))
+            journal = opened.enter_context(self._journal(config.journal))
             self._parts["journal"] = journal.is_alive
         self.extender = Extender(
             CaricoPlugin(config.stale_after_s),
@@ -180,33 +206,24 @@ class ExtenderProcess:
             WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
             self._wake,
         )
-        closing.callback(self._stop.set)
-        status = serve_status(
-            config.status,
-            config.tls,
-            self._registry,
-            self._why_not_healthy,
-            lambda: self.extender.why_not_ready,
-            {"/nodes": self._nodes},
-        )
-        self.status_port = closing.enter_context(status).port
+        opened.callback(self._stop.set)
+        pages = {"/nodes": self._nodes}
+        status = serve_status(config.status, config.tls, self._registry, self.healthy, self.extender.ready, pages)
+        self.status_port = opened.enter_context(status).port
         refused = self._metrics.reports.labels("refused").inc
         reports = self._reports(config, self._on_report, lambda why: refused(), self._clock)
-        closing.callback(reports.close)
+        opened.callback(reports.close)
         self._parts["reports of agents"] = reports.is_alive
-        server = _listening(
+        server = serve_extender(
+            self.extender,
+            self._metrics,
             config.host,
             config.port,
-            partial(
-                ExtenderServer,
-                self.extender,
-                self._metrics,
-                tls=tls,
-                clients=frozenset(config.clients),
-                limits=config.limits,
-            ),
+            ServerTls(config.tls) if config.tls is not None else None,
+            frozenset(config.clients),
+            config.limits,
         )
-        self.port = closing.enter_context(server).port
+        self.port = opened.enter_context(server).port
         self._parts["filter requests"] = server.is_alive
         self.report_port = reports.port
         self._in_background("time-outs", self._tick)
@@ -221,7 +238,7 @@ class ExtenderProcess:
                 self.extender.pod_deleted,
                 lambda: self.extender.pods_listed(True),
             )
-            self._parts["watch on pods"] = closing.enter_context(pods).is_alive
+            self._parts["watch on pods"] = opened.enter_context(pods).is_alive
             self._in_background("wake-ups", partial(self._annotate, self._kube))
 
     def _journal(self, config: JournalConfig) -> Journal:
@@ -234,10 +251,6 @@ class ExtenderProcess:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         self._parts[name] = thread.is_alive
-
-    def _why_not_healthy(self) -> str:
-        ended = [name for name, alive in self._parts.items() if not alive()]
-        return f"has ended, the log says why: {', '.join(ended)}" if ended else ""
 
     def _nodes(self) -> bytes:
         return msgspec.json.encode({"nodes": [node._asdict() for node in self.extender.nodes()]})
@@ -257,16 +270,16 @@ class ExtenderProcess:
         self.extender.pod_changed(pod["metadata"]["uid"], node, phase == "Pending")
 
     def _wake(self, node: str, available: float) -> None:
-        if self._kube is not None:  # without it nobody would ever take them out
+        if self._kube is not None:  # without it no thread takes them out
             self._to_wake.put((node, available))
 
     def _annotate(self, kube: KubeApi) -> None:
         rooms: dict[str, float] = {}
-        """The latest room of nodes that have yet to be annotated."""
+        """The latest room of each node that is to be annotated."""
         while not self._stop.is_set():
             with suppress(queue.Empty):
                 rooms.update([self._to_wake.get(timeout=_TICK_S)])
-                while True:  # what has gathered while the API server was slow
+                while True:  # all that have gathered while the API server was slow
                     rooms.update([self._to_wake.get_nowait()])
             for node in list(rooms):
                 at = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -276,16 +289,9 @@ class ExtenderProcess:
                     self._metrics.wake_ups.labels("failed").inc()
                     _log.warning("a node could not be annotated: %s", error, extra={"node": node})
                     if isinstance(error, KubeUnreachable):
-                        break  # nor would the others be; all are tried again with the next
+                        break  # the others could not be either; all are tried again in the next round
                     if not (isinstance(error, KubeRefused) and error.status in _REFUSED_FOR_GOOD):
                         continue
                 else:
                     self._metrics.wake_ups.labels("done").inc()
                 del rooms[node]
-
-
-def _listening(host: str, port: int, make: Callable[..., Any]) -> Any:
-    try:
-        return make(host=host, port=port)
-    except OSError as error:
-        raise InvalidConfig(f"nothing can be served on {host}:{port}: {error.strerror}; is the port taken?") from error

@@ -1,16 +1,14 @@
 """The extender over HTTP/1.1: kube-scheduler posts to /filter, over mutual TLS or, to try it out, on loopback.
 
-Connections are kept for an hour. What is no valid request is answered with 400 and a text, and changes nothing.
+Connections are kept for an hour. A request that is not valid is answered with 400 and the reason, and changes nothing.
 """
 
 from __future__ import annotations
 
 import ssl
-import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
 
 from carico.config import HttpLimits
 from carico.errors import InvalidRequest, NotReady
@@ -21,67 +19,36 @@ from carico.http.server import HttpServer
 from carico.http.tls import ServerTls, names_of
 
 
-class ExtenderServer:
-    """Serves until it is closed, in threads of its own.
+def serve_extender(
+    extender: Extender,
+    metrics: ExtenderMetrics,
+    host: str,
+    port: int,
+    tls: ServerTls | None,
+    clients: frozenset[str] = frozenset(),
+    limits: HttpLimits = HttpLimits(),  # noqa: B008  frozen
+) -> HttpServer:
+    """Serve kube-scheduler until the server is closed; kube-scheduler repeats requests that were not answered then.
 
     Parameters
     ----------
     extender : Extender
     metrics : ExtenderMetrics
     host, port
-        Where to listen; port 0 lets the system choose, see `port`.
+        Where to listen; port 0 lets the system choose, see `HttpServer.port`.
     tls : ServerTls or None
-        None is plain text; whether that is allowed there is the configuration's business.
+        None is plain text; the caller decides whether that is allowed there.
     clients : set of str
         A client's certificate must be in one of these names; empty lets every certificate of the CA pass.
     limits : HttpLimits
 
     Raises
     ------
-    OSError
+    InvalidConfig
         If nothing can be served there.
     """
-
-    def __init__(
-        self,
-        extender: Extender,
-        metrics: ExtenderMetrics,
-        host: str,
-        port: int,
-        tls: ServerTls | None,
-        clients: frozenset[str] = frozenset(),
-        limits: HttpLimits = HttpLimits(),  # noqa: B008  frozen
-    ) -> None:
-        handler = _handler(extender, metrics, clients, limits)
-        self._server = HttpServer((host, port), handler, tls, limits.connections, limits.handshake_timeout_s)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="extender", daemon=True
-        )
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on."""
-        return int(self._server.server_address[1])
-
-    def is_alive(self) -> bool:
-        """Return whether the thread that accepts connections runs."""
-        return self._thread.is_alive()
-
-    def close(self) -> None:
-        """Serve no more; connections are cut, and kube-scheduler asks again for what was not answered."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._server.cut()
-        self._thread.join()
-
-    def __enter__(self) -> ExtenderServer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    handler = _handler(extender, metrics, clients, limits)
+    return HttpServer("extender", host, port, handler, tls, limits.connections, limits.handshake_timeout_s)
 
 
 def _handler(
@@ -94,7 +61,7 @@ def _handler(
         disable_nagle_algorithm = True
 
         def setup(self) -> None:
-            """Read the client's certificate once for all that it will ask over the connection."""
+            """Read the client's certificate once for all requests of the connection."""
             super().setup()
             self._old_at = time.monotonic() + limits.connection_age_s
             self._allowed = (
@@ -104,7 +71,7 @@ def _handler(
             )
 
         def handle_one_request(self) -> None:
-            """Wait long for a request to begin, for connections are kept, and not long for it to be complete."""
+            """Wait long until a request begins, for connections are kept, and not long until it is complete."""
             self.connection.settimeout(limits.idle_timeout_s)
             try:
                 if not self.rfile.peek(1):  # type: ignore[attr-defined]  # it is a BufferedReader
@@ -119,7 +86,7 @@ def _handler(
 
         def do_POST(self) -> None:
             if self.path != "/filter":
-                self._refuse(404, "POST /filter is all there is")
+                self._refuse(404, "POST /filter is all that is served")
             elif not self._allowed:
                 self._refuse(403, "the certificate is not in one of the names that may ask (`clients`)")
             elif (body := self._body()) is not None:
@@ -153,7 +120,7 @@ def _handler(
                 self._answer(200, content, "application/json")
 
         def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-            """Refuse what the library takes for no request that is served here: no HTTP, or another verb."""
+            """Count what the library refuses: text that is not HTTP, or a method that is not served."""
             self._count_bad(code)
             super().send_error(code, message, explain)
 
@@ -163,7 +130,7 @@ def _handler(
 
         def _refuse(self, status: int, why: str, close: bool = True) -> None:
             self._count_bad(status)
-            self.close_connection |= close  # what is left of the request is not read
+            self.close_connection |= close  # the rest of the request is not read
             self._answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
 
         def _answer(self, status: int, content: bytes, kind: str) -> None:
@@ -177,6 +144,6 @@ def _handler(
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Decisions are in the journal and counted; a line each would be too much."""
+            """Log nothing: decisions are counted, and in the journal."""
 
     return Handler

@@ -1,7 +1,7 @@
-"""The HTTP server of CARICO's processes: a thread for each connection, and so many connections at most.
+"""The HTTP server of CARICO's processes: a thread for each connection, and a limit to the number of connections.
 
-Nobody waits for another's handshake, header or body. Where all places are taken, a new connection gets that of who has
-said nothing for longest, so that nobody is kept out by connections that are held open.
+No client waits for another's handshake, header or body. When the limit is reached, a new connection replaces the one
+that has been silent for longest, so that connections that are held open keep no client out.
 """
 
 from __future__ import annotations
@@ -15,33 +15,38 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from carico.errors import InvalidConfig
 from carico.http.tls import ServerTls
 
 _log = logging.getLogger(__name__)
 
 _PLACE_WITHIN_S = 0.1
-"""For the thread of a connection that was cut to end."""
+"""How long to wait until the thread of a connection that was cut has ended."""
+_LOOK_EVERY_S = 5.0
+"""How often the thread that accepts connections looks whether it is to end; `close` wakes it."""
 
 
 class HttpServer(ThreadingHTTPServer):
-    """Serves HTTP/1.1, plain or over TLS.
+    """Serves HTTP/1.1, plain or over TLS, in threads of its own until it is closed.
 
     Parameters
     ----------
-    address : tuple of str and int
-        Where to listen.
+    name : str
+        Of what is served, for threads and messages.
+    host, port
+        Where to listen; port 0 lets the system choose, see `port`.
     handler : type
-        Answers; calls `spoke` whenever something came.
+        Answers requests; calls `spoke` whenever something has come over its connection.
     tls : ServerTls or None
         None is plain text.
     connections : int
-        At a time.
+        The most connections at a time.
     handshake_s : float
-        For all of a handshake, seconds.
+        For a whole handshake, seconds.
 
     Raises
     ------
-    OSError
+    InvalidConfig
         If nothing can be served there.
     """
 
@@ -50,7 +55,9 @@ class HttpServer(ThreadingHTTPServer):
 
     def __init__(
         self,
-        address: tuple[str, int],
+        name: str,
+        host: str,
+        port: int,
         handler: type[BaseHTTPRequestHandler],
         tls: ServerTls | None,
         connections: int,
@@ -60,19 +67,44 @@ class HttpServer(ThreadingHTTPServer):
         self._handshake_s = handshake_s
         self._places = threading.BoundedSemaphore(connections)
         self._open: OrderedDict[socket.socket, None] = OrderedDict()
-        """Who has said nothing for longest first."""
+        """The connection that has been silent for longest comes first."""
         self._lock = threading.Lock()
-        if ":" in address[0]:
+        address = host.strip("[]")
+        if ":" in address:
             self.address_family = socket.AF_INET6
-        super().__init__(address, handler)
+        try:
+            super().__init__((address, port), handler)
+        except OSError as error:
+            raise InvalidConfig(
+                f"{name}: nothing can be served on {host}:{port}: {error.strerror}; is the port taken?"
+            ) from error
+        self._thread = threading.Thread(target=self.serve_forever, args=(_LOOK_EVERY_S,), name=name, daemon=True)
+        self._thread.start()
 
-    def cut(self) -> None:
-        """End all connections."""
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return int(self.server_address[1])
+
+    def is_alive(self) -> bool:
+        """Return whether the thread that accepts connections runs."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Serve no more; connections are cut."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts connections
+        self.shutdown()
+        self.server_close()
         while self._cut_one():
             pass
+        self._thread.join()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def spoke(self, connection: socket.socket) -> None:
-        """Note that a connection is new, or something came over it."""
+        """Note that a connection is new, or that something has come over it."""
         with self._lock:
             self._open[connection] = None
             self._open.move_to_end(connection)
@@ -83,16 +115,16 @@ class HttpServer(ThreadingHTTPServer):
                 return False
             connection, _ = self._open.popitem(last=False)
         with suppress(OSError):
-            # Not TLS's own, which would pull it from under the thread that reads.
+            # TLS's own shutdown would take the connection away from the thread that reads from it.
             socket.socket.shutdown(connection, socket.SHUT_RDWR)
         return True
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread, and a place."""
+        """Give a connection a place and a thread."""
         if not self._places.acquire(blocking=False):
             self._cut_one()
             if not self._places.acquire(timeout=_PLACE_WITHIN_S):
-                _log.warning("a connection was refused: there are too many", extra={"client": client_address[0]})
+                _log.warning("a connection was refused: too many are open", extra={"client": client_address[0]})
                 self.shutdown_request(request)
                 return
         try:
@@ -102,14 +134,14 @@ class HttpServer(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection; the handshake is here, where it blocks nobody else."""
+        """Serve a connection; the handshake is made in its thread, where it delays no other connection."""
         try:
             request.settimeout(self._handshake_s)
             if self._tls is not None:
                 request = self._tls.current().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             self.spoke(request)
             if isinstance(request, ssl.SSLSocket):
-                request.do_handshake()  # within the time-out as a whole
+                request.do_handshake()  # the time-out is for all of it
             super().process_request_thread(request, client_address)
         except OSError as error:
             _log.info("a connection failed: %s", error, extra={"client": client_address[0]})
@@ -120,5 +152,5 @@ class HttpServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what a connection ended with; clients that go away are no news."""
+        """Log how a connection broke off, for debugging only: clients come and go."""
         _log.debug("a connection broke off", exc_info=True, extra={"client": client_address[0]})

@@ -203,12 +203,10 @@ def extender(deployed, folder):
         status=msgspec.structs.replace(config.status, host="127.0.0.1", port=0),
     )
     kube = KubeClient.from_config(str(kubeconfig))
-    process = ExtenderProcess(config, SystemClock(), random.Random(1), kube)
-    process.start()
     try:
-        yield process
+        with ExtenderProcess(config, SystemClock(), random.Random(1), kube) as process:
+            yield process
     finally:
-        process.close()
         kube.close()
 
 

@@ -154,7 +154,7 @@ class Lacking(ModuleType):
     [
         ("agent", "carico.agent.process", "prometheus_client", "agent"),
         ("agent", "carico.agent.process", "kubernetes", "scheduler"),
-        ("aggregator", "carico.aggregation.server", "prometheus_client", "agent"),
+        ("aggregator", "carico.aggregation.process", "prometheus_client", "agent"),
         ("extender", "carico.extender.process", "prometheus_client", "scheduler"),
     ],
 )

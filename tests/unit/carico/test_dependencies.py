@@ -17,6 +17,7 @@ for name in wanted:
 print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
 """
 NEEDS_AN_EXTRA = (
+    "carico.agent.metrics",
     "carico.agent.process",
     "carico.agent.sources",
     "carico.aggregation",

@@ -6,9 +6,11 @@ import time
 import urllib.request
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from carico.agent.checkpoint import read_checkpoint
 from carico.agent.process import name_of, run_agent
+from carico.aggregation.metrics import AggregatorMetrics
 from carico.aggregation.server import AggregationServer
 from carico.clock import SystemClock
 from carico.config import AgentConfig, AggregatorConfig, PodEventsConfig, StatusConfig
@@ -49,8 +51,9 @@ def servers(reported):
         came.set()
 
     scheduler = CapacityServer(take, None, "127.0.0.1", 0, insecure_loopback=True)
-    aggregator = AggregationServer(AggregatorConfig(port=0, insecure_loopback=True), SystemClock())
-    aggregator.start()
+    aggregator = AggregationServer(
+        AggregatorConfig(port=0, insecure_loopback=True), SystemClock(), AggregatorMetrics(CollectorRegistry())
+    )
     yield {"schedulers": (f"127.0.0.1:{scheduler.port}",), "aggregator": f"127.0.0.1:{aggregator.port}"}
     scheduler.close()
     aggregator.close()
@@ -127,7 +130,7 @@ def test_status_and_metrics_are_served(node, servers, reported, caplog):
         ({"insecure_loopback": False, "aggregator": "localhost:1"}, InvalidConfig, "nothing is encrypted"),
         ({"aggregator": "example.com:1"}, InvalidConfig, "is for 127.0.0.1, ::1 or localhost"),
         ({"node": "Node A"}, InvalidInput, "DNS-1123"),
-        ({"status": StatusConfig(host="203.0.113.1")}, InvalidConfig, "no status can be served on 203.0.113.1"),
+        ({"status": StatusConfig(host="203.0.113.1")}, InvalidConfig, "status: nothing can be served on 203.0.113.1"),
         ({"pod_events": PodEventsConfig(cgroup_root="nowhere")}, PodEventsError, "no control group kubepods"),
     ],
 )

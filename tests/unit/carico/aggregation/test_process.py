@@ -66,7 +66,7 @@ def test_serves_until_it_is_told_to_stop_and_ends_with_code_0(process, pki, numb
         ({"tls": None, "insecure_loopback": True, "host": "0.0.0.0"}, "`insecure_loopback` is for"),
         ({"tls": {"certificate": "no.crt", "key": "no.key", "ca": "no.crt"}}, "cannot read the TLS file no.crt"),
         ({"host": "256.256.256.256"}, "nothing can be served on 256.256.256.256:0"),
-        ({"status": {"host": "256.256.256.256"}}, "no status can be served on 256.256.256.256:0"),
+        ({"status": {"host": "256.256.256.256"}}, "status: nothing can be served on 256.256.256.256:0"),
         ({"resources": 0}, "Expected `int` >= 1 - at `$.resources`"),
     ],
 )

@@ -8,10 +8,12 @@ import grpc
 import msgspec
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
+from carico.aggregation.metrics import AggregatorMetrics
 from carico.aggregation.server import AggregationServer
 from carico.config import AggregatorConfig
-from carico.errors import InvalidConfig, InvalidInput, Refused, Unreachable
+from carico.errors import InvalidConfig, Refused, Unreachable
 from carico.model.aggregator import ReplicaView
 from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2
@@ -38,9 +40,12 @@ def serve(pki):
 
         def start(clock=None, rng=None, **config):
             quick = {"port": 0, "tls": pki.server("aggregator"), "merge_every_s": 0.001, "reconcile_every_s": 0.02}
-            server = AggregationServer(AggregatorConfig(**quick | config), clock or ManualClock(), rng)
+            registry = CollectorRegistry()
+            server = AggregationServer(
+                AggregatorConfig(**quick | config), clock or ManualClock(), AggregatorMetrics(registry), rng
+            )
+            server.registry = registry
             stack.callback(server.close)
-            server.start()
             return server
 
         yield start
@@ -301,7 +306,7 @@ class TestReplicas:
 
 
 class TestLife:
-    def test_ready_from_start_to_close(self, serve):
+    def test_ready_until_it_is_closed(self, serve):
         server = serve()
         assert (server.healthy(), server.ready()) == ("", "")
         server.close()
@@ -317,9 +322,3 @@ class TestLife:
     def test_a_port_that_is_taken(self, serve):
         with pytest.raises(InvalidConfig, match="is the port taken"):
             serve(port=serve().port)
-
-    def test_without_start_there_is_no_port(self):
-        server = AggregationServer(AggregatorConfig(insecure_loopback=True), ManualClock())
-        with pytest.raises(InvalidInput, match="call `start` first"):
-            _ = server.port
-        server.close()

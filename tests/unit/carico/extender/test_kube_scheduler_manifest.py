@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from carico.config import ExtenderConfig
-from carico.extender.server import ExtenderServer
+from carico.extender.server import serve_extender
 from carico.http.tls import ServerTls
 from carico.model.variants import THESIS_REBASED_WAKE_UP
 from carico.rpc.identity import SERVER
@@ -136,7 +136,7 @@ def test_an_extender_answers_who_calls_as_the_file_says(manifest, harness, tmp_p
     harness.report(a=3, b=2)
     served = ServerTls(certificates.server("extender", url.hostname))
     clients = frozenset(config.clients)
-    with ExtenderServer(
+    with serve_extender(
         harness.extender, harness.extender._metrics, config.host, 0, served, clients, config.limits
     ) as server:
         connection = http.client.HTTPSConnection(url.hostname, server.port, timeout=5, context=context)

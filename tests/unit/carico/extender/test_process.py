@@ -117,7 +117,6 @@ def started():
     def start(kube=None, **settings):
         process = ExtenderProcess(configuration(**settings), SystemClock(), random.Random(1), kube, make_reports)
         running.append((process, kube))
-        process.start()
         if kube is not None:
             assert kube.told.wait(5)
         return process
@@ -288,7 +287,7 @@ def test_decisions_are_written_down(started, tmp_path):
 
 def test_nothing_is_left_behind_when_a_port_is_taken(started):
     process = started()
-    with pytest.raises(InvalidConfig, match=r"nothing can be served on 127.0.0.1:\d+: .*; is the port taken"):
+    with pytest.raises(InvalidConfig, match=r"extender: nothing can be served on 127.0.0.1:\d+: .*; is the port taken"):
         started(port=process.port)
     assert started.reports.closed
 
@@ -302,7 +301,6 @@ def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
     certificates = Certificates(tmp_path / "ca")
     config = configuration(tls=msgspec.to_builtins(certificates.server("extender")), report_port=0)
     process = ExtenderProcess(config, SystemClock(), random.Random(1), None)
-    process.start()
     agent = Blocking(ReportClient(f"127.0.0.1:{process.report_port}", ClientTls(certificates.node("a")), 5.0))
     mine = certificates.server("kube-scheduler")
     context = ssl.create_default_context(cafile=mine.ca)
@@ -338,9 +336,8 @@ class TestConfiguration:
             started(**settings)
 
     def test_so_are_reports(self):
-        process = ExtenderProcess(configuration(report_host="0.0.0.0"), SystemClock(), random.Random(1), None)
         with pytest.raises(InvalidConfig, match="loopback"):
-            process.start()
+            ExtenderProcess(configuration(report_host="0.0.0.0"), SystemClock(), random.Random(1), None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -12,7 +12,7 @@ import pytest
 
 from carico.config import HttpLimits
 from carico.errors import InvalidConfig
-from carico.extender.server import ExtenderServer
+from carico.extender.server import serve_extender
 from carico.http.tls import ServerTls
 
 from .certificates import Certificates
@@ -27,7 +27,7 @@ def served(harness):
     with ExitStack() as stack:
 
         def serve(tls=None, clients=(), **limits):
-            server = ExtenderServer(
+            server = serve_extender(
                 harness.extender,
                 harness.extender._metrics,
                 "127.0.0.1",
@@ -179,7 +179,7 @@ class TestMisbehaviour:
         asking = connect(server)
         assert post(asking, request("u1", ["a"]))[0] == 200
         with socket.create_connection(("127.0.0.1", server.port), 5) as silent:
-            while len(server._server._open) < 2:
+            while len(server._open) < 2:
                 assert post(asking, request("u1", ["a"]))[0] == 200
             assert post(asking, request("u1", ["a"]))[0] == 200
             with socket.create_connection(("127.0.0.1", server.port), 5) as another:
@@ -202,7 +202,7 @@ class TestMisbehaviour:
         server = served()
         connection = connect(server)
         assert post(connection, request("u1", ["a"]))[0] == 200
-        server._server.cut()
+        server.close()
         with pytest.raises((OSError, http.client.HTTPException)):
             post(connection, request("u2", ["a"]))
 

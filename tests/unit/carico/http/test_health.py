@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from carico.config import StatusConfig
 from carico.errors import InvalidConfig
-from carico.http.health import StatusServer, serve_status
+from carico.http.health import serve_status
 
 from ..extender.certificates import Certificates
 
@@ -23,7 +23,7 @@ def serve():
     def start(ready="", healthy="", host="127.0.0.1"):
         registry = CollectorRegistry()
         Counter("carico_samples", "samples taken", registry=registry).inc(3)
-        servers.append(StatusServer(registry, lambda: healthy, lambda: ready, host))
+        servers.append(serve_status(StatusConfig(host), None, registry, lambda: healthy, lambda: ready))
         return servers[-1]
 
     def configured(where, tls, pages=None):

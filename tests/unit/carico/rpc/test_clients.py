@@ -6,7 +6,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
+from carico.aggregation.metrics import AggregatorMetrics
 from carico.aggregation.server import AggregationServer
 from carico.config import AggregatorConfig
 from carico.errors import InvalidConfig, InvalidInput, RpcError, Unreachable
@@ -28,8 +30,7 @@ def serve(pki):
 
     def start(port=0):
         config = AggregatorConfig(port=port, tls=pki.server("aggregator"))
-        servers.append(AggregationServer(config, ManualClock()))
-        servers[-1].start()
+        servers.append(AggregationServer(config, ManualClock(), AggregatorMetrics(CollectorRegistry())))
         return servers[-1]
 
     yield start
@@ -107,8 +108,7 @@ def test_a_connection_whose_other_end_has_vanished_is_given_up():
 
 def test_a_server_whose_certificate_is_for_another_host(pki):
     config = AggregatorConfig(port=0, tls=pki.server("elsewhere", "elsewhere.example"))
-    server = AggregationServer(config, ManualClock())
-    server.start()
+    server = AggregationServer(config, ManualClock(), AggregatorMetrics(CollectorRegistry()))
     credentials = ClientTls(pki.node("node-a"))
     with (
         Blocking(AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S)) as client,
@@ -120,8 +120,9 @@ def test_a_server_whose_certificate_is_for_another_host(pki):
 
 def test_a_node_cannot_pass_for_a_server(pki):
     """Its certificate is good for calling only."""
-    server = AggregationServer(AggregatorConfig(port=0, tls=pki.node("localhost")), ManualClock())
-    server.start()
+    server = AggregationServer(
+        AggregatorConfig(port=0, tls=pki.node("localhost")), ManualClock(), AggregatorMetrics(CollectorRegistry())
+    )
     credentials = ClientTls(pki.node("node-a"))
     with (
         Blocking(AggregationClient(f"localhost:{server.port}", credentials, "node-a", DEADLINE_S)) as client,

@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
+from carico.aggregation.metrics import AggregatorMetrics
 from carico.aggregation.server import AggregationServer
 from carico.clock import SystemClock
 from carico.config import AggregatorConfig, TlsFiles
@@ -28,10 +30,15 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def server(folder):
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def server(folder, registry):
     tls = TlsFiles(*(str(folder / name) for name in ("server-aggregator.crt", "server-aggregator.key", "ca.crt")))
-    server = AggregationServer(AggregatorConfig(port=0, tls=tls, merge_every_s=0.001), SystemClock())
-    server.start()
+    config = AggregatorConfig(port=0, tls=tls, merge_every_s=0.001)
+    server = AggregationServer(config, SystemClock(), AggregatorMetrics(registry))
     yield server
     server.close()
 
@@ -42,15 +49,15 @@ def exchanges(folder, server):
     return SyntheticExchanges(target, lambda node: node_files(folder, node), NODES, SystemClock(), rng)
 
 
-def count(server, name):
-    return server.registry.get_sample_value(f"carico_aggregator_{name}")
+def count(registry, name):
+    return registry.get_sample_value(f"carico_aggregator_{name}")
 
 
-def test_every_node_exchanges_again_and_again(exchanges, server):
+def test_every_node_exchanges_again_and_again(exchanges, server, registry):
     async def until_heard():
         task = asyncio.create_task(exchanges.run(0.02))
         async with asyncio.timeout(10):
-            while count(server, "exchanges_total") < 6 or count(server, "nodes") < len(NODES):
+            while count(registry, "exchanges_total") < 6 or count(registry, "nodes") < len(NODES):
                 await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

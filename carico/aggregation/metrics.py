@@ -1,0 +1,26 @@
+"""What an aggregation server shows of itself under /metrics."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class AggregatorMetrics:
+    """Counters of exchanges, refusals, merges and reconciling.
+
+    Parameters
+    ----------
+    registry : prometheus_client.CollectorRegistry
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.exchanges = Counter("carico_aggregator_exchanges", "subspaces taken from nodes", registry=registry)
+        self.refused = Counter("carico_aggregator_refused", "messages refused", ["why"], registry=registry)
+        self.merged = Counter("carico_aggregator_merged", "subspaces merged into the view", registry=registry)
+        self.unreconciled = Counter(
+            "carico_aggregator_reconcile_failures", "rounds without an answer from a replica", registry=registry
+        )
+        self.nodes = Gauge("carico_aggregator_nodes", "nodes that have exchanged lately", registry=registry)
+        self.replicas = Gauge(
+            "carico_aggregator_replicas", "other replicas that have reconciled lately", registry=registry
+        )

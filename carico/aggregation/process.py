@@ -1,0 +1,34 @@
+"""The aggregation server as a process: opens what its configuration names, serves, and closes it again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import closing
+
+from prometheus_client import CollectorRegistry
+
+from carico.aggregation.metrics import AggregatorMetrics
+from carico.aggregation.server import AggregationServer
+from carico.clock import SystemClock
+from carico.config import AggregatorConfig
+from carico.http.health import serve_status
+
+_log = logging.getLogger(__name__)
+
+
+def run_aggregator(config: AggregatorConfig, stop: threading.Event) -> None:
+    """Run an aggregation server until `stop` is set.
+
+    Raises
+    ------
+    InvalidConfig
+        If the configuration cannot work.
+    """
+    registry = CollectorRegistry()
+    with (
+        closing(AggregationServer(config, SystemClock(), AggregatorMetrics(registry))) as server,
+        serve_status(config.status, config.tls, registry, server.healthy, server.ready) as status,
+    ):
+        _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})
+        stop.wait()
