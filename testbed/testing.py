@@ -1,4 +1,4 @@
-"""Test kit: clusters that take no time, for tests of what is built on the testbed; nothing in it imports this."""
+"""Test kit: clusters that take no time, for tests of what is built on the testbed; the testbed does not import it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from workloads.scenario import JobSpec, Scenario
 
 
 class FakeProvider:
-    """A provider whose pods take times drawn from the seed and the scheduler's name, and nothing else.
+    """A provider whose pods take times that are drawn from the seed and the scheduler's name.
 
     Parameters
     ----------
     outcome : str
-        How every job's first pod ends; the others succeed.
+        The outcome of every job's first pod; the others succeed.
     interrupt_after : int, optional
-        Runs after which Ctrl-C is pressed.
+        Number of runs after which Ctrl-C is pressed.
     problems : sequence of Problem
-        What its preflight finds.
+        What the preflight finds.
     shared_hardware : bool
-        Whether its runs would disturb one another.
+        Whether runs would disturb one another.
     stolen : sequence of float
-        What share of the machine's CPU time is stolen during each of its runs; it does not know during later ones.
+        The share of the machine's CPU time that is stolen during each run; later runs do not measure it.
     dies : bool
         Whether a run ends its process, as if the process had been killed.
 
@@ -60,7 +60,7 @@ class FakeProvider:
         dies: bool = False,
     ) -> None:
         self.calls: list[str] = []
-        """What has been run: scenario, scheduler and seed."""
+        """Everything that has been run: scenario, scheduler and seed."""
         self.shared_hardware = shared_hardware
         self._problems = problems
         self._stolen = iter(stolen)
@@ -69,11 +69,11 @@ class FakeProvider:
         self._dies = dies
 
     def preflight(self) -> Sequence[Problem]:
-        """Find what it was told to find; see `ClusterProvider.preflight`."""
+        """Return the given problems; see `ClusterProvider.preflight`."""
         return self._problems
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> FakeTrial:
-        """Take any scenario; the only setting it knows is `speed`. See `ClusterProvider.check`."""
+        """Accept any scenario, and no setting but `speed`; see `ClusterProvider.check`."""
         if set(settings) - {"speed"}:
             raise InvalidSetting(f"no setting is named {', '.join(settings)}; known: speed")
         return FakeTrial(self, scenario, scheduler, {"speed": float(settings.get("speed", 1.0))})
@@ -102,10 +102,10 @@ class FakeProvider:
         return repetition_of(scenario, scheduler, seed, {"speed": speed}, pods, nodes, more_items=stolen)
 
     def kubernetes_version(self) -> None:
-        """Return that none is run; see `ClusterProvider.kubernetes_version`."""
+        """Return None, as no Kubernetes is run; see `ClusterProvider.kubernetes_version`."""
 
     def close(self) -> None:
-        """Leave nothing, as `run` does; see `ClusterProvider.close`."""
+        """Do nothing, as `run` leaves nothing; see `ClusterProvider.close`."""
 
     def _pods(self, job: JobSpec, speed: float, rng: random.Random) -> list[PodResult]:
         pods = []
@@ -132,14 +132,14 @@ class FakeTrial:
 
 
 class FakeMaker:
-    """A maker of clusters that are a file each, in the folder that they are given.
+    """A maker of clusters, each of which is a file in the folder that it is given.
 
     Parameters
     ----------
     version : str
-        Of Kubernetes, and their fingerprint.
+        Version of Kubernetes, and the clusters' fingerprint.
     fails : bool
-        Whether making one fails half-way.
+        Whether making a cluster fails half-way.
     """
 
     kind = "fake"
@@ -148,11 +148,11 @@ class FakeMaker:
     def __init__(self, version: str = "v1.34.4", fails: bool = False) -> None:
         self.kubernetes_version = version
         self.calls: list[str] = []
-        """What was done, and to which cluster."""
+        """Everything that was done, and the cluster to which."""
         self._fails = fails
 
     def preflight(self) -> Sequence[Problem]:
-        """Find nothing; see `ClusterMaker.preflight`."""
+        """Return no problem; see `ClusterMaker.preflight`."""
         return ()
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -176,5 +176,5 @@ class FakeMaker:
         self.kubeconfig(name, folder).unlink(missing_ok=True)
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Have a single line to say; see `ClusterMaker.collect_logs`."""
+        """Write a log of one line; see `ClusterMaker.collect_logs`."""
         (into / "scheduler.log").write_text("nothing happened\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""When the pods of a job arrive: patterns that give a time, after the job's publication, for every pod.
+"""Arrival patterns: when the pods of a job arrive, counted from the job's publication.
 
-A pattern is chosen in a scenario by its tag, for instance ``arrivals: {pattern: poisson, rate_per_s: 2}``. Random ones
-draw from the generator that is passed in and from nothing else.
+A pattern is chosen in a scenario by its tag, for instance ``arrivals: {pattern: poisson, rate_per_s: 2}``. Random
+patterns draw only from the generator that is passed in.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Diurnal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     def times(self, count: int, rng: np.random.Generator) -> list[float]:
         """Return the arrival times of `count` pods, seconds, ascending."""
-        # Arrivals of rate 1 in the time that the rate's integral measures, brought back to the clock's.
+        # Arrivals of rate 1 on the scale of the rate's integral, mapped back to the clock.
         expected = np.cumsum(rng.exponential(1.0, count))
         low = np.zeros(count)
         high = expected / self.mean_per_s + self.period_s
-        for _ in range(60):  # bisection: the integral grows with time, if not everywhere by much
+        for _ in range(60):  # bisection: the integral never decreases with time
             middle = (low + high) / 2
             early = self._expected_until(middle) < expected
             low, high = np.where(early, middle, low), np.where(early, high, middle)
@@ -80,7 +80,7 @@ class Trace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     at_s: Annotated[list[Time], Meta(min_length=1)]
 
     def times(self, count: int, rng: np.random.Generator) -> list[float]:
-        """Return the arrival times of `count` pods, at most as many as there are, seconds, ascending."""
+        """Return the arrival times of `count` pods, seconds, ascending; there must be as many times."""
         return sorted(self.at_s)[:count]
 
 

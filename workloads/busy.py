@@ -1,4 +1,4 @@
-"""CPU time spent on purpose: what a worker of `workloads.stress` and a request of `workloads.web` are made of."""
+"""CPU time spent on purpose: by a worker of `workloads.stress`, or for a request to `workloads.web`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 
 _CRUMB = range(250)
-"""Summed up between two looks at the clocks: a few microseconds, so that most of the time is user time."""
+"""Summed up between two looks at the clocks: takes a few microseconds, so that most of the time is user time."""
 
 
 def spend_cpu(until_cpu_s: float, until_s: float = math.inf) -> None:
@@ -15,9 +15,9 @@ def spend_cpu(until_cpu_s: float, until_s: float = math.inf) -> None:
     Parameters
     ----------
     until_cpu_s : float
-        Return when the thread's own CPU time (``time.thread_time``) has come so far, in seconds.
+        Return when the thread's own CPU time (``time.thread_time``) has reached this value, seconds.
     until_s : float
-        Return no later than at this reading of ``time.monotonic``, in seconds, however little CPU time there was.
+        Return at this value of ``time.monotonic``, seconds, at the latest.
     """
     while time.thread_time() < until_cpu_s and time.monotonic() < until_s:
         sum(_CRUMB)

@@ -1,6 +1,7 @@
-"""What the programs' command lines share: readers of numbers, and signals that end a program.
+"""Parts of the programs' command lines: readers of numbers, and signals that end a program.
 
-A reader names what it saw and what it takes; argparse adds the option and ends the program with code 2.
+The message of a reader has the value seen and the values allowed; argparse adds the option and ends the program with
+code 2.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 
 
 def whole(allowed: range) -> Callable[[str], int]:
-    """Make a reader for whole numbers."""
+    """Return a reader for whole numbers."""
 
     def read(text: str) -> int:
         try:
@@ -28,7 +29,7 @@ def whole(allowed: range) -> Callable[[str], int]:
 
 
 def decimal(lowest: float, highest: float) -> Callable[[str], float]:
-    """Make a reader for numbers that may have a fraction; both ends are allowed."""
+    """Return a reader for numbers that may have a fraction; both limits are allowed."""
 
     def read(text: str) -> float:
         try:
@@ -56,13 +57,13 @@ def end_on_signals() -> None:
 def held_signals(*numbers: int) -> Iterator[None]:
     """Hold signals back, in this thread and in those it starts, for ``signal.sigtimedwait`` to take.
 
-    A program that has something to finish ends where it waits for them rather than wherever it happens to be. They
-    reach the first process of a container too.
+    A program that has something to finish then ends where it waits for signals, not wherever it happens to be. Held
+    signals reach the first process of a container, too.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
         while signal.sigtimedwait(numbers, 0):
-            pass  # whoever asked twice has what they asked for
+            pass  # a signal that was sent twice is handled once
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,4 +1,4 @@
-"""The command lines of workloads: what a container runs for a job of a scenario."""
+"""The commands that containers run for the jobs of a scenario."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _OPTIONS = {
     "mlp": {"threads": "--threads"},
     "stress": {"cpu": "--cpu", "cpu_load": "--cpu-load", "vm": "--vm", "duration_s": "--timeout"},
 }
-"""Parameters that the programs take as they are."""
+"""Options of the programs, by the parameters that they take unchanged."""
 
 
 def command_of(workload: str, parameters: Mapping[str, float | str]) -> list[str]:
-    """Return the command that does what a workload's demand model describes.
+    """Return the command of the program that a workload's demand model describes.
 
     Raises
     ------
     InvalidDemand
-        If no program does it, or the program has no option for a parameter: it takes what it takes.
+        If there is no such program, or the program has no option for a parameter.
 
     Examples
     --------

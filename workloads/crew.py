@@ -1,4 +1,4 @@
-"""Worker processes that end with their parent, however it ends, and never before it unnoticed."""
+"""Worker processes that end with their parent, however it ends; if one ends earlier, the parent notices."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from contextlib import suppress
 from types import TracebackType
 
 _PR_SET_PDEATHSIG = 1
-"""From linux/prctl.h: the signal a process gets when its parent dies."""
+"""From linux/prctl.h: sets the signal that a process gets when its parent dies."""
 
 _LONGEST_WAIT_S = 3600.0
-"""One call for the kernel, which takes no infinity."""
+"""Longest wait in one call of the kernel, which accepts no infinite wait."""
 
 
 class Crew:
     """Processes that work until the crew is left; a context manager.
 
-    To be used by a single-threaded process that holds SIGINT, SIGTERM and SIGCHLD back (see
-    `workloads.command_line.held_signals`). Workers hold them back too: they are ended by SIGKILL alone, from `__exit__`
-    or, if their parent dies without a word, from the kernel.
+    For a single-threaded process that holds SIGINT, SIGTERM and SIGCHLD back (see
+    `workloads.command_line.held_signals`). Workers hold these signals back too: only SIGKILL ends them, from `__exit__`
+    or, if their parent is killed, from the kernel.
     """
 
     def __init__(self) -> None:
@@ -46,13 +46,13 @@ class Crew:
         Parameters
         ----------
         work : callable
-            Runs in the new process. Gets a function that says whether the parent lives, to be asked every second or
-            more often and to end by where the kernel does not tell of a parent's death.
+            Runs in the new process. Its argument is a function that returns whether the parent lives; `work` must call
+            it at least once a second, and return if the parent is dead (not every kernel ends orphans).
 
         Raises
         ------
         OSError
-            If the machine has no room for one more process.
+            If no process can be started.
         """
         parent = os.getpid()
         worker = os.fork()
@@ -70,7 +70,7 @@ class Crew:
             os._exit(code)
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for the time to be over or for SIGINT or SIGTERM.
+        """Wait until the time is over, or for SIGINT or SIGTERM.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Crew:
         Raises
         ------
         ChildProcessError
-            If a worker ends by itself or is killed by somebody else.
+            If a worker ends by itself or is killed from outside.
         """
         end_s = time.monotonic() + timeout_s
         while (left_s := end_s - time.monotonic()) > 0:
@@ -98,7 +98,7 @@ class Crew:
         return 0
 
     def _check(self) -> None:
-        """Find a worker that has ended; a stopped one, which also sends SIGCHLD, has not."""
+        """Raise if a worker has ended; a stopped worker, which also sends SIGCHLD, has not."""
         for worker in self._workers:
             ended, status = os.waitpid(worker, os.WNOHANG)
             if ended:
@@ -110,6 +110,6 @@ class Crew:
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end this process with its parent; where it cannot, the worker's own question remains."""
+    """Ask the kernel to end this process with its parent; where it cannot, the worker asks for itself."""
     with suppress(OSError, AttributeError):  # no such library, no such function
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Demand models: what a pod of a workload consumes, in CPU-seconds, threads and bytes over its life.
 
-A model says what a pod would do on an idle machine; how long it takes among neighbours is the cluster's business.
-CPU-seconds are those of the thesis's nodes (Xeon Gold 6142 under Xen), found from kube-scheduler's rows of Tables 5.1
+A model says what a pod would do on an idle machine; how long that takes among other pods is up to the cluster.
+CPU-seconds are those of the thesis's nodes (Xeon Gold 6142 under Xen), derived from kube-scheduler's rows of Tables 5.1
 to 5.3 alone (`docs/design.md`).
 """
 
@@ -20,14 +20,14 @@ from workloads.quantity import memory_bytes
 
 MIB = 2**20
 PROCESS_BYTES = 16 * MIB
-"""What a Python process holds that does next to nothing."""
+"""Memory of a Python process that does next to nothing."""
 TOUCHING_CORES_PER_GIB = 0.0015
-"""What `workloads.stress` uses to keep memory resident."""
+"""CPU that `workloads.stress` uses to keep memory resident."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of a pod's work that keeps a number of threads busy."""
+    """A part of a pod's work that keeps a number of threads busy."""
 
     share: float
     """Share of the pod's work that is done in this phase."""
@@ -37,14 +37,14 @@ class Phase:
 
 @dataclass(frozen=True)
 class Service:
-    """What a server does for a client that polls it; how long an answer takes is the cluster's business."""
+    """What a server does for a client that polls it; how long an answer takes is up to the cluster."""
 
     rate_per_s: float
     """Requests a second, evenly spaced."""
     cpu_seconds: float
     """CPU time of a request."""
     threads: int
-    """Requests that are worked on at the same time."""
+    """Requests that the server works on at the same time."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class Demand:
     initial_memory_bytes: float = 0.0
     """Resident memory at the start."""
     memory_ramp: float = 0.0
-    """Share of the work after which memory has grown from the first figure to the second."""
+    """Share of the work after which memory has grown from `initial_memory_bytes` to `memory_bytes`."""
     duration_s: float = math.inf
-    """The pod ends after so long, whatever it got done."""
+    """The pod ends after this time, whatever work it has done."""
     service: Service | None = None
-    """What the pod serves, if it is a server; its threads are then the mean of those at work."""
+    """What the pod serves, if it is a server; the threads of its phase are then a mean."""
 
     def __post_init__(self) -> None:
         numbers = (self.memory_bytes, self.variation, self.initial_memory_bytes, self.memory_ramp)
@@ -91,7 +91,7 @@ class Demand:
             raise InvalidDemand(f"cycles, threads and shares must be positive: {self}")
 
     def draw_work(self, count: int, rng: np.random.Generator) -> list[float]:
-        """Return the work of `count` pods, CPU-seconds; `rng` gives the same pods the same work in every run."""
+        """Return the work of `count` pods, CPU-seconds, drawn from `rng`."""
         if not math.isfinite(self.cpu_seconds) or self.variation == 0:
             return [self.cpu_seconds] * count
         spread = math.sqrt(math.log1p(self.variation**2))
@@ -137,8 +137,8 @@ def stress(
 ) -> Demand:
     """`workloads.stress`: so many CPU workers at a load in per cent, and vm workers that hold `vm_bytes` among them.
 
-    The workers touch that memory again and again, slowly: measured 0.1 % of a core for 1 GiB, 1.2 % for 8. CPU workers
-    are busy in slices that are shorter than a tick, so that only their mean counts.
+    The vm workers touch their memory again and again, slowly: 0.1 % of a core was measured for 1 GiB, 1.2 % for 8 GiB.
+    CPU workers are busy in slices shorter than a tick of the simulation, so that only their mean counts.
     """
     _positive(duration_s=duration_s)
     _whole(1024, cpu=cpu, vm=vm)
@@ -187,7 +187,7 @@ def web(
 def task(cores: float, cpu_seconds: float, memory: str | float = "16Mi") -> Demand:
     """A fixed amount of work: `cpu_seconds`, done by `cores` threads, with `memory` resident all along.
 
-    In contrast to a stressor it takes the longer, the less CPU it gets.
+    Unlike a stressor, the less CPU it gets, the longer it takes.
     """
     _positive(cores=cores, cpu_seconds=cpu_seconds)
     return Demand(cpu_seconds=cpu_seconds, phases=(Phase(1.0, cores),), memory_bytes=memory_bytes(str(memory)))
@@ -220,7 +220,7 @@ def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
 
 
 def signature_of(model: Callable[..., Demand]) -> str:
-    """Return the parameters of a demand model as text, with their defaults; what may be left out is in brackets.
+    """Return the parameters of a demand model as text, with defaults; those without that may be left out, in brackets.
 
     Examples
     --------

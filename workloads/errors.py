@@ -8,14 +8,14 @@
     ├── InvalidHistogram    a latency or a quantile that makes no sense
     ├── InvalidScenario     a scenario file is not what the schema says
     ├── UnknownScenario     no scenario of that name
-    └── InvalidTrace        a trace's file is not what it should be, or gives no scenario
+    └── InvalidTrace        the file of a trace is invalid, or gives no scenario
 """
 
 from __future__ import annotations
 
 
 class WorkloadError(ValueError):
-    """Anything wrong with what was asked to run."""
+    """Base of all errors about what was asked to run."""
 
 
 class InvalidQuantity(WorkloadError):
@@ -39,4 +39,4 @@ class UnknownScenario(WorkloadError):
 
 
 class InvalidTrace(WorkloadError):
-    """A trace's file is not what it should be, or gives no scenario."""
+    """The file of a trace is invalid, or gives no scenario."""

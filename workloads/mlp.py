@@ -27,7 +27,7 @@ CLASSES = 16
 """Classes told apart (thesis B.2)."""
 
 MIN_FEATURES = 4
-"""Fewest features whose hypercube has a corner for each of the `CLASSES`."""
+"""Fewest features whose hypercube has a corner for each of the `CLASSES` classes."""
 
 DEFAULT_EPOCHS = 6
 """Passes over the training set: 90 to 100 CPU-seconds with two threads on a 2-core Xeon, 15 or 16 for each pass."""
@@ -59,7 +59,7 @@ def train_and_score(*, samples: int, features: int, layers: int, width: int, epo
     ImportError
         If scikit-learn is missing.
     """
-    # Imported here, so that a wrong command line is told at once and the threads are set before BLAS starts them.
+    # Imported here, so that a wrong command line is reported at once, and BLAS starts as many threads as it was told.
     from sklearn.datasets import make_classification
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
@@ -74,10 +74,10 @@ def train_and_score(*, samples: int, features: int, layers: int, width: int, epo
         class_sep=2.0,  # far enough apart for a few epochs to show in the accuracy
         random_state=seed,
     )
-    # It may not stop when the loss no longer falls: the amount of work must not depend on luck.
+    # Training must not stop when the loss no longer falls: the amount of work must not depend on luck.
     classifier = MLPClassifier((width,) * layers, max_iter=epochs, n_iter_no_change=epochs, random_state=seed)
     with warnings.catch_warnings():
-        # Stopping after a number of epochs rather than at convergence is the purpose, and each run would warn of it.
+        # Training ends after a number of epochs on purpose, before convergence: every run would warn of that.
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier.fit(points[:samples], classes[:samples])
     return float(classifier.score(points[samples:], classes[samples:]))
@@ -117,8 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     threads = sizes.pop("threads")
     start_s = time.perf_counter()
 
-    # Set before BLAS is loaded, which starts them then. It never takes more than there are cores, and is not forced to:
-    # its threads spin while they wait, and four of them on two cores used almost three times the CPU time of two.
+    # BLAS starts its threads when it is loaded, and never more than there are cores. That is well: its threads spin
+    # while they wait, and four of them on two cores used almost three times the CPU time of two.
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = str(threads)
     try:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from workloads.command_line import end_on_signals, whole
 
 MAX_DECIMALS = 1_000_000
-"""Most digits the command line takes; they would be days of work, and more is a slip of the hand."""
+"""Most digits that the command line accepts: days of work; a larger number is a typing error."""
 
 _GUARD_DIGITS = 10
 """Digits computed and dropped, so that neither the truncated series nor a late carry reaches a digit that is kept."""
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     wall_start_s = time.perf_counter()
     digits = pi_digits(options.digits)
-    cpu_s, wall_s = time.process_time(), time.perf_counter() - wall_start_s  # CPU of the whole process, as `mlp` tells
+    cpu_s, wall_s = time.process_time(), time.perf_counter() - wall_start_s  # CPU of the whole process, as of `mlp`
     print(f"cpu_s={cpu_s:.3f} wall_s={wall_s:.3f}" if options.quiet else digits)
     return 0
 

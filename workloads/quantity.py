@@ -21,16 +21,16 @@ _SUFFIXES = {
 }
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]*)")
 _MOST_BYTES = 2**50
-"""No node has a pebibyte; beyond it a typo is more likely, and 64-bit arithmetic ends soon after."""
+"""One pebibyte, more than any node has: a larger amount is likely a typing error, and soon overflows 64 bits."""
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Return the amount that `text` stands for.
+    """Return the number that a quantity stands for.
 
     Raises
     ------
     InvalidQuantity
-        If it is no quantity; signs and exponents are not accepted, no request is written with them.
+        If it is no quantity; signs and exponents, which no request uses, are not accepted.
 
     Examples
     --------

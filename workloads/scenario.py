@@ -24,15 +24,15 @@ from workloads.quantity import memory_bytes, millicpu
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 # A whole number stays one: results say 4, not 4.0.
 Cores = Annotated[int, Meta(ge=1, le=1024)] | Annotated[float, Meta(ge=0.1, le=1024)]
-"""CPUs of a node; a fraction is what a node gets of a machine that it shares, as by a control group's quota."""
+"""CPUs of a node; a fraction is a quota of a shared machine's CPUs, as a control group has."""
 MAX_PODS = 110
 """The kubelet's default."""
-# `$` alone would let a final line break pass.
+# `$` alone would accept a final line break.
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$(?!\n)")]
 
 
 class Requests(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What every pod of a job requests, as Kubernetes quantities; a plain number is one, too (`cpu: 1`)."""
+    """What every pod of a job requests, as Kubernetes quantities; plain numbers are allowed (`cpu: 1`)."""
 
     cpu: str | int | float | None = None
     memory: str | int | float | None = None
@@ -49,7 +49,7 @@ class Requests(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A Job: so many pods of a workload, published at a time."""
+    """A Job: a number of pods of one workload, published together."""
 
     name: Name
     workload: str
@@ -59,14 +59,14 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_s: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     """When the job is published."""
     arrivals: Arrivals = Burst()
-    """When its pods arrive after that: all at once, or in a pattern."""
+    """When its pods arrive after the publication: all at once, or in a pattern."""
     placement: Literal["any", "first", "rest"] = "any"
     """Nodes that may run it: any, only the first, or all but the first (node affinity)."""
     disturbance: bool = False
-    """A disturbance sets the scene: the run does not wait for it."""
+    """Whether the job only sets the scene: the run does not wait for it."""
     platform: bool = False
-    """Whether its pods are the platform's, like those of DaemonSets and of kube-system: they are not counted among the
-    running pods of a node, neither by CARICO's agents nor in the results."""
+    """Whether its pods are the platform's, like those of DaemonSets and of kube-system: neither CARICO's agents nor the
+    results count them among the running pods of a node."""
     backoff_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 6
     """Failed pods after which the Job gives up (the Kubernetes default)."""
     parallelism: Count | None = None
@@ -75,7 +75,7 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The Job's pod failure policy for pods that were killed for memory: they count towards the limit, are replaced
     without counting, or fail the Job at once."""
     on_disruption: Literal["count", "ignore"] = "count"
-    """The same for pods that were lost with their node or evicted from it."""
+    """The pod failure policy for pods that were lost with their node or evicted from it."""
     priority: Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
     """Pods of a higher priority are scheduled first; nobody is evicted for them."""
     work: list[Annotated[float, Meta(gt=0, le=1_000_000)]] = []
@@ -83,7 +83,7 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def has_failure_policy(self) -> bool:
-        """Whether the Job has a pod failure policy, because some failures are not to count as such."""
+        """Whether the Job has a pod failure policy: some failures do not simply count."""
         return (self.on_oom_kill, self.on_disruption) != ("count", "count")
 
     @property
@@ -98,14 +98,14 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Workers that are alike."""
+    """Worker nodes that are alike."""
 
     name: Name
     nodes: Count
     cores: Cores = 4
     memory: str = "8Gi"
     speed: Annotated[float, Meta(gt=0, le=100)] = 1.0
-    """Of a core, relative to the thesis's nodes, whose CPU-seconds the demand models count."""
+    """Speed of a core, relative to the thesis's nodes, whose CPU-seconds the demand models count."""
     max_pods: Count = MAX_PODS
 
     @property
@@ -115,7 +115,7 @@ class NodePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The workers; the thesis's cluster by default (appendix B.1)."""
+    """The worker nodes; by default those of the thesis's cluster (appendix B.1)."""
 
     nodes: Count = 19
     cores: Cores = 4
@@ -123,11 +123,11 @@ class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_pods: Count = MAX_PODS
     """Pods that a node takes at most (the kubelet's default)."""
     pools: list[NodePool] = []
-    """Nodes that differ, pool by pool: in place of the four fields above."""
+    """Nodes that differ, pool by pool, in place of the four fields above."""
 
     @property
     def each_pool(self) -> list[NodePool]:
-        """The pools; of nodes that are all alike the only one."""
+        """The pools; a single pool if all nodes are alike."""
         return self.pools or [NodePool("node", self.nodes, self.cores, self.memory, max_pods=self.max_pods)]
 
     @property
@@ -167,10 +167,10 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cluster: ClusterShape = ClusterShape()
     node_changes: list[NodeChange] = []
     limit_s: Annotated[float, Meta(gt=0, le=1_000_000)] = 3600.0
-    """A run that takes longer is cut off; what is left then is `unfinished`."""
+    """A run that takes longer is cut off; its remaining pods are `unfinished`."""
 
     def scaled(self, pods: int | None = None, nodes: int | None = None) -> Scenario:
-        """Return the scenario with another number of pods or nodes.
+        """Return the scenario with a different number of pods or nodes.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def checked(scenario: Scenario, origin: str) -> Scenario:
-    """Return `scenario` if it makes sense beyond its schema: quantities parse, demands exist, names differ.
+    """Return `scenario` if it is valid beyond its schema: quantities parse, workloads exist, names differ.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
         The message names `origin` and the field.
     """
     try:
-        # Values set in code have not been through a decoder yet.
+        # Values set in code have not been validated by a decoder yet.
         scenario = msgspec.convert(msgspec.to_builtins(scenario), Scenario)
     except msgspec.ValidationError as error:
         raise InvalidScenario(f"{origin}: {error}") from error
@@ -246,12 +246,13 @@ def _check_shape(shape: ClusterShape) -> None:
 
 
 AFTER = {"added": ("absent",), "removed": ("up", "down"), "failed": ("up",), "recovered": ("down",)}
-"""What a node may be before a change, and below what it is afterwards."""
+"""The states in which a node may be before a change."""
 BECOMES = {"added": "up", "removed": "absent", "failed": "down", "recovered": "up"}
+"""The state in which a node is after a change."""
 
 
 def _check_changes(changes: list[NodeChange], names: list[str], limit_s: float) -> None:
-    """Refuse changes of no node, after the end, or of a node in another state: one recovers after it failed."""
+    """Refuse changes of unknown nodes, after the end, or of a node in the wrong state: only failed nodes recover."""
     state: dict[str, str] = {}
     known = set(names)
     if len({(change.node, change.at_s) for change in changes}) < len(changes):
@@ -270,7 +271,7 @@ def _check_changes(changes: list[NodeChange], names: list[str], limit_s: float) 
 
 
 def _check(job: JobSpec, cluster: ClusterShape) -> None:
-    """Refuse a job that makes no sense anywhere; whether its pods fit a node is the provider's and the scheduler's."""
+    """Refuse a job that no cluster can run; provider and scheduler check whether its pods fit a node."""
     _ = job.demand, job.requests.millicpu, job.requests.memory_bytes
     if isinstance(job.arrivals, Trace) and len(job.arrivals.at_s) < job.pods:
         raise InvalidScenario(f"{job.pods} pods need as many arrival times, at_s has {len(job.arrivals.at_s)}")
@@ -283,10 +284,10 @@ def _check(job: JobSpec, cluster: ClusterShape) -> None:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """YAML wants the keys of a mapping to differ; PyYAML would silently take the last of equals."""
+    """Refuses equal keys in a mapping, as YAML demands; PyYAML would silently take the last one."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Read a mapping, unless a key is there twice."""
+        """Read a mapping; raises MarkedYAMLError if it has a key twice."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
@@ -303,12 +304,12 @@ def read_scenario(text: str, origin: str) -> Scenario:
     Raises
     ------
     InvalidScenario
-        If it is no YAML or not what the schema says; the message names `origin` and the field.
+        If the text is no YAML or not what the schema says; the message names `origin` and the field.
     """
     try:
         document = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: what looks like a date or a number and is none, such as 2024-13-01.
+        # ValueError: a text that looks like a date or a number but is none, such as 2024-13-01.
         raise InvalidScenario(f"{origin} is no YAML: {' '.join(str(error).split())}") from error
     if document is None:
         raise InvalidScenario(f"{origin} is empty: a scenario has at least a name, a description and jobs")
@@ -325,7 +326,7 @@ def load_scenario(name_or_path: str) -> Scenario:
     Raises
     ------
     UnknownScenario
-        If there is none; the message lists the catalogue.
+        If there is no such scenario; the message lists the catalogue.
     InvalidScenario
         If the file is not what the schema says.
     """

@@ -3,11 +3,11 @@
 ``python -m workloads.stress --cpu 8 --cpu-load 25 --vm 4 --vm-bytes 4G --timeout 60`` takes two cores and 4 GB for a
 minute. It needs the standard library alone. It is no test of hardware: nothing that is computed or stored is checked.
 
-A CPU worker divides time into slices of 40 ms with absolute deadlines. In each it is busy until it has used its share
-of a core, or until the slice is over if the machine does not give it so much; what it did not get it does not ask for
-later. The share is CPU time: on a contended machine the demand stays the same. stress-ng measures its busy time by the
-wall clock and so asks for the less the more it has to wait. The slices of the workers begin one after another, so that
-together they are a steady load.
+A CPU worker divides time into slices of 40 ms with absolute deadlines. In each slice it is busy until it has used its
+share of a core, or until the slice is over; CPU time that it did not get is not made up for later. The share is CPU
+time: on a contended machine the demand stays the same. stress-ng measures its busy time by the wall clock, and so
+demands less, the longer it waits. The slices of the workers begin one after another, so that together they are a steady
+load.
 
 Memory workers hold ``--vm-bytes`` in all, shared out among them as stress-ng does: anonymous memory, every page written
 once and then again and again, slowly, so that it stays resident. Amounts are Kubernetes quantities: 4G is 4 * 10**9
@@ -36,25 +36,25 @@ from workloads.errors import InvalidQuantity
 from workloads.quantity import memory_bytes
 
 MAX_WORKERS = 1024
-"""Most workers of a kind; every one is a process."""
+"""Most workers of a kind; every worker is a process."""
 
 MAX_SECONDS = 1e8
-"""Longest time that can be asked for, three years; more is a slip of the hand, and without a limit there is none."""
+"""Longest time limit, three years; a longer one is a typing error, and without the option there is no limit."""
 
 _DEFAULT_LOAD = 100
 _DEFAULT_VM_BYTES = "256Mi"
 
 _SLICE_S = 0.04
 _STEP_BYTES = 16 * 2**20
-"""Memory touched at once; short enough to be no burst of CPU time."""
+"""Memory touched at once, so little that it is no burst of CPU time."""
 _PASS_S = 10.0
-"""Time in which all memory is touched once, unless that takes more than `_TOUCH_SHARE`."""
+"""Time in which all memory is touched once, unless that takes more than `_TOUCH_SHARE` of a core."""
 _TOUCH_SHARE = 0.01
-"""Most of a core that a memory worker takes to touch its memory again."""
+"""Largest share of a core that a memory worker uses to touch its memory again."""
 
 
 def keep_busy(load: float, offset_s: float, wanted: Callable[[], bool]) -> None:
-    """Ask for a share of a core until no longer wanted.
+    """Use a share of a core until no longer wanted.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def keep_busy(load: float, offset_s: float, wanted: Callable[[], bool]) -> None:
     offset_s : float
         Seconds before the first slice begins.
     wanted : callable
-        Asked once a slice.
+        Called once per slice; the worker ends when it returns False.
     """
     slice_end_s = time.monotonic() + offset_s
     time.sleep(offset_s)
@@ -72,7 +72,7 @@ def keep_busy(load: float, offset_s: float, wanted: Callable[[], bool]) -> None:
         slice_end_s += _SLICE_S
         goal_s = got_s + load * _SLICE_S
         spend_cpu(goal_s, slice_end_s)
-        # From the goal rather than from what was reached, so that what is a little too much now is less next time.
+        # From the goal, not from the time reached: a little too much in this slice is made up for in the next.
         got_s = min(goal_s, time.thread_time())
         time.sleep(max(0.0, slice_end_s - time.monotonic()))
 
@@ -85,9 +85,10 @@ def hold_memory(size: int, report: Callable[[int], None], wanted: Callable[[], b
     size : int
         Bytes, at least 1.
     report : callable
-        Told, while the memory is written for the first time, how many bytes are held.
+        Called with the number of bytes held, while the memory is written for the first time.
     wanted : callable
-        Asked after every step; a rest between two steps lasts a second at most, unless the memory was swapped out.
+        Called after every step; the worker ends when it returns False. A rest between two steps lasts a second at most,
+        unless the memory was swapped out.
 
     Raises
     ------
@@ -119,7 +120,7 @@ def _bytes(text: str) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line; what makes no sense ends the program."""
+    """Read the command line; options that make no sense end the program."""
     parser = argparse.ArgumentParser(
         prog="python -m workloads.stress",
         description="Keep CPU and memory busy, steadily; at the end print seconds, CPU seconds used and bytes held. A "
@@ -178,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _options(arguments)
     start_s = time.perf_counter()
-    # Shared with the workers, a number each: what they hold is known even if they are killed.
+    # One number per worker, in shared memory: the bytes held are known even if the workers are killed.
     held = memoryview(mmap.mmap(-1, 8 * max(options.vm, 1))).cast("Q")
     share, rest = divmod(options.vm_bytes, max(options.vm, 1))
     with held_signals(signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):

@@ -54,7 +54,7 @@ def completion_time_items(pods: list[PodResult], completion_s: dict[str, float |
 
 
 def why_incomplete(repetition: Repetition, job: str) -> str:
-    """Return why a job did not complete, as far as its pods tell."""
+    """Return why a job did not complete, as far as its pods show."""
     mine = [pod for pod in repetition.pods if pod.job == job]
     done = sum(pod.outcome == "succeeded" for pod in mine)
     text = f"{done} of {repetition.measured_jobs[job]} pods succeeded"

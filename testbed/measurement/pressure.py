@@ -1,4 +1,4 @@
-"""Pressure stall information as /proc/pressure/cpu averages it: `avg10` from what `total` grew by (thesis §2.3)."""
+"""Pressure stall information as /proc/pressure/cpu averages it: `avg10` from the growth of `total` (thesis §2.3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def avg10(stalled: ArrayLike, samples_per_s: int = 10, window_s: float = 10.0) -
     stalled : array_like, shape (samples,)
         Share of every sampling period in which a task waited, in [0, 1].
     samples_per_s : int
-        A multiple of which makes the kernel's update period of 2 s.
+        The kernel's update period of 2 s must be a whole number of samples.
     window_s : float
         Time constant: 10, 60 or 300 s.
 

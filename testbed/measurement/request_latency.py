@@ -1,4 +1,4 @@
-"""Request latency: what the client of a server waits for, before and while jobs run beside it (thesis §5.5)."""
+"""Request latency: how long the client of a server waits, before and while jobs run beside it (thesis §5.5)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def request_latencies(repetitions: Sequence[Repetition], job: str, phase: str) -
     repetitions : sequence of Repetition
     job : str
     phase : {"before", "during"}
-        Sent before any job that is measured and serves nobody has a pod, or from then until their last pod has ended.
+        Requests sent while the measured jobs that are not servers had pods ("during"), or sent earlier.
 
     Raises
     ------
     ResultsError
-        If there is none.
+        If there was no such request.
     """
     found = [
         latency
@@ -38,7 +38,7 @@ def request_latencies(repetitions: Sequence[Repetition], job: str, phase: str) -
 
 
 def latency_items(requests: list[RequestSeries], pods: list[PodResult], measured: Iterable[str]) -> list[DataItem]:
-    """Data items `request_latency` of every job that serves; `measured` are the jobs that are no disturbance."""
+    """Data items `request_latency` of every server's job; `measured` are the jobs that are no disturbance."""
     items = []
     for phase, span in _spans(requests, pods, measured).items():
         for job in sorted({series.job for series in requests}):
@@ -52,7 +52,7 @@ def latency_items(requests: list[RequestSeries], pods: list[PodResult], measured
 def _spans(
     requests: list[RequestSeries], pods: list[PodResult], measured: Iterable[str]
 ) -> dict[str, tuple[float, float]]:
-    """When the measured jobs that serve nobody ran, and the time before; without any all time is before."""
+    """The time in which measured jobs other than servers ran, and the time before; without such jobs, all time."""
     working = set(measured) - {series.job for series in requests}
     mine = [pod for pod in pods if pod.job in working]
     begin = min((pod.created_s for pod in mine), default=math.inf)

@@ -1,4 +1,4 @@
-"""CPU time of this machine that its hypervisor gave to other guests: clusters on it measure them, too."""
+"""CPU time that this machine's hypervisor gave to other guests: it falsifies what clusters on the machine measure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from testbed.results.schema import DataItem, Repetition
 
 METRIC = "machine_cpu_stolen"
 TOLD_FROM = 0.05
-"""From this share of a machine's CPU time on, tables tell what was stolen."""
+"""From this share of a machine's CPU time on, tables mention stolen CPU time."""
 RUN_AGAIN_FROM = 0.1
-"""From this share on, a repetition is run again, if more attempts are allowed than one."""
+"""From this share on, a repetition is run again if another attempt is allowed."""
 _DISCARDED = "discarded_"
 _STEAL = 7
-"""Behind user, nice, system, idle, iowait, irq and softirq (proc(5))."""
+"""Index of the column, after user, nice, system, idle, iowait, irq and softirq (proc(5))."""
 
 
 class StolenCpu:
-    """Measures from when it is made.
+    """Measures from its construction on.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class StolenCpu:
         self._began = self._counters()
 
     def items(self) -> list[DataItem]:
-        """Return a data item `machine_cpu_stolen`, a share of the CPU time so far; none where no kernel tells it."""
+        """Return a data item `machine_cpu_stolen`, a share of the CPU time so far; none if the kernel does not tell."""
         now = self._counters()
         if self._began is None or now is None:
             return []
@@ -39,7 +39,7 @@ class StolenCpu:
         return [DataItem({"value": max(stolen, 0) / whole}, "share", {"metric": METRIC})] if whole > 0 else []
 
     def _counters(self) -> tuple[int, int] | None:
-        """What was stolen since the machine began, and all of its CPU time."""
+        """Stolen and total CPU time since the machine booted."""
         try:
             first, *values = self._stat.read_text(encoding="ascii").split("\n", 1)[0].split()
             modes = [int(value) for value in values[: _STEAL + 1]]
@@ -49,13 +49,13 @@ class StolenCpu:
 
 
 def discarded(item: DataItem, attempt: int) -> DataItem:
-    """Return a data item of an attempt that was discarded, as it stays in the results."""
+    """Return a data item of a discarded attempt with the labels that it has in the results."""
     metric = _DISCARDED + item.labels.get("metric", "")
     return DataItem(item.data, item.unit, item.labels | {"metric": metric, "attempt": str(attempt)})
 
 
 def discarded_attempts(repetitions: Sequence[Repetition]) -> dict[str, int]:
-    """Return by scheduler how many attempts at these were discarded; only where any was."""
+    """Return the number of discarded attempts by scheduler, for schedulers that have any."""
     found: dict[str, int] = {}
     for one in repetitions:
         if count := sum(item.labels.get("metric") == _DISCARDED + METRIC for item in one.data_items):
@@ -64,5 +64,5 @@ def discarded_attempts(repetitions: Sequence[Repetition]) -> dict[str, int]:
 
 
 def stolen_shares(repetitions: Sequence[Repetition]) -> list[float]:
-    """Return what share of the machine's CPU time was stolen while they ran; none of those that do not know."""
+    """Return the share of CPU time stolen during each repetition that measured it."""
     return [item.data["value"] for one in repetitions for item in one.data_items if item.labels.get("metric") == METRIC]

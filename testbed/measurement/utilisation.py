@@ -23,7 +23,7 @@ def running_pods(repetition: Repetition) -> IntArray:
 
 
 def cluster_mean(nodes: list[NodeSeries], metric: str) -> FloatArray:
-    """Mean over the nodes that are there of a metric, per second; NaN where there is none."""
+    """Mean of a metric over the nodes that are up, per second; NaN while none is."""
     values = np.asarray([getattr(node, metric) for node in nodes], dtype=np.float64)
     there = ~np.isnan(values)
     count = there.sum(axis=0)
@@ -58,7 +58,7 @@ def median_between(node: NodeSeries, metric: str, begin_s: float, end_s: float) 
     Raises
     ------
     ResultsError
-        If the metric has no value then.
+        If the metric has no value in that time.
     """
     values = [
         value

@@ -1,1 +1,1 @@
-"""What people read of results."""
+"""Results as people read them."""

@@ -1,4 +1,4 @@
-"""Request latencies as plain text, 80 columns wide: what the clients of a server waited for under each scheduler."""
+"""Request latencies as plain text, 80 columns wide: how long the clients of a server waited under each scheduler."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FIGURES = ("min", "p50", "p90", "p95", "p99", "max")
 
 
 def latency_table(repetitions: Sequence[Repetition]) -> list[str]:
-    """Return a table per job that serves, with the requests of all repetitions of a scheduler taken together.
+    """Return a table for every server's job; no lines if there is none.
 
-    Nothing where no job serves.
+    The requests of all repetitions of a scheduler are taken together.
     """
     runs: dict[tuple[str, str], dict[str, list[Repetition]]] = {}
     for one in repetitions:

@@ -1,4 +1,4 @@
-"""What can be run: the scenarios, schedulers and settings there are, as plain text."""
+"""What can be run: all scenarios, schedulers, workloads and settings, as plain text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH = 80
 
 
 def listing() -> list[str]:
-    """Return everything, by headings."""
+    """Return everything, under headings."""
     lines = ["Scenarios (carico-testbed run SCENARIO)"]
     for scenario in catalogue():
         lines += _entry(scenario.name, _described(scenario))
@@ -54,7 +54,7 @@ def listing() -> list[str]:
 
 
 def _fields(kind: Any) -> Iterator[str]:
-    """The fields of a struct, those with a default with it."""
+    """The fields of a struct, with their defaults if they have any."""
     needed = len(kind.__struct_fields__) - len(kind.__struct_defaults__)
     for place, name in enumerate(kind.__struct_fields__):
         yield name if place < needed else f"{name}={kind.__struct_defaults__[place - needed]}"

@@ -1,4 +1,4 @@
-"""The runs there are, as plain text."""
+"""A list of runs as plain text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH = 160
 
 
 def runs_table(runs: Iterable[RunFolder]) -> list[str]:
-    """Return a line for every run; one that cannot be read says why."""
+    """Return a line for every run; if a run cannot be read, its line says why."""
     lines = [f"{'run':23}  {'state':11}  {'time':>7}  {'repetitions':>11}  {'to recover':10}  command"]
     for run in runs:
         try:

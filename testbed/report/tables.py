@@ -18,14 +18,14 @@ from testbed.results.schema import Repetition
 
 WIDTH = 80
 VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
-"""What to colour at the end of a row of `medians`; other verdicts say that there is none."""
+"""Verdicts to colour at the end of a row of `medians`; the others state no difference."""
 _VERDICTS = {"worse": "slower", "better": "faster", "inconclusive": "unclear"}
-"""How a row says what `compare_repetitions` has found."""
+"""Words of a row for the verdicts of `compare_repetitions`."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
 
 
 def figure(value: float | None, unit: str = "") -> str:
-    """Return a number as people write it, four digits of it, and its unit.
+    """Return a number as people write it, with four digits and its unit.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def figure(value: float | None, unit: str = "") -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return seconds for a column of them: as many decimals as an eye can compare.
+    """Return seconds for a column of seconds, with as many decimals as an eye can compare.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def seconds(value: float | None) -> str:
 def distributions(repetitions: Sequence[Repetition]) -> list[str]:
     """Return a table for every job: the completion times of its pods and the job's own, under each scheduler.
 
-    Pods of all repetitions of a scheduler are taken together; of the jobs' completion times the median is shown.
+    Pods of all repetitions of a scheduler are taken together; the job's own completion time is the median.
     """
     lines = []
     header = (
@@ -69,9 +69,9 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
 
 
 def medians(repetitions: Sequence[Repetition]) -> list[str]:
-    """Return a table with the median over the repetitions for every job and scheduler, and what separates them.
+    """Return a table with the median over the repetitions for every job and scheduler, and how they compare.
 
-    A row ends with its verdict where there is another one to compare it with.
+    A row ends with its verdict if there is another row to compare it with.
     """
     lines = [f"  {'scheduler':31}{'n':>3}{'JCT s [interval]':>22}{'Δ':>7}{'PCT s':>7}{'verdict':>8}"]
     for title, job, runs in _by_job(repetitions):
@@ -109,7 +109,7 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
 
 
 def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
-    """Return how much of the machine's CPU time others had, if that was enough to disturb any of these."""
+    """Return a note on CPU time that other guests had, if there was enough of it to disturb a repetition."""
     shares = sorted(stolen_shares(repetitions))
     note = ""
     if shares and shares[-1] >= TOLD_FROM:
@@ -128,7 +128,7 @@ def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
 
 
 def paper_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a table of what was measured beside what the paper says; a row has what, ours, thesis, unit and note."""
+    """Return a table of measured figures beside the thesis's; a row has what, ours, thesis, unit and note."""
     lines = [f"    {'quantity':44}{'thesis':>12}{'ours':>12}{'ratio':>8}"]
     for row in rows:
         ours, thesis = row["ours"], row["thesis"]
@@ -142,7 +142,7 @@ def paper_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str, list[Repetition]]]]:
-    """Group by what was run (its title and the job), then by scheduler."""
+    """Group repetitions by what was run (title and job), then by scheduler."""
     groups: dict[tuple[str, str, str], dict[str, list[Repetition]]] = {}
     settings: dict[str, dict[str, dict[str, Any]]] = {}
     for one in repetitions:
@@ -153,7 +153,7 @@ def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str,
             key = repr(sorted(one.settings.items()))
             settings.setdefault(title, {})[key] = one.settings
             groups.setdefault((title, job, key), {}).setdefault(one.scheduler, []).append(one)
-    # The order of a results file is by scheduler first; here the sizes of a scenario stand together.
+    # A results file is ordered by scheduler first; here the sizes of a scenario stand together.
     in_order = sorted(groups.items(), key=lambda group: _size(next(iter(group[1].values()))[0]))
     return [
         (" · ".join([title, *_differences(settings[title][key], settings[title].values())]), job, runs)
@@ -170,7 +170,7 @@ def _pods(number: int) -> str:
 
 
 def _is_real(repetition: Repetition) -> bool:
-    return "provider" in repetition.settings  # the simulated cluster does not say
+    return "provider" in repetition.settings  # only real clusters have this setting
 
 
 def _nodes(repetition: Repetition) -> str:
@@ -189,7 +189,7 @@ def _nodes(repetition: Repetition) -> str:
 
 
 def _sizes(settings: Mapping[str, Any]) -> Counter[str]:
-    """How many nodes of which size: as they were found, else as they were made; none from a provider that is silent."""
+    """The number of nodes by size, as found on the cluster or else as made; empty if the provider tells neither."""
     if found := settings.get("allocatable"):
         return Counter(
             f"{_cpus(node['millicpu'] / 1000)}, {round(node['memory_bytes'] / 2**30, 1):g}Gi" for node in found.values()
@@ -205,7 +205,7 @@ def _cpus(number: float) -> str:
 
 
 def _differences(settings: Mapping[str, Any], among: Collection[Mapping[str, Any]]) -> list[str]:
-    """What tells these settings from those of other runs with the same title: where they are not as most of them."""
+    """The settings that differ from those of most other runs with the same title."""
     return [
         f"{name}={value}"
         for name, value in settings.items()
@@ -256,7 +256,7 @@ def _reference(runs: Mapping[str, Sequence[Repetition]], job: str) -> str | None
 
 
 def _compared(reference: Sequence[Repetition], candidate: Sequence[Repetition], job: str) -> tuple[float, str]:
-    """By what share the candidate takes longer, NaN without a pair of the same seed, and the verdict."""
+    """The share by which the candidate takes longer (NaN without a pair of the same seed), and the verdict."""
     theirs, ours = _by_seed(reference, job), _by_seed(candidate, job)
     if not _is_real(reference[0]):
         return compare(theirs, ours)
@@ -272,7 +272,7 @@ def _percent(share: float) -> str:
 
 
 def _interval(values: Sequence[float]) -> str:
-    """The interval as text; nothing for a single value."""
+    """The interval as text; empty for a single value."""
     if len(values) < 2:
         return ""
     low, high = median_interval(values)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 OWN_FOLDER = ".carico"
-"""A folder of this name is created where it is missing, and ignores itself by a .gitignore of its own."""
+"""A folder of this name is created with a .gitignore of its own, so that git ignores all of it."""
 
 
 def runs_folder(root: Path) -> Path:
-    """Where the runs are that were started in `root`."""
+    """Return the folder of the runs that were started in `root`."""
     return root / OWN_FOLDER / "runs"

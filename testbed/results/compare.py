@@ -1,7 +1,7 @@
 """Comparing completion times: how sure a median is, and whether one scheduler is slower than another.
 
-On one cluster after the other the same pods meet the same conditions (`compare`); on one real cluster conditions
-drift, and all that pairs have in common is that they ran one after the other (`compare_repetitions`).
+On simulated clusters, equal seeds give equal pods and conditions: repetitions are paired by seed (`compare`). On a real
+cluster conditions drift: schedulers run in turns there, and repetitions are paired by turn (`compare_repetitions`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy as np
 from testbed.errors import ResultsError
 
 LEAST_FOR_INTERVAL = 6
-"""Of fewer values than that not even the extremes enclose the median with 95 % confidence."""
+"""With fewer values, not even the extremes enclose the median with 95 % confidence."""
 LEAST_FOR_VERDICT = 3
-"""Of fewer pairs nothing is concluded."""
+"""With fewer pairs there is no verdict."""
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the median; below six values their extremes, which is all there is."""
+    """Return the 95 % bootstrap interval of the median; below six values, only their extremes are known."""
     return _interval(values, np.median)
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the same of the mean."""
+    """Return the same interval for the mean."""
     return _interval(values, np.mean)
 
 
@@ -48,15 +48,16 @@ def compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> t
     Parameters
     ----------
     reference, candidate : mapping of int to float
-        Seconds, positive, by seed. Only seeds that both have count: a pair met the same pods, in the same order.
+        Seconds, positive, by seed. Only common seeds count: such a pair had the same pods, in the same order.
 
     Returns
     -------
     delta : float
-        By what share the candidate takes longer: the geometric mean of the pairs' ratios, less 1; NaN without a pair.
+        The share by which the candidate takes longer: the geometric mean of the pairs' ratios, minus 1; NaN without a
+        pair.
     verdict : str
         ``slower``, ``faster``, or ``unclear`` where the 95 % interval of delta (Student's t, of the logarithms)
-        includes no difference at all; ``same`` if no pair differs, ``n < 3`` where there are too few for an interval.
+        includes 0; ``same`` if no pair differs; ``n < 3`` if there are too few pairs for an interval.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> t
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a figure of which less is better compares with a reference's."""
+    """How a figure compares with a reference, where less is better."""
 
     ratio: float
     """Candidate over reference: the geometric mean over the repetitions."""
@@ -98,23 +99,23 @@ class Comparison:
 
 
 def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) -> Comparison:
-    """Compare repetitions that took turns, pair by pair, by a bootstrap over the pairs.
+    """Compare repetitions that ran in turns, pair by pair, by a bootstrap over the pairs.
 
     Parameters
     ----------
     reference, candidate : sequence of float
-        Positive, in the order of the turns, at least one.
+        Positive figures in the order of the turns, at least one each.
 
     Returns
     -------
     Comparison
         Below six pairs the interval is the extremes of the pairs' ratios, and the verdict is ``inconclusive``: a
-        bootstrap of so few is far too sure of itself.
+        bootstrap of so few pairs gives intervals that are far too narrow.
 
     Raises
     ------
     ResultsError
-        If there is no pair, or one has no partner.
+        If there is no pair, or the numbers of repetitions differ.
 
     Examples
     --------

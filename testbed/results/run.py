@@ -15,23 +15,23 @@ from testbed.results.files import read_versioned, write_whole
 RUN_SCHEMA_VERSION = 1
 
 RunState = Literal["running", "complete", "interrupted", "failed"]
-"""Complete: everything was run, whatever became of the tests. Interrupted: by Ctrl-C, or by a failure under pytest's
+"""Complete: everything was run, whether or not tests passed. Interrupted: by Ctrl-C, or by a failure under pytest's
 `-x`. Failed: it ended in another way, or its results could not be written. Running: it goes on, or nobody has noticed
 yet that its process is gone."""
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What the run was made on."""
+    """The machine of the run."""
 
     cpus: int
-    """Those that the process may use."""
+    """CPUs that the process may use."""
     cpu_model: str
     memory_bytes: int | None
     kernel: str
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """The state of the repository that the run was started in."""
+    """The state of the repository in which the run was started."""
 
     id: str
     dirty: bool
@@ -39,7 +39,7 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class SchedulerUsed(msgspec.Struct, frozen=True):
-    """A scheduler that was run."""
+    """A scheduler under test."""
 
     text: str
     """The spec as typed."""
@@ -47,7 +47,7 @@ class SchedulerUsed(msgspec.Struct, frozen=True):
     version: str | None
     """CARICO's; None for one that the simulated cluster emulates."""
     arguments_sha256: str
-    """Of everything that follows the name."""
+    """Hash of everything after the name."""
 
 
 class WorkloadUsed(msgspec.Struct, frozen=True):
@@ -55,11 +55,11 @@ class WorkloadUsed(msgspec.Struct, frozen=True):
 
     scenario: str
     sha256: str
-    """Of its canonical JSON: sorted keys, no spaces."""
+    """Hash of its canonical JSON: sorted keys, no spaces."""
 
 
 class ResultsFile(msgspec.Struct, frozen=True):
-    """Where the results are."""
+    """The results file of a run."""
 
     path: str
     sha256: str | None
@@ -75,17 +75,17 @@ class Run(msgspec.Struct, frozen=True):
     provider: str
     preset: str | None
     repetitions: int
-    """Of every experiment that does not fix them itself."""
+    """Repetitions of every experiment that does not fix them itself."""
     seed: int
     settings: dict[str, Any]
-    """What was changed of the cluster's settings."""
+    """Settings of the cluster that were changed."""
     machine: Machine
     python: str
     packages: dict[str, str]
     commit: Commit | None
-    """None outside of a repository, or without git."""
+    """None outside a repository, or without git."""
     attempts: int = 1
-    """How often a repetition was run at most while others had the machine."""
+    """How often a disturbed repetition was run at most."""
     kubernetes_version: str | None = None
     """None for the simulated cluster."""
     state: RunState = "running"

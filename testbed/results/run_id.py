@@ -1,4 +1,4 @@
-"""Names of runs, and their times: UTC, whole seconds. Importing this imports nothing heavy."""
+"""Ids of runs and their times: UTC, whole seconds. Importing this module imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ID_TIME = "%Y%m%dT%H%M%SZ"
 
 
 def new_run_id(now: datetime, suffix: str) -> str:
-    """Return a name that sorts by time and, by its suffix, is nobody else's.
+    """Return an id that sorts by time and is made unique by its suffix.
 
     Examples
     --------

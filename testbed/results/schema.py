@@ -15,7 +15,7 @@ Outcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished"]
 
 
 class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The life of a pod; None for what did not happen."""
+    """The life of a pod; times of events that did not happen are None."""
 
     name: str
     job: str
@@ -26,7 +26,7 @@ class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
     finished_s: float | None
     outcome: Outcome
     cpu_s: float | None = None
-    """CPU-seconds that its program says it took; real programs only, and of these those that tell."""
+    """CPU-seconds that the pod's program reports, if it is a real program that does."""
 
 
 class NodeSeries(msgspec.Struct, frozen=True):
@@ -48,14 +48,14 @@ class NodeSeries(msgspec.Struct, frozen=True):
 
 
 class RequestSeries(msgspec.Struct, frozen=True):
-    """What the client of a server measured, request by request."""
+    """What the client of one server pod measured, request by request."""
 
     pod: str
     job: str
     node: str
     sent_s: list[float]
     latency_s: list[float]
-    """From sending to the complete answer."""
+    """Times from sending to the complete answer."""
 
 
 class DataItem(msgspec.Struct, frozen=True):
@@ -74,20 +74,20 @@ class Repetition(msgspec.Struct, frozen=True):
     """The spec as typed."""
     seed: int
     settings: dict[str, Any]
-    """Everything else that decides the outcome: the cluster's shape and all parameters of the simulation."""
+    """Everything else that decides the outcome: the scenario and all parameters of the cluster."""
     job_completion_time_s: dict[str, float | None]
     """Per job that is no disturbance, from its publication to the end of its last pod; None if it did not complete."""
     pods: list[PodResult]
     nodes: list[NodeSeries]
     data_items: list[DataItem] = []
     requests: list[RequestSeries] = []
-    """Of every pod that serves."""
+    """One for every server pod."""
 
     @property
     def measured_jobs(self) -> dict[str, int]:
         """The jobs that are no disturbance, with their numbers of pods."""
         jobs = self.settings.get("jobs")
-        if jobs is None:  # from a provider that does not say
+        if jobs is None:  # from a provider that does not note its jobs
             return {job: sum(pod.job == job for pod in self.pods) for job in self.job_completion_time_s}
         return {job["name"]: job["pods"] for job in jobs if not job["disturbance"]}
 

@@ -1,6 +1,6 @@
-"""Reads and writes results files: JSON, a repetition a line, sorted, so that the same measurements give the same bytes.
+"""Reads and writes results files: JSON, one repetition per line, sorted: the same measurements give the same bytes.
 
-A file appears whole or not at all: it is written under another name beside its place and renamed.
+A file appears whole or not at all: it is written under another name in the same folder, then renamed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
 
 
 def merged(repetitions: Iterable[Repetition]) -> Results:
-    """Return results in the order that files have, whichever order they were measured in; what is equal is kept once.
+    """Return results in the order of files, whatever the order of measurement; equal repetitions are kept once.
 
     The order is by scenario, scheduler, number of pods, settings and seed.
     """
@@ -29,7 +29,7 @@ def merged(repetitions: Iterable[Repetition]) -> Results:
 
 
 def write_complete(path: Path, results: Results) -> None:
-    """Write the results of a run that was not interrupted; those of an earlier one that was are out of date then."""
+    """Write the results of a complete run, and remove partial results of an earlier, interrupted one."""
     write_results(path, results)
     partial_path(path).unlink(missing_ok=True)
 
@@ -40,7 +40,7 @@ def write_results(path: Path, results: Results) -> None:
     Raises
     ------
     ResultsError
-        If that is not possible; what was there before is still there then.
+        If the file cannot be written; an earlier file stays as it was.
     """
     lines = b",\n".join(msgspec.json.encode(repetition) for repetition in results.repetitions)
     content = b'{"schema_version":%d,"repetitions":[\n%s\n]}\n' % (results.schema_version, lines)
@@ -62,7 +62,7 @@ def read_results(path: Path) -> Results:
     Raises
     ------
     ResultsError
-        If it cannot be read, is no results file, or comes from a newer version.
+        If it cannot be read, is not a results file, or comes from a newer version.
     """
     return read_versioned(path, Results, SCHEMA_VERSION, "results file")
 
@@ -73,7 +73,7 @@ def check_writable(path: Path) -> None:
     Raises
     ------
     ResultsError
-        If not; the message says what to change.
+        If they cannot be written; the message says what to change.
     """
     path = Path(os.path.realpath(path))
     if path.is_dir():
@@ -95,7 +95,7 @@ def check_writable(path: Path) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Where the finished repetitions go when the rest was interrupted."""
+    """Return the file for the finished repetitions of an interrupted run."""
     return path.with_name(path.name + ".partial")
 
 
@@ -106,5 +106,5 @@ def _place(repetition: Repetition) -> tuple[str, str, int, bytes, int]:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether it is a device or a pipe (/dev/stdout), which must not be replaced by a file."""
+    """Whether the path is a device or a pipe (/dev/stdout), which must not be replaced by a file."""
     return path.exists() and not stat.S_ISREG(path.stat().st_mode)

@@ -1,4 +1,4 @@
-"""CARICO's agents on the nodes of the simulated cluster: what moves the bytes between kernel counters and NodeModel.
+"""CARICO's agents on the nodes of the simulated cluster: they connect the kernel's counters with the NodeModel.
 
 Every agent samples its node's counters at 10 Hz, steps its model once a second at a phase of its own, exchanges its
 subspace with the aggregator when the model says so, and reports. The classes are the production ones.
@@ -40,7 +40,7 @@ class AgentFleet:
     first : Counters
         The first reading.
     on_report : callable, optional
-        Hears (node index, Pod-Capacity) of every report.
+        Called with node index and Pod-Capacity of every report.
     max_pods : array_like of int, optional
         Pods that every node takes at most.
     """
@@ -67,7 +67,7 @@ class AgentFleet:
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
         self._up: BoolArray = np.ones(count, dtype=np.bool_)
         self._since: FloatArray = np.full(count, -np.inf)
-        """Samples of a node that are older than that are of its life before."""
+        """When every node's agent was started; earlier samples are from before a restart."""
         self._ticks = 0
         self._source = TelemetrySource(first, parameters)
         self._late: tuple[FloatArray, float, BoolArray] | None = None
@@ -77,19 +77,19 @@ class AgentFleet:
         """What every node last reported."""
 
     def pod_event(self, node: int, change: int, at: float) -> None:
-        """A pod's container was created (+1) or is gone (-1) on a node; nobody hears of it where no agent runs."""
+        """Note that a pod's container was created (+1) or is gone (-1) on a node; ignored if no agent runs there."""
         if not self._up[node]:
             return
         self._model.pod_event(change, at, node=node)
 
     def start(self, node: int) -> None:
-        """Start the agent of a node that has come up; it knows nothing yet."""
+        """Start a new agent, which has learned nothing yet, on a node that has come up."""
         self._model.reset([node])
         self._since[node] = self._source.restart(node)
         self._up[node] = True
 
     def stop(self, node: int) -> None:
-        """The agent of a node has died with it."""
+        """End the agent of a node that has gone down."""
         self._up[node] = False
         for latest in self.latest.values():
             latest[node] = np.nan

@@ -50,7 +50,7 @@ class SimulatedCluster:
         Runs CARICO's agents beside a scheduler that does not listen to them, as the DaemonSet does in thesis §5.6.
         CARICO as the scheduler brings its own.
     telemetry : list, optional
-        Is filled with what the agents see, the nodes' 10 Hz telemetry, from the scenario's beginning on.
+        Filled with the 10 Hz telemetry that the agents see, from the scenario's beginning on.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class SimulatedCluster:
             self._jobs.publish(draw.job, draw.work, draw.arrivals)
 
     def run(self, on_progress: OnProgress | None = None) -> Repetition:
-        """Run until every job that counts is over, or the scenario's limit."""
+        """Run until every measured job is over, or until the scenario's limit."""
         env, scenario = self._env, self._scenario
         env.process(self._clock(on_progress))
         end = env.timeout(scenario.limit_s - env.now)
@@ -132,12 +132,12 @@ class SimulatedCluster:
 
     @property
     def scheduling_attempts(self) -> int:
-        """How often pods have been tried, in all."""
+        """How often kube-scheduler has tried to place a pod, in all."""
         return sum(pod.attempts for pod in self._api.pods)
 
     @property
     def wake_ups(self) -> int:
-        """How often refused pods have been woken because a node had got room."""
+        """How often refused pods have been tried again early because a node had room."""
         return self._wake_ups
 
     def _clock(self, on_progress: OnProgress | None) -> Process:
@@ -175,7 +175,7 @@ class SimulatedCluster:
             self._agents.pod_event(node, change, at)
 
     def _delayed(self, report: OnReport) -> OnReport:
-        """Let reports reach the scheduler as late as the parameters say."""
+        """Return `report`, or a callback that delays reports as the parameters say."""
         delay_s = self._parameters.report_delay_s
         if not delay_s:
             return report
@@ -187,7 +187,7 @@ class SimulatedCluster:
         return send
 
     def _annotate(self, node: int) -> None:
-        """Change a node so that refused pods are tried again; the call takes what a binding takes."""
+        """Change a node so that refused pods are tried again; the call takes as long as a binding."""
         self._wake_ups += 1
         written = self._env.timeout(self._parameters.bind_latency_s)
         written.callbacks.append(lambda _event: self._api.change_node(node))
@@ -197,7 +197,7 @@ class SimulatedCluster:
             (self._agents.start if runs else self._agents.stop)(node)
 
     def _progress(self, at: float) -> Progress:
-        # A pod that failed is neither: another one does its work.
+        # A failed pod counts as neither: its replacement does the work.
         succeeded = sum(pod.outcome == "succeeded" for pod in self._api.pods)
         alive = sum(pod.outcome == "unfinished" and pod.node is not None for pod in self._api.pods)
         return Progress(

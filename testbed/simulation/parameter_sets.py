@@ -1,8 +1,8 @@
-"""Named sets of the simulated cluster's parameters: ``--set parameters=NAME``, and what else is set goes on top.
+"""Named sets of the simulated cluster's parameters: ``--set parameters=NAME``; other settings override the set.
 
 `kind` is what `carico-testbed validate` measured (docs/reference/validation.md): nodes that share one machine, as
-containers with a quota of its CPUs. What depends on the scenario's nodes (requests and memory of the platform) is that
-of `pi-two-nodes`.
+containers with a quota of its CPUs. The platform's requests and memory depend on the scenario's nodes: here they are
+those of `pi-two-nodes`.
 """
 
 from __future__ import annotations
@@ -33,4 +33,4 @@ KIND: Mapping[str, Any] = {
     "pop_from_backoff": True,
 }
 PARAMETER_SETS: Mapping[str, Mapping[str, Any]] = {DEFAULT: {}, "kind": KIND}
-"""What differs from the defaults, which are calibrated on the thesis."""
+"""Values that differ from the defaults, which are calibrated on the thesis, by the name of the set."""

@@ -25,7 +25,7 @@ Count = Annotated[int, Meta(ge=0)]
 BurstSize = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 SET = "parameters"
-"""The setting that names a set of them."""
+"""The setting that names a set of parameters."""
 SAMPLE_PERIOD_S = 1 / SAMPLES_PER_S
 """The telemetry period."""
 
@@ -271,12 +271,12 @@ def _is_whole(ratio: float) -> bool:
 
 
 def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
-    """Return a named set, by default the one of the thesis, with `settings` (names to values or their text) in place.
+    """Return the parameters that `settings` give (values, or their text, by name), on top of a named set.
 
     Raises
     ------
     InvalidSetting
-        If a name is unknown (the message lists all) or a value is none that it takes.
+        If a name is unknown (the message lists the known ones) or a value is invalid.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """Return the values that a setting takes, if it takes only a few; else nothing.
+    """Return the values from which a setting is chosen; nothing if it is a number or a switch.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Records what happened on the nodes, once a second, from the same counters that the agents read."""
+"""Records the state of the nodes once a second, from the same counters that the agents read."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Recorder:
         reported: dict[str, FloatArray] | None,
         up: BoolArray | None = None,
     ) -> None:
-        """Add a row: the mean telemetry since the last one, and what the agents (if any) last reported.
+        """Add a row: the mean telemetry since the last row, and the latest reports of the agents, if any.
 
-        Of nodes that are not up nothing but the number of pods is known.
+        Of nodes that are down, only the number of pods is recorded.
         """
         telemetry = telemetry_between(self._previous, counters)
         self._previous = counters
@@ -57,7 +57,7 @@ class Recorder:
             self._rows.setdefault(name, []).append(values)
 
     def series(self) -> list[NodeSeries]:
-        """Everything recorded, per node."""
+        """Return everything recorded, per node."""
         if not self._times:
             empty: dict[str, Any] = {name: [] for name in NodeSeries.__struct_fields__ if name != "name"}
             return [NodeSeries(name=name, **empty) for name in self._names]
@@ -72,5 +72,5 @@ class Recorder:
 
 
 def _rounded(values: FloatArray) -> list[float | None]:
-    """Micro-units are finer than anything measured; NaN and inf have no JSON, hence None."""
+    """Round to micro-units, finer than anything measured; NaN and inf, which JSON does not have, become None."""
     return [value if np.isfinite(value) else None for value in np.round(values, 6).tolist()]

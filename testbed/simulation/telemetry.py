@@ -14,8 +14,8 @@ from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 class TelemetrySource:
     """Turns 10 Hz readings of the counters into what reaches the agents.
 
-    The metrics server scrapes every so often and shows mean utilisation since its last scrape; who asks it ten times a
-    second gets the same answer until the next one (thesis §4.2.1). It knows no pressure: that is zero.
+    The metrics server scrapes periodically and shows mean utilisation since its last scrape; an agent that asks ten
+    times a second gets the same answer until the next scrape (thesis §4.2.1). Pressure, which it does not know, is 0.
 
     Parameters
     ----------
@@ -32,10 +32,10 @@ class TelemetrySource:
         self._readings = 0
         self._on_their_way: deque[Telemetry] = deque()
         self.now: Telemetry
-        """What has just happened, whatever agents see of it."""
+        """The latest telemetry, whether or not agents get to see it."""
 
     def restart(self, node: int) -> float:
-        """Begin anew with a node that was restarted, and return from when on samples are of what it is now, seconds."""
+        """Start again for a restarted node, and return the time, seconds, from which on samples show its new life."""
         now_s = float(np.max(self._previous.at_s))
         if self._parameters.telemetry == "procfs":
             return now_s
@@ -63,7 +63,7 @@ class TelemetrySource:
         return arrived
 
     def _from_metrics_server(self, counters: Counters) -> Telemetry | None:
-        """What it shows at this moment; nothing before its first scrape."""
+        """What the metrics server shows now; None before its first scrape."""
         if self._readings % self._period == 0:
             mean = telemetry_between(self._scraped, counters)
             self._shown = replace(mean, cpu_pressure=np.zeros_like(mean.cpu_pressure))

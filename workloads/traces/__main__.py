@@ -6,5 +6,5 @@ import sys
 from workloads.traces.cli import main
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of a pipe has gone: end in silence
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader of a pipe is gone
     sys.exit(main())

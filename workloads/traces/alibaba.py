@@ -4,15 +4,15 @@ Source: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2023), where 
 Weng et al., *Beware of Fragmentation*, USENIX ATC 2023. The trace says what pods requested and how long they lived, not
 what they used. Times are whole seconds since its beginning.
 
-What its rows do not say at first sight:
+What is not obvious about its rows:
 
-- `pod_phase` is what the pod was when it was last seen. Most pods are `Running` although they were deleted long before
-  the end: that is how they ended.
-- A pod that was `Pending` never ran; it has no `scheduled_time`, but a `deletion_time`.
-- At 12,902,960 s the trace ends. That is the `deletion_time` of all pods that were still running: when they really
-  ended is not known.
-- Some variants lack columns that are needed and are refused: `openb_pod_list_nomem*.csv` has no memory,
-  `openb_pod_list_multigpu*.csv` no times. `openb_pod_list_default.csv` has all.
+- `pod_phase` is the phase in which the pod was last seen. Most pods are `Running` although they were deleted long
+  before the end: they ended by their deletion.
+- A `Pending` pod never ran; it has no `scheduled_time`, but a `deletion_time`.
+- The trace ends at 12,902,960 s. All pods that were still running have this `deletion_time`: when they really ended is
+  not known.
+- Some variants of the files lack necessary columns and are refused: `openb_pod_list_nomem*.csv` has no memory,
+  `openb_pod_list_multigpu*.csv` no times. `openb_pod_list_default.csv` has all columns.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class TracePod:
     created_s: float
     """Since the beginning of the trace."""
     scheduled_s: float | None
-    """None if it never was."""
+    """None if the pod was never scheduled."""
     lifetime_s: float | None
-    """From its scheduling to its deletion; None if it never ran, or still ran when the trace ended."""
+    """From scheduling to deletion; None if the pod never ran, or still ran when the trace ended."""
     millicpu: int
     """Requested."""
     memory_mib: int
     """Requested."""
     gpus: int
-    """Requested, in whole or (of one) in part."""
+    """Requested: whole GPUs, or a part of one."""
     qos: str
     phase: Phase
-    """When it was last seen."""
+    """The phase when the pod was last seen."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,7 @@ class _NodeRow(msgspec.Struct, frozen=True):
 def read_pods(path: Path) -> list[TracePod]:
     """Return the pods of a pod list, by the time of their creation.
 
-    Pods that are incomplete for a reason (never scheduled, still running at the end) are among them, without a
-    lifetime.
+    Pods that were never scheduled, or still ran at the end, are included without a lifetime.
 
     Raises
     ------

@@ -25,13 +25,13 @@ from workloads.errors import InvalidTrace
 from workloads.traces.table import Name, read_rows
 
 CORRELATION_S = 10.0
-"""How long a deviation of a machine's speed is taken to last (time constant): the simulated cluster's default."""
+"""Assumed duration of a deviation of a machine's speed (time constant): the simulated cluster's default."""
 MIN_RUNS = 10
 """Runs that a VM needs to show its spread over time."""
 _OUTER = 5.0
-"""Percent of the runs at each end that do not count for the spread over time."""
+"""Per cent of the runs at each end that do not count for the spread over time."""
 _OUTER_DEVIATIONS = 1.6449
-"""Where they begin in a normal distribution."""
+"""Where these outermost runs begin in a normal distribution, in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ class Noise:
     samples: int
     vms: int
     over_time: float | None
-    """On one VM, of runs as long as the benchmark's; None if no VM has enough runs."""
+    """Variation on one VM, of runs as long as the benchmark's; None if no VM has enough runs."""
     between_vms: float | None
-    """Of VMs' medians; None if there is but one VM."""
+    """Variation of the VMs' medians; None if there is only one VM."""
     run_s: float
-    """How long a run lasted, seconds (median)."""
+    """Median duration of a run, seconds."""
 
     @property
     def settings(self) -> dict[str, float]:
-        """The settings of the simulated cluster that stand for it.
+        """The settings of the simulated cluster that correspond to this noise.
 
-        A run shows the mean speed over its time; the speed itself varies more. How much more depends on how long a
-        deviation lasts, which the data do not tell: `CORRELATION_S` is assumed, and part of the settings.
+        A run shows its mean speed; the speed itself varies more. How much more depends on the duration of a deviation,
+        which the data do not show: `CORRELATION_S` is assumed, and is one of the settings.
         """
         named: dict[str, float] = {}
         if self.between_vms is not None:
@@ -74,7 +74,7 @@ class Noise:
 
 
 def share_left(run_s: float) -> float:
-    """Return what is left of the variation of a speed in its means over `run_s` seconds.
+    """Return the share of a speed's variation that remains in its means over `run_s` seconds.
 
     Deviations fade exponentially with the time constant `CORRELATION_S`.
 
@@ -111,15 +111,15 @@ def read_noise(path: Path) -> list[NoiseSample]:
 def noise_of(samples: Sequence[NoiseSample]) -> Noise:
     """Return the noise over time and between VMs.
 
-    Over time: runs relative to their VM's median, of all VMs with at least `MIN_RUNS` runs together; the spread is that
-    of a normal distribution with the same 5th and 95th percentiles, so that runs further out (an interrupted run, a
-    burst of a neighbour) do not decide it. Between VMs: the standard deviation of the VMs' medians relative to their
-    mean, less what medians of noisy runs differ by anyway; a VM that is slow throughout is no outlier, it counts.
+    Over time: runs relative to their VM's median, all VMs with at least `MIN_RUNS` runs taken together. The spread is
+    that of a normal distribution with the same 5th and 95th percentiles, so that runs further out (an interrupted run,
+    a burst of a neighbour) do not matter. Between VMs: the standard deviation of the VMs' medians relative to their
+    mean, minus the chance differences of medians of noisy runs. A VM that is always slow is no outlier: it counts.
 
     Raises
     ------
     InvalidTrace
-        If neither can be told, or half of a VM's runs got nothing done.
+        If neither can be determined, or half of a VM's runs did no work.
     """
     by_vm: dict[str, list[float]] = {}
     for sample in samples:

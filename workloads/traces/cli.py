@@ -1,4 +1,4 @@
-"""The command line of the readers: what a run needs goes to standard output, what was read and left out to the other.
+"""The command line of the readers: the result goes to standard output, a summary of what was read to standard error.
 
 Exit codes: 0 done, 2 a wrong argument or a file that is not what it should be.
 """
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from workloads.command_line import whole
 from workloads.errors import InvalidTrace, WorkloadError
 from workloads.scenario import ClusterShape
 from workloads.traces.alibaba import read_nodes, read_pods
@@ -19,7 +20,7 @@ from workloads.traces.replay import pools_of, scenario_of, scenario_yaml, select
 
 USAGE = 2
 CLUSTER = ClusterShape(nodes=10, cores=96, memory="384Gi")
-"""Where pods run if no list of nodes is given: a frequent kind of node of the trace."""
+"""The cluster if no list of nodes is given, of a kind of node that is frequent in the trace."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,8 +56,10 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help=f"openb_node_list_*.csv (default: {CLUSTER.nodes} nodes of {CLUSTER.cores} cores and {CLUSTER.memory})",
     )
-    alibaba.add_argument("--node-count", metavar="N", type=_count, help="only the first N nodes of the list")
-    alibaba.add_argument("--pods", metavar="N", type=_count, help="only the first N pods")
+    alibaba.add_argument(
+        "--node-count", metavar="N", type=whole(range(1, 1_000_001)), help="only the first N nodes of the list"
+    )
+    alibaba.add_argument("--pods", metavar="N", type=whole(range(1, 1_000_001)), help="only the first N pods")
     alibaba.add_argument("--from-s", metavar="S", type=float, default=0.0, help="only pods created then or later")
     alibaba.add_argument("--to-s", metavar="S", type=float, default=math.inf, help="only pods created before")
     alibaba.add_argument("--time-scale", metavar="X", type=float, default=1.0, help="pods arrive X times as fast")
@@ -125,13 +128,3 @@ def _azure(options: argparse.Namespace) -> str:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
-
-
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
-    return number

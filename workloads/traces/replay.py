@@ -1,8 +1,8 @@
 """A scenario from a trace's pods, and the YAML that `load_scenario` reads back as the same scenario.
 
-A trace says what pods requested and how long they lived, not what they used. It is read as: a pod did work, by as many
-threads as it used cores, that takes it its lifetime on an idle machine; it used a share of what it requested, which
-the caller gives. Pods of one request are one Job, with work of their own each. GPUs are ignored.
+A trace says what pods requested and how long they lived, not what they used. The caller gives the share of the request
+that a pod used. The pod's work is then what as many threads as it used cores do in its lifetime on an idle machine.
+Pods with equal requests are one Job, and each has work of its own. GPUs are ignored.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from workloads.traces.alibaba import TraceNode, TracePod
 FITTING = 0.85
 """Share of a node's cores and memory that one pod may request: the rest is left to the platform's own pods."""
 _LONGEST_S = 1_000_000
-"""The longest that a scenario can last."""
+"""Longest duration of a scenario."""
 _LARGEST = 1_000_000
-"""Scale or usage; more is a slip of the hand."""
+"""Largest scale or usage; a larger one is a typing error."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Selection:
     pods: list[TracePod]
     """By the time of their creation."""
     left_out: dict[str, int]
-    """How many for which reason."""
+    """Number of pods by reason."""
 
 
 def select(
@@ -48,13 +48,13 @@ def select(
 ) -> Selection:
     """Return the first `count` pods (by default all) created in a window of time that can be replayed on `cluster`.
 
-    Left out is what never ran (its work is not known), what still ran when the trace ended (nor is it), what requested
-    no CPU or lived for less than a second (it did no work), and what is too large for every node.
+    Pods are left out if they never ran or still ran when the trace ended (their work is not known), if they requested
+    no CPU or lived for less than a second (they did no work), or if they are too large for every node.
 
     Raises
     ------
     InvalidTrace
-        If none is left; the message says why.
+        If no pod is left; the message says why.
     """
     chosen: list[TracePod] = []
     left_out: Counter[str] = Counter()
@@ -90,9 +90,9 @@ def scenario_of(
         All with a lifetime, as `select` gives them.
     cluster : ClusterShape
     name : str
-        Of the scenario.
+        Name of the scenario.
     time_scale, lifetime_scale : float
-        What arrival times and lifetimes are divided by; the second is the first by default.
+        Arrival times and lifetimes are divided by these; `lifetime_scale` is `time_scale` by default.
     usage, memory_usage : float
         Used CPU and memory, relative to what was requested.
 
@@ -132,14 +132,14 @@ def scenario_of(
         f"fast, {usage:g} of the requested CPU and {memory_usage:g} of the memory used",
         jobs=[_job(*shape, lives, usage, memory_usage) for shape, lives in shapes.items()],
         cluster=cluster,
-        # Twice what it takes where nothing waits, and twice what it takes where all cores are busy all the time.
+        # Twice the time without any waiting, plus twice the time that the work takes on all cores.
         limit_s=float(math.ceil(min(2 * end_s + 2 * work / cores + 600, _LONGEST_S))),
     )
     return checked(scenario, f"scenario {name}")
 
 
 def pools_of(nodes: Sequence[TraceNode]) -> list[NodePool]:
-    """Return the pools that `nodes` are, those of one size together; parts of a core and GPUs are left out."""
+    """Return pools of nodes of equal size; fractions of a core and GPUs are left out."""
     sizes = Counter((node.millicpu // 1000, node.memory_mib) for node in nodes)
     return [
         NodePool(name=f"{cores}c-{memory_mib}mi", nodes=number, cores=cores, memory=f"{memory_mib}Mi")
@@ -148,12 +148,12 @@ def pools_of(nodes: Sequence[TraceNode]) -> list[NodePool]:
 
 
 def scenario_yaml(scenario: Scenario) -> str:
-    """Return the YAML of a scenario, without what is as by default."""
+    """Return the YAML of a scenario, without default values."""
     return yaml.safe_dump(_brief(scenario), sort_keys=False, default_flow_style=None, width=120)
 
 
 def _unfit(pod: TracePod, pools: Sequence[NodePool]) -> str | None:
-    """Why a pod cannot be replayed."""
+    """Why a pod cannot be replayed; None if it can."""
     if pod.scheduled_s is None or pod.phase == "Pending":
         return "never ran"
     if pod.lifetime_s is None:
@@ -198,7 +198,7 @@ def _job(
 
 
 def _short(number: float) -> float:
-    """The number with six digits: the trace has no more, and people read the file."""
+    """The number with six digits, which is as precise as the trace and can be read by people."""
     return float(f"{number:.6g}")
 
 

@@ -1,6 +1,6 @@
 """Rows of a CSV file with a header, each validated against a msgspec struct whose fields are named like the columns.
 
-It knows no trace. A file is read completely or refused: no row is guessed at or dropped, none is counted twice.
+It knows no trace. A file is read completely or refused: rows are neither guessed, nor dropped, nor counted twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 def read_rows(path: Path, kind: type[Row], key: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Yield every row with the words for where it is, for messages about it.
+    """Yield every row, after the words that tell in messages where it is.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ def read_rows(path: Path, kind: type[Row], key: Sequence[str]) -> Iterator[tuple
     kind : type
         The struct that says what a row is. An empty cell is a field that is not given.
     key : sequence of str
-        The fields that tell rows apart.
+        The fields that together differ from row to row.
 
     Raises
     ------
     InvalidTrace
-        If the file cannot be read, is empty, lacks a column, or a row is not what `kind` says or there twice; the
+        If the file cannot be read, is empty or lacks a column, or if a row is not what `kind` says or is repeated; the
         message has the line, the value seen and the value wanted.
     """
     seen: dict[tuple[Any, ...], int] = {}
@@ -51,7 +51,7 @@ def read_rows(path: Path, kind: type[Row], key: Sequence[str]) -> Iterator[tuple
 
 
 def shown(value: str) -> str:
-    """Return a value of the file for a message, on one line and not too long."""
+    """Return a value of the file for a message, shortened to fit one line."""
     return repr(value if len(value) <= 40 else value[:40] + "…")
 
 
@@ -92,7 +92,7 @@ def _rows(text: str, path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
 
 
 def _reason(message: str, values: dict[str, str], kind: type[msgspec.Struct]) -> str:
-    """What msgspec says, with the column first and the value seen; of a few words, which they are."""
+    """The message of msgspec, with column and value seen first, and with the choices if there are only a few."""
     if at := re.fullmatch(r"(.*) - at `\$\.(\w+)`", message, re.DOTALL):
         choices = [choice for choice in get_args(get_type_hints(kind)[at[2]]) if isinstance(choice, str)]
         wanted = f"one of {', '.join(choices)} is needed" if choices else at[1]

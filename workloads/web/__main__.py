@@ -1,10 +1,10 @@
-"""``python -m workloads.web serve`` and ``poll``: a latency-sensitive service and what its users see of it.
+"""``python -m workloads.web serve`` and ``poll``: a latency-sensitive service, and the latency that its users see.
 
 Both need the standard library alone.
 
-Exit codes: 0 done, and of `serve` also when SIGINT or SIGTERM ends it, as nothing else does; 1 it cannot listen or had
-to leave requests unfinished (`serve`), not one answer or no JSON file (`poll`); 2 wrong usage; 130 and 143 `poll` ended
-by SIGINT and SIGTERM, with what was measured until then.
+Exit codes: 0 done, which for `serve` means ended by SIGINT or SIGTERM; 1 `serve` could not listen or left requests
+unfinished, `poll` got no answer or could not write its JSON file; 2 wrong usage; 130 and 143 `poll` was ended by SIGINT
+or SIGTERM, and printed what it had measured until then.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from workloads.web.poller import Poller, Target, parse_url
 from workloads.web.server import WorkServer
 
 GRACE_S = 5.0
-"""How long requests in flight may take when the server is to end; Kubernetes waits for 30 s by default."""
+"""How long the server waits for requests in flight when it ends; Kubernetes waits for 30 s by default."""
 
 _DEFAULT_DURATION_S = 60.0
 _MOST_SECONDS = 1e6
@@ -39,7 +39,7 @@ def serve(options: argparse.Namespace) -> int:
             server = WorkServer(
                 options.host, options.port, threads=options.threads, service_s=options.service_ms / 1000
             )
-        except (OSError, UnicodeError) as error:  # the latter from names that no host can have
+        except (OSError, UnicodeError) as error:  # UnicodeError: from names that no host can have
             print(f"web: cannot listen on {options.host} port {options.port}: {error}", file=sys.stderr)
             return 1
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -53,7 +53,7 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def poll(options: argparse.Namespace) -> int:
-    """Send requests until all are sent, the time is over or a signal ends it; print what was measured."""
+    """Send requests until all are sent, the time is over or a signal comes; print what was measured."""
     duration_s = options.duration or (_DEFAULT_DURATION_S if options.requests is None else math.inf)
     poller = Poller(
         options.url,
@@ -92,7 +92,7 @@ def _print_answer(due_unix_s: float, latency_s: float) -> None:
 
 
 def table(histogram: LatencyHistogram, errors: Counter[str]) -> str:
-    """Return latencies, of which there is at least one, and errors as a table with times in milliseconds."""
+    """Return at least one latency, and the errors, as a table with times in milliseconds."""
     times = {"min": histogram.min} | {name: histogram.quantile(q) for name, q in _QUANTILES} | {"max": histogram.max}
     lines = [
         f"{'count':>8} {'errors':>8}" + "".join(f" {name:>9}" for name in times) + "  (ms)",
@@ -102,12 +102,12 @@ def table(histogram: LatencyHistogram, errors: Counter[str]) -> str:
 
 
 def _listed(errors: Counter[str]) -> str:
-    """Say how many requests failed for which reason, the commonest first."""
+    """Return how many requests failed for which reason, the most frequent first."""
     return ", ".join(f"{count} {reason}" for reason, count in errors.most_common())
 
 
 def _write(path: Path, histogram: LatencyHistogram, errors: Counter[str]) -> None:
-    """Write a results file: whole or not at all, and what was there before stays if that fails."""
+    """Write a results file, whole or not at all; if that fails, an earlier file stays."""
     content = histogram.to_dict() | {"errors": errors.total(), "reasons": dict(sorted(errors.items()))}
     path = path.resolve()  # a link stays a link
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -126,7 +126,7 @@ def _url(text: str) -> Target:
 
 
 def _file(text: str) -> Path:
-    """Read the name of a file to write, and see before anything is measured that it can be."""
+    """Read the name of a file, and check before anything is measured that it can be written."""
     path = Path(text)
     if path.exists() and not path.is_file():
         raise argparse.ArgumentTypeError(f"{text!r} is no file: name one")

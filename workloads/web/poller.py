@@ -1,10 +1,10 @@
 """The poller: one request after another on a fixed schedule, and how long the answers took.
 
-Requests are due at the start and every interval after it, whatever becomes of them; one is in flight at a time. One
-that becomes due while another is still waiting is sent as soon as that one is over. A latency runs from when the
-request was due, not from when it was sent, until the last byte of the answer: a server that stalls for a second makes
-not one request late but all that were due within that second ("coordinated omission" is the mistake of counting one).
-It includes the poller's own lateness, about 0.1 ms on an idle machine.
+Requests are due at the start and after every interval, whatever becomes of them; only one is in flight at a time. A
+request that becomes due while another is in flight is sent as soon as that one is over. A latency runs from when the
+request was due, not from when it was sent, until the last byte of the answer: if a server stalls for a second, not one
+request is late, but all that were due within that second ("coordinated omission" is the mistake of counting one). A
+latency includes the poller's own lateness, about 0.1 ms on an idle machine.
 
 The connection is kept. After an error the next request opens a new one; a kept connection that turns out to be closed,
 as servers do with idle ones, is opened again at once, which is part of the latency and no error.
@@ -28,11 +28,11 @@ from urllib.parse import urlsplit
 from workloads.histogram import LatencyHistogram
 
 NEVER_SENT = "never sent"
-"""Why a request failed that was due before the end, while others kept the poller waiting until then."""
+"""The reason of failure of a request that was due before the end, but could not be sent until then."""
 
 _CHUNK_BYTES = 65536
 _CHECK_S = 0.1
-"""How often it is checked whether a request has timed out."""
+"""How often a thread checks whether the request in flight has timed out."""
 
 
 class Target(NamedTuple):
@@ -70,7 +70,7 @@ def parse_url(text: str) -> Target:
 
 
 class Poller:
-    """Sends requests and keeps count; `run` in one thread, `results` in any.
+    """Sends requests and counts answers and failures; `run` in one thread, `results` in any.
 
     Parameters
     ----------
@@ -81,11 +81,11 @@ class Poller:
     timeout_s : float
         Seconds after which a request that was sent has failed.
     duration_s : float, optional
-        Requests are due until so many seconds have passed; what was due and could not be sent until then has failed.
+        Requests are due until so many seconds have passed; a request that was due but not sent by then has failed.
     requests : int, optional
         Number of requests; all are sent.
     answered : callable, optional
-        Told of every answer: when its request was due, seconds since 1970, and the latency, seconds.
+        Called for every answer with the time when its request was due, seconds since 1970, and the latency, seconds.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Poller:
         self._errors: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._deadline_s = math.inf
-        """When the request in flight has failed; guarded by the lock, like its socket."""
+        """When the request in flight times out; guarded by the lock, like its socket."""
         self._in_flight: socket.socket | None = None
 
     def results(self) -> tuple[LatencyHistogram, Counter[str]]:
@@ -148,11 +148,11 @@ class Poller:
                 self._answered(start_unix_s + due_s - start_s, latency_s)
 
     def _cut_off_the_overdue(self, over: threading.Event) -> None:
-        """Shut the socket of a request that has timed out: its own time-out begins anew with every byte that comes."""
+        """Shut the socket of a request that has timed out: the socket's own time-out restarts with every byte."""
         while not over.wait(_CHECK_S):
             with self._lock:
                 if time.monotonic() > self._deadline_s and self._in_flight is not None:
-                    with suppress(OSError):  # it may have ended by itself
+                    with suppress(OSError):  # the request may have ended by itself
                         self._in_flight.shutdown(socket.SHUT_RDWR)
 
     def _send(self) -> str | None:
@@ -167,19 +167,19 @@ class Poller:
                 self._connection.close()
                 status = self._exchange()
         except (OSError, http.client.HTTPException) as error:
-            self._connection.close()  # a late answer must not be taken for that of the next request
+            self._connection.close()  # a late answer must not be mistaken for that of the next request
             return _reason(error)
         return None if status == http.HTTPStatus.OK else f"status {status}"
 
     def _exchange(self) -> int:
-        """Make one request on the connection, which is opened if it is not; return the status."""
+        """Make one request on the connection, which is opened if need be; return the status."""
         end_s = time.monotonic() + self._timeout_s
         with self._lock:
             self._deadline_s = end_s
         try:
             self._connection.request("GET", self._target.path)
             with self._lock:
-                # The connection lets go of the socket as soon as it knows that this answer is its last.
+                # The connection drops the socket as soon as it knows that this answer is its last.
                 self._in_flight = self._connection.sock
             with self._connection.getresponse() as response:
                 while response.read1(_CHUNK_BYTES):
@@ -200,7 +200,7 @@ class Poller:
 
 
 def _reason(error: Exception) -> str:
-    """Say in a few words why a request failed; the same words for the same reason."""
+    """Return in a few words why a request failed; equal reasons give equal words."""
     match error:
         case TimeoutError():
             return "timed out"

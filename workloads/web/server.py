@@ -1,8 +1,8 @@
 """The server: HTTP/1.1 in which every ``GET /`` costs CPU time and ``GET /healthz`` nothing.
 
-A connection has a thread of its own, so that one that is idle, slow or sends nothing holds up nobody; a limited number
-of requests is worked on at a time. Python runs one thread at a time: a server takes one core at most, more load needs
-more servers.
+Every connection has a thread of its own, so that an idle or slow connection does not hold up others; the number of
+requests worked on at the same time is limited. Python runs one thread at a time: a server uses one core at most, and
+more load needs more servers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any
 from workloads.busy import spend_cpu
 
 SILENCE_S = 10.0
-"""A connection that sends nothing for so long is closed, idle or in the middle of a request."""
+"""A connection that sends nothing for so long is closed, whether idle or in the middle of a request."""
 
 MAX_CONNECTIONS = 1000
-"""One more is closed at once."""
+"""A further connection is closed at once."""
 
 
 class WorkServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
@@ -35,7 +35,7 @@ class WorkServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     host : str
         Address or name to listen on.
     port : int
-        TCP port; 0 lets the system choose, `server_address` then has it.
+        TCP port; 0 lets the system choose one, which `server_address` has.
     threads : int
         Requests worked on at the same time, at least 1; others wait.
     service_s : float
@@ -44,7 +44,7 @@ class WorkServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     Raises
     ------
     OSError
-        If it cannot listen there.
+        If the server cannot listen there.
     """
 
     daemon_threads = True
@@ -63,30 +63,30 @@ class WorkServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         super().__init__((host, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection, if there is room for it."""
+        """Start a thread for a connection, unless there are too many connections."""
         if not self._connections.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
-        except RuntimeError:  # no thread to be had; the connection will be closed
+        except RuntimeError:  # no thread can be started; the connection will be closed
             self._connections.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, and give its place back."""
+        """Serve a connection, and free its place afterwards."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report a mistake of the program; a client that has gone is none."""
+        """Report an error of the program; a client that disconnected is none."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
     def work(self) -> None:
-        """Spend the CPU time of a request, when it is its turn."""
+        """Spend the CPU time of a request, once one of the `threads` is free."""
         with self._workers:
             spend_cpu(time.thread_time() + self.service_s)
 
@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "text/plain; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
-        # A body is not read and must not be taken for the next request.
+        # A body is not read, and must not be mistaken for the next request.
         has_body = self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers
         if has_body or self.server.draining:
             self.send_header("Connection", "close")

@@ -1,7 +1,7 @@
 """The API server of the simulated cluster: pod objects, rate-limited clients and watches with latency.
 
-It keeps what the control plane knows, which lags behind what the nodes do. No HTTP, and of other objects nothing but
-that a node has changed.
+It holds what the control plane knows, which lags behind what happens on the nodes. There is no HTTP, and there are no
+objects but pods; about nodes it passes on only that one has changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Pod:
     name: str
     job: JobSpec
     work: float
-    """CPU-seconds that it takes."""
+    """CPU-seconds."""
     created_s: float
     scheduled_s: float | None = None
     started_s: float | None = None
@@ -44,13 +44,13 @@ class Pod:
     over: bool = field(default=False, repr=False)
     """Set when the API shows that it ended."""
     attempts: int = field(default=0, repr=False)
-    """How often kube-scheduler has tried."""
+    """How often kube-scheduler has tried to place the pod."""
     stop: Callable[[], None] | None = field(default=None, repr=False)
     """Ends the container; set while it runs."""
 
 
 class RateLimiter:
-    """A client's token bucket: `burst` calls at once, then `per_s` a second, in the order they were asked for."""
+    """A client's token bucket: `burst` calls at once, then `per_s` a second, first come, first served."""
 
     def __init__(self, env: simpy.Environment, per_s: float, burst: float = 1.0) -> None:
         self._env = env
@@ -59,7 +59,7 @@ class RateLimiter:
         self._next = -math.inf
 
     def wait(self) -> simpy.Timeout:
-        """An event that occurs when the next call may be made."""
+        """Return an event that occurs when the next call may be made."""
         now = self._env.now
         self._next = max(self._next, now - (self._burst - 1) * self._interval)
         delay = max(self._next - now, 0.0)
@@ -74,7 +74,7 @@ class ApiServer:
     ----------
     env : simpy.Environment
     watch_latency_s : float
-        Until subscribers hear of a new or bound pod, or a node. What kubelets show of theirs is late enough by itself.
+        Delay until subscribers hear of a new or bound pod, or of a node. Kubelets add delays of their own.
     """
 
     def __init__(self, env: simpy.Environment, watch_latency_s: float = 0.0) -> None:
@@ -130,7 +130,7 @@ class ApiServer:
         self._tell(self._finished, pod)
 
     def change_node(self, node: int) -> None:
-        """Store a new annotation of a node; what it says is nobody's business here."""
+        """Store a new annotation of a node; its content is not kept."""
         self._tell_later(self._node_changed, node)
 
     def _tell_later(self, callbacks: list[Callable[[Changed], None]], what: Changed) -> None:

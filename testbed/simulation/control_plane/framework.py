@@ -1,8 +1,8 @@
 """kube-scheduler's framework: the queues of pending pods and the loop that takes one pod at a time.
 
-What decides where a pod goes is a plugin. Emulated here are the active, back-off and unschedulable queues with the
-real back-off times: a refused pod is tried again only after a cluster event (or five minutes), and not before its
-back-off is over. Priorities order the active queue; there is no pre-emption.
+A plugin decides where a pod goes. Emulated here are the active, back-off and unschedulable queues with the real
+back-off times: a refused pod is tried again only after a cluster event (or five minutes), and not before its back-off
+is over. Priorities order the active queue; there is no pre-emption.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BACKOFF_FLUSH_S = 1.0
 """How often kube-scheduler moves pods whose back-off is over to the active queue."""
 LEFTOVER_S = 300.0
 LEFTOVER_FLUSH_S = 30.0
-"""What no event has moved for five minutes is tried again all the same; looked for every 30 s."""
+"""Pods that no event has moved for five minutes are tried again all the same; a timer looks for them every 30 s."""
 
 
 class SchedulingPlugin(Protocol):
-    """What decides: a scheduler under test inside the framework."""
+    """A scheduler under test inside the framework."""
 
     def select(self, pod: Pod) -> int | None:
-        """Filter and score: the node for `pod`, or None if no node has room."""
+        """Filter and score; return the node for `pod`, or None if no node has room."""
         ...
 
     def reserve(self, pod: Pod, node: int) -> None:
@@ -35,15 +35,15 @@ class SchedulingPlugin(Protocol):
         ...
 
     def pod_running(self, pod: Pod) -> None:
-        """The API shows that `pod` left Pending."""
+        """Take note that the API shows `pod` as Running."""
         ...
 
     def pod_finished(self, pod: Pod) -> None:
-        """The API shows that `pod` is over."""
+        """Take note that the API shows `pod` as ended."""
         ...
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """The API shows that `node` takes pods, or takes none."""
+        """Take note that `node` takes pods from now on, or none."""
         ...
 
 
@@ -71,7 +71,7 @@ class SchedulingFramework:
         self._backing_off: list[tuple[float, Pod]] = []
         self._unschedulable: dict[Pod, tuple[float, float]] = {}
         self._queued_s: dict[Pod, float] = {}
-        """When the pods that wait for another attempt were refused."""
+        """When each pod that waits for another attempt was refused."""
         self._events = 0
         self._work = env.event()
         api.watch(
@@ -85,7 +85,7 @@ class SchedulingFramework:
         env.process(self._flush_leftover())
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Hear that a node takes pods from now on, or no more."""
+        """Take note that a node takes pods from now on, or none."""
         self._plugin.node_ready(node, ready)
         if ready:
             self._cluster_event()
@@ -109,7 +109,7 @@ class SchedulingFramework:
                 self._refuse(pod, missed_event=events != self._events)
 
     def _next(self) -> Pod | None:
-        """Take the pod whose turn it is, if any waits."""
+        """Return the pod whose turn it is; None if no pod waits."""
         if self._active:
             return heapq.heappop(self._active)[-1]
         if not (self._parameters.pop_from_backoff and self._backing_off):
@@ -127,7 +127,7 @@ class SchedulingFramework:
     def _refuse(self, pod: Pod, *, missed_event: bool) -> None:
         self._queued_s[pod] = self._env.now
         initial, longest = self._parameters.backoff_initial_s, self._parameters.backoff_max_s
-        # Beyond some thirty attempts 2^n overflows nothing, but there is no need to compute it either.
+        # After some thirty attempts the longest back-off has long been reached.
         over = self._env.now + min(initial * 2.0 ** min(pod.attempts - 1, 30), longest)
         if missed_event:
             self._back_off(over, pod)
@@ -145,7 +145,7 @@ class SchedulingFramework:
                     self._enqueue(pod)
 
     def _cluster_event(self) -> None:
-        """Room may have appeared: everything unschedulable goes on, to the back-off queue unless that is over."""
+        """Room may have appeared: let unschedulable pods be tried again as soon as their back-off is over."""
         self._events += 1
         self._move_since(self._env.now)
 
@@ -155,7 +155,7 @@ class SchedulingFramework:
             self._move_since(self._env.now - LEFTOVER_S)
 
     def _move_since(self, latest: float) -> None:
-        """Move on what was found unschedulable at `latest` or before."""
+        """Move the pods that were found unschedulable at `latest` or before."""
         waiting, self._unschedulable = self._unschedulable, {}
         for pod, (since, over) in waiting.items():
             if since > latest:
@@ -171,8 +171,8 @@ class SchedulingFramework:
             self._wake()
 
     def _enqueue(self, pod: Pod) -> None:
-        # The highest priority first, then who was created, or refused, the longest ago (PrioritySort: back-off and
-        # moves between the queues do not change the time stamp).
+        # The highest priority first, then the pod that was created, or refused, the longest ago (PrioritySort: moves
+        # between the queues do not change the time stamp).
         since = self._queued_s.pop(pod, self._env.now)
         heapq.heappush(self._active, (-pod.job.priority, since, next(self._order), pod))
         self._wake()

@@ -76,7 +76,7 @@ class JobController:
             state.wake()
 
     def _create_all(self, state: _JobState) -> Process:
-        """Create what is to be created, first and again; a failure holds up all pods of its Job."""
+        """Create a Job's pods and replacements of failed ones; the back-off after a failure holds up all of them."""
         while not state.over:
             if not state.to_create or len(state.live) >= state.parallelism:
                 yield state.woken(self._env)
@@ -123,7 +123,7 @@ class JobController:
             elif action == "ignore":
                 state.to_create.append(state.index_of[pod.name])
             else:
-                # Far beyond the longest delay already, and a thousand failures later too large for a float.
+                # 2**30 s is far beyond the longest delay; much larger powers would overflow a float.
                 delay = min(RETRY_INITIAL_S * 2.0 ** min(state.failures_in_a_row - 1, 30), RETRY_MAX_S)
                 failed_s = self._env.now if pod.finished_s is None else pod.finished_s
                 state.resume_s = max(state.resume_s, failed_s + delay)
@@ -145,7 +145,7 @@ class JobController:
 
 
 class _JobState:
-    """What the controller knows of a Job."""
+    """What the controller knows about a Job."""
 
     def __init__(self, spec: JobSpec, works: list[float]) -> None:
         self.spec = spec
@@ -155,11 +155,11 @@ class _JobState:
         self.failures = 0
         self.over = False
         self.failures_in_a_row = 0
-        """Since the last success."""
+        """Failures since the last success."""
         self.resume_s = -math.inf
-        """No pod is created before: the back-off after a failure."""
+        """No pod is created before this time: the back-off after a failure."""
         self.to_create: deque[int] = deque()
-        """Indices of the pods that have arrived, or failed, and are missing."""
+        """Indices of the pods that have arrived, or failed, and have to be created."""
         self._wakes: simpy.Event | None = None
         self.created = [0] * spec.pods
         self.index_of: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """How a node's CPUs are shared, and the pressure that follows: pure functions over all nodes at once.
 
 A fluid model of the kernel's scheduler: runnable threads share a node's cores in proportion to their cgroup's weight,
-no task gets more than its threads can use, and what one leaves is shared among the others (max-min fairness).
+no task gets more than its threads can use, and what it leaves is shared among the others (max-min fairness).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def share_cpu(demand: FloatArray, weight: FloatArray, group: IntArray, capacity:
     weight : ndarray, shape (tasks,)
         cgroup weight, positive.
     group : ndarray of int, shape (tasks,)
-        The group that each task shares a capacity with.
+        The group with which each task shares a capacity.
     capacity : ndarray, shape (groups,)
         Cores of each group.
     """
@@ -47,7 +47,7 @@ def share_cpu(demand: FloatArray, weight: FloatArray, group: IntArray, capacity:
 
 
 def cgroup_weight(millicpu: int) -> int:
-    """Return the cgroup v2 weight that the kubelet gives for a CPU request: of a pod, or of kubepods for all cores.
+    """Return the cgroup v2 weight that the kubelet derives from a CPU request: of a pod, or all cores for kubepods.
 
     CPU shares are millicpu x 1024 / 1000, at least 2, and the weight is 1 + (shares - 2) x 9999 / 262142.
 
@@ -61,7 +61,7 @@ def cgroup_weight(millicpu: int) -> int:
 
 
 def some_pressure(runnable: FloatArray, cores: FloatArray | float, reading: str) -> FloatArray:
-    """Return `some` CPU pressure of nodes with so many runnable threads, in [0, 1].
+    """Return the `some` CPU pressure of nodes, in [0, 1].
 
     Parameters
     ----------
@@ -80,10 +80,10 @@ def some_pressure(runnable: FloatArray, cores: FloatArray | float, reading: str)
 
 
 def throttled_pressure(runnable: FloatArray, quota: FloatArray, cpus: float, reading: str) -> FloatArray:
-    """Return `some` CPU pressure of nodes that have a quota of a larger machine, as a control group has it.
+    """Return the `some` CPU pressure of nodes that have a quota of a larger machine, as a control group has.
 
-    Its threads run side by side on the machine's CPUs until the quota of a period is used up, and all wait for the rest
-    of it: the kernel counts that as pressure.
+    The node's threads run side by side on the machine's CPUs until the quota of a period is used up; then all of them
+    wait for the next period, which the kernel counts as pressure.
 
     Parameters
     ----------
@@ -92,13 +92,14 @@ def throttled_pressure(runnable: FloatArray, quota: FloatArray, cpus: float, rea
     quota : ndarray
         CPUs of every node.
     cpus : float
-        Of the machine.
+        CPUs of the machine.
     reading : str
-        As for `some_pressure`, of the time in which threads run.
+        As for `some_pressure`; applies to the time in which threads run.
 
     Examples
     --------
-    Half a CPU of two: one thread runs for 50 of 100 ms, four run for 25 and are two too many meanwhile.
+    A quota of half a CPU on a machine with two, in a period of 100 ms: one thread runs for 50 ms; of four threads two
+    run for 25 ms while two wait.
 
     >>> throttled_pressure(np.array([0.4, 1.0, 4.0]), np.array([0.5, 0.5, 0.5]), 2.0, "kernel").tolist()
     [0.0, 0.5, 1.0]

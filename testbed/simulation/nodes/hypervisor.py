@@ -1,7 +1,7 @@
 """What a hypervisor does to its guests: neighbours on the host take CPU, and a core's speed is not always the same.
 
-A guest sees stolen CPU as busy and never as pressure: whoever lost the CPU counts as running (thesis §5.7: what happens
-below a virtual machine is masked). Off by default.
+A guest sees stolen CPU as busy and never as pressure: the thread that lost the CPU counts as running (thesis §5.7: a
+virtual machine masks what happens below it). Off by default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from testbed.simulation.parameters import SimulationParameters
 
 
 class Hypervisor:
-    """The CPUs that nodes really have, from tick to tick.
+    """The CPUs that nodes really have, tick by tick.
 
     Parameters
     ----------
@@ -40,10 +40,10 @@ class Hypervisor:
         self._deviation: FloatArray = rng.normal(size=nodes) if parameters.speed_noise else np.zeros(nodes)
 
     def advance(self, dt: float) -> None:
-        """Draw what holds for the next `dt` seconds."""
+        """Draw the CPUs and the speed of the next `dt` seconds."""
         parameters, rng, nodes = self._parameters, self._rng, self._all_cores.size
         if parameters.steal:
-            # Two states with exponential times, as they are seen dt later: they may have changed there and back.
+            # Two states with exponential times, seen dt later: a state may have changed there and back meanwhile.
             duty = parameters.steal_duty
             mixed = -math.expm1(-dt / (parameters.steal_episode_s * (1.0 - duty))) if duty < 1 else 1.0
             self._stolen = rng.random(nodes) < np.where(self._stolen, 1.0 - (1.0 - duty) * mixed, duty * mixed)

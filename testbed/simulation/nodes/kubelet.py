@@ -19,7 +19,7 @@ PodEvent = Callable[[int, int, float], None]
 """Called with node, change (+1 or -1) and time when containerd creates or loses a pod's container."""
 
 OUTCOMES = {"done": "succeeded", "oom_killed": "oom_killed", "lost": "failed"}
-"""What becomes of a pod, by how its container ended."""
+"""The outcome of a pod, by how its container ended."""
 
 
 class Kubelets:
@@ -29,16 +29,16 @@ class Kubelets:
     ----------
     env : simpy.Environment
     api : ApiServer
-        Where bound pods come from and where status goes.
+        Bound pods come from it, and their status goes to it.
     fleet : NodeFleet
         Where containers run.
     parameters : SimulationParameters
     rng : numpy.random.Generator
         For the delays.
     pod_event : callable
-        Hears of container events at once, as a subscriber to containerd's events does.
+        Called with container events at once, as a subscriber to containerd's events hears of them.
     servers : Servers
-        Is told which containers serve.
+        Told which containers serve.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Kubelets:
         self.running: IntArray = np.zeros(fleet.nodes, dtype=np.int64)
         """Running pods per node: the truth, for the measurements."""
         self.up: BoolArray = np.ones(fleet.nodes, dtype=np.bool_)
-        """Nodes that run; the others start nothing, and show the API nothing."""
+        """Nodes that are up; on others no pod starts, and the API hears nothing from them."""
         self._back: dict[int, simpy.Event] = {}
         self._boots: IntArray = np.zeros(fleet.nodes, dtype=np.int64)
         api.watch(bound=self._bound)
@@ -100,7 +100,7 @@ class Kubelets:
             self._api.show_finished(pod)
             return
         boot = self._boots[node]
-        # containerd tells of the new task before the burst that starting it causes (thesis §4.2.4).
+        # containerd announces the new task before the burst of CPU that starting it causes (thesis §4.2.4).
         self._tell(pod, node, +1)
         if parameters.start_cpu_s:
             created = env.event()
@@ -121,15 +121,16 @@ class Kubelets:
         yield from self._show(pod, parameters.finished_visible_min_s, parameters.finished_visible_max_s, finished=True)
 
     def _live(self, pod: Pod, node: int) -> Process:
-        """From the start of the pod's container to its end."""
+        """Run the pod's container from its start to its end."""
         parameters, env, fleet, demand = self._parameters, self._env, self._fleet, pod.job.demand
         began = pod.started_s = env.now
         self.running[node] += not pod.job.platform
         over = env.event()
 
         def end(at: float, outcome: str) -> None:
-            # Noted at once, not when the event's turn comes: a row may be recorded, or the run cut off, before it does.
-            # A container that starts between two ticks is given the whole tick's CPU: it may seem to end before.
+            # Noted at once, not when the event's turn comes: before that, a row may be recorded or the run be cut off.
+            # A container that starts between two ticks gets the CPU of the whole tick: it may seem to end before it
+            # began.
             pod.finished_s, pod.outcome, pod.stop = max(at, began), outcome, None
             self.running[node] -= not pod.job.platform
             self._servers.end(pod)
@@ -171,9 +172,9 @@ class Kubelets:
 
 
 def weights_of(pod: Pod, node_memory_bytes: float) -> ContainerWeights:
-    """The cgroup weight and oom_score_adj that a kubelet gives a pod of these requests.
+    """Return the cgroup weight and the oom_score_adj that a kubelet gives a pod with these requests.
 
-    A pod without requests is BestEffort (1000); a Burstable one goes later the more memory it asked for.
+    A pod without requests is BestEffort (1000); a Burstable pod is killed the later, the more memory it requested.
     """
     weight = cgroup_weight(pod.millicpu)
     if not pod.millicpu and not pod.memory_bytes:

@@ -1,10 +1,10 @@
-"""Nodes that join, leave, fail and recover: what the node life-cycle controller makes of it.
+"""Nodes that join, leave, fail and recover, as the control plane's node life-cycle controller handles them.
 
-A node that is removed has been drained, without grace: its pods are evicted at once. Of one that fails the control
-plane hears nothing: it counts as ready for a while (`node_grace_s`), and its pods as running for much longer
-(`eviction_s`). Then they are deleted, which a Job without a pod failure policy takes for failures; one with a policy
-waits until they are known to have ended, that is until the node is back or removed (podReplacementPolicy: Failed).
-What ended on a node before it could say so has failed.
+A node that is removed has been drained without grace: its pods are evicted at once. A node that fails falls silent: it
+counts as ready for a while (`node_grace_s`), and its pods count as running for much longer (`eviction_s`). Then the
+pods are deleted. A Job without a pod failure policy takes that for failures; a Job with one waits until the pods are
+known to have ended, that is, until the node is back or removed (podReplacementPolicy: Failed). A pod that ended on a
+node which failed before it could say so has failed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from testbed.simulation.parameters import SimulationParameters
 from workloads.scenario import NodeChange
 
 POD_GC_S = 20.0
-"""How often the pod garbage collector looks for pods that were bound to a node which is gone."""
+"""How often the pod garbage collector looks for pods that were bound to a lost node."""
 
 OnReady = Callable[[int, bool], None]
 """Called with a node and whether it takes pods from now on."""
@@ -30,7 +30,7 @@ OnAgent = Callable[[int, bool], None]
 
 
 class NodeLifecycleController:
-    """Carries out the changes of a scenario's nodes, and tells who must know when they would.
+    """Carries out the node changes of a scenario, and tells scheduler and agents when they would notice.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class NodeLifecycleController:
     changes : sequence of NodeChange
     parameters : SimulationParameters
     on_ready : callable
-        The scheduler: a node takes pods, or no more.
+        Called when the scheduler hears that a node takes pods, or none.
     on_agent : callable
-        The node's agent is started, or has died with it.
+        Called when a node's agent starts, or ends with its node.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class NodeLifecycleController:
         self._on_ready = on_ready
         self._on_agent = on_agent
         self._evicted: BoolArray = np.zeros(len(names), dtype=np.bool_)
-        """Nodes whose pods have been deleted since they were last there."""
+        """Nodes that are gone and whose pods have been deleted."""
         self._removed: BoolArray = np.zeros(len(names), dtype=np.bool_)
         self._changed_at = np.full(len(names), -np.inf)
         index = {name: number for number, name in enumerate(names)}
@@ -118,7 +118,7 @@ class NodeLifecycleController:
                 self._delete(pod)
 
     def _bound(self, pod: Pod) -> None:
-        """A pod whose binding was under way when its node was lost is found by the garbage collector."""
+        """Have the garbage collector delete a pod whose node was lost while the binding was under way."""
         assert pod.node is not None
         if self._evicted[pod.node]:
             self._env.timeout(POD_GC_S).callbacks.append(lambda _event: self._delete(pod))

@@ -1,11 +1,11 @@
 """Servers that clients poll: how long every request takes on a node that is shared with other pods.
 
-A request costs a fixed time (network and protocols), CPU time, and the wake-ups of the threads that it passes through,
-of client and server: these see the node's CPUs as the fluid model of `cpu` shares them. A thread that finds an idle CPU
-waits until that is awake, one that finds none until those before it have had their turn: an exponential time whose
-mean grows with the runnable threads per CPU, weighed against the server's own weight. A server works on as many
-requests at once as it has threads; the others queue. Clients ask at a steady rate whatever they wait, and are on the
-server's node. No network, no caches.
+A request costs a fixed time (network and protocols), CPU time, and a wake-up of every thread that it passes through in
+client and server. These threads see the node's CPUs as the fluid model of `cpu` shares them. A thread that finds an
+idle CPU waits until this CPU is awake. A thread that finds none waits for its turn: an exponential time whose mean
+grows with the runnable threads per CPU, weighted relative to the server's own weight. A server works on as many
+requests at once as it has threads; further requests queue. Clients are on the server's node and send at a steady rate,
+however long they wait. There is no network and no cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workloads.demand import Service
 
 
 class Servers:
-    """The pods that serve, and what their clients measured.
+    """The pods that serve, and the latencies that their clients measured.
 
     Parameters
     ----------
@@ -46,18 +46,18 @@ class Servers:
         """When each of a server's threads is free, a heap."""
 
     def begin(self, pod: Pod, task: int) -> None:
-        """The container of `pod` runs as `task` of the fleet from now on; its client sends its first request."""
+        """Let the client of `pod`, whose container runs as `task` of the fleet from now on, send its first request."""
         if pod.job.demand.service is not None:
             self._serving[pod] = task
             self._sent[pod], self._latency[pod] = [], []
             self._free[pod] = [-math.inf] * _service(pod).threads
 
     def end(self, pod: Pod) -> None:
-        """The container is gone."""
+        """Take note that the container of `pod` has ended."""
         self._serving.pop(pod, None)
 
     def answer(self) -> None:
-        """Answer what was sent since the last call, under the contention of the fleet's last tick."""
+        """Answer the requests sent since the last call, under the contention of the fleet's last tick."""
         due = {pod: times for pod in self._serving if (times := self._due(pod)).size}
         if not due:
             return
@@ -76,7 +76,7 @@ class Servers:
                 latency.append(ends - at)
 
     def _due(self, pod: Pod) -> FloatArray:
-        """When requests were sent since the last call, seconds."""
+        """Return the times of the requests sent since the last call, seconds."""
         rate_per_s, began, sent = _service(pod).rate_per_s, pod.started_s, len(self._sent[pod])
         assert began is not None
         until = math.floor((self._fleet.now - began) * rate_per_s + 1e-9) + 1
@@ -84,7 +84,7 @@ class Servers:
         return times
 
     def series(self, names: list[str]) -> list[RequestSeries]:
-        """Everything measured, per pod; `names` are the nodes'."""
+        """Return everything measured, per pod; `names` are the nodes' names."""
         return [
             RequestSeries(
                 pod=pod.name,
@@ -97,7 +97,7 @@ class Servers:
         ]
 
     def _draw(self, tasks: IntArray, cpu_seconds: FloatArray) -> FloatArray:
-        """How long requests take once a thread has them, seconds; one for every element of `tasks`."""
+        """Draw how long requests take once a thread works on them, seconds; one for every element of `tasks`."""
         parameters, rng = self._parameters, self._rng
         seen = self._fleet.contention(tasks)
         shape = (tasks.size, parameters.wake_ups_per_request)

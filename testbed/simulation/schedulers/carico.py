@@ -1,8 +1,8 @@
 """CARICO as a scheduler under test: its own plugin object inside the emulated framework.
 
 Hard constraints (requests where stated, node affinity) are kube-scheduler's; among what passes, `carico.scheduling`
-decides, exactly as the extender does in production. When refused pods are tried again is decided there, too; by default
-nobody asks.
+decides, exactly as the extender does in production. If the variant says so, it also decides when refused pods are tried
+again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CaricoScheduler:
     shape : ClusterShape
     parameters : SimulationParameters
     wake : callable, optional
-        Called with a node that has got room for which refused pods should be tried again.
+        Called with a node that has room again, so that refused pods are tried again.
     now : callable, optional
         The time, seconds; needed with `wake`, whose rate is limited.
     """
@@ -50,10 +50,10 @@ class CaricoScheduler:
         self._now = now
         self._wake_up = WakeUp()
         self._refused: set[Pod] = set()
-        """Pods that found no node last time."""
+        """Pods for which the last attempt found no node."""
 
     def report(self, node: int, pod_capacity: float) -> None:
-        """Take in what the agent of a node reports."""
+        """Take in the report of a node's agent."""
         self._plugin.report(self._names[node], pod_capacity)
         self._observe(node)
 
@@ -84,7 +84,7 @@ class CaricoScheduler:
             self._fit.add(pod, pod.node, -1)
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Take a node in, or out; what it reported before is not true of it when it comes back."""
+        """Let a node take pods, or none; what a lost node reported is forgotten."""
         self._fit.ready[node] = ready
         if not ready:
             self._plugin.forget(self._names[node])
@@ -96,7 +96,7 @@ class CaricoScheduler:
             self._observe(pod.node)
 
     def _observe(self, node: int) -> None:
-        """Have refused pods tried again if a node has got room; called when what it has room for may have changed."""
+        """Have refused pods tried again if a node has room; called whenever its room may have changed."""
         if self._wake is None:
             return
         name = self._names[node]

@@ -54,7 +54,7 @@ class KubeScheduler:
         self._fit.add(pod, node)
 
     def pod_running(self, pod: Pod) -> None:
-        """Running or not, requests count the same."""
+        """Do nothing: requests count the same before and after."""
 
     def pod_finished(self, pod: Pod) -> None:
         """Free the pod's requests."""
@@ -62,11 +62,11 @@ class KubeScheduler:
             self._fit.add(pod, pod.node, -1)
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Take a node in, or out."""
+        """Let a node take pods, or none."""
         self._fit.ready[node] = ready
 
     def _feasible(self, pod: Pod) -> IntArray:
-        """Feasible nodes, of which no more are looked for than kube-scheduler would (`numFeasibleNodesToFind`)."""
+        """Feasible nodes, no more of them than kube-scheduler looks for (`numFeasibleNodesToFind`)."""
         fits = self._fit.fits(pod)
         nodes = fits.size
         if nodes <= MIN_FEASIBLE_NODES:
@@ -86,7 +86,7 @@ class KubeScheduler:
         least_allocated = ((allocatable - assumed) * 100 // allocatable).sum(axis=1) // 2
         if not (pod.millicpu or pod.memory_bytes):
             return np.asarray(least_allocated, dtype=np.int64)
-        # BalancedAllocation goes by what is requested, not by what is assumed, and leaves out BestEffort pods.
+        # BalancedAllocation uses requests without defaults, and leaves out BestEffort pods.
         requested = self._fit.requested[candidates] + np.array([pod.millicpu, pod.memory_bytes])
         used = np.minimum(requested / allocatable, 1.0)
         balanced = ((1.0 - np.abs(used[:, 0] - used[:, 1]) / 2) * 100).astype(np.int64)

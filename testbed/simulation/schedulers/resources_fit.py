@@ -11,7 +11,7 @@ from workloads.scenario import ClusterShape
 
 DEFAULT_MILLICPU = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
-"""What kube-scheduler assumes, for scoring only, of a pod that requests nothing."""
+"""What kube-scheduler assumes, for scoring only, that a pod without requests asks for."""
 
 
 class ResourcesFit:
@@ -32,7 +32,7 @@ class ResourcesFit:
         """CPU (millicores) and memory (bytes) of every node, shape (nodes, 2)."""
         self.requested: IntArray = np.tile(np.array([parameters.platform_millicpu, platform_memory]), (nodes, 1))
         self.assumed: IntArray = self.requested.copy()
-        """The same with defaults for pods that request nothing: what scores are computed from."""
+        """The same with defaults for pods that request nothing; scores are computed from it."""
         self.pods: IntArray = np.zeros(nodes, dtype=np.int64)
         self.ready: BoolArray = np.ones(nodes, dtype=np.bool_)
         """Nodes that take pods."""
@@ -40,7 +40,7 @@ class ResourcesFit:
         self._first: BoolArray = np.arange(nodes) == 0
 
     def fits(self, pod: Pod) -> BoolArray:
-        """Which nodes have room for the pod's requests and are allowed by its node affinity."""
+        """Return which nodes have room for the pod's requests and are allowed by its node affinity."""
         room = self.allocatable - self.requested
         fits: BoolArray = (room[:, 0] >= pod.millicpu) & (room[:, 1] >= pod.memory_bytes) & (self.pods < self._max_pods)
         fits &= self.ready
@@ -49,12 +49,12 @@ class ResourcesFit:
         return fits
 
     def add(self, pod: Pod, node: int, sign: int = 1) -> None:
-        """Count a pod on a node (or, with sign -1, count it no longer)."""
+        """Count a pod on a node, or with sign -1 discount it."""
         self.requested[node] += sign * np.array([pod.millicpu, pod.memory_bytes])
         self.assumed[node] += sign * assumed_requests(pod)
         self.pods[node] += sign
 
 
 def assumed_requests(pod: Pod) -> IntArray:
-    """CPU and memory that scoring assumes of a pod."""
+    """Return the CPU and memory that scoring assumes a pod to request."""
     return np.array([pod.millicpu or DEFAULT_MILLICPU, pod.memory_bytes or DEFAULT_MEMORY_BYTES])

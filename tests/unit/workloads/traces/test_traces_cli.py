@@ -74,7 +74,7 @@ class TestAlibaba:
         with pytest.raises(SystemExit) as end:
             main(["alibaba", "pods.csv", "--pods", pods])
         assert end.value.code == 2
-        assert f"{pods!r} is no whole number from 1 on" in capsys.readouterr().err
+        assert f"{pods!r} is not a whole number from 1 to 1000000" in capsys.readouterr().err
 
 
 class TestAzure:
