@@ -15,7 +15,7 @@ import msgspec
 
 from testbed.errors import ClusterError, ResultsError
 from testbed.results.files import folders_with, read_versioned, write_whole
-from testbed.results.locks import Presence, locked
+from testbed.results.locks import ActiveProcesses, locked
 from testbed.user_cache import user_cache
 
 REGISTRY_SCHEMA_VERSION = 1
@@ -50,7 +50,7 @@ class ClusterFolder:
         self.files = path / "files"
         """What the cluster's maker has of it."""
         self._file = path / "cluster.json"
-        self._users = Presence(path / "processes")
+        self._processes = ActiveProcesses(path / "processes")
 
     def read(self) -> Registered:
         """Return what is known of it; raises ResultsError if that cannot be read."""
@@ -69,15 +69,15 @@ class ClusterFolder:
     @property
     def is_used(self) -> bool:
         """Whether a process uses it, this one included."""
-        return self._users.is_anyones
+        return self._processes.any_active
 
     def hold(self) -> None:
         """Use it, until `release` or this process's end."""
-        self._users.enter()
+        self._processes.join()
 
     def release(self) -> None:
         """Use it no longer."""
-        self._users.leave()
+        self._processes.leave()
 
     def remove(self) -> None:
         """Forget it, when nothing of the cluster is left."""

@@ -1,6 +1,6 @@
-"""Locks between processes: one at a time (`locked`), and whether any process is at work in a folder (`Presence`).
+"""Locks between processes: what only one process at a time may do, and which processes are active.
 
-The kernel ends a lock with its process, so a crash leaves nothing locked. Lock files may stay behind; they say nothing.
+The kernel ends a lock with its process, so a crash leaves nothing locked. Lock files that stay behind mean nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     lock = FileLock(path)
     try:
-        path.parent.stat()  # or the folder would be created
+        path.parent.stat()  # filelock would create the folder
         lock.acquire()
     except OSError as error:
         raise ResultsError(f"cannot write to {path.parent}: {error.strerror}; has the folder been removed?") from error
@@ -37,8 +37,8 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-class Presence:
-    """Tells processes whether any of them is at work, by a locked file for each that is.
+class ActiveProcesses:
+    """The processes that work on something: each locks a file of its own in a folder, until it leaves or ends.
 
     Parameters
     ----------
@@ -50,22 +50,22 @@ class Presence:
         self.folder = folder
         self._lock: BaseFileLock | None = None
 
-    def __reduce__(self) -> tuple[type[Presence], tuple[Path]]:
-        """Pickle the folder alone: the copy belongs to another process, which has not entered yet."""
-        return Presence, (self.folder,)
+    def __reduce__(self) -> tuple[type[ActiveProcesses], tuple[Path]]:
+        """Pickle the folder alone: the copy is for another process, which has not joined."""
+        return ActiveProcesses, (self.folder,)
 
     @property
-    def is_mine(self) -> bool:
-        """Whether `enter` has been called here, and `leave` has not been called since."""
+    def joined(self) -> bool:
+        """Whether this process has joined here, and has not left since."""
         return self._lock is not None
 
     @property
-    def is_anyones(self) -> bool:
-        """Whether any process is at work, this one included."""
+    def any_active(self) -> bool:
+        """Whether any process is active, this one included."""
         return any(_is_locked(file) for file in self.folder.glob("*"))
 
-    def enter(self) -> None:
-        """Be at work until `leave` or the end of this process; raises OSError."""
+    def join(self) -> None:
+        """Count as active until `leave` or the end of this process; raises OSError."""
         if self._lock is None:
             self.folder.mkdir(exist_ok=True)
             lock = FileLock(self.folder / f"{os.getpid()}-{secrets.token_hex(4)}")
@@ -73,7 +73,7 @@ class Presence:
             self._lock = lock
 
     def leave(self) -> None:
-        """Be at work no longer, if at all."""
+        """Count as active no longer, if this process has joined."""
         lock, self._lock = self._lock, None
         if lock is not None:
             Path(lock.lock_file).unlink(missing_ok=True)
@@ -87,6 +87,6 @@ def _is_locked(file: Path) -> bool:
     except Timeout:
         return True
     except OSError:
-        return False  # gone in the meantime
+        return False  # the file is gone meanwhile
     lock.release()
     return False

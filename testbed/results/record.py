@@ -73,11 +73,11 @@ class RunRecord:
             If the folder cannot be created.
         """
         folder = self.folder
-        if folder.processes.is_mine:
+        if folder.processes.joined:
             return folder
         try:
             make_folder(folder.locks)
-            folder.processes.enter()
+            folder.processes.join()
             if not folder.file.exists():
                 write_run(folder.file, self._begun(provider, kubernetes_version))
         except OSError as error:

@@ -15,7 +15,7 @@ import msgspec
 from testbed.errors import ResultsError, UsageError
 from testbed.results import runs_folder
 from testbed.results.files import folders_with
-from testbed.results.locks import Presence
+from testbed.results.locks import ActiveProcesses
 from testbed.results.repetition_log import RepetitionLog
 from testbed.results.run import Run, read_run, write_run
 
@@ -36,7 +36,7 @@ class RunFolder:
         self.path = path
         self.file = path / "run.json"
         self.locks = path / "locks"
-        self.processes = Presence(path / "processes")
+        self.processes = ActiveProcesses(path / "processes")
         """The processes that work on the run."""
         self.log = RepetitionLog(path / "repetitions.jsonl", self.locks / "log")
         self.disturbed_log = RepetitionLog(path / "disturbed.jsonl", self.locks / "log")
@@ -58,7 +58,7 @@ class RunFolder:
         if run.state != "running":
             return run
         finished = len(self.log)
-        state = "running" if self.processes.is_anyones else "failed"
+        state = "running" if self.processes.any_active else "failed"
         return msgspec.structs.replace(run, state=state, finished_repetitions=finished)
 
     def recovery(self) -> str:

@@ -67,7 +67,7 @@ class AgentFleet:
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
         self._up: BoolArray = np.ones(count, dtype=np.bool_)
         self._since: FloatArray = np.full(count, -np.inf)
-        """When every node's agent was started; earlier samples are from before a restart."""
+        """The time from which every node's samples count; earlier samples are from before a restart."""
         self._ticks = 0
         self._source = TelemetrySource(first, parameters)
         self._late: tuple[FloatArray, float, BoolArray] | None = None

@@ -360,7 +360,7 @@ def test_a_run_that_goes_on_is_not_recovered(provider, run, capsys):
     assert "has no repetitions to recover" in capsys.readouterr().err
     write_run(run().file, msgspec.structs.replace(run().read(), state="running"))
     going_on = run().processes
-    going_on.enter()
+    going_on.join()
     assert main(["recover", run().id]) == 2
     assert "is still going on" in capsys.readouterr().err
     going_on.leave()

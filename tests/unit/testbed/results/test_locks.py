@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from testbed.errors import ResultsError
-from testbed.results.locks import Presence, locked
+from testbed.results.locks import ActiveProcesses, locked
 
 
 def test_a_lock_is_waited_for(tmp_path):
@@ -37,31 +37,31 @@ def test_a_lock_in_a_folder_that_is_gone_is_an_error(tmp_path):
     assert not (tmp_path / "gone").exists()
 
 
-def test_several_may_be_at_work(tmp_path):
-    first, second = (Presence(tmp_path / "processes") for _ in range(2))
-    assert not first.is_anyones
+def test_several_processes_may_be_active(tmp_path):
+    first, second = (ActiveProcesses(tmp_path / "processes") for _ in range(2))
+    assert not first.any_active
     for one in (first, second, first):
-        one.enter()
+        one.join()
     first.leave()
-    assert (first.is_mine, first.is_anyones) == (False, True)
+    assert (first.joined, first.any_active) == (False, True)
     second.leave()
-    assert not first.is_anyones
+    assert not first.any_active
     assert not list(first.folder.iterdir())
 
 
-def test_a_killed_process_is_at_work_no_longer(tmp_path):
-    presence = Presence(tmp_path / "processes")
+def test_a_killed_process_is_not_active(tmp_path):
+    processes = ActiveProcesses(tmp_path / "processes")
     if (child := os.fork()) == 0:
-        presence.enter()
+        processes.join()
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    assert len(list(presence.folder.iterdir())) == 1
-    assert not presence.is_anyones
+    assert len(list(processes.folder.iterdir())) == 1
+    assert not processes.any_active
 
 
-def test_a_copy_for_another_process_has_not_entered(tmp_path):
-    presence = Presence(tmp_path / "processes")
-    presence.enter()
-    copy = pickle.loads(pickle.dumps(presence))
-    assert (copy.is_mine, copy.is_anyones) == (False, True)
-    presence.leave()
+def test_a_copy_for_another_process_has_not_joined(tmp_path):
+    processes = ActiveProcesses(tmp_path / "processes")
+    processes.join()
+    copy = pickle.loads(pickle.dumps(processes))
+    assert (copy.joined, copy.any_active) == (False, True)
+    processes.leave()
