@@ -1,1 +1,1 @@
-"""The only part of CARICO that talks to the Kubernetes API; needs the package kubernetes (extra `scheduler`)."""
+"""The only part of CARICO that talks to the Kubernetes API; its client needs the extra `scheduler`."""

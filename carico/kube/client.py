@@ -1,8 +1,8 @@
 """Calls of the Kubernetes API, as JSON: what CARICO asks of it and nothing else.
 
 The package kubernetes brings kubeconfig, authentication and REST. Its typed models are not used: they cost a multiple
-of the JSON they are made from, and some answers fail in them. Every call has time-outs, for without one a connection
-that falls silent is waited for for ever.
+of the JSON they are made from, and fail on some answers. Every call has time-outs: without one, a call on a connection
+that falls silent would wait for ever.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _PodStatus(msgspec.Struct):
 
 
 class _Pod(msgspec.Struct):
-    """What whoever follows pods relies on."""
+    """What callers that follow pods rely on."""
 
     metadata: _PodMetadata
     spec: _PodSpec | None = None
@@ -88,15 +88,15 @@ class KubeClient:
     ----------
     configuration : kubernetes.client.Configuration
     connect_s : float
-        For a connection, seconds.
+        How long connecting may take, seconds.
     silence_s : float
-        A connection on which nothing comes for so long has ended, seconds.
+        After how long without a byte a connection has ended, seconds.
     """
 
     def __init__(
         self, configuration: kubernetes.client.Configuration, connect_s: float = 3.0, silence_s: float = 30.0
     ) -> None:
-        configuration.retries = urllib3.Retry(0, redirect=0)  # who calls decides when to call again
+        configuration.retries = urllib3.Retry(0, redirect=0)  # the caller decides when to call again
         self._timeouts = (connect_s, silence_s)
         self._api = kubernetes.client.ApiClient(configuration)
         self._core = kubernetes.client.CoreV1Api(self._api)
@@ -106,7 +106,7 @@ class KubeClient:
     def from_config(
         cls, kubeconfig: str | None = None, context: str | None = None, silence_s: float = 30.0
     ) -> KubeClient:
-        """Return the client that a kubeconfig describes; without one, that of the pod this process runs in.
+        """Return the client that a kubeconfig describes; without one, the client of the pod that runs this process.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class KubeClient:
         self._api.rest_client.pool_manager.clear()
 
     def pods(self, field_selector: str) -> PodSelection:
-        """Return the pods of all namespaces that a field selector takes in."""
+        """Return the pods that a field selector takes in, of all namespaces."""
         return PodSelection(self, self._core.list_pod_for_all_namespaces, field_selector)
 
     def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
@@ -173,10 +173,16 @@ class KubeClient:
         return self.get(self._custom.get_cluster_custom_object, "metrics.k8s.io", "v1beta1", "nodes", node)
 
     def get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Make a call and return the object that is the answer."""
+        """Make a call and return its answer, an object.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, refuses, or sends no object.
+        """
         content = _decoded(self._content(call, *arguments, **options))
         if not isinstance(content, dict):
-            raise KubeUnreachable(f"the Kubernetes API sent no object but {str(content)[:100]}")
+            raise KubeUnreachable(f"the Kubernetes API sent {str(content)[:100]} instead of an object")
         return content
 
     def listing(
@@ -213,7 +219,7 @@ class KubeClient:
         return self._content(call, *arguments, **options).decode(errors="replace")
 
     def call(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
-        """Make a call; the answer is not read, for the package's types for it are not used."""
+        """Make a call; its answer is not read yet, as the package's types for answers are not used."""
         given = {name: value for name, value in options.items() if value not in (None, "")}
         given.setdefault("_request_timeout", self._timeouts)
         try:
@@ -238,7 +244,7 @@ class KubeClient:
 
 
 class PodSelection:
-    """Pods to be listed and watched; made by `KubeClient.pods`."""
+    """Pods to be listed and watched, by one thread at a time; made by `KubeClient.pods`."""
 
     def __init__(self, client: KubeClient, call: Callable[..., Any], field_selector: str) -> None:
         self._client = client
@@ -274,7 +280,7 @@ class PodSelection:
         Raises
         ------
         KubeRefused
-            If the server says so; of status 410 if it does not remember `version`.
+            If the server refuses; with status 410 if it does not remember `version`.
         KubeUnreachable
             If the stream breaks off.
         """
@@ -311,7 +317,7 @@ class PodSelection:
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the lines of a stream until it is closed, or nothing comes any more."""
+    """Yield the lines of a stream until it is closed or falls silent."""
     rest = b""
     try:
         for chunk in response.stream(1 << 16, decode_content=True):
@@ -326,7 +332,7 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def _message(body: str | bytes | None) -> str:
-    """What a refusal says of itself; empty if it is none of Kubernetes's."""
+    """The reason that Kubernetes gives for a refusal; empty if it is not Kubernetes that refuses."""
     try:
         return msgspec.json.decode(body or b"", type=_Status).message
     except (msgspec.MsgspecError, ValueError):
@@ -337,11 +343,11 @@ def _decoded(content: bytes) -> Any:
     try:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise KubeUnreachable(f"the Kubernetes API sent what is no JSON: {error}") from error
+        raise KubeUnreachable(f"the Kubernetes API sent malformed JSON: {error}") from error
 
 
 def _read(kind: type[_T], answer: Any) -> _T:
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
-        raise KubeUnreachable(f"the Kubernetes API sent what is none of its objects: {error}") from error
+        raise KubeUnreachable(f"the Kubernetes API sent a malformed object: {error}") from error

@@ -1,6 +1,6 @@
-"""Objects of any kind, as JSON: applied, read, listed and deleted. For deploying; processes need `client` alone.
+"""Objects of any kind, as JSON: applied, read, listed and deleted. For deploying; processes need only `client`.
 
-An object knows its kind, and a kind its API: the package kubernetes has a method for every verb and kind.
+An object's kind determines its API: the package kubernetes has a method for every verb and kind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def title(thing: KubeObject) -> str:
 
 
 class KubeObjects:
-    """Calls on objects; every one raises KubeUnreachable or KubeRefused, see `KubeClient`.
+    """Calls on objects; all raise KubeUnreachable or KubeRefused, see `KubeClient`.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ class KubeObjects:
         self._client = client
 
     def apply(self, thing: KubeObject, force: bool = False) -> None:
-        """Make an object be as given (server-side apply); fields that are not given are left to others.
+        """Create or change an object to be as given (server-side apply); other fields are left to their owners.
 
         Parameters
         ----------
         thing : mapping
         force : bool, optional
-            Take over fields that somebody else owns; otherwise these are a refusal of status 409.
+            Take over fields that somebody else owns; otherwise they cause a refusal of status 409.
         """
         self._call(
             "patch",
@@ -74,15 +74,15 @@ class KubeObjects:
         self._call("patch", thing, body=dict(changes), _content_type="application/merge-patch+json")
 
     def read(self, thing: KubeObject) -> dict[str, Any] | None:
-        """Return the object of that kind and name as it is; None if there is none."""
+        """Return the object of that kind and name as the server has it; None if there is none."""
         return self._unless_missing("read", thing)
 
     def delete(self, thing: KubeObject) -> bool:
-        """Delete the object of that kind and name, what it owns later; False if there is none."""
+        """Delete the object of that kind and name, and in the background what it owns; False if there is none."""
         return self._unless_missing("delete", thing, propagation_policy="Background") is not None
 
     def list(self, api_version: str, kind: str, namespace: str | None = None, labels: str = "") -> list[dict[str, Any]]:
-        """Return the objects of a kind with some labels, in a namespace or in all."""
+        """Return the objects of a kind that a label selector takes in, of one namespace or of all."""
         of_kind = {"apiVersion": api_version, "kind": kind}
         call, arguments = self._method("list", of_kind | {"metadata": {"namespace": namespace}})
         return [of_kind | thing for thing in self._client.listing(call, *arguments, label_selector=labels)[0]]
@@ -92,11 +92,11 @@ class KubeObjects:
         self._client.annotate_node(node, annotations)
 
     def ask_pod(self, namespace: str, pod: str, port: int, path: str) -> dict[str, Any]:
-        """Return the object that a pod answers over HTTPS, through the API server."""
+        """Return the JSON object that a pod serves over HTTPS, through the API server."""
         return self._client.get(self._proxy, f"https:{pod}:{port}", namespace, path)
 
     def text_of_pod(self, namespace: str, pod: str, port: int, path: str, within_s: float | None = None) -> str:
-        """Return the text that a pod answers over HTTPS, through the API server, which waits for one that has gone."""
+        """Return the text that a pod serves over HTTPS, through the API server, which waits if the pod has gone."""
         return self._client.text(self._proxy, f"https:{pod}:{port}", namespace, path, _request_timeout=within_s)
 
     @property

@@ -1,11 +1,12 @@
-"""Pods by the control groups that the kubelet makes for them: no socket, no right but to read /sys/fs/cgroup.
+"""Pods by the control groups that the kubelet makes for them: needs no socket and no right but to read /sys/fs/cgroup.
 
-A pod counts from when the kubelet makes its group, which is before it asks the runtime for the sandbox: nothing tells
-earlier. It counts until no container of it lives: the runtime removes a container's group when it exits, so a pod
-whose group has had two members, the sandbox and a container, has ended when it has but one. (Where the runtime keeps
-groups of its own in there, as CRI-O can, a pod ends when the kubelet tidies up, up to some seconds later.) Groups have
-no labels: pods of DaemonSets and of the system are counted like any other, unless the caller names the UIDs to leave
-out, for instance those that `pod_logs` finds; static pods are known by their UID and do not count.
+A pod counts from when the kubelet makes its group, which is before the kubelet asks the runtime for the sandbox: no
+other source knows earlier. A pod counts until none of its containers lives: the runtime removes a container's group
+when the container exits, so a pod whose group has had two members, the sandbox and a container, has ended when only
+one is left. (Where the runtime keeps groups of its own there, as CRI-O can, a pod ends when the kubelet cleans up, up
+to some seconds later.) Groups have no labels: pods of DaemonSets and of the system are counted like any other, unless
+the caller excludes their UIDs, for instance those that `pod_logs` finds; static pods are known by their UID and do not
+count.
 
 ::
 
@@ -14,9 +15,9 @@ out, for instance those that `pod_logs` finds; static pods are known by their UI
     kubepods/burstable/pod<uid>                .../kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice
     kubepods/besteffort/pod<uid>               .../kubepods-besteffort.slice/kubepods-besteffort-pod<uid>.slice
 
-On cgroup v2 these stand below /sys/fs/cgroup, on v1 below every controller; a kubelet with a cgroup root of its own
-puts that in front. inotify says when to look; where there is none, it looks ten times a second.
-What is told is always the difference of two looks, so a folder that came and went in between is not told.
+On cgroup v2 these are below /sys/fs/cgroup, on v1 below every controller; a kubelet with a cgroup root of its own
+puts that in front. inotify says when to look; without it, the source looks ten times a second. A change is always the
+difference between two looks, so a folder that came and went in between is never reported.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from carico.podevents.reconnecting import SessionSource
 from carico.podevents.source import is_static
 
 # A UID is a UUID, of a static pod a hash of 32 digits; the systemd driver writes _ for -.
-POD = re.compile(r"(?:^|-)pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?$")
-"""Folders of pods; the group is the UID."""
+_POD = re.compile(r"(?:^|-)pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?$")
+"""The name of a pod's folder; its group is the UID."""
 _CLASS = re.compile(r"(?:^|-)(?:besteffort|burstable)(?:\.slice)?$")
 _KUBEPODS = re.compile(r"(?:^|-)kubepods(?:\.slice)?$")
 _LEVELS = 3
 _LOOK_ANYWAY_S = 5.0
-"""Even without news: what is made through another mount of the hierarchy comes without an event."""
+"""Even without an event: what is made through another mount of the hierarchy causes none."""
 
 
 class CgroupEvents(SessionSource):
@@ -49,11 +50,9 @@ class CgroupEvents(SessionSource):
     Parameters
     ----------
     root : path
-        Where control groups are mounted, or any folder below it: the kubelet's is looked for there, three levels deep.
-    left_out : callable, optional
-        Returns the UIDs of pods that do not count; asked whenever there is news.
-    pattern : re.Pattern
-        What a pod's folder is called; its group is the UID.
+        Where control groups are mounted, or any folder below: the kubelet's is searched there, three levels deep.
+    excluded : callable, optional
+        Returns the UIDs of pods that do not count; called at every look.
     clock : Clock, optional
         Dates the changes; the machine's by default.
     rng : random.Random, optional
@@ -63,22 +62,20 @@ class CgroupEvents(SessionSource):
     def __init__(
         self,
         root: str | Path = "/sys/fs/cgroup",
-        left_out: Callable[[], Collection[str]] = tuple,
-        pattern: re.Pattern[str] = POD,
+        excluded: Callable[[], Collection[str]] = tuple,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self.root = Path(root)
-        self._left_out = left_out
-        self._pattern = pattern
+        self._root = Path(root)
+        self._excluded = excluded
         self._watch = folder_watch()
         self._most: dict[Path, int] = {}
-        """The most members that a pod's group was seen with."""
+        """The most members that each pod's group has had."""
         super().__init__(f"control groups in {root}", clock, rng, interrupt=self._watch.wake)
 
     def count(self) -> int:
         """See `PodEventSource`."""
-        pods = self._pods_in(_folders(find_kubepods(self.root)))
+        pods = _pods_in(_folders(find_kubepods(self._root)))
         return len(self._running(pods, {pod: _members(pod) for pod in pods}))
 
     def close(self) -> None:
@@ -87,14 +84,14 @@ class CgroupEvents(SessionSource):
         self._watch.close()
 
     def _session(self) -> Iterator[None]:
-        kubepods = find_kubepods(self.root)
+        kubepods = find_kubepods(self._root)
         while not self._sessions.closed:
-            # Every folder is watched before it is listed, so that what comes in between wakes.
+            # Every folder is watched before it is listed, so that what appears in between ends the wait.
             if self._watch.add([kubepods]):
                 raise _gone(kubepods)
             folders = _folders(kubepods)
             self._watch.add(folders)
-            pods = self._pods_in(folders)
+            pods = _pods_in(folders)
             self._watch.add(pods)
             members = {pod: _members(pod) for pod in pods}
             self._most = {pod: max(number, self._most.get(pod, 0)) for pod, number in members.items()}
@@ -102,15 +99,9 @@ class CgroupEvents(SessionSource):
             yield
             self._watch.wait(_LOOK_ANYWAY_S)
 
-    def _pods_in(self, folders: list[Path]) -> dict[Path, str]:
-        """The UIDs of all pods that have a group, but for static ones."""
-        found = ((folder / name, self._pattern.search(name)) for folder in folders for name in _names(folder))
-        uids = {folder: match[1].replace("_", "-") for folder, match in found if match}
-        return {folder: uid for folder, uid in uids.items() if not is_static(uid)}
-
     def _running(self, pods: dict[Path, str], members: dict[Path, int]) -> set[str]:
         alive = {uid for pod, uid in pods.items() if members[pod] >= min(self._most.get(pod, 0), 2)}
-        return alive.difference(self._left_out())
+        return alive.difference(self._excluded())
 
 
 def find_kubepods(root: Path) -> Path:
@@ -141,17 +132,24 @@ def _folders(kubepods: Path) -> list[Path]:
     return [kubepods, *(kubepods / name for name in names if _CLASS.search(name))]
 
 
+def _pods_in(folders: list[Path]) -> dict[Path, str]:
+    """The UIDs of all pods that have a group, except static ones."""
+    found = ((folder / name, _POD.search(name)) for folder in folders for name in _names(folder))
+    uids = {folder: match[1].replace("_", "-") for folder, match in found if match}
+    return {folder: uid for folder, uid in uids.items() if not is_static(uid)}
+
+
 def _gone(kubepods: Path) -> PodEventsError:
     return PodEventsError(f"{kubepods} is gone: the kubelet makes it anew when it starts")
 
 
 def _members(pod: Path) -> int:
-    """How many groups a pod's group holds, of every pod at every piece of news: the number of links says it at once."""
+    """How many groups a pod's group holds; cheap, as it is asked for every pod at every look."""
     try:
         links = pod.stat().st_nlink
     except OSError:
-        return 0  # gone since it was named
-    return links - 2 if links >= 2 else len(_names(pod))  # some file systems do not count
+        return 0  # gone since it was listed
+    return links - 2 if links >= 2 else len(_names(pod))  # some file systems do not count links
 
 
 def _names(folder: Path) -> list[str]:
@@ -159,7 +157,7 @@ def _names(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except FileNotFoundError:
-        return []  # gone since it was named
+        return []  # gone since it was listed
     except OSError as error:
         raise PodEventsError(
             f"{folder} cannot be listed ({error.strerror}): the agent must be allowed to read control groups"

@@ -1,17 +1,18 @@
 """Pods by containerd's own events, over its unix socket (thesis §4.2.4, Fig. 4.8); needs the extra `agent`.
 
-A pod counts from the creation of its sandbox: the first that containerd tells of it, before the shim, the sandbox and
-the pod's containers start and cost CPU time. It counts until no container of it lives: when the last one exits, be
-its sandbox still there, or when a sandbox without any container ends. So a pod is one pod however many containers it
-has; between two init containers, or while a crashed one waits for its restart, it runs nothing and does not count.
+A pod counts from the creation of its sandbox: containerd's first event of the pod, before the shim, the sandbox and
+the pod's containers start and cost CPU time. It counts until none of its containers lives: until the last one exits,
+even if the sandbox is still there, or until a sandbox without any container ends. So a pod counts once however many
+containers it has; between two init containers, or while a crashed container waits for its restart, the pod runs
+nothing and does not count.
 
-Containers are told apart by the labels that the kubelet and containerd's CRI give them; one without the UID of a pod
-belongs to none. Static pods and those of platform namespaces do not count; DaemonSet pods elsewhere do, since no label
-tells.
+Containers are known by the labels that the kubelet and containerd's CRI give them; a container without a pod's UID
+belongs to no pod. Static pods and pods of platform namespaces do not count; DaemonSet pods elsewhere do, since no
+label marks them.
 
-Whoever may use the socket is as good as root on the node. Everything here reads, but for one event: a mark that is
-published to learn that the subscription stands, since containerd does not confirm it and a listing made earlier
-could miss what happens in between.
+A process that may use the socket is as good as root on the node. Everything here reads, except for one event: a mark
+that is published to learn that the subscription stands, since containerd does not confirm it and a listing made
+earlier could miss what happens in between.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _ANSWER_S = 10.0
 _CHANNEL = (
     ("grpc.max_receive_message_length", 16 * 2**20),  # as containerd's own clients; a listing holds every spec
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # despite its name how long one attempt may take: nodes are busy
+    ("grpc.min_reconnect_backoff_ms", 5000),  # despite its name, how long one attempt may take: nodes are busy
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 _REMEDIES: dict[type[Exception], str] = {
@@ -85,7 +86,7 @@ class ContainerdEvents(SessionSource):
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self.socket = socket
+        self._socket = socket
         self._namespace = namespace
         self._excluded = frozenset(excluded_namespaces)
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=_CHANNEL)
@@ -95,7 +96,7 @@ class ContainerdEvents(SessionSource):
     def count(self) -> int:
         """See `PodEventSource`."""
         if self._sessions.closed:
-            raise PodEventsError(f"the source of containerd at {self.socket} is closed: make a new one")
+            raise PodEventsError(f"the source of containerd at {self._socket} is closed: make a new one")
         self._reach()
         try:
             return len(_running(self._listed().values()))
@@ -116,7 +117,7 @@ class ContainerdEvents(SessionSource):
         except grpc.RpcError as error:
             raise self._failed(error) from error
         except DecodeError as error:
-            raise PodEventsError(f"containerd at {self.socket} sent what is none of its events: {error}") from error
+            raise PodEventsError(f"containerd at {self._socket} sent a malformed event: {error}") from error
 
     def _subscribed(self) -> Iterator[pb.Envelope]:
         """Return a stream of events that is known to hold everything that happens from now on."""
@@ -221,21 +222,21 @@ class ContainerdEvents(SessionSource):
         return (("containerd-namespace", self._namespace),)
 
     def _reach(self) -> None:
-        """Say precisely what is wrong with the socket, which grpc does not."""
+        """Raise an error that says precisely what is wrong with the socket, as grpc's do not."""
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(_ANSWER_S)
-                probe.connect(self.socket)
+                probe.connect(self._socket)
         except (OSError, ValueError) as error:
             remedy = next((text for kind, text in _REMEDIES.items() if isinstance(error, kind)), str(error))
-            raise PodEventsError(f"cannot connect to containerd at {self.socket}: {remedy}") from error
+            raise PodEventsError(f"cannot connect to containerd at {self._socket}: {remedy}") from error
 
     def _failed(self, error: grpc.RpcError) -> PodEventsError:
-        return PodEventsError(f"containerd at {self.socket} failed: {error.code().name}, {error.details()}")
+        return PodEventsError(f"containerd at {self._socket} failed: {error.code().name}, {error.details()}")
 
 
 def _running(containers: Iterable[_Container]) -> set[str]:
-    """The pods that count, see the module's documentation."""
+    """The UIDs of the pods that count, see the module's documentation."""
     working: set[str] = set()
     worked: set[str] = set()
     prepared: set[str] = set()

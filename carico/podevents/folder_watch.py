@@ -21,10 +21,10 @@ _CHANGES = flags.CREATE | flags.DELETE | masks.MOVE | flags.ONLYDIR
 
 
 class FolderWatch(Protocol):
-    """Says when it is worth looking."""
+    """Waits for changes in folders."""
 
     def add(self, folders: Iterable[Path]) -> list[Path]:
-        """Watch these folders, too, and return those known to be gone; one that is watched already stays so."""
+        """Watch these folders, too, and return those known to be gone; a folder may be added again."""
         ...
 
     def wait(self, at_most_s: float) -> None:
@@ -41,7 +41,7 @@ class FolderWatch(Protocol):
 
 
 def folder_watch() -> FolderWatch:
-    """Return inotify's watch; where the kernel gives none, one that looks ten times a second."""
+    """Return a watch by inotify; if the kernel gives no instance, one that waits a tenth of a second at most."""
     try:
         return InotifyWatch()
     except OSError as error:
@@ -50,12 +50,12 @@ def folder_watch() -> FolderWatch:
 
 
 class InotifyWatch:
-    """Woken by the kernel.
+    """Waits for the kernel's events.
 
     Raises
     ------
     OSError
-        If there are too many in use, or the kernel has none.
+        If too many instances are in use, or the kernel has no inotify.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class InotifyWatch:
 
 
 class PollingWatch:
-    """Wakes ten times a second."""
+    """Waits a tenth of a second at most."""
 
     def __init__(self) -> None:
         self._woken = threading.Event()

@@ -1,8 +1,8 @@
-"""The running pods a source has told of: whatever it sees next, listing or event, becomes the changes still to tell.
+"""The running pods that a source has told of: what it sees next, listing or event, becomes the changes still to tell.
 
-A listing and a stream are joined without loss or double count by two rules. A source subscribes before it lists, so
-that what happens in between is in the stream at least. And it tells differences of sets of ids, so that what is in
-both is told once.
+A listing and a stream are joined without loss or double count by two rules. The stream begins no later than the
+listing, so that it holds whatever happens in between. And a source tells differences between sets of UIDs, so that
+what is in both is told once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RunningPods:
         self._pods: frozenset[str] = frozenset()
 
     def become(self, pods: AbstractSet[str]) -> None:
-        """Tell what has changed since the last call: stops first, so that the count is never above the truth."""
+        """Tell what has changed since the last call; stops come first, so that the count is never too high."""
         before, self._pods = self._pods, frozenset(pods)
         at = self._clock.now()
         for change, number in ((-1, len(before - self._pods)), (+1, len(self._pods - before))):

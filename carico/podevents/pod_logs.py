@@ -1,13 +1,13 @@
-"""Which pods do not count, by the folders that the kubelet makes for their logs: names and presence say it all.
+"""Which pods do not count, by the folders that the kubelet makes for their logs; no log is read.
 
 ::
 
     /var/log/pods/<namespace>_<name>_<uid>/<container>
 
-A pod's folder is made right before the runtime is asked for its sandbox, so later than the pod's control group: a pod
-of the platform may count for that moment. A container's is made with the container: a pod without any waits, for its
-image for instance, and takes nothing meanwhile; counted, it would teach its node that pods cost nothing. No log is
-read.
+The kubelet makes a pod's folder right before it asks the runtime for the sandbox, so later than the pod's control
+group: a pod of the platform may count for that moment. A container's folder is made with the container: a pod without
+any waits, for its image for instance, and consumes nothing meanwhile; counted, it would teach its node that pods cost
+nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from carico.errors import PodEventsError
 from carico.podevents.source import PLATFORM_NAMESPACES
 
 PATIENCE_S = 30.0
-"""A pod without containers counts for so long: it is about to start, and what starts it is the node's load already."""
+"""A pod without containers counts this long: it is about to start, and starting it already loads the node."""
 
 
 class PodLogs:
@@ -40,11 +40,11 @@ class PodLogs:
         self._clock = clock
         self._namespaces = frozenset(namespaces)
         self._waiting: dict[str, float] = {}
-        """When a pod was first seen, of those that have had no container yet."""
+        """When each pod that has had no container yet was first seen."""
         self._started: set[str] = set()
 
-    def left_out(self) -> frozenset[str]:
-        """Return the UIDs of the platform's pods, and of those that have waited for their first container for long.
+    def excluded(self) -> frozenset[str]:
+        """Return the UIDs of the platform's pods, and of pods that have long waited for their first container.
 
         Raises
         ------
@@ -75,4 +75,4 @@ def _has_containers(folder: Path) -> bool:
     try:
         return any(True for _ in folder.iterdir())
     except OSError:
-        return True  # gone since it was named, or not for our eyes: then it counts as ever
+        return True  # gone since it was listed, or not readable: the pod counts

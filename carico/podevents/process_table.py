@@ -1,7 +1,7 @@
-"""Processes that stand for pods where no container runtime tells of any: those whose command line matches.
+"""Processes that stand for pods where there is no container runtime: those whose command line matches.
 
-A count by looking, not a subscription: what lives shorter than the time between two looks may be missed. The agent on
-a cluster node learns of its pods from container events instead.
+A count by looking, not a subscription: a process that lives shorter than the time between two looks may be missed. The
+agent on a cluster node learns of its pods from events instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class MatchingProcesses:
     Parameters
     ----------
     pattern : re.Pattern
-        Searched in the command line, its arguments joined by blanks; `^` is where it starts.
+        Searched in the command line, whose arguments are joined by blanks; `^` matches its start.
     root : path
         Where procfs is mounted.
     """
@@ -32,7 +32,7 @@ class MatchingProcesses:
         self.root = Path(root)
 
     def count(self) -> int:
-        """Return how many there are now; one that vanishes while being looked at does not count.
+        """Return how many there are now; a process that vanishes during the look does not count.
 
         Raises
         ------
@@ -47,7 +47,7 @@ class MatchingProcesses:
             ) from error
         # Without a command line there is nothing to match, even for a pattern that matches the empty string.
         matching = {pid for pid, line in lines.items() if line and self.pattern.search(line)}
-        return len(matching - self._own_line()) if matching else 0
+        return len(matching - self._ancestry()) if matching else 0
 
     def _names(self) -> list[str]:
         return [entry.name for entry in self.root.iterdir() if entry.name.isdigit()]
@@ -55,21 +55,21 @@ class MatchingProcesses:
     def _command_line(self, name: str) -> str:
         return self._read(name, "cmdline").replace("\0", " ").rstrip()
 
-    def _own_line(self) -> set[int]:
-        """The watching process and all it descends from, as numbered under `root` (which may be the host's procfs)."""
-        line: set[int] = set()
+    def _ancestry(self) -> set[int]:
+        """The watching process and all its ancestors, by their ids under `root` (which may be the host's procfs)."""
+        ancestry: set[int] = set()
         name = "self"
         while status := self._read(name, "status"):
             fields = dict(entry.split(":", 1) for entry in status.splitlines() if ":" in entry)
-            line.add(int(fields["Pid"]))
+            ancestry.add(int(fields["Pid"]))
             name = fields["PPid"].strip()
-        return line
+        return ancestry
 
     def _read(self, name: str, file: str) -> str:
         try:
-            # Every second for every process of the machine: less than half of what Path.read_text takes.
+            # Read every second for every process of the machine: Path.read_text takes more than twice as long.
             with open(f"{self.root}/{name}/{file}", "rb", buffering=0) as opened:  # noqa: PTH123
                 return opened.readall().decode(errors="replace")
         except OSError:
-            # Gone in between, or not ours to see: no command line, so no match.
+            # Gone since it was listed, or not readable: no command line, so no match.
             return ""

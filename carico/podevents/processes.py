@@ -1,6 +1,6 @@
-"""Processes that stand for pods, looked for again and again: for a machine without a container runtime.
+"""Processes that stand for pods, counted again and again: for a machine without a container runtime.
 
-What lives shorter than the time between two looks may be missed; nothing tells of a start before it has begun.
+A process that lives shorter than the time between two looks may be missed, and no start is known before it happens.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class ProcessEvents:
         """How often the processes could not be listed."""
 
     def start(self, on_change: OnChange) -> None:
-        """Tell what runs, then look again and again in a thread; raises PodEventsError if there is no procfs."""
+        """Tell what runs already, then look again and again in a thread; raises PodEventsError without a procfs."""
         self._tell(self.count(), on_change)
         self._thread = threading.Thread(target=self._look, args=(on_change,), name="processes", daemon=True)
         self._thread.start()
 
     def count(self) -> int:
-        """Return how many run now; raises PodEventsError if there is no procfs."""
+        """Return how many run now; raises PodEventsError without a procfs."""
         try:
             return self._processes.count()
         except TelemetryError as error:

@@ -1,6 +1,6 @@
-"""A session with something that may go away: held in a thread, begun anew after every failure, with jittered waits.
+"""A session with something that may go away: held in a thread and begun again after every failure, with jittered waits.
 
-`SessionSource` is what sources of pod events that hold one share.
+`SessionSource` is what sources of pod events that hold a session have in common.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 _BACKOFF = Backoff(first_s=0.2, longest_s=10.0)
 
 Session = Callable[[], Iterator[None]]
-"""Yields once when all that is there has been told, and then after every piece of news."""
+"""Yields once when all that exists has been told, and then after every piece of news."""
 
 
 class Reconnecting:
@@ -32,11 +32,11 @@ class Reconnecting:
     name : str
         What the session is with, for the log.
     session : callable
-        Raises PodEventsError when it fails; one that just ends is begun anew, and that is no failure.
+        Raises PodEventsError when it fails; a session that just ends is begun again, and that is no failure.
     rng : random.Random
-        Spreads the waits, so that what failed for all at once is not asked by all at once.
+        Spreads the waits, so that a server that failed for all nodes is not asked by all at once.
     interrupt : callable
-        Ends a session that waits for news; called once it shall not be begun anew.
+        Ends a session that waits for news; called once, by `close`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Reconnecting:
         self.failures = 0
         """How often a session failed or could not be begun, since the start."""
         self.connected = False
-        """Whether news arrive; while they do not, the count is the last one known."""
+        """Whether news arrives; without it the count is the last one known."""
         self._name = name
         self._session = session
         self._rng = rng
@@ -59,11 +59,11 @@ class Reconnecting:
 
     @property
     def closed(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether `close` was called."""
         return self._closed.is_set()
 
     def start(self) -> None:
-        """Begin the first session here, so that its problems are the caller's, and go on with it in a thread.
+        """Begin the first session here, so that its errors reach the caller, and go on with it in a thread.
 
         Raises
         ------
@@ -98,8 +98,8 @@ class Reconnecting:
             except PodEventsError as error:
                 problem = str(error)
             except Exception as error:
-                # Whatever it was: a thread that ends in silence would freeze the count for good. What is closed under
-                # its hands may fail in any way.
+                # Whatever the error: a thread that ends in silence would freeze the count for good. A session whose
+                # connection is closed under it may fail in any way.
                 problem = repr(error)
                 if not self.closed:
                     _LOG.exception("%s: unexpected", self._name)
@@ -148,7 +148,7 @@ class SessionSource(ABC):
 
     @property
     def connected(self) -> bool:
-        """Whether news arrive; while they do not, the count is the last one known."""
+        """Whether news arrives; without it the count is the last one known."""
         return self._sessions.connected
 
     def start(self, on_change: OnChange) -> None:
@@ -162,4 +162,4 @@ class SessionSource(ABC):
 
     @abstractmethod
     def _session(self) -> Iterator[None]:
-        """Tell `_pods` what there is, yield, and yield again after every piece of news."""
+        """Tell `_pods` what exists, yield, and yield again after every piece of news."""

@@ -243,7 +243,7 @@ def test_folders_of_logs(tmp_path_factory, names):
     for name in names:
         if name not in (".", "..") and len(name.encode()) <= 255:
             folder.joinpath(name).mkdir(exist_ok=True)
-    assert all(isinstance(uid, str) for uid in PodLogs(folder, ManualClock()).left_out())
+    assert all(isinstance(uid, str) for uid in PodLogs(folder, ManualClock()).excluded())
 
 
 def learned():

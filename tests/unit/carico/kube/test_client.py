@@ -43,7 +43,7 @@ def test_a_stream_that_falls_silent_ends(client, server):
     assert [kind for kind, _ in client.pods("x=y").watch("5")] == ["ADDED"]
 
 
-def test_a_stream_that_breaks_off_says_so(client, server):
+def test_a_stream_that_breaks_off_is_an_error(client, server):
     server.watches = [[("ADDED", pod("a")), "cut"]]
     events = client.pods("x=y").watch("5")
     assert next(events)[0] == "ADDED"
@@ -61,12 +61,12 @@ NO_PODS = [
 
 
 @pytest.mark.parametrize("no_pod", NO_PODS)
-def test_what_is_no_pod_is_an_error(client, server, no_pod):
+def test_a_malformed_pod_is_an_error(client, server, no_pod):
     server.set_pods(no_pod)
     server.watches = [[("ADDED", no_pod)]]
-    with pytest.raises(KubeUnreachable, match="none of its objects"):
+    with pytest.raises(KubeUnreachable, match="sent a malformed object"):
         client.pods("x=y").list()
-    with pytest.raises(KubeUnreachable, match="none of its objects"):
+    with pytest.raises(KubeUnreachable, match="sent a malformed object"):
         list(client.pods("x=y").watch("5"))
 
 
@@ -81,14 +81,14 @@ def test_what_is_no_pod_is_an_error(client, server, no_pod):
         b'{"type": "AD',
     ],
 )
-def test_what_is_no_event_is_an_error(client, server, line):
+def test_a_malformed_event_is_an_error(client, server, line):
     server.watches = [[line]]
     with pytest.raises(KubeUnreachable):
         list(client.pods("x=y").watch("5"))
 
 
 @pytest.mark.parametrize("script", [["gone"], [("ERROR", {"code": 410, "message": "too old"})]], ids=["http", "event"])
-def test_a_version_that_is_too_old_is_told(client, server, script):
+def test_a_version_that_is_too_old_is_refused_with_410(client, server, script):
     server.watches = [script]
     with pytest.raises(KubeRefused) as refused:
         list(client.pods("x=y").watch("5"))
@@ -126,14 +126,14 @@ def test_fetches_a_node_and_its_metrics(client, server):
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
-def test_a_refusal_says_with_what(client, server, status):
+def test_a_refusal_has_the_servers_status(client, server, status):
     server.statuses = [status]
     with pytest.raises(KubeRefused, match=f"answered {status}") as refused:
         client.pods("x=y").list()
     assert refused.value.status == status
 
 
-def test_a_server_that_is_not_there_says_so():
+def test_a_missing_server_is_an_error():
     client = KubeClient(kubernetes.client.Configuration(host="http://127.0.0.1:9"), connect_s=1)
     with pytest.raises(KubeUnreachable, match="cannot be reached"):
         client.pods("x=y").list()
@@ -147,7 +147,7 @@ class TestConfiguration:
         client.close()
 
     @pytest.mark.parametrize("content", [None, "", "[]", "{", "contexts: 3"])
-    def test_one_that_is_no_good_is_told(self, tmp_path, content):
+    def test_a_bad_kubeconfig_is_an_error(self, tmp_path, content):
         file = tmp_path / "kubeconfig"
         if content is not None:
             file.write_text(content)

@@ -59,7 +59,7 @@ def test_lists_then_watches_from_there(server, follow):
     assert versions(server) == ["100"]
 
 
-def test_a_stream_that_was_closed_goes_on_where_it_ended(server, follow):
+def test_a_closed_stream_is_resumed_where_it_ended(server, follow):
     bookmark = ("BOOKMARK", {"metadata": {"resourceVersion": "150"}})
     server.watches = [[("ADDED", pod("a", 101))], [bookmark], [END]]
     followed = follow()
@@ -68,7 +68,7 @@ def test_a_stream_that_was_closed_goes_on_where_it_ended(server, follow):
     assert followed.waits == [], "that is no failure"
 
 
-def test_so_does_one_that_was_cut(server, follow):
+def test_a_cut_stream_is_resumed_where_it_ended(server, follow):
     server.watches = [[("ADDED", pod("a", 101)), "cut"], [END]]
     followed = follow()
     assert followed.run() == ["listed", "a", "end"]
@@ -77,14 +77,14 @@ def test_so_does_one_that_was_cut(server, follow):
 
 
 @pytest.mark.parametrize("silence_s", [0.3])
-def test_so_does_one_that_fell_silent(server, follow):
+def test_a_silent_stream_is_resumed_where_it_ended(server, follow):
     server.watches = [[("ADDED", pod("a", 101)), "stall"], [END]]
     assert follow().run() == ["listed", "a", "end"]
     assert versions(server) == ["100", "101"]
 
 
 @pytest.mark.parametrize("gone", [["gone"], [("ERROR", {"code": 410, "message": "too old"})]], ids=["http", "event"])
-def test_what_is_not_remembered_is_listed_again_and_what_was_missed_is_told(server, follow, gone):
+def test_if_the_version_is_too_old_pods_are_listed_again_and_deletions_are_told(server, follow, gone):
     server.set_pods(pod("a"), pod("b"))
     server.watches = [gone, gone, [END]]
     followed = follow()
@@ -136,7 +136,7 @@ def test_waits_grow_are_spread_and_bounded():
     assert len({wait / limit for wait, limit in zip(followed.waits, limits, strict=True)}) == 12
 
 
-def test_a_server_that_closes_at_once_is_not_run_over():
+def test_a_server_that_closes_at_once_is_not_flooded():
     followed = Followed(Broken(empty=5), ManualClock())
     followed.run()
     assert len(followed.waits) == 5
@@ -148,7 +148,7 @@ class TestInAThread:
     def told(self):
         return queue.SimpleQueue()
 
-    def test_it_ends_promptly_and_tells_nothing_afterwards(self, client, server, told):
+    def test_closing_ends_it_promptly_and_tells_nothing_afterwards(self, client, server, told):
         server.watches = [[("ADDED", pod("a", 101)), "stall"]]
         pods = client.pods("metadata.namespace=jobs")
         with Reflector(pods, lambda one: told.put(one["metadata"]["name"]), SystemClock(), random.Random(1)) as follow:
@@ -159,7 +159,7 @@ class TestInAThread:
         server.put("/api/v1/namespaces/jobs/pods/b", **pod("b"))
         assert told.empty()
 
-    def test_it_begins_before_there_is_a_server_and_ends_without_one(self, told, caplog):
+    def test_it_starts_and_closes_without_a_server(self, told, caplog):
         follow = Reflector(Broken(failures=10**6), told.put, SystemClock(), random.Random(1))
         with follow:
             assert follow.is_alive()

@@ -1,4 +1,4 @@
-"""What the tests of all sources share: a callback that remembers, and one can wait for it."""
+"""What the tests of all sources share: a callback that remembers changes, and that a test can wait for."""
 
 import queue
 
@@ -21,19 +21,19 @@ class Told:
         self._news.put((change, at))
 
     def wait_for(self, count):
-        """Take news in until the pods are so many, and return the changes it took."""
+        """Take changes in until their sum is `count`, and return them."""
         took = []
         try:
             while self.count != count:
                 took.append(self._news.get(timeout=PATIENCE_S))
                 self.count += took[-1][0]
         except queue.Empty:
-            pytest.fail(f"{count} pods were to be told, it came to {self.count} in {PATIENCE_S} s")
+            pytest.fail(f"waited {PATIENCE_S} s for {count} pods, was told of {self.count}")
         self.changes += took
         return took
 
     def so_far(self):
-        """Take in what has been told, wait for nothing, and return the sum."""
+        """Take in what has been told until now, and return the sum."""
         while not self._news.empty():
             self.changes.append(self._news.get())
             self.count += self.changes[-1][0]
@@ -47,5 +47,5 @@ def told():
 
 @pytest.fixture
 def quick_reconnects(monkeypatch):
-    """Connections are made again at once."""
+    """Failed sessions are begun again at once."""
     monkeypatch.setattr(Backoff, "wait_s", lambda self, failures, rng: 0.01)

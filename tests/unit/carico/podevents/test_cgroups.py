@@ -45,7 +45,7 @@ LAYOUTS = {
 
 @pytest.fixture(params=["inotify", "polling"])
 def watch(request, monkeypatch):
-    """Both ways to learn that it is worth looking; inotify must do without the look that comes anyway."""
+    """Both ways to learn of changes; inotify must do without the look after a while."""
     if request.param == "inotify":
         monkeypatch.setattr("carico.podevents.cgroups._LOOK_ANYWAY_S", 60.0)
         return
@@ -89,14 +89,14 @@ def test_pods_of_every_class_come_and_go(layout, tmp_path, source, told):
     assert [change for change, _ in told.changes] == [1, 1, 1, -1, 1, -1]
 
 
-def test_a_pod_ends_with_its_last_container_not_when_the_kubelet_tidies_up(tmp_path, source, told):
+def test_a_pod_ends_with_its_last_container_not_when_the_kubelet_cleans_up(tmp_path, source, told):
     pod = systemd(tmp_path, "besteffort", UIDS[0])
     pod.mkdir(parents=True)
     source.start(told)
     for name in ("sandbox", "one", "two"):
         pod.joinpath(name).mkdir()
     pod.joinpath("one").rmdir()
-    # Another pod that is told proves that it has looked.
+    # That another pod is told proves that the source has looked.
     other = systemd(tmp_path, "besteffort", UIDS[1])
     other.mkdir()
     told.wait_for(2)
@@ -133,10 +133,10 @@ def test_a_groups_members_are_counted_on_any_file_system(tmp_path, links, monkey
         assert _members(tmp_path / "gone") == 0
 
 
-def test_the_callers_uids_are_left_out(tmp_path, told):
+def test_the_uids_that_the_caller_names_are_excluded(tmp_path, told):
     for uid in (UIDS[0], UIDS[3]):
         systemd(tmp_path, "burstable", uid).mkdir(parents=True)
-    source = CgroupEvents(tmp_path, left_out=lambda: [UIDS[3], UIDS[1]])
+    source = CgroupEvents(tmp_path, excluded=lambda: [UIDS[3], UIDS[1]])
     assert source.count() == 1
     source.start(told)
     systemd(tmp_path, "burstable", UIDS[1]).mkdir()
@@ -164,7 +164,7 @@ def test_the_kubelets_folder_is_found_at_the_least_depth(tmp_path):
 
 
 @pytest.mark.parametrize("depth", ["nothing", "a/b/c/kubepods"])
-def test_without_a_kubelets_folder_the_remedy_is_told(tmp_path, told, depth):
+def test_without_the_kubelets_folder_the_error_gives_the_remedy(tmp_path, told, depth):
     (tmp_path / depth).mkdir(parents=True)
     source = CgroupEvents(tmp_path)
     for ask in (source.count, lambda: source.start(told)):
@@ -173,7 +173,7 @@ def test_without_a_kubelets_folder_the_remedy_is_told(tmp_path, told, depth):
     source.close()
 
 
-def test_a_kubelet_that_makes_its_folder_anew_is_followed(tmp_path, source, told, quick_reconnects, caplog):
+def test_a_kubelet_that_makes_its_folder_again_is_followed(tmp_path, source, told, quick_reconnects, caplog):
     pods = [cgroupfs(tmp_path, "besteffort", uid) for uid in UIDS]
     pods[0].mkdir(parents=True)
     source.start(told)
@@ -186,7 +186,7 @@ def test_a_kubelet_that_makes_its_folder_anew_is_followed(tmp_path, source, told
     told.wait_for(3)
 
 
-def test_closed_it_tells_no_more_and_a_second_close_does_nothing(tmp_path, source, told):
+def test_a_closed_source_tells_no_more_and_a_second_close_does_nothing(tmp_path, source, told):
     cgroupfs(tmp_path, "besteffort", UIDS[0]).mkdir(parents=True)
     source.start(told)
     source.close()

@@ -189,7 +189,7 @@ def test_platform_pods_and_containers_of_no_pod_do_not_count(containerd, source,
     assert [change for change, _ in told.changes] == [1, -1]
 
 
-def test_the_namespaces_left_out_are_the_callers(containerd, told):
+def test_the_caller_chooses_the_excluded_namespaces(containerd, told):
     source = ContainerdEvents(containerd.path, excluded_namespaces=["batch"])
     containerd.create("a", "pod-1", namespace="batch", sandbox=True)
     containerd.create("b", "pod-2", namespace="kube-system", sandbox=True)
@@ -207,7 +207,7 @@ def test_static_pods_are_the_kubelets_own(containerd):
     source.close()
 
 
-def test_a_probe_that_exits_is_no_container_that_exits(containerd, source, told):
+def test_a_probe_that_exits_ends_no_container(containerd, source, told):
     source.start(told)
     containerd.create("sandbox", "pod-1", sandbox=True)
     containerd.run("sandbox")
@@ -288,7 +288,7 @@ def test_after_a_restart_of_containerd_the_count_is_right(containerd, source, to
     assert source.connected
 
 
-def test_closed_it_tells_no_more_and_a_second_close_does_nothing(containerd, source, told, caplog):
+def test_a_closed_source_tells_no_more_and_a_second_close_does_nothing(containerd, source, told, caplog):
     source.start(told)
     source.close()
     containerd.create("sandbox", "pod-1", sandbox=True)
@@ -303,7 +303,7 @@ def test_closed_it_tells_no_more_and_a_second_close_does_nothing(containerd, sou
         source.start(told)
 
 
-def test_a_socket_that_is_not_there_or_not_served_is_told_with_its_remedy(tmp_path, told):
+def test_a_missing_or_unserved_socket_is_an_error_with_its_remedy(tmp_path, told):
     missing = ContainerdEvents(str(tmp_path / "none"))
     with pytest.raises(PodEventsError, match=r"/none: no such socket; give the path"):
         missing.start(told)
@@ -320,7 +320,7 @@ def test_a_socket_that_is_not_there_or_not_served_is_told_with_its_remedy(tmp_pa
         refused.close()
 
 
-def test_a_socket_that_may_not_be_used_is_told_with_its_remedy(monkeypatch, containerd, source, told):
+def test_a_forbidden_socket_is_an_error_with_its_remedy(monkeypatch, containerd, source, told):
     def forbidden(self, address):
         raise PermissionError(13, "Permission denied")
 
@@ -329,7 +329,7 @@ def test_a_socket_that_may_not_be_used_is_told_with_its_remedy(monkeypatch, cont
         source.start(told)
 
 
-def test_something_else_than_containerd_is_an_error_not_a_hang(told):
+def test_a_server_other_than_containerd_is_an_error_and_no_hang(told):
     with tempfile.TemporaryDirectory() as folder:
         server = grpc.server(futures.ThreadPoolExecutor(1))
         server.add_insecure_port(f"unix:{folder}/socket")

@@ -118,7 +118,7 @@ def test_pods_that_do_not_count(one, watching, told):
     assert [change for change, _ in told.changes] == [1, 1, -1]
 
 
-def test_the_namespaces_left_out_are_the_callers(watching, told):
+def test_the_caller_chooses_the_excluded_namespaces(watching, told):
     watching(FakePods(pod("a", namespace="batch"), pod("b", namespace="kube-system")), excluded_namespaces=("batch",))
     assert told.so_far() == 1
 
@@ -153,7 +153,7 @@ def test_after_a_cut_what_was_missed_is_told(watching, told, quick_reconnects, c
     assert "cannot be watched: connection reset" in caplog.text
 
 
-def test_a_watch_that_ends_is_begun_anew_and_is_no_failure(watching, told, quick_reconnects):
+def test_a_watch_that_ends_is_begun_again_and_is_no_failure(watching, told, quick_reconnects):
     api = FakePods(AGENT, pod("a"))
     source = watching(api)
     api.news.put(None)
@@ -162,7 +162,7 @@ def test_a_watch_that_ends_is_begun_anew_and_is_no_failure(watching, told, quick
     assert source.failures == 0
 
 
-def test_an_api_that_does_not_answer_is_the_callers_problem_at_start(told):
+def test_an_api_that_does_not_answer_is_an_error_at_the_start(told):
     api = FakePods()
     api.problem = CaricoError("403: pods is forbidden")
     source = KubeWatch(api, "n1")
@@ -172,7 +172,7 @@ def test_an_api_that_does_not_answer_is_the_callers_problem_at_start(told):
     source.close()
 
 
-def test_closed_it_tells_no_more(watching, told):
+def test_a_closed_source_tells_no_more(watching, told):
     api = FakePods(AGENT)
     source = watching(api)
     source.close()

@@ -18,9 +18,9 @@ def test_a_folder_names_namespace_and_uid(tmp_path):
         tmp_path.joinpath(name).mkdir()
     tmp_path.joinpath("something else").mkdir()
     clock = ManualClock()
-    assert PodLogs(tmp_path, clock).left_out() == {UIDS[0], STATIC}
-    assert PodLogs(tmp_path, clock, ["jobs"]).left_out() == {UIDS[1]}
-    assert PodLogs(tmp_path, clock, []).left_out() == frozenset()
+    assert PodLogs(tmp_path, clock).excluded() == {UIDS[0], STATIC}
+    assert PodLogs(tmp_path, clock, ["jobs"]).excluded() == {UIDS[1]}
+    assert PodLogs(tmp_path, clock, []).excluded() == frozenset()
 
 
 def test_a_pod_that_waits_for_its_image_counts_only_at_first(tmp_path):
@@ -29,21 +29,21 @@ def test_a_pod_that_waits_for_its_image_counts_only_at_first(tmp_path):
         folder.mkdir()
     clock = ManualClock()
     logs = PodLogs(tmp_path, clock)
-    assert logs.left_out() == frozenset()
+    assert logs.excluded() == frozenset()
     folders[0].joinpath("pi").mkdir()
     clock.advance(PATIENCE_S + 1)
-    assert logs.left_out() == {UIDS[1]}
+    assert logs.excluded() == {UIDS[1]}
     folders[1].joinpath("pi").mkdir()
-    assert logs.left_out() == frozenset()
+    assert logs.excluded() == frozenset()
     # The kubelet rotates and removes logs of containers that are over: that the pod had some is not forgotten.
     folders[0].joinpath("pi").rmdir()
     clock.advance(PATIENCE_S + 1)
-    assert logs.left_out() == frozenset()
+    assert logs.excluded() == frozenset()
 
 
-def test_without_the_folder_the_remedy_is_told(tmp_path):
+def test_without_the_folder_the_error_gives_the_remedy(tmp_path):
     with pytest.raises(PodEventsError, match=r"cannot be listed .*hostPath.*pod_logs: null"):
-        PodLogs(tmp_path / "nowhere", ManualClock()).left_out()
+        PodLogs(tmp_path / "nowhere", ManualClock()).excluded()
 
 
 def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
@@ -58,7 +58,7 @@ def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
 
     clock = ManualClock()
     start("kube-system", STATIC)
-    source = CgroupEvents(groups.parent, PodLogs(logs, clock).left_out, clock=clock)
+    source = CgroupEvents(groups.parent, PodLogs(logs, clock).excluded, clock=clock)
     source.start(told)
     assert told.so_far() == 0
     start("kube-system", UIDS[0])

@@ -37,7 +37,7 @@ def test_the_watcher_and_what_started_it_do_not_count(machine):
     assert MatchingProcesses(WORKLOAD, machine.root).count() == 1
 
 
-def test_what_has_no_command_line_never_counts(machine):
+def test_a_process_without_a_command_line_never_counts(machine):
     machine.start_process(2)
     machine.start_process(30, "job")
     assert MatchingProcesses(re.compile(""), machine.root).count() == 1

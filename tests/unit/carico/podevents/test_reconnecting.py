@@ -1,4 +1,4 @@
-"""A session in a thread: its failures are counted, waited after, and end nothing."""
+"""A session in a thread: failures are counted, followed by a wait, and end nothing."""
 
 import queue
 import random
@@ -16,7 +16,7 @@ def make(session, interrupt=lambda: None):
     return Reconnecting("the test", session, random.Random(1), interrupt)
 
 
-def test_problems_of_the_first_session_are_the_callers():
+def test_errors_of_the_first_session_reach_the_caller():
     def session():
         raise PodEventsError("nobody there")
         yield
@@ -29,7 +29,7 @@ def test_problems_of_the_first_session_are_the_callers():
 
 
 @pytest.mark.parametrize("problem", [PodEventsError("cut"), KeyError("a bug")])
-def test_after_a_failure_it_begins_anew_whatever_it_was(problem, quick_reconnects, caplog):
+def test_a_session_begins_again_after_any_failure(problem, quick_reconnects, caplog):
     begun, end = queue.SimpleQueue(), threading.Event()
 
     def session():
