@@ -23,6 +23,14 @@ TimeConstant = Annotated[float, Meta(gt=0, le=86_400)]
 Rate = Annotated[float, Meta(gt=0, le=1_000_000)]
 Count = Annotated[int, Meta(ge=0)]
 BurstSize = Annotated[int, Meta(ge=1, le=1_000_000)]
+Cpus = Annotated[float, Meta(ge=0, le=1024)]
+TickSeconds = Annotated[float, Meta(ge=0.001, le=0.1)]
+Variation = Annotated[float, Meta(ge=0, le=10)]
+SpeedNoise = Annotated[float, Meta(ge=0, le=2)]
+StolenShare = Annotated[float, Meta(ge=0, lt=1)]
+Weight = Annotated[float, Meta(ge=0, le=1e9)]
+WakeUps = Annotated[int, Meta(ge=0, le=1000)]
+ScrapePeriod = Annotated[float, Meta(ge=1, le=3600)]
 
 SET = "parameters"
 """The setting that names a set of parameters."""
@@ -42,20 +50,16 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         ),
     ] = "kernel"
     quota_of_cpus: Annotated[
-        float,
+        Cpus,
         Meta(
-            ge=0,
-            le=1024,
             description="CPUs of the machine that all nodes have a quota of, as kind's have; 0 for nodes with CPUs of "
-            "their own. Threads run side by side there until the quota is used up, and being throttled is pressure.",
+            "their own. Threads run side by side there until the quota is used up, and being throttled is pressure."
         ),
     ] = 0.0
     tick_s: Annotated[
-        float,
+        TickSeconds,
         Meta(
-            ge=0.001,
-            le=0.1,
-            description="Step of the nodes' CPU sharing, and the telemetry period of 10 Hz divided by a whole number.",
+            description="Step of the nodes' CPU sharing, and the telemetry period of 10 Hz divided by a whole number."
         ),
     ] = 0.1
     warm_up_s: Annotated[
@@ -66,12 +70,8 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         Meta(ge=0, le=64, description="CPU that the operating system and the platform's own pods use on every node."),
     ] = 0.2
     background_variation: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=10,
-            description="Coefficient of variation of that from tick to tick (gamma): daemons wake up irregularly.",
-        ),
+        Variation,
+        Meta(description="Coefficient of variation of that from tick to tick (gamma): daemons wake up irregularly."),
     ] = 0.5
     background_cores_per_pod: Annotated[
         Share, Meta(description="CPU that kubelet and runtime spend on every running pod (statistics, probes, shims).")
@@ -91,32 +91,24 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         0.0
     )
     speed_noise: Annotated[
-        float,
+        SpeedNoise,
         Meta(
-            ge=0,
-            le=2,
             description="Coefficient of variation of every node's speed over time, as a hypervisor gives it (Azure VM "
-            "Noise: 0.01 on dedicated, 0.09 on burstable machines).",
+            "Noise: 0.01 on dedicated, 0.09 on burstable machines)."
         ),
     ] = 0.0
     speed_noise_s: Annotated[TimeConstant, Meta(description="How long a deviation of it lasts (time constant).")] = 10.0
     steal: Annotated[
-        float,
-        Meta(
-            ge=0,
-            lt=1,
-            description="Share of a node's CPUs that neighbours on its host take while they are busy (steal time).",
-        ),
+        StolenShare,
+        Meta(description="Share of a node's CPUs that neighbours on its host take while they are busy (steal time)."),
     ] = 0.0
     steal_duty: Annotated[Share, Meta(description="Share of the time in which they are.")] = 0.5
     steal_episode_s: Annotated[TimeConstant, Meta(description="Mean length of such an episode (exponential).")] = 10.0
     system_weight: Annotated[
-        float,
+        Weight,
         Meta(
-            ge=0,
-            le=1e9,
             description="cgroup v2 weight of system.slice; kubepods has the weight of all the node's cores, 157 for 4 "
-            "of them.",
+            "of them."
         ),
     ] = 100.0
     # Kubelet and container runtime
@@ -157,12 +149,10 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         ShortSeconds, Meta(description="What a request takes beside waiting and computing: network and protocols.")
     ] = 0.0008
     wake_ups_per_request: Annotated[
-        int,
+        WakeUps,
         Meta(
-            ge=0,
-            le=1000,
             description="Threads that a request wakes one after the other, in client, kernel and server (fitted to "
-            "Table 5.4).",
+            "Table 5.4)."
         ),
     ] = 6
     idle_wake_up_s: Annotated[ShortSeconds, Meta(description="Until an idle CPU, of a virtual machine, is awake.")] = (
@@ -238,12 +228,10 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         ),
     ] = "procfs"
     metrics_period_s: Annotated[
-        float,
+        ScrapePeriod,
         Meta(
-            ge=1,
-            le=3600,
             description="How often the metrics server scrapes, and what it averages over: its default "
-            "--metric-resolution.",
+            "--metric-resolution."
         ),
     ] = 15.0
     telemetry_delay_s: Annotated[Seconds, Meta(description="Age of a sample when the agent gets it.")] = 0.0

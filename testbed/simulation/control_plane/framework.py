@@ -76,7 +76,7 @@ class SchedulingFramework:
         self._work = env.event()
         api.watch(
             created=self._enqueue,
-            running=self._pod_running,
+            running=plugin.pod_running,
             finished=self._pod_finished,
             node_changed=lambda _node: self._cluster_event(),
         )
@@ -180,9 +180,6 @@ class SchedulingFramework:
     def _wake(self) -> None:
         if not self._work.triggered:
             self._work.succeed()
-
-    def _pod_running(self, pod: Pod) -> None:
-        self._plugin.pod_running(pod)
 
     def _pod_finished(self, pod: Pod) -> None:
         self._plugin.pod_finished(pod)
