@@ -1,4 +1,4 @@
-"""What all real clusters share; `kind`, `kwok` and `external` say what is special to each.
+"""What all real clusters share; the rooms `kind`, `kwok` and `external` hold what is particular to each kind.
 
 Only this room, and the rooms inside it, talk to an API server.
 """

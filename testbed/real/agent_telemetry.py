@@ -1,4 +1,4 @@
-"""What CARICO's agents tell of their nodes while a repetition runs: asked once a second, through the API server.
+"""Telemetry of the nodes during a repetition: reads every agent's /metrics once a second, through the API server.
 
 An agent that does not answer leaves a gap; the run goes on.
 """
@@ -22,25 +22,25 @@ from testbed.results.schema import NodeSeries
 
 PERIOD_S = 1.0
 ANSWER_S = 2.0
-"""No answer is waited for longer. The API server goes on calling a pod that has just ended for ten seconds and more."""
+"""The longest wait for an answer. The API server goes on calling a pod that has just ended for ten seconds or more."""
 PORT = 9443
-"""Of an agent's status, as in the manifests."""
+"""The port of an agent's /metrics, as in the manifests."""
 _USAGE = {"cpu_utilisation", "cpu_pressure", "memory_utilisation"}
 _REPORTED = {"capacity_signal", "baseline", "pod_cost", "pod_capacity"}
 METRICS = (*sorted(_USAGE), *sorted(_REPORTED))
-"""The columns of a `NodeSeries` that agents know."""
+"""The columns of a `NodeSeries` that agents report."""
 
 
 class AgentTelemetry:
-    """Asks the agents of a deployment.
+    """Reads the metrics of a deployment's agents.
 
     Parameters
     ----------
     kube : KubeObjects
     namespace : str
-        Of the deployment.
+        The deployment's namespace.
     names : mapping of str to str
-        What the scenario calls a node, by the node's name; others are not asked.
+        The scenario's name of each node, by the node's name on the cluster; agents on other nodes are not read.
     clock : Clock
     """
 
@@ -53,49 +53,49 @@ class AgentTelemetry:
 
     @contextmanager
     def collected(self, origin: float) -> Iterator[None]:
-        """Ask every second after `origin`, on the clock, until the context ends.
+        """Read the agents every second after `origin`, a time of the clock, until the context ends.
 
         Raises
         ------
         KubeError
-            If it cannot be found out where the agents are.
+            If the agents' pods cannot be listed.
         """
         agents, stop = self._agents(), threading.Event()
-        # Each in a thread of its own: one that does not answer is not to hide the others.
+        # A thread for each: an agent that does not answer must not delay the others.
         with ThreadPoolExecutor(max(len(agents), 1), "agents' telemetry") as pool:
-            asking = [pool.submit(self._ask, node, pod, origin, stop) for node, pod in agents.items()]
+            readers = [pool.submit(self._read_every_second, node, pod, origin, stop) for node, pod in agents.items()]
             try:
                 yield
             finally:
                 stop.set()
-        for each in asking:
-            each.result()  # raises what was a mistake of ours
+        for reader in readers:
+            reader.result()  # an exception here is a bug of ours
 
     def complete(self, series: NodeSeries) -> NodeSeries:
-        """Return a node's series with what its agent has told."""
+        """Return a node's series with the columns that its agent has reported."""
         rows = self._rows.get(series.name, {})
         columns = {metric: [rows.get(round(second), {}).get(metric) for second in series.time_s] for metric in METRICS}
         return msgspec.structs.replace(series, **columns)
 
     def _agents(self) -> dict[str, str]:
-        """Return the agents' pods by node; none that is being ended."""
+        """Return the names of the agents' pods by node, without pods that are terminating."""
         return {
             pod["spec"]["nodeName"]: pod["metadata"]["name"]
             for pod in self._kube.list("v1", "Pod", self._namespace, f"{SELECTOR},{COMPONENT}=agent")
             if pod["spec"].get("nodeName") in self._names and not pod["metadata"].get("deletionTimestamp")
         }
 
-    def _ask(self, node: str, pod: str, origin: float, stop: threading.Event) -> None:
+    def _read_every_second(self, node: str, pod: str, origin: float, stop: threading.Event) -> None:
         rows, second = self._rows[self._names[node]], 0
         while not stop.is_set():
             second = max(second + 1, math.ceil((self._clock.now() - origin) / PERIOD_S))
             stop.wait(max(origin + second * PERIOD_S - self._clock.now(), 0.0))
-            rows[second] = self._told_by(pod)
-            if not rows[second]:  # an agent that was replaced has another name
+            rows[second] = self._read(pod)
+            if not rows[second]:  # the agent may have been replaced by a pod of another name
                 with suppress(KubeError):
                     pod = self._agents().get(node, pod)
 
-    def _told_by(self, pod: str) -> dict[str, float]:
+    def _read(self, pod: str) -> dict[str, float]:
         try:
             text = self._kube.text_of_pod(self._namespace, pod, PORT, "metrics", ANSWER_S)
             return read_metrics(text)
@@ -104,7 +104,7 @@ class AgentTelemetry:
 
 
 def read_metrics(text: str) -> dict[str, float]:
-    r"""Return what an agent's /metrics says, by the columns of a `NodeSeries`; raises ValueError if it is none.
+    r"""Return the values in an agent's /metrics by column of a `NodeSeries`; raises ValueError for any other text.
 
     Examples
     --------

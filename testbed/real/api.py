@@ -1,7 +1,7 @@
-"""What the testbed asks of a real cluster's API; all of it that is not there for CARICO itself (`carico.kube`).
+"""The testbed's calls of a real cluster's API, beyond those that CARICO itself needs (`carico.kube`).
 
-Objects are the API's own JSON. Namespaces and Jobs that are created bear a label of ours, and no namespace without it
-is deleted; pods and nodes are by whoever knows them for its own.
+Objects are the API's own JSON. The namespaces and Jobs that a run creates bear our label, and no namespace without the
+label is ever deleted. Pods and nodes are not checked: their callers delete only what they have created.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from carico.kube.client import KubeClient, PodSelection
 from carico.kube.objects import KubeObjects
 
 LABEL = "carico.dev/run"
-"""On namespaces and Jobs that a run creates; its value is the run's id."""
+"""Label of the namespaces and Jobs that a run creates; its value is the run's id."""
 ALIVE = "carico.dev/alive"
-"""Annotation of a namespace whose run is alive: changes again and again."""
+"""Annotation of a run's namespaces; the run changes its value every few seconds while it is alive."""
 _NOT_FOUND, _CONFLICT = 404, 409
 _DELETED_AT_ONCE = 10
-"""Of many pods: no answer comes before all are deleted, on a busy machine five a second."""
+"""Page size when pods are deleted: the answer comes after the whole page, and a busy machine deletes five a second."""
 
 Json = dict[str, Any]
 
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 class ClusterApi:
     """The API server of one cluster.
 
-    Every method raises KubeError (`carico.errors`) if the server does not answer, or refuses.
+    Every method raises KubeError (`carico.errors`) if the server does not answer or refuses.
 
     Parameters
     ----------
@@ -62,17 +62,17 @@ class ClusterApi:
         return str(self._client.get(self._client.api("VersionApi").get_code).get("gitVersion"))
 
     def time(self) -> float:
-        """Return what the server's clock shows, whole seconds since 1970."""
+        """Return the time by the server's clock, whole seconds since 1970."""
         answer = self._client.call(self._client.api("VersionApi").get_code)
         answer.drain_conn()
         date = answer.headers.get("Date", "")
         try:
             return parsedate_to_datetime(date).timestamp()
         except ValueError as error:
-            raise KubeUnreachable(f"the Kubernetes API dates its answers {date!r}, which is no date") from error
+            raise KubeUnreachable(f"the Date header of the Kubernetes API is {date!r}, which is no date") from error
 
     def may(self, verb: str, resource: str) -> bool:
-        """Whether this client may do something to things of a kind ("pods/log", "jobs.batch"), wherever they are."""
+        """Whether this client may use a verb on a resource ("pods/log", "jobs.batch") in all namespaces."""
         name, _, group = resource.partition(".")
         name, _, part = name.partition("/")
         asked = {"verb": verb, "group": group, "resource": name, "subresource": part}
@@ -81,12 +81,12 @@ class ClusterApi:
         return bool(review["status"]["allowed"])
 
     def create_namespace(self, name: str, run: str, only_try: bool = False) -> None:
-        """Create a namespace of a run, or only let the server say whether that would be allowed."""
+        """Create a namespace of a run; with `only_try`, only check that the server would allow it."""
         body = {"metadata": {"name": name, "labels": {LABEL: run}}}
         self._client.get(self._core.create_namespace, body, dry_run="All" if only_try else None)
 
     def namespaces(self) -> list[Json]:
-        """Return the namespaces that bear our label, whichever run's."""
+        """Return the namespaces of all runs: those that bear our label."""
         return self._all(self._core.list_namespace, label_selector=LABEL)
 
     def show_alive(self, name: str, sign: str) -> None:
@@ -95,18 +95,18 @@ class ClusterApi:
         self._client.get(self._core.patch_namespace, name, body, _content_type="application/merge-patch+json")
 
     def delete_namespace(self, name: str) -> None:
-        """Begin to remove a namespace with all that is in it; one that is not there, or not ours, is none to remove."""
+        """Begin to remove a namespace and all that is in it, if it exists and bears our label."""
         try:
             metadata = self._client.get(self._core.read_namespace, name)["metadata"]
             if LABEL in (metadata.get("labels") or {}):
                 same = {"preconditions": {"uid": metadata["uid"]}}
                 self._client.get(self._core.delete_namespace, name, body=same)
         except KubeRefused as error:
-            if error.status not in (_NOT_FOUND, _CONFLICT):  # conflict: it is being removed
+            if error.status not in (_NOT_FOUND, _CONFLICT):  # conflict: already being removed
                 raise
 
     def has_service_account(self, namespace: str) -> bool:
-        """Whether pods can be created in a new namespace: the controller manager makes its account somewhat later."""
+        """Whether pods can be created in a namespace: its service account appears shortly after the namespace."""
         try:
             self._client.get(self._core.read_namespaced_service_account, "default", namespace)
         except KubeRefused as error:
@@ -124,7 +124,7 @@ class ClusterApi:
         return self._all(self._batch.list_namespaced_job, namespace)
 
     def log(self, namespace: str, pod: str, container: str, last_lines: int | None = None) -> str:
-        """Return what a container has printed, or the last lines of it."""
+        """Return a container's log, or only its last lines."""
         options = {} if last_lines is None else {"tail_lines": last_lines}
         return self._client.text(self._core.read_namespaced_pod_log, pod, namespace, container=container, **options)
 
@@ -150,11 +150,11 @@ class ClusterApi:
         return self._all(self._core.list_node)
 
     def create_node(self, node: Json) -> None:
-        """Create a node, as only a cluster without kubelets needs it."""
+        """Create a node; only clusters without kubelets need this."""
         self._client.get(self._core.create_node, node)
 
     def remove_taints(self, name: str) -> None:
-        """Let pods be scheduled to a node."""
+        """Remove all taints of a node, so that pods can be scheduled to it."""
         body = {"spec": {"taints": None}}
         self._client.get(self._core.patch_node, name, body, _content_type="application/merge-patch+json")
 
@@ -163,7 +163,7 @@ class ClusterApi:
         self._client.get(self._core.delete_node, name)
 
     def cordon(self, name: str, cordoned: bool) -> None:
-        """Let a node take no pods, or let it take them again."""
+        """Cordon a node, or uncordon it."""
         self._client.get(self._core.patch_node, name, {"spec": {"unschedulable": cordoned}})
 
     def create_config_map(self, namespace: str, name: str, data: Mapping[str, str]) -> None:
@@ -172,7 +172,7 @@ class ClusterApi:
         self._client.get(self._core.create_namespaced_config_map, namespace, body)
 
     def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        """Return what a ConfigMap holds; None if there is none."""
+        """Return the data of a ConfigMap; None if it does not exist."""
         try:
             found = self._client.get(self._core.read_namespaced_config_map, name, namespace)
         except KubeRefused as error:

@@ -1,7 +1,7 @@
-"""What may tell why a run on a real cluster failed, collected into a folder before it is gone.
+"""Diagnostics of a failed run on a real cluster, collected into a folder before the cluster or namespace is removed.
 
-Collecting never hides what went wrong first. It does not wait long for what cannot be had, which is noted in the
-folder.
+Collecting never raises, so the run's own error is the one that is reported. It does not wait long for what is
+unavailable, and lists that in `lacking.txt`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from testbed.results.files import make_folder
 
 
 def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], None]) -> None:
-    """Write events and pods that have not succeeded, of the repetition and of CARICO; Jobs, nodes; and copy logs.
+    """Write the repetition's and CARICO's events and unfinished pods, the Jobs and the nodes; then copy logs.
 
     Parameters
     ----------
     api : ClusterApi
     namespace : str
-        Of the repetition.
+        The repetition's namespace.
     into : Path
-        The folder; is created.
+        The folder, which is created.
     logs : callable
         Copies the cluster's logs into a folder.
     """
@@ -48,26 +48,26 @@ def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], 
             try:
                 (into / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(ask())))
             except KubeUnreachable as error:
-                lacking.append(f"{name}, and whatever else the API would tell: {error}")
-                break  # every question more would wait as long
+                lacking.append(f"{name}, and everything else from the API: {error}")
+                break  # every further call would wait as long
             except Exception as error:
-                lacking.append(f"{name}: {_said(error)}")
+                lacking.append(f"{name}: {_message(error)}")
         try:
             logs(into)
         except Exception as error:
-            lacking.append(f"logs: {_said(error)}")
+            lacking.append(f"logs: {_message(error)}")
         if lacking:
             (into / "lacking.txt").write_text("\n".join(lacking) + "\n", encoding="utf-8")
     except OSError:
-        return  # a full disk, for instance: what went wrong first is what is told
+        return  # a full disk, for instance: the run's own error matters more
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, (CaricoError, TestbedError)) else repr(error)
 
 
 def _unfinished(api: ClusterApi, namespace: str) -> list[Json]:
-    """Return the pods that have not succeeded: without a node if none was found, and with the reasons for that."""
+    """Return the pods that have not succeeded, each with its node, if any, and its status, which gives reasons."""
     return [
         {"name": pod["metadata"]["name"], "node": pod["spec"].get("nodeName"), "status": pod["status"]}
         for pod in api.pods_in(namespace).list()[0]

@@ -1,4 +1,4 @@
-"""Jobs of a scenario as Kubernetes has them. Pure: JSON from values."""
+"""Manifests of a scenario's Jobs. Pure: JSON from values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.real.api import LABEL, Json
 from workloads.scenario import JobSpec, Requests
 
 JOB_LABEL = "carico.dev/job"
-"""On every pod; its value is the scenario's name of the job, which may be several Jobs."""
+"""Label of every pod; its value is the scenario's name of the job, which may be published as several Jobs."""
 OOM_EXIT_CODE = 137
 
 
@@ -21,7 +21,7 @@ class Publication:
     """Pods of a job that arrive at the same time."""
 
     at_s: float
-    """Seconds after the scenario's beginning."""
+    """Seconds since the scenario began."""
     job: JobSpec
     number: int
     """Counts the publications of a job."""
@@ -30,7 +30,7 @@ class Publication:
 
 
 def publications(draws: list[WorkloadDraw]) -> list[Publication]:
-    """Return what is to be published, in the order of time; what arrives together is one Job."""
+    """Return the publications of a scenario by time; pods that arrive together are one Job."""
     found = []
     for draw in draws:
         together = groupby(zip(draw.arrivals, draw.work, strict=True), key=lambda pod: pod[0])
@@ -53,9 +53,9 @@ def job_manifest(
     ----------
     published : Publication
     template : mapping
-        The pods', as the platform has it.
+        The pod template that the platform has made for the job.
     requests : Requests
-        Of every pod under the scheduler under test.
+        The requests of every pod under the scheduler under test.
     scheduler_name : str
         The pods' `schedulerName`.
     first_node : str
@@ -97,14 +97,14 @@ def on_nodes(terms: list[Json]) -> Json:
 
 
 def _affinity(placement: str, first_node: str, there: Mapping[str, Any]) -> Json:
-    """The first node or all others, of those that the platform's own affinity selects."""
+    """Narrow the platform's own affinity `there` to the first node, or to all other nodes."""
     only = {"key": "metadata.name", "operator": "In" if placement == "first" else "NotIn", "values": [first_node]}
     required = there.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
     return on_nodes([{**term, "matchFields": [only]} for term in required.get("nodeSelectorTerms", [{}])])
 
 
 def _rules(job: JobSpec) -> list[Json]:
-    """The pod failure policy; what it does not name counts."""
+    """Return the rules of the pod failure policy; a failure that no rule names counts."""
     rules: list[Json] = []
     if job.on_disruption == "ignore":
         rules.append({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})

@@ -1,7 +1,7 @@
 """The life of a real cluster: made when it is needed, used again only if it is the same, removed unless it is kept.
 
-A cluster belongs to a process. What a killed one leaves is removed by the next that looks, and only that: a cluster in
-use, or one that is kept, is not touched. Set-up that fails, or is interrupted, is torn down.
+A cluster belongs to a process. The next process that opens a cluster removes what a killed one has left, and nothing
+else: clusters in use and kept clusters are not touched. A set-up that fails or is interrupted is torn down.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ FINGERPRINT = "fingerprint"
 CREATE_TIMEOUT_S = 600.0
 READY_TIMEOUT_S = 60.0
 _SESSION_LETTERS = 13
-"""Of a cluster's name, of 63 that its nodes' may have: "carico-kind-", a run's id of 23, these, "-control-plane"."""
+"""Letters of the session in a cluster's name. A node's name has at most 63 letters: "carico-kind-", the 23 of a run's
+id, a hyphen and these, "-control-plane"."""
 SILENCE_S = 10.0
-"""A stream on which nothing comes for so long is asked for anew: nobody waits longer for the end of a watch."""
+"""A watch that receives nothing for so long is opened anew; so a thread that watches ends within this time."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,14 @@ class Cluster:
     kubeconfig: Path
     api: ClusterApi
     folder: Path
-    """What its maker has of it."""
+    """Holds the maker's files."""
     used_again: bool = False
     context: str | None = None
-    """Of the kubeconfig, where its current one leads elsewhere."""
+    """The context of the kubeconfig to use; None for its current one."""
 
 
 class ClusterLifecycle(Protocol):
-    """The cluster of one session, from the first question to the end."""
+    """The cluster of one session, from the preflight to `close`."""
 
     @property
     def kind(self) -> str:
@@ -66,7 +67,7 @@ class ClusterLifecycle(Protocol):
 
     @property
     def kubernetes_version(self) -> str:
-        """The version that it runs, for example "v1.34.4"; raises TestbedError if it cannot be told."""
+        """The version that it runs, for example "v1.34.4"; raises TestbedError if that cannot be found out."""
         ...
 
     def preflight(self) -> Sequence[Problem]:
@@ -90,16 +91,16 @@ class ClusterLifecycle(Protocol):
         ...
 
     def collect_logs(self, cluster: Cluster, into: Path) -> None:
-        """Copy what logs may tell why a run failed into a folder; raises ClusterError if not all can be had."""
+        """Copy the logs that may explain a failed run into a folder; raises ClusterError if any cannot be read."""
         ...
 
     def close(self) -> None:
-        """Use the cluster no longer; raises ClusterError if something is left that should not be."""
+        """Give up the cluster; raises ClusterError if something that must be removed is still there."""
         ...
 
 
 class MadeCluster:
-    """A `ClusterLifecycle`: the cluster is made for the session, or one that was kept is used again.
+    """A `ClusterLifecycle` that makes a cluster for the session, or uses a kept one again.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ class MadeCluster:
         Raises
         ------
         ClusterError
-            If it cannot be made; nothing of it is left then.
+            If it cannot be made; then nothing of it is left.
         """
         if self._cluster is None:
             self._cluster = self._kept() or self._made()
@@ -161,7 +162,7 @@ class MadeCluster:
         self._maker.collect_logs(cluster.name, cluster.folder, into)
 
     def close(self) -> None:
-        """Use the cluster no longer: it is removed, unless it is to be kept.
+        """Give up the cluster: remove it, unless it is kept.
 
         Raises
         ------
@@ -186,7 +187,7 @@ class MadeCluster:
             folder.release()
 
     def _kept(self) -> Cluster | None:
-        """Return a kept cluster if one is to be used and is what would be made now; else it makes way."""
+        """Return a kept cluster if the options ask for one and it equals a new one; remove a kept one that differs."""
         options, kind = self._options, self._maker.kind
         with self._registry.locked():
             for said in sweep(self._registry, {kind: self._maker}, kept=False):
@@ -239,7 +240,7 @@ class MadeCluster:
             if isinstance(error, CaricoError):
                 raise ClusterError(f"the new cluster {name} cannot be used: {error}") from error
             raise
-        # Not before it stands: what is left of a set-up that was killed must be swept.
+        # Only now: a cluster whose set-up was killed must not count as kept, or it would never be swept.
         if options.keep_cluster:
             folder.write(msgspec.structs.replace(noted, kept=True))
         return cluster
@@ -251,24 +252,24 @@ class MadeCluster:
             wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
             cluster.api.create_namespace(OWN, self._options.run)
             cluster.api.create_config_map(OWN, FINGERPRINT, self._maker.fingerprint())
-        except Exception:  # not Ctrl-C: a user who presses it does not ask why
+        except Exception:  # not Ctrl-C: nobody needs diagnostics of an interruption
             self._diagnose(name, folder)
             raise
         return cluster
 
     def _diagnose(self, name: str, folder: ClusterFolder) -> None:
-        """Copy the logs of a cluster that is about to be removed, as far as they can be had."""
+        """Copy the logs of a cluster that is about to be removed, as far as they can be read."""
         if self._options.diagnostics is None:
             return
         into = self._options.diagnostics / name
-        with suppress(TestbedError, OSError):  # what went wrong first is what is told
+        with suppress(TestbedError, OSError):  # the error of the set-up is the one to report
             make_folder(into)
             self._maker.collect_logs(name, folder.files, into)
         if into.is_dir() and any(into.iterdir()):
             self._options.say(f"diagnostics: {into}")
 
     def _differences(self, cluster: Cluster) -> str:
-        """Return what of a kept cluster is not as wanted, in words; nothing if all of it is."""
+        """Return in words how a kept cluster differs from the wanted one; nothing if it does not."""
         try:
             there = cluster.api.config_map(OWN, FINGERPRINT)
         except CaricoError as error:
@@ -277,7 +278,7 @@ class MadeCluster:
             return "it has no fingerprint"
         wanted = self._maker.fingerprint()
         differing = sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
-        return ", ".join(f"{name} is {there.get(name)} there, {wanted.get(name)} is wanted" for name in differing)
+        return ", ".join(f"its {name} is {there.get(name)}, wanted is {wanted.get(name)}" for name in differing)
 
     def _described(self, name: str, folder: ClusterFolder, used_again: bool = False) -> Cluster:
         kubeconfig = self._maker.kubeconfig(name, folder.files)
@@ -295,7 +296,7 @@ def connected(kubeconfig: Path, context: str | None = None) -> ClusterApi:
 
 
 def wait_until_api_answers(api: ClusterApi, timeout_s: float) -> None:
-    """Return when the API server answers; see `wait_until`."""
+    """Wait until the API server answers; see `wait_until`."""
 
     def lacking() -> str:
         api.nodes()
@@ -305,9 +306,9 @@ def wait_until_api_answers(api: ClusterApi, timeout_s: float) -> None:
 
 
 def sweep(registry: Registry, makers: Mapping[str, ClusterMaker], kept: bool) -> Iterable[str]:
-    """Remove the clusters whose process is gone, kept ones only if asked for; return what to say of it.
+    """Remove the clusters whose process is gone, including kept ones if `kept`; return a message for each.
 
-    Must be called with the registry locked.
+    The caller must hold the registry's lock.
     """
     said = []
     for folder, noted in registry.all():

@@ -1,7 +1,7 @@
-"""The protocol of what makes clusters of one kind.
+"""The protocol of makers: each makes clusters of one kind.
 
-A maker knows its programs and nothing else: no session, no scenario, no owner. When a cluster is made, used again or
-removed is decided in `testbed.real.lifecycle`; what its nodes and pods are like in `testbed.real.platform`.
+A maker knows its programs and nothing else: no session, no scenario, no owner. `testbed.real.lifecycle` decides when a
+cluster is made, used again or removed; `testbed.real.platform` decides what its nodes and pods are like.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from testbed.requirements import Problem
 class ClusterMaker(Protocol):
     """Makes, describes and removes clusters of one kind, on this machine.
 
-    Everything of a cluster that is not in its own API lies in the folder that is passed in, which is empty before
-    `create`. A cluster is known by a name that begins with `carico-`; no other cluster is ever touched.
+    Everything that belongs to a cluster and is not in its API lies in the folder that is passed in, which is empty
+    before `create`. Every cluster's name begins with `carico-`; clusters with other names are never touched.
     """
 
     kind: str
@@ -25,27 +25,27 @@ class ClusterMaker(Protocol):
 
     @property
     def kubernetes_version(self) -> str:
-        """The version that its clusters run, for example "v1.34.4"; raises TestbedError if it cannot be told."""
+        """The version that its clusters run, for example "v1.34.4"; raises TestbedError if that cannot be found out."""
         ...
 
     def preflight(self) -> Sequence[Problem]:
-        """Return what is missing to make one; see `ClusterProvider.preflight`."""
+        """Return what is missing to make a cluster; see `ClusterProvider.preflight`."""
         ...
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Copy the logs of the control plane, and of what else may tell why a run failed, into a folder.
+        """Copy the logs of the control plane, and others that may explain a failed run, into a folder.
 
         Raises
         ------
         ClusterError
-            If not all of them can be had.
+            If any of them cannot be read.
         """
         ...
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return what a cluster is made of, for example versions, the node image, a digest of its configuration.
 
-        A kept cluster is used again only if all of it is the same; the names of what differs are told.
+        A kept cluster is used again only if all entries are the same; messages name the entries that differ.
         """
         ...
 
@@ -55,16 +55,16 @@ class ClusterMaker(Protocol):
         Raises
         ------
         ClusterError
-            If that fails or takes longer than `timeout_s` seconds. What is there by then is removed with `delete`.
+            If that fails or takes longer than `timeout_s` seconds; the caller then removes the remains with `delete`.
         """
         ...
 
     def kubeconfig(self, name: str, folder: Path) -> Path:
-        """Return where the kubeconfig of a cluster is, whose current context leads to it."""
+        """Return the path of the kubeconfig whose current context leads to the cluster."""
         ...
 
     def delete(self, name: str, folder: Path) -> None:
-        """Remove a cluster, a half-made one, too; one that is not there is none to remove.
+        """Remove a cluster, complete or half made; do nothing if it does not exist.
 
         Raises
         ------

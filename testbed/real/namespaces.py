@@ -1,6 +1,6 @@
-"""Namespaces on a real cluster: one for what the testbed keeps, one for every repetition; and a clean start.
+"""Namespaces on a real cluster: the testbed's own, and one for every repetition; and a clean start.
 
-Nothing is removed that does not bear our label.
+Only namespaces that bear our label are removed.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from testbed.real.api import ClusterApi
 from testbed.real.waiting import wait_until
 
 OWN = "carico-testbed"
-"""Holds what the testbed itself keeps in a cluster, longer than a run."""
+"""The testbed's own namespace in a cluster that it has made; it outlives runs."""
 CLEAN_TIMEOUT_S = 300.0
 ACCOUNT_TIMEOUT_S = 60.0
 
 
 @contextmanager
 def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
-    """Create a namespace in which pods can be created, and remove it in the end, however that comes.
+    """Create a namespace in which pods can be created, and remove it when the context ends, also by an error.
 
-    Its pods are gone then; the namespace itself takes some seconds more, which `wait_until_clean` waits for.
+    On a normal end its pods are gone; the namespace itself takes some seconds more, which `wait_until_clean` waits for.
 
     Raises
     ------
     WaitTimedOut
-        If it does not come, or go, in time.
+        If the namespace is not usable, or its pods are not gone, in time.
     KubeError
-        If the API server does not answer, or refuses.
+        If the API server does not answer or refuses.
     """
     try:
         api.create_namespace(name, run)
@@ -38,17 +38,17 @@ def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
     except BaseException as error:
         try:
             api.delete_namespace(name)
-        except KubeError as another:  # the next run removes it; what went wrong first is what is told
+        except KubeError as another:  # the next run removes it; the first error is the one to report
             error.add_note(f"namespace {name} is left: {another}")
         raise
-    # The namespace's removal would begin only some seconds later.
+    # Deleting the namespace alone would end its pods only some seconds later.
     empty(api, name)
     api.delete_namespace(name)
 
 
 @contextmanager
 def borrowed(api: ClusterApi, namespace: str) -> Iterator[None]:
-    """Use a namespace that stays: what a repetition puts there is removed in the end, however that comes.
+    """Use a namespace that stays; remove its Jobs and pods when the context ends, also by an error.
 
     Raises as `namespace_of_run` does.
     """
@@ -64,13 +64,13 @@ def borrowed(api: ClusterApi, namespace: str) -> Iterator[None]:
 
 
 def empty(api: ClusterApi, namespace: str) -> None:
-    """Remove all Jobs and pods of a namespace, and return when they are gone; see `wait_until`."""
+    """Remove all Jobs and pods of a namespace, and wait until they are gone; see `wait_until`."""
     api.delete_work(namespace)
     wait_until_empty(api, namespace)
 
 
 def wait_until_pods_can_be_created(api: ClusterApi, namespace: str, timeout_s: float = ACCOUNT_TIMEOUT_S) -> None:
-    """Return when a namespace has the account that its pods get; see `wait_until`."""
+    """Wait until a namespace has the service account of its pods; see `wait_until`."""
     wait_until(
         f"namespace {namespace} has its service account",
         lambda: "" if api.has_service_account(namespace) else "it has none",
@@ -79,7 +79,7 @@ def wait_until_pods_can_be_created(api: ClusterApi, namespace: str, timeout_s: f
 
 
 def wait_until_empty(api: ClusterApi, namespace: str, timeout_s: float = CLEAN_TIMEOUT_S) -> None:
-    """Return when a namespace has no pods any more; see `wait_until`."""
+    """Wait until a namespace has no pods any more; see `wait_until`."""
 
     def lacking() -> str:
         left = len(api.pods_in(namespace).list()[0])
@@ -89,7 +89,7 @@ def wait_until_empty(api: ClusterApi, namespace: str, timeout_s: float = CLEAN_T
 
 
 def wait_until_clean(api: ClusterApi, timeout_s: float = CLEAN_TIMEOUT_S) -> None:
-    """Remove what earlier repetitions have left, here and in `OWN`; return when it is gone; see `wait_until`."""
+    """Remove the namespaces of earlier repetitions and the pods in `OWN`; wait until all are gone; see `wait_until`."""
 
     def lacking() -> str:
         left = [one["metadata"]["name"] for one in api.namespaces() if one["metadata"]["name"] != OWN]

@@ -1,6 +1,6 @@
-"""The protocol of what pods find on a real cluster: the nodes a scenario asks for, and what its pods are made of.
+"""The protocol of platforms: each provides a scenario's nodes and pods on one kind of real cluster.
 
-Fake nodes do no work and pods end when they are told to; containers run the workloads themselves. Not here: where the
+On KWOK's fake nodes pods only last for a given time; elsewhere containers run the workloads. Not here: where the
 cluster comes from (`testbed.real.lifecycle`).
 """
 
@@ -16,15 +16,15 @@ from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
 
 KUBE_SCHEDULER = "default-scheduler"
-"""The name by which pods ask for the cluster's own scheduler."""
+"""The `schedulerName` of the cluster's own scheduler."""
 CARICO = "carico"
-"""The name by which they ask for CARICO."""
+"""The `schedulerName` of CARICO."""
 
 Template = Callable[[JobSpec, Sequence[float]], dict[str, Any]]
 """Returns the pod template of a job as the API's JSON: its container, and annotations if it needs any.
 
-Its arguments are the job and the CPU-seconds of its pods, by completion index. Name, labels, requests, scheduler and
-placement are added by the run that publishes the job.
+Its arguments are the job and the CPU-seconds of its pods, by completion index. The run that publishes the job adds
+name, labels, requests, scheduler and placement.
 """
 
 
@@ -33,34 +33,33 @@ class Prepared:
     """A cluster on which a repetition can begin."""
 
     names: Mapping[str, str]
-    """What the scenario calls a node, by the node's name."""
+    """The scenario's name of each node, by the node's name on the cluster."""
     template: Template
-    """What its pods are made from."""
     scheduler_name: str = KUBE_SCHEDULER
-    """By which pods ask for the scheduler under test."""
+    """The `schedulerName` of pods for the scheduler under test."""
     programs: bool = False
-    """Whether pods run programs here, which tell what they have measured."""
+    """Whether pods run the workloads' programs, whose logs hold measurements."""
     telemetry: AgentTelemetry | None = None
-    """What tells of the nodes, where agents run."""
+    """Reads the nodes' agents; None where no agents run."""
 
 
 class Setup(Protocol):
-    """A scenario under a scheduler that a platform has found it can prepare."""
+    """A scenario under a scheduler that a platform has checked and can prepare."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All settings that are in force, for the results."""
+        """All settings in force, for the results."""
         ...
 
     def prepare(self, cluster: Cluster) -> Prepared:
-        """Give the cluster the nodes of the scenario, all ready when it returns, and what its pods are started from.
+        """Provide the scenario's nodes, all of them ready, and what its pods are started from.
 
         Raises
         ------
         ClusterError
-            If they are not in time.
+            If the nodes are not ready in time.
         KubeError
-            If the API server does not answer, or refuses.
+            If the API server does not answer or refuses.
         """
         ...
 
@@ -69,16 +68,16 @@ class Platform(Protocol):
     """Nodes and pods of one kind of cluster."""
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Setup:
-        """Check, before there is a cluster, that it can do this, and return what prepares it.
+        """Check, before a cluster is made, that the scenario can be run, and return what prepares it.
 
         Raises
         ------
         UsageError
-            If it cannot have this shape, run these jobs or this scheduler (a pod fits no node, for instance), or does
-            not know a setting.
+            If the platform cannot provide the cluster's shape, run the jobs or the scheduler (a pod fits no node, for
+            instance), or does not know a setting.
         """
         ...
 
     def close(self) -> None:
-        """End what runs for the cluster outside of it; it is prepared anew if it is used again."""
+        """End the processes that run for the cluster outside it; `Setup.prepare` starts them anew."""
         ...

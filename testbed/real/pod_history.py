@@ -1,8 +1,8 @@
-"""The lives of a run's pods as a watch shows them, on the clock of whoever watches.
+"""The lives of a run's pods as a watch shows them, on the watching process's clock.
 
-The API dates what happens in whole seconds. So every change is dated when it arrives here; where the container's own
-status says that it happened more than a second before, because the kubelet or the watch was late, the latest time that
-the status leaves open counts.
+The API's times are whole seconds. So every change is dated by its arrival here. If the container's status says that it
+happened more than a second earlier, because the kubelet or the watch was late, then the latest time that the status
+allows counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from testbed.real.jobs import JOB_LABEL, OOM_EXIT_CODE
 from testbed.results.schema import Outcome, PodResult
 
 _RESOLUTION_S = 1.0
-"""Of a time in the API."""
+"""Resolution of times in the API."""
 
 
 @dataclass
@@ -33,13 +33,13 @@ class _Life:
 
 
 class PodLives:
-    """Collects them; may be told from one thread and asked from another.
+    """Collects the lives of pods; one thread may report changes while another reads.
 
     Parameters
     ----------
     began_at : float
-        When the scenario began, seconds since 1970 by the clock that the cluster's nodes have, too: what happens on one
-        that is behind is dated too early.
+        When the scenario began, seconds since 1970. The cluster's nodes must have the same time: events on a node whose
+        clock is behind are dated too early.
     """
 
     def __init__(self, began_at: float) -> None:
@@ -48,14 +48,14 @@ class PodLives:
         self._lock = threading.Lock()
 
     def changed(self, pod: Mapping[str, Any], at_s: float) -> None:
-        """Take in a pod as it is now.
+        """Record a pod's present state.
 
         Parameters
         ----------
         pod : mapping
-            As the API's JSON has it.
+            The API's JSON.
         at_s : float
-            When this was heard, seconds since the scenario began.
+            When the watch reported it, seconds since the scenario began.
         """
         metadata, status = pod["metadata"], pod.get("status") or {}
         job = (metadata.get("labels") or {}).get(JOB_LABEL)
@@ -81,20 +81,20 @@ class PodLives:
                 life.outcome = "succeeded" if phase == "Succeeded" else _why_failed(status, ended)
 
     def deleted(self, uid: str, at_s: float) -> None:
-        """Take in that a pod is gone; one that was at work has been evicted."""
+        """Record that a pod is gone; a pod that had a node and had not finished counts as evicted."""
         with self._lock:
             life = self._lives.get(uid)
             if life is not None and life.finished_s is None and life.node is not None:
                 life.finished_s, life.outcome = at_s, "evicted"
 
     def succeeded(self, job: str) -> int:
-        """Return how many pods of a job have done their work."""
+        """Return how many pods of a job have succeeded."""
         with self._lock:
             return sum(life.job == job and life.outcome == "succeeded" for life in self._lives.values())
 
     @property
     def bound(self) -> int:
-        """Pods that have a node and have not failed."""
+        """Number of pods that have a node and have not failed."""
         with self._lock:
             return sum(
                 life.node is not None and life.outcome in ("succeeded", "unfinished") for life in self._lives.values()
@@ -102,18 +102,18 @@ class PodLives:
 
     @property
     def finished(self) -> int:
-        """Pods that have done their work."""
+        """Number of pods that have succeeded."""
         with self._lock:
             return sum(life.outcome == "succeeded" for life in self._lives.values())
 
     @property
     def failures(self) -> int:
-        """Pods that have ended in another way."""
+        """Number of pods that have ended without success."""
         with self._lock:
             return sum(life.outcome not in ("succeeded", "unfinished") for life in self._lives.values())
 
     def results(self, jobs: Sequence[str]) -> list[PodResult]:
-        """Return all pods, job by job, in the order in which they were created."""
+        """Return all pods, job by job, in the order of their creation."""
         with self._lock:
             lives = sorted(self._lives.values(), key=lambda life: (jobs.index(life.job), life.created_s, life.name))
             return [
@@ -131,7 +131,7 @@ class PodLives:
             ]
 
     def _at_latest(self, stamp: str | None, heard_s: float) -> float:
-        """When something happened that was heard of at `heard_s` and that the API has dated."""
+        """Return the latest time at which an event can have happened that was heard of at `heard_s`."""
         if stamp is None:
             return heard_s
         try:
@@ -150,6 +150,6 @@ def _why_failed(status: Mapping[str, Any], ended: Mapping[str, Any]) -> Outcome:
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return a condition that is true; an empty one if it is not."""
+    """Return a condition if it is true, else an empty one."""
     conditions = status.get("conditions") or ()
     return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), {})

@@ -1,6 +1,6 @@
-"""Pods that run the workloads' own programs, on kind and on the user's own cluster, and what their logs tell.
+"""Pods that run the workloads' own programs, on kind and on the user's own cluster, and the measurements in their logs.
 
-A server is a pod of two containers: the server, and a client that measures how long requests take.
+A server's pod has two containers: the server, and a client that measures how long requests take.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ CLIENT = "client"
 _PORT = 8080
 _ANSWER = re.compile(r"^due_unix_s=([0-9.]+) latency_s=([0-9.]+)$", re.MULTILINE)
 TELL_CPU = ("pi", "mlp")
-"""Workloads whose programs tell in their log what CPU time they took."""
+"""Workloads whose programs print the CPU time that they took."""
 _CPU_S = re.compile(r"\bcpu_s=(\d+(?:\.\d+)?)\b")
 
 
 def check_programs(scenario: Scenario) -> None:
-    """Check that all jobs are programs.
+    """Check that a program exists for every job.
 
     Raises
     ------
     UsageError
-        If one asks for what only a model can do.
+        If a job has `work`, which only simulated pods can follow.
     InvalidDemand
-        If there is no program for one, or its program has no option for a parameter.
+        If a job's workload has no program, or the program has no option for one of its parameters.
     """
     for job in scenario.jobs:
         program_pod(job, "", "Never")
         if job.work:
-            raise UsageError(f"job {job.name}: pods of a real Job run the same program, leave out their `work`")
+            raise UsageError(f"job {job.name}: all pods of a real Job run the same program: leave out `work`")
 
 
 def program_pod(job: JobSpec, image: str, pull: str) -> dict[str, Any]:
@@ -57,13 +57,15 @@ def program_pod(job: JobSpec, image: str, pull: str) -> dict[str, Any]:
 
 
 def _server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:
-    """Return the spec of a pod whose client begins when its server answers, and which is over when the client is.
+    """Return the spec of a pod with a server and its client: the client begins when the server answers.
+
+    The pod ends with its client.
 
     Parameters
     ----------
     job : JobSpec
     pulled : mapping of str to str
-        Image, and when it is pulled, as fields of a container.
+        The image and its pull policy, as fields of a container.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def _server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:
 
 
 def told_cpu_s(log: str) -> float | None:
-    """Return the CPU-seconds that a program's log tells of; None if it tells of none.
+    """Return the CPU-seconds that a program has printed; None if its log has none.
 
     Examples
     --------
@@ -89,7 +91,7 @@ def told_cpu_s(log: str) -> float | None:
 
 
 def request_series(pod: PodResult, log: str, began_unix_s: float) -> RequestSeries:
-    r"""Return the requests that a client's log tells of.
+    r"""Return the requests in a client's log.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ from workloads.scenario import Scenario
 
 
 class RealProvider:
-    """Runs scenarios one after the other on one real cluster, which is there from the first one until `close`.
+    """Runs scenarios one after the other on one real cluster, which the first one opens and `close` gives up.
 
     Parameters
     ----------
@@ -70,21 +70,21 @@ class RealProvider:
         return self._lifecycle.open()
 
     def close(self) -> None:
-        """Use the cluster no longer; see `ClusterLifecycle.close`."""
+        """Give up the cluster; see `ClusterLifecycle.close`."""
         self._platform.close()
         self._lifecycle.close()
 
     def diagnose(self, cluster: Cluster, namespace: str, name: str, error: BaseException) -> None:
-        """Collect what may tell why something failed that used the cluster itself, unless its repetition has done so.
+        """Collect diagnostics of an error outside `run`, unless `run` has already collected them for the same error.
 
         Parameters
         ----------
         cluster : Cluster
-            That is open.
+            The open cluster.
         namespace : str
-            Where its pods are.
+            The namespace of the pods concerned.
         name : str
-            Of a folder among the diagnostics.
+            Name of the new folder among the diagnostics.
         error : BaseException
         """
         raised: BaseException | None = error

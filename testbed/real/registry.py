@@ -1,7 +1,7 @@
-"""The clusters that the testbed has made on this machine: a folder each, held open by the process that uses it.
+"""The clusters that the testbed has made on this machine: a folder for each, held open by the process that uses it.
 
-The kernel ends the hold with its process, so what a killed process leaves is known as such. A cluster has a folder
-before anything of it exists, and loses it when nothing of it is left.
+The kernel releases the hold when the process ends, so clusters of killed processes can be told from those in use. The
+folder is made before anything of the cluster exists, and removed when nothing of it is left.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ REGISTRY_SCHEMA_VERSION = 1
 
 
 class Registered(msgspec.Struct, frozen=True):
-    """What is known of a cluster."""
+    """The record of a cluster."""
 
     name: str
     kind: str
-    """Of its maker."""
+    """`ClusterMaker.kind`."""
     run: str
     """The id of the run that made it."""
     session: str = ""
-    """Tells sessions apart that run side by side: tox's environment."""
+    """Distinguishes sessions that run side by side: tox's environment."""
     kept: bool = False
-    """Whether it outlives its session; only once it stands."""
+    """Whether it outlives its session; set when it is complete."""
     schema_version: int = REGISTRY_SCHEMA_VERSION
 
 
@@ -42,56 +42,56 @@ class ClusterFolder:
     Parameters
     ----------
     path : Path
-        It need not be there yet.
+        It need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.files = path / "files"
-        """What the cluster's maker has of it."""
+        """Holds the maker's files."""
         self._file = path / "cluster.json"
         self._processes = ActiveProcesses(path / "processes")
 
     def read(self) -> Registered:
-        """Return what is known of it; raises ResultsError if that cannot be read."""
+        """Return the cluster's record; raises ResultsError if it cannot be read."""
         return read_versioned(self._file, Registered, REGISTRY_SCHEMA_VERSION, "description of a cluster")
 
     def write(self, cluster: Registered) -> None:
-        """Note what is known of it, and create the folder if need be."""
+        """Write the cluster's record, and create the folder if need be."""
         try:
             self.files.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, msgspec.json.encode(cluster))
         except OSError as error:
             raise ClusterError(
-                f"cannot note a cluster in {self.path}: {error.strerror}; XDG_CACHE_HOME names another place"
+                f"cannot record a cluster in {self.path}: {error.strerror}; set XDG_CACHE_HOME to use another folder"
             ) from error
 
     @property
     def is_used(self) -> bool:
-        """Whether a process uses it, this one included."""
+        """Whether a process uses the cluster, this one included."""
         return self._processes.any_active
 
     def hold(self) -> None:
-        """Use it, until `release` or this process's end."""
+        """Mark the cluster as in use, until `release` or this process's end."""
         self._processes.join()
 
     def release(self) -> None:
-        """Use it no longer."""
+        """Mark the cluster as not in use by this process."""
         self._processes.leave()
 
     def remove(self) -> None:
-        """Forget it, when nothing of the cluster is left."""
+        """Remove the folder, once nothing of the cluster is left."""
         self.release()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 class Registry:
-    """All of them.
+    """The folders of all clusters.
 
     Parameters
     ----------
     place : Path, optional
-        The folder of their folders; in the user's cache by default.
+        The folder that holds them; in the user's cache by default.
     """
 
     def __init__(self, place: Path | None = None) -> None:
@@ -99,22 +99,22 @@ class Registry:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Let no other process look for clusters, or note one."""
+        """Keep other processes from reading or changing the registry within the context."""
         try:
             self._place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ClusterError(
-                f"cannot note clusters in {self._place}: {error.strerror}; XDG_CACHE_HOME names another place"
+                f"cannot record clusters in {self._place}: {error.strerror}; set XDG_CACHE_HOME to use another folder"
             ) from error
         with locked(self._place / "lock"):
             yield
 
     def folder(self, name: str) -> ClusterFolder:
-        """Return the folder of a cluster, which may be a new one."""
+        """Return the folder of a cluster, which may not exist yet."""
         return ClusterFolder(self._place / name)
 
     def all(self) -> list[tuple[ClusterFolder, Registered]]:
-        """Return the clusters, by name; what a newer version has noted is left to it."""
+        """Return the clusters by name, without records that cannot be read, such as those of a newer version."""
         found = []
         for folder in map(ClusterFolder, folders_with(self._place, "cluster.json")):
             try:

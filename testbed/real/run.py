@@ -1,6 +1,6 @@
-"""A repetition on a real cluster: the scenario's Jobs go to its API, and a watch tells what becomes of their pods.
+"""A repetition on a real cluster: creates the scenario's Jobs through the API, and follows their pods with a watch.
 
-Not here: the nodes, and the namespace that a repetition has for itself.
+Not here: the nodes, and the namespace of the repetition.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
 
 LOOK_S = 0.1
-"""Between two looks at what has become of the pods; the watch dates what happens, not these."""
+"""Time between two checks of the pods' states; the times of events come from the watch, not from these checks."""
 SLOW_LOOK_S = 1.0
-"""Between two looks that ask the API, and two signs of life."""
+"""Time between two checks that call the API, and between two reports of progress."""
 WATCH_TIMEOUT_S = 30.0
 _NOT_ALLOWED = (401, 403)
 
@@ -44,7 +44,7 @@ class ClusterRun:
     ----------
     api : ClusterApi
     namespace : str
-        A new one.
+        The repetition's own, a new one.
     prepared : Prepared
     scenario : Scenario
     scheduler : SchedulerSpec
@@ -128,7 +128,7 @@ class ClusterRun:
 
     @property
     def requests(self) -> list[RequestSeries]:
-        """What the clients of servers have measured, where servers are programs."""
+        """The measurements of the servers' clients, where servers are programs."""
         return self._requests
 
     @property
@@ -149,7 +149,7 @@ class ClusterRun:
 
     @property
     def nodes(self) -> list[NodeSeries]:
-        """The nodes' running pods, second by second, and what agents tell of them."""
+        """The nodes' running pods, second by second, and the telemetry of their agents."""
         seconds = [float(second) for second in range(1, int(self._lasted_s) + 1)]
         nothing: list[float | None] = [None] * len(seconds)
         platform = {job.name for job in self._scenario.jobs if job.platform}
@@ -174,7 +174,7 @@ class ClusterRun:
 
     @property
     def _namespaces(self) -> list[str]:
-        """Where the scenario's pods are; the agents do not count those of the platform's."""
+        """The namespaces of the scenario's pods; agents do not count pods in the platform's namespace."""
         return list(dict.fromkeys(self._namespace_of(job) for job in self._scenario.jobs))
 
     def _namespace_of(self, job: JobSpec) -> str:
@@ -189,7 +189,7 @@ class ClusterRun:
         ]
 
     def _told_by_programs(self) -> dict[str, float | None]:
-        """CPU-seconds by pod, of those that succeeded and tell, as far as their logs can be had."""
+        """Return the CPU-seconds of the pods that succeeded and printed them, as far as their logs can be read."""
         telling = {job.name: job for job in self._scenario.jobs if job.workload in TELL_CPU}
         told: dict[str, float | None] = {}
         for pod in self.pods:
@@ -199,12 +199,12 @@ class ClusterRun:
                     told[pod.name] = told_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
                 except KubeError as error:
                     if isinstance(error, KubeRefused) and error.status in _NOT_ALLOWED:
-                        break  # who may not read one log may not read the next
+                        break  # if one log is forbidden, so are the others
         return told
 
     @contextmanager
     def _followed(self, namespace: str) -> Iterator[None]:
-        """Let a thread take in what happens to the pods of a namespace."""
+        """Follow the pods of a namespace in a thread, until the context ends."""
         listed = threading.Event()
         with Reflector(
             self._api.pods_in(namespace),
@@ -228,7 +228,7 @@ class ClusterRun:
         return all(self._lives.succeeded(job.name) >= job.pods for job in self._measured_jobs)
 
     def _all_given_up(self) -> bool:
-        """Whether no Job that counts will get any further, as the API says."""
+        """Whether every Job that counts is complete or has failed, as the API says."""
         return all(
             any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in _conditions(job))
             for namespace in self._namespaces

@@ -1,4 +1,4 @@
-"""Waits for what takes its time, each with a deadline and with words for what was seen last."""
+"""Waits with a deadline; a wait that times out says what it has seen last."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def wait_until(
     poll_s: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Return when nothing is lacking any more.
+    """Wait until nothing is lacking any more.
 
     Parameters
     ----------
     awaited : str
-        What is waited for, for messages: "19 nodes are ready".
+        The awaited state, for messages: "19 nodes are ready".
     lacking : callable
-        Returns what is still lacking, in words, or nothing. An API server that does not answer, or refuses for the
-        moment, is waited for, too.
+        Returns in words what is still lacking, or nothing. If it raises KubeError because the API server does not
+        answer, or refuses for the moment, it is called again.
     timeout_s : float
-        It is looked at least once, however short this is.
+        However short, `lacking` is called at least once.
     poll_s : float, optional
-        Between two looks; `POLL_S` by default.
+        Seconds between two calls; `POLL_S` by default.
     sleep : callable
 
     Raises
     ------
     WaitTimedOut
-        If it takes longer; the message has what was awaited and what was seen last.
+        If it takes longer; the message says what was awaited and what was lacking last.
 
     Examples
     --------

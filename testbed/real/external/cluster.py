@@ -1,6 +1,6 @@
-"""Somebody's cluster: found, never made, and left as it was but for the namespaces of the run.
+"""The user's own cluster: found, never made, and left as it was but for the namespaces of the run.
 
-Others may use it, other runs of the testbed among them: only dead runs' namespaces are removed beside one's own.
+Others may use it, including other runs of the testbed: beside its own namespaces a run removes only those of dead runs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from testbed.requirements import Problem
 from testbed.results.files import make_folder
 
 CLOCKS_APART_S = 2.0
-"""By which the cluster's clock may differ from this machine's: times of pods come from both."""
+"""The most by which the cluster's clock may differ from this machine's: times of pods come from both."""
 _LAST_LINES = 1000
 _RIGHTS = {
-    "namespaces": ("create", "get", "list", "patch", "delete"),  # without patch others remove what is this run's
+    "namespaces": ("create", "get", "list", "patch", "delete"),  # without patch other runs take this one for dead
     "pods": ("list", "watch", "deletecollection"),
     "pods/log": ("get",),
     "nodes": ("list",),
@@ -36,7 +36,7 @@ _RIGHTS = {
     "serviceaccounts": ("get",),
     "jobs.batch": ("create", "list", "deletecollection"),
 }
-"""Those that docs/how-to/external-cluster.md lists: a run that lacks one may find out when it has measured all."""
+"""The rights that docs/how-to/external-cluster.md lists, checked first: a run may need some only at its end."""
 
 
 class ExternalCluster:
@@ -45,7 +45,7 @@ class ExternalCluster:
     Parameters
     ----------
     options : ClusterOptions
-        With a kubeconfig.
+        Must name a kubeconfig.
     connect : callable, optional
         Returns the API that a kubeconfig and a context lead to.
     clock : Clock, optional
@@ -79,12 +79,12 @@ class ExternalCluster:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The cluster's name in messages."""
         return self._options.context or f"of {self._kubeconfig.name}"
 
     @cached_property
     def api(self) -> ClusterApi:
-        """Its API; raises ClusterError if the kubeconfig leads nowhere."""
+        """The cluster's API; raises ClusterError if the kubeconfig leads nowhere."""
         try:
             return self._connect(self._kubeconfig, self._options.context)
         except CaricoError as error:
@@ -98,10 +98,10 @@ class ExternalCluster:
         try:
             return self.api.version()
         except KubeError as error:
-            raise ClusterError(f"cluster {self.name} does not tell its version: {error}") from error
+            raise ClusterError(f"the version of cluster {self.name} cannot be read: {error}") from error
 
     def preflight(self) -> Sequence[Problem]:
-        """Ask for rights, for a namespace, for nodes and for the time; see `ClusterProvider.preflight`."""
+        """Check rights, a namespace, nodes and clocks; see `ClusterProvider.preflight`."""
         try:
             api = self.api
         except ClusterError as error:
@@ -114,7 +114,7 @@ class ExternalCluster:
             api.create_namespace(f"carico-{self._options.run.lower()}", self._options.run, only_try=True)
             nodes = api.nodes()
         except KubeError as error:
-            remedy = "see to it that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
+            remedy = "make sure that `kubectl create namespace` and `get nodes` work with this kubeconfig and context"
             return [Problem(f"cluster {self.name} cannot be used: {error}", remedy)]
         if not usable_nodes(nodes):
             what = f"cluster {self.name} has {len(nodes)} nodes, none of them ready and open to any pod"
@@ -134,7 +134,7 @@ class ExternalCluster:
                 (into / "logs" / f"{'.'.join(where)}.log").write_text(said, encoding="utf-8")
 
     def open(self) -> Cluster:
-        """Return the cluster; from the first call on the run shows that it is alive. See `ClusterLifecycle.open`."""
+        """Return the cluster; the first call starts the run's heartbeat. See `ClusterLifecycle.open`."""
         if self._cluster is None:
             self._cluster = Cluster(
                 self.name,
@@ -172,7 +172,7 @@ class ExternalCluster:
                 self.api.close()
 
     def _clocks_apart(self, api: ClusterApi) -> list[Problem]:
-        """Compare the API server's clock with this machine's, as far as whole seconds and what asking takes tell."""
+        """Compare the API server's clock with this machine's, within a second and the time that the call takes."""
         asked_at = self._wall()
         whole_seconds = api.time()
         least_s, most_s = whole_seconds - self._wall(), whole_seconds + 1 - asked_at
@@ -189,7 +189,7 @@ class ExternalCluster:
         try:
             asked = [(verb, resource) for resource, verbs in _RIGHTS.items() for verb in verbs]
             return [f"{verb} {resource}" for verb, resource in asked if not self.api.may(verb, resource)]
-        except KubeRefused:  # where even asking is refused, the run finds out
+        except KubeRefused:  # if even the question is refused, the run itself finds out
             return []
 
     def _own_left(self) -> str:
@@ -199,7 +199,7 @@ class ExternalCluster:
         return f"there are still {', '.join(own)}" if own else ""
 
     def _left(self, alive: set[str]) -> str:
-        """Remove what has to go, and return what is not gone yet; who is found alive is added to `alive`."""
+        """Remove own and dead runs' namespaces; return what is not gone yet, and add living namespaces to `alive`."""
         left = []
         for namespace in self.api.namespaces():
             name, run = namespace["metadata"]["name"], run_of(namespace)
@@ -216,5 +216,5 @@ class ExternalCluster:
             alive.add(name)
             if run not in self._told:
                 self._told.add(run)
-                self._options.say(f"run {run} measures on this cluster, too: each disturbs the other")
+                self._options.say(f"run {run} measures on this cluster, too: the two disturb each other")
         return f"there are still {', '.join(left)}" if left else ""

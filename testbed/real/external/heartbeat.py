@@ -1,7 +1,7 @@
-"""Which runs are alive on a cluster that several share: each shows it on its namespaces, and watches the others'.
+"""Heartbeats of runs that share a cluster: a run shows its own on its namespaces, and watches those of other runs.
 
-A run puts an annotation on its namespaces that changes again and again; one that stays as it is for long enough is a
-dead run's. No clocks are compared: who looks counts the time on its own.
+A run keeps changing an annotation of its namespaces; a run whose annotation stays unchanged for too long is dead.
+No clocks are compared: the observing run measures the time on its own clock.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from carico.errors import KubeRefused, KubeUnreachable
 from testbed.real.api import ALIVE, LABEL, ClusterApi, Json
 
 BEAT_S = 5.0
-"""Between two signs of life."""
+"""Time between two signs of life."""
 SILENCE_S = 30.0
-"""A run that has shown none for so long is dead."""
+"""A run without a sign of life for so long is dead."""
 _PASSING = (404, 409)
-"""Refusals that do not last here: gone since it was listed, changed."""
+"""Refusals that pass: the namespace was removed, or changed, after it was listed."""
 
 
 def run_of(namespace: Json) -> str:
-    """Return the run whose namespace it is."""
+    """Return the id of the run that a namespace belongs to."""
     return str(namespace["metadata"]["labels"][LABEL])
 
 
@@ -36,9 +36,9 @@ class SignsOfLife:
     run : str
         The run's id.
     beat_s : float
-        Between two of them, seconds.
+        Seconds between two signs.
     say : callable, optional
-        Is told, once, if the cluster refuses them.
+        Called once with a message if the cluster refuses the signs.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SignsOfLife:
         self._over = threading.Event()
 
     def start(self) -> None:
-        """Begin, in a thread."""
+        """Begin, in a new thread."""
         threading.Thread(target=self._show, name="signs of life", daemon=True).start()
 
     def stop(self) -> None:
@@ -66,12 +66,12 @@ class SignsOfLife:
                     if run_of(namespace) == self._run:
                         self._api.show_alive(namespace["metadata"]["name"], str(number))
             except KubeUnreachable:
-                pass  # it is tried again in time
+                pass  # the next beat comes well before `SILENCE_S`
             except KubeRefused as error:
                 if not error.may_pass and error.status not in _PASSING and not is_told:
                     is_told = True
                     self._say(
-                        f"run {self._run} cannot show that it is alive, so that others on this cluster will remove its "
+                        f"run {self._run} cannot show that it is alive, so other runs on this cluster will remove its "
                         f"namespaces after {SILENCE_S:.0f} s: {error}; it must be allowed to list and patch namespaces"
                     )
             if self._over.wait(self._beat_s):
@@ -79,7 +79,7 @@ class SignsOfLife:
 
 
 class Watched:
-    """What is known of others' namespaces from looking at them again and again.
+    """Observes the namespaces of other runs, and tells living from dead.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Watched:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def is_alive(self, namespace: Json) -> bool | None:
-        """Return whether its run has shown a sign since the last look, or none for too long; None is not known yet."""
+        """Return True if the sign of life has changed since the last call, False after `SILENCE_S`, else None."""
         metadata, now = namespace["metadata"], self._clock.now()
         sign = str((metadata.get("annotations") or {}).get(ALIVE))
         last, since = self._seen.setdefault(metadata["name"], (sign, now))

@@ -1,7 +1,7 @@
-"""The nodes and pods of somebody's cluster: nodes as they are, and the workloads' programs on as many as are asked for.
+"""Nodes and pods on the user's own cluster: the scenario uses as many nodes as it needs, as they are.
 
-Nothing is resized, cordoned or deployed. CARICO is under test where somebody has deployed it; its agents tell of their
-nodes then, and remember what they have learned in earlier repetitions.
+Nothing is resized, cordoned or deployed. CARICO can be tested only if the user has deployed it; then its agents report
+their nodes' telemetry, and keep what they have learned in earlier repetitions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ExternalPlatform:
     ----------
     cluster : ExternalCluster
     image : str or None
-        With the workloads' programs; the cluster must be able to pull it.
+        The image with the workloads' programs; the cluster must be able to pull it.
     clock : Clock, optional
     """
 
@@ -53,7 +53,7 @@ class ExternalPlatform:
         self._clock = SystemClock() if clock is None else clock
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> ExternalSetup:
-        """Check that there are enough nodes, an image and, if it is under test, CARICO; see `Platform.check`.
+        """Check that there are enough nodes, an image, and CARICO if it is under test; see `Platform.check`.
 
         Raises
         ------
@@ -66,7 +66,7 @@ class ExternalPlatform:
         for job in scenario.jobs:
             if job.platform:
                 raise UsageError(
-                    f"job {job.name}: which pods count is for who deployed the agents to say, leave out `platform`"
+                    f"job {job.name}: the deployment of the agents decides which pods count: leave out `platform`"
                 )
         if self._image is None:
             raise UsageError(_how_to_push(scenario))
@@ -96,7 +96,7 @@ class ExternalPlatform:
         return ExternalSetup(self, by_name, self._image, with_carico=scheduler.variant is not None)
 
     def prepare(self, cluster: Cluster, setup: ExternalSetup) -> Prepared:
-        """Find the nodes again that were there when the scenario was checked; see `Setup.prepare`."""
+        """Find the nodes again that `check` has chosen; see `Setup.prepare`."""
         names = {found.node: name for name, found in setup.nodes.items()}
         used = [node for node in usable_nodes(cluster.api.nodes()) if node["metadata"]["name"] in names]
         if gone := sorted(set(names) - {node["metadata"]["name"] for node in used}):
@@ -113,7 +113,7 @@ class ExternalPlatform:
         )
 
     def close(self) -> None:
-        """Nothing was started; see `Platform.close`."""
+        """Do nothing: nothing was started. See `Platform.close`."""
 
     def _check_carico(self, scheduler: SchedulerSpec, used: Sequence[Json]) -> None:
         assert scheduler.variant is not None
@@ -121,14 +121,14 @@ class ExternalPlatform:
         silent = {node.name for node in status.nodes if node.stale} & {node["metadata"]["name"] for node in used}
         if silent or not status.leader:
             raise UsageError(
-                f"{scheduler.text}: CARICO must be at work on cluster {self._cluster.name}, which the testbed does not "
-                f"deploy there: {'; '.join(status.problems)}; see `carico deploy` and `carico status`"
+                f"{scheduler.text}: CARICO does not work on cluster {self._cluster.name}, and the testbed does not "
+                f"deploy it there: {'; '.join(status.problems)}; see `carico deploy` and `carico status`"
             )
         deployed = _deployed_variant(self._cluster.api)
         if scheduler.variant.name != deployed:
             raise UsageError(
                 f"{scheduler.text}: the agents on cluster {self._cluster.name} run the variant {deployed}: ask for "
-                f"carico:variant={deployed}, or deploy the other"
+                f"carico:variant={deployed}, or deploy the variant {scheduler.variant.name}"
             )
 
 
@@ -137,20 +137,22 @@ class FoundNode:
     """A node of the cluster as it is."""
 
     node: str
-    """Its name there."""
+    """Its name on the cluster."""
     millicpu: int
+    """Allocatable CPU, thousandths of a core."""
     memory_bytes: int
+    """Allocatable memory."""
     pods: int
-    """What it can give to pods."""
+    """Allocatable pods."""
 
 
 @dataclass(frozen=True)
 class ExternalSetup:
-    """A `Setup` of nodes that were found."""
+    """A `Setup` of nodes of the user's own cluster."""
 
     platform: ExternalPlatform
     nodes: Mapping[str, FoundNode]
-    """By what the scenario calls them."""
+    """The nodes by the scenario's names."""
     workload_image: str
     with_carico: bool
 
@@ -159,7 +161,7 @@ class ExternalSetup:
         """See `Setup`."""
         return {
             "workload_image": self.workload_image,
-            # Nodes are what they are, not what the scenario describes.
+            # Nodes have their own sizes, not those of the scenario.
             **dict.fromkeys(("cores", "memory", "max_pods", "pools")),
             "allocatable": {name: asdict(found) for name, found in self.nodes.items()},
         }
@@ -183,7 +185,7 @@ def _deployed_variant(api: ClusterApi) -> str:
 
 
 def _has_agents(api: ClusterApi) -> bool:
-    """Whether there are any that may be asked."""
+    """Whether CARICO's agents are deployed and this client may see their configuration."""
     try:
         return api.objects.read(_AGENTS) is not None
     except KubeRefused:
@@ -193,7 +195,7 @@ def _has_agents(api: ClusterApi) -> bool:
 def _how_to_push(scenario: Scenario) -> str:
     name = "workloads-sklearn" if any(needs_scikit_learn(job.workload) for job in scenario.jobs) else "workloads"
     return (
-        f"pods on somebody's cluster need an image that it can pull: make one (carico-testbed images build {name}), "
-        f"give what that prints a name of your registry (docker tag NAME REGISTRY/{name}:1), push it (docker push "
-        f"REGISTRY/{name}:1) and say so: --workload-image REGISTRY/{name}:1 (pytest: --carico-workload-image)"
+        f"pods on your own cluster need an image that it can pull: build one (carico-testbed images build {name} "
+        f"prints its NAME), tag it for your registry (docker tag NAME REGISTRY/{name}:1), push it (docker push "
+        f"REGISTRY/{name}:1) and pass it: --workload-image REGISTRY/{name}:1 (pytest: --carico-workload-image)"
     )

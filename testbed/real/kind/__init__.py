@@ -1,1 +1,1 @@
-"""kind: nodes that are containers of this machine; pods run the real programs, and CARICO is deployed."""
+"""kind: the nodes are containers on this machine; pods run the workloads' programs, and CARICO is deployed."""

@@ -1,7 +1,7 @@
-"""CARICO on a kind cluster: deployed as users deploy it, and forgetful between repetitions.
+"""CARICO on a kind cluster: deployed as users deploy it, and reset between repetitions.
 
-Agents run whichever scheduler is under test: they tell what nodes do. Servers and schedulers run on the control plane,
-for the workers' CPUs are for the pods that are measured.
+Agents run under every scheduler, because they provide the nodes' telemetry. Servers and schedulers run on the control
+plane, because the workers' CPUs are for the pods that are measured.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ READY_S = 180.0
 FRESH_S = 60.0
 _AGENTS = f"{SELECTOR},{COMPONENT}=agent"
 _STOPPED = "carico.dev/stopped"
-"""Label that no node has."""
+"""A node selector that no node matches; it stops the agents."""
 _CHECKPOINT = "/var/lib/carico/state.json"
 
 
 class DeployedCarico:
-    """CARICO on the cluster of a session.
+    """CARICO on a session's cluster.
 
     Parameters
     ----------
@@ -44,17 +44,17 @@ class DeployedCarico:
         self._choices: Choices | None = None
 
     def deploy(self, cluster: Cluster, variant: str) -> None:
-        """Deploy it, or bring it up to date.
+        """Deploy CARICO, or bring it up to date.
 
         Raises
         ------
         CaricoError, TestbedError
-            If that fails, or takes too long.
+            If that fails or takes too long.
         """
         image = self._maker.image("carico").ensure(self._maker.docker, lambda text: None)
         choices = Choices(
             image=image,
-            # As the one it is compared with, and as nodes without a registry have it.
+            # The version that CARICO is compared with; and nodes that can pull nothing have this image.
             kube_scheduler_image=f"{KUBE_SCHEDULER}:{cluster.api.version().partition('+')[0]}",
             telemetry="cgroup",
             variant=variant,
@@ -65,16 +65,16 @@ class DeployedCarico:
         if choices == self._choices and _is_configured(kube, choices):
             return
         self._maker.load(cluster.name, image)
-        Deployment(kube, self._clock, _tell_nobody).deploy(choices, datetime.now(UTC), force=True, wait_s=READY_S)
+        Deployment(kube, self._clock, _discard).deploy(choices, datetime.now(UTC), force=True, wait_s=READY_S)
         self._choices = choices
 
     def remove(self, cluster: Cluster) -> None:
-        """Undeploy it; returns when it is gone."""
-        Deployment(cluster.api.objects, self._clock, _tell_nobody).undeploy(NAMESPACE, READY_S)
+        """Undeploy CARICO, and wait until it is gone."""
+        Deployment(cluster.api.objects, self._clock, _discard).undeploy(NAMESPACE, READY_S)
         self._choices = None
 
     def forget(self, cluster: Cluster, nodes: Mapping[str, str]) -> None:
-        """Let agents and servers begin anew, as on a new cluster, and return when they have reported."""
+        """Restart agents and servers without what they have learned, and wait until the nodes have reported."""
         assert self._choices is not None
         kube = cluster.api.objects
         named = {
@@ -83,7 +83,7 @@ class DeployedCarico:
             if "template" in thing.get("spec", {})
         }
         agents, aggregators = named["carico-agent"], named["carico-aggregator"]
-        # An agent saves what it has learned when it ends: it must be gone before that is removed.
+        # An agent writes its checkpoint when it ends, so it must be gone before the checkpoint is removed.
         kube.patch(agents, _placed({_STOPPED: ""}))
         for pod in kube.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT} in (agent, aggregator)"):
             kube.delete(pod)
@@ -91,7 +91,7 @@ class DeployedCarico:
         for node in self._maker.nodes(cluster.name):
             self._maker.docker.call("exec", node, "rm", "-f", _CHECKPOINT)
         kube.patch(agents, _placed({_STOPPED: None}))
-        wait_rolled_out(kube, [agents, aggregators], self._clock, READY_S, _tell_nobody)
+        wait_rolled_out(kube, [agents, aggregators], self._clock, READY_S, _discard)
 
         def lacking() -> str:
             known = {node.name: node for node in read_status(kube, NAMESPACE, datetime.now(UTC)).nodes}
@@ -101,12 +101,12 @@ class DeployedCarico:
         wait_until("the agents have reported", lacking, FRESH_S)
 
     def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
-        """Return what asks the agents of these nodes."""
+        """Return the telemetry of these nodes' agents."""
         return AgentTelemetry(cluster.api.objects, NAMESPACE, nodes, self._clock)
 
 
 def _is_configured(kube: KubeObjects, choices: Choices) -> bool:
-    """Whether it is still as it was deployed: tests may have deployed another one since."""
+    """Whether the deployed agents still have this configuration: tests may have deployed another one since."""
     (wanted,) = (
         thing
         for thing in manifests(choices)
@@ -124,5 +124,5 @@ def _listed(pods: Sequence[KubeObject]) -> str:
     return ", ".join(pod["metadata"]["name"] for pod in pods)
 
 
-def _tell_nobody(line: str) -> None:
-    """Progress is shown by who runs repetitions."""
+def _discard(line: str) -> None:
+    """Discard progress: the session shows its own."""

@@ -16,15 +16,15 @@ def kind_config(workers: int, own_network: bool, cgroup_version: int) -> str:
     ----------
     workers : int
     own_network : bool
-        Whether the node image brings its network for pods, as ours does, and cgroups that the kubelet manages itself.
+        Whether the node image, as ours does, brings its own pod network and lets the kubelet manage cgroups itself.
     cgroup_version : int
-        Of the machine.
+        The machine's version of control groups.
     """
     kubelet: dict[str, Any] = {"kind": "KubeletConfiguration"}
     networking: dict[str, Any] = {"ipFamily": "ipv4", "podSubnet": POD_SUBNET}
     patches = [kubelet]
     if cgroup_version == 1:
-        kubelet["failCgroupV1"] = False  # newer ones refuse to start there unless they are told not to
+        kubelet["failCgroupV1"] = False  # by default newer kubelets refuse to start there
     if own_network:
         networking |= {"disableDefaultCNI": True, "kubeProxyMode": "nftables"}
         kubelet |= {"cgroupDriver": "cgroupfs", "cgroupRoot": "/"}

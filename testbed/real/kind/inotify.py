@@ -1,4 +1,4 @@
-"""How many more of inotify's instances the user may have: a kernel limit that nodes on one machine share."""
+"""How many more inotify instances the user may open: a kernel limit that all nodes on one machine share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def free_instances(at_most: int) -> int:
     Parameters
     ----------
     at_most : int
-        No more are tried.
+        Instances to try to open.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Makes clusters with kind: nodes that are containers of this machine, which run real ones."""
+"""Makes clusters with kind: the nodes are containers on this machine, and run real pods."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from testbed.requirements import Problem
 from testbed.user_cache import user_cache
 
 PUBLISHED_NODE = "docker.io/kindest/node:v1.34.0"
-"""What kind's own version 0.30 runs by default; pulled where no image was made here."""
+"""The default of kind 0.30; used where no node image was built on this machine."""
 NEEDED_BYTES = 2 << 30
 """Measured: a control plane and two workers take 1.2 GiB when idle."""
 _INSTANCES_OF_NODE = 15
-"""Of inotify, and twice as many of a control plane: measured 14 and 28. Without them a kubelet does not start, which
-kind waits for in vain for four minutes, and only the node's own journal says why."""
+"""inotify instances of a worker; a control plane needs twice as many (measured: 14 and 28). With fewer the kubelet does
+not start: kind waits for it for four minutes, and only the node's own journal says why."""
 _DELETE_TIMEOUT_S = 120.0
 _LOGS_TIMEOUT_S = 30.0
-"""Of every call of Docker's that collects logs, which are not to be waited for long."""
+"""Limit of each call of Docker that collects logs."""
 _ALL_LOGS_TIMEOUT_S = 60.0
 _LOAD_TIMEOUT_S = 300.0
 
@@ -52,7 +52,7 @@ class KindMaker:
         By default the one that `carico-testbed images build` has made, else the published one.
     docker : Docker, optional
     environment : mapping, optional
-        Of variables; the process's by default.
+        Environment variables; the process's by default.
     """
 
     kind = "kind"
@@ -73,11 +73,11 @@ class KindMaker:
 
     @property
     def kubernetes_version(self) -> str:
-        """What the node image says of itself, or its tag; see `ClusterMaker`."""
+        """The version in the node image's label, else in its tag; see `ClusterMaker`."""
         return self._label or self.node_image.rpartition(":")[2].partition("@")[0]
 
     def preflight(self) -> Sequence[Problem]:
-        """Look for kind, Docker, the node image, memory, CPU and limits; see `ClusterMaker.preflight`."""
+        """Check kind, Docker, the node image, memory, CPU and limits; see `ClusterMaker.preflight`."""
         found = []
         if "kind" not in self._programs:
             found.append(
@@ -110,12 +110,12 @@ class KindMaker:
         }
 
     def create(self, name: str, folder: Path, timeout_s: float) -> None:
-        """Let kind make it; see `ClusterMaker.create`."""
+        """Run kind to make the cluster; see `ClusterMaker.create`."""
         free = free_instances(self._needed_instances)
         if free < self._needed_instances:
             raise ClusterError(
-                f"nodes need {self._needed_instances} of inotify's instances, {free} are free: remove other clusters, "
-                f"or sysctl fs.inotify.max_user_instances=1024"
+                f"nodes need {self._needed_instances} inotify instances, {free} are free: remove other clusters, "
+                f"or raise the limit: sysctl fs.inotify.max_user_instances=1024"
             )
         config = folder / "kind.yaml"
         config.write_text(self._config, encoding="utf-8")
@@ -135,14 +135,14 @@ class KindMaker:
             ]
         else:
             where = ("--name", name, "--kubeconfig", kubeconfig)
-            # What of it there is stays for its logs to be read, and is removed by `delete`.
+            # --retain: a half-made cluster stays until its logs have been read and `delete` removes it.
             options = ("--config", config, "--image", self.node_image, "--retain")
             command = [self._kind, "create", "cluster", *where, *options]
         try:
             run_program(command, timeout_s, self._environment, folder)
         except ClusterError as error:
             if self._label is None and not self._is_there:
-                error.add_note("where no image can be pulled, carico-testbed images build node makes one")
+                error.add_note("where no image can be pulled, build one: carico-testbed images build node")
             raise
 
     def kubeconfig(self, name: str, folder: Path) -> Path:
@@ -155,11 +155,11 @@ class KindMaker:
         run_program([self._kind, "delete", "cluster", *where], _DELETE_TIMEOUT_S, self._environment)
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Copy what the nodes print, their journals and the logs of their pods; see `ClusterMaker.collect_logs`."""
+        """Copy the nodes' output, journals and pod logs; see `ClusterMaker.collect_logs`."""
         lacking = []
         end = time.monotonic() + _ALL_LOGS_TIMEOUT_S
 
-        def told(*command: str) -> str:
+        def output(*command: str) -> str:
             try:
                 return self.docker.call(*command, limit_s=min(_LOGS_TIMEOUT_S, max(end - time.monotonic(), 1.0)))
             except DockerFailed as error:
@@ -170,10 +170,10 @@ class KindMaker:
             for node in self.nodes(name):
                 here = into / "logs" / node
                 here.mkdir(parents=True, exist_ok=True)
-                # All that there is of a node that has ended.
-                (here / "console.log").write_text(told("logs", node), encoding="utf-8")
-                (here / "journal.log").write_text(told("exec", node, "journalctl", "--no-pager"), encoding="utf-8")
-                told("cp", f"{node}:/var/log/pods", str(here))
+                # The only log of a node that has ended.
+                (here / "console.log").write_text(output("logs", node), encoding="utf-8")
+                (here / "journal.log").write_text(output("exec", node, "journalctl", "--no-pager"), encoding="utf-8")
+                output("cp", f"{node}:/var/log/pods", str(here))
         except OSError as error:
             lacking.append(str(error))
         if lacking:
@@ -181,20 +181,20 @@ class KindMaker:
 
     def nodes(self, name: str) -> list[str]:
         """Return the names of a cluster's containers, in kind's order; raises DockerFailed."""
-        of_it = f"label=io.x-k8s.kind.cluster={name}"
-        command = ("ps", "--all", "--filter", of_it, "--format", "{{.Names}}")
+        label = f"label=io.x-k8s.kind.cluster={name}"
+        command = ("ps", "--all", "--filter", label, "--format", "{{.Names}}")
         names = self.docker.call(*command, limit_s=_LOGS_TIMEOUT_S).split()
         return sorted(names, key=lambda node: (len(node), node))
 
     def load(self, name: str, image: str) -> None:
-        """Give all nodes an image of the local daemon; those that have one of its name are left alone.
+        """Copy an image from the local daemon to all nodes that have none of its name.
 
         Raises
         ------
         ClusterError, DockerFailed
             If that fails.
         """
-        # kind's own look takes an image that was made here for another one, and packs it to compare.
+        # kind's own check does not recognise images that were built here, and packs them to compare.
         lacking = [node for node in self.nodes(name) if image not in self._images_of(node)]
         if lacking:
             where = ("--name", name, "--nodes", ",".join(lacking))
@@ -206,25 +206,24 @@ class KindMaker:
 
     @cached_property
     def node_image(self) -> str:
-        """The image that its nodes run; raises TestbedError if Docker does not answer."""
+        """The image of the nodes; raises TestbedError if Docker does not answer."""
         if self._node_image is not None:
             return self._node_image
         try:
             built = self.catalogue.image("node").tag
-        except TestbedError:  # no Go, no mirror: nothing was made here
+        except TestbedError:  # no Go, or no mirror: nothing was built here
             return PUBLISHED_NODE
         return built if self.docker.has(built) else PUBLISHED_NODE
 
     @cached_property
     def catalogue(self) -> Catalogue:
-        """The images that can be made here."""
+        """The images that can be built here."""
         return Catalogue(self.docker, Programs(user_cache()))
 
     def image(self, name: str) -> Image:
-        """Return an image for pods: made as the nodes' is, here or on what can be pulled.
+        """Return an image for pods: on a base built here if the nodes' image was built here, else on a published one.
 
-        It is the same for the whole session, whatever becomes of the files that it is made from: what nodes have been
-        given is what pods must ask for.
+        It stays the same for the whole session, even if its source files change: the nodes have only that image.
         """
         if name not in self._images:
             self._images[name] = self.catalogue.image(name, PUBLISHED_BASE if self._label is None else None)
@@ -254,12 +253,12 @@ class KindMaker:
     @property
     def _kind(self) -> Path:
         if "kind" not in self._programs:
-            raise ClusterError("there is no kind: carico-testbed images programs kind builds it")
+            raise ClusterError("there is no kind: build it with carico-testbed images programs kind")
         return self._programs["kind"]
 
 
 def _setting(name: str) -> int | None:
-    """Return a setting of the kernel; None if there is none of that name."""
+    """Return a setting of the kernel; None if it cannot be read."""
     try:
         return int(Path("/proc/sys", name).read_text(encoding="ascii"))
     except (OSError, ValueError):

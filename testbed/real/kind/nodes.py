@@ -1,7 +1,7 @@
-"""The size of kind's nodes: a quota of the machine's CPUs and a limit of memory, and a kubelet that claims no more.
+"""The size of kind's nodes: a CPU quota and a memory limit for the container, and the same size for its kubelet.
 
 Half a CPU is 50 ms of every 100 ms, whatever the number of threads; the kernel counts throttled time as pressure. The
-kubelet is told the same size, so that kube-scheduler sees the truth.
+kubelet reports the same size, so that kube-scheduler sees the node's true resources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 
 
 def size_nodes(docker: Docker, api: ClusterApi, workers: list[str], wanted: Mapping[str, NodePool]) -> None:
-    """Give workers their sizes, and take the others out of use; return when all is so and they are ready.
+    """Resize the workers in `wanted`, cordon the others, and wait until the resized workers are ready.
 
     Parameters
     ----------
@@ -30,14 +30,14 @@ def size_nodes(docker: Docker, api: ClusterApi, workers: list[str], wanted: Mapp
     api : ClusterApi
     workers : list of str
     wanted : mapping of str to NodePool
-        The size of the workers that are to be used.
+        The sizes of the workers to use, by name.
 
     Raises
     ------
     WaitTimedOut
-        If they are not ready in time.
+        If the workers are not ready in time.
     DockerFailed, KubeError
-        If Docker or the API server does not do what it is asked.
+        If a call of Docker or of the API server fails.
     """
     there = {node["metadata"]["name"]: node for node in api.nodes()}
     for worker in workers:
@@ -51,7 +51,7 @@ def size_nodes(docker: Docker, api: ClusterApi, workers: list[str], wanted: Mapp
         others = [
             f"{worker} is {allocatable(now[worker])}"
             for worker in wanted
-            if allocatable(now[worker]) != _wants(wanted[worker])
+            if allocatable(now[worker]) != _resources(wanted[worker])
         ]
         return ", ".join(unready + others)
 
@@ -61,7 +61,7 @@ def size_nodes(docker: Docker, api: ClusterApi, workers: list[str], wanted: Mapp
 def _size(docker: Docker, worker: str, pool: NodePool, node: Json) -> None:
     limits = (f"--cpus={pool.cores:g}", f"--memory={pool.memory_bytes}", f"--memory-swap={pool.memory_bytes}")
     docker.call("update", *limits, worker)
-    if allocatable(node) == _wants(pool):
+    if allocatable(node) == _resources(pool):
         return
     capacity = node["status"]["capacity"]
     config = yaml.safe_load(docker.call("exec", worker, "cat", _KUBELET_CONFIG))
@@ -74,5 +74,5 @@ def _size(docker: Docker, worker: str, pool: NodePool, node: Json) -> None:
     docker.call("exec", worker, "systemctl", "restart", "kubelet")
 
 
-def _wants(pool: NodePool) -> tuple[int, int, int]:
+def _resources(pool: NodePool) -> tuple[int, int, int]:
     return round(1000 * pool.cores), pool.memory_bytes, pool.max_pods

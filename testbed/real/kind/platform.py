@@ -1,4 +1,4 @@
-"""kind's pods, which run the workloads' programs on nodes of the scenario's size, with CARICO's agents beside them."""
+"""Nodes and pods on kind: pods run the workloads' programs on nodes of the scenario's size, beside CARICO's agents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workloads.commands import needs_scikit_learn
 from workloads.scenario import JobSpec, Scenario
 
 OWN_CPUS = 0.5
-"""Of the machine, left to the control plane and to the process that measures."""
+"""The CPUs of the machine that stay for the control plane and the process that measures."""
 
 
 class KindPlatform:
@@ -35,7 +35,7 @@ class KindPlatform:
     ----------
     maker : KindMaker
     cpus : float, optional
-        Of the machine; by default those that this process may use.
+        The machine's CPUs; by default those that this process may use.
     clock : Clock, optional
     """
 
@@ -50,9 +50,9 @@ class KindPlatform:
         """Check that the machine is large enough and that all jobs are programs; see `Platform.check`."""
         chosen, variant = kind_settings(settings), scheduler.variant
         if variant is not None and variant.name not in VARIANTS:
-            raise UsageError(f"{scheduler.text}: agents on kind take a variant as it is, without other parameters")
+            raise UsageError(f"{scheduler.text}: agents on kind take a named variant, without other parameters")
         if variant is not None and not chosen.agents:
-            raise UsageError(f"{scheduler.text} knows nothing without agents: leave out agents=false")
+            raise UsageError(f"{scheduler.text} cannot work without agents: leave out agents=false")
         pools = scenario.cluster.each_node
         if len(pools) > self._maker.workers:
             raise UsageError(
@@ -63,14 +63,14 @@ class KindPlatform:
         if wanted > self._cpus - OWN_CPUS:
             raise UsageError(
                 f"{scenario.name} wants {wanted:g} CPUs for its nodes, this machine has {self._cpus:g}, of which "
-                f"{OWN_CPUS:g} are the control plane's: describe smaller nodes (cluster: cores), or fewer"
+                f"{OWN_CPUS:g} are for the control plane: describe smaller nodes (cluster: cores), or fewer"
             )
         check_programs(scenario)
         scheduler.check_fits(scenario)
         return KindSetup(self, scenario, scheduler, chosen, self._cpus)
 
     def prepare(self, cluster: Cluster, setup: KindSetup) -> Prepared:
-        """Give nodes their sizes, images, and agents that know nothing yet; see `Setup.prepare`."""
+        """Resize the nodes, load images, and deploy agents that have learned nothing yet; see `Setup.prepare`."""
         scenario, variant = setup.scenario, setup.scheduler.variant
         for image in {job.workload: self._image(job) for job in scenario.jobs}.values():
             self._load(cluster, image)
@@ -95,7 +95,7 @@ class KindPlatform:
         )
 
     def close(self) -> None:
-        """Everything runs in the cluster; see `Platform.close`."""
+        """Do nothing: everything runs in the cluster. See `Platform.close`."""
 
     def _template(self, job: JobSpec, work: Sequence[float]) -> dict[str, Any]:
         """Return a pod that runs the job's program; see `Template`."""
@@ -112,7 +112,7 @@ class KindPlatform:
 
 @dataclass(frozen=True)
 class KindSetup:
-    """A `Setup` of kind's nodes."""
+    """A `Setup` on kind."""
 
     platform: KindPlatform
     scenario: Scenario

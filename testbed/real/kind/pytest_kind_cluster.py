@@ -1,6 +1,6 @@
 """``python -m testbed.real.kind.pytest_kind_cluster``: makes a cluster through pytest-kind's `KindCluster`.
 
-A process of its own, for that class has no deadline, writes where it runs, and prints.
+A process of its own, because that class has no deadline, writes into the working directory, and prints.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from testbed.programs.tether import TETHER
 
 
 def main(name: str, image: str, config: str, kubeconfig: str, kind: str, kubectl: str) -> None:
-    """Make a cluster; the arguments are those of the command line, an empty image is kind's own."""
-    from pytest_kind.cluster import KindCluster  # an extra
+    """Make a cluster from the arguments of the command line; an empty image stands for kind's default."""
+    from pytest_kind.cluster import KindCluster  # an optional dependency
 
     own = kind_of_ours(Path(kind), Path(kubeconfig).with_name("kind"))
     KindCluster(name, Path(kubeconfig), image or None, own, Path(kubectl)).create(config_file=config)
 
 
 def kind_of_ours(kind: Path, script: Path) -> Path:
-    """Write a kind that does what `KindCluster` cannot ask for, and return it.
+    """Write a wrapper of kind with two features that `KindCluster` lacks, and return its path.
 
-    It ends with the process that starts it, and leaves a cluster that it could not make for its logs to be read.
+    The wrapper ends with the process that starts it, and keeps a half-made cluster so that its logs can be read.
     """
     lines = (
         "#!/bin/sh",

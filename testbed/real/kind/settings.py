@@ -1,4 +1,4 @@
-"""What can be set of runs on kind, checked before anything runs."""
+"""Settings of runs on kind, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class KindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the provider kind."""
 
     agents: bool = True
-    """Whether CARICO's agents run beside a scheduler that does not need them. They tell what nodes do; without them
-    nobody does."""
+    """Whether CARICO's agents run beside a scheduler that does not need them; without agents there is no telemetry of
+    nodes."""
     warm_up_s: Annotated[float, Meta(ge=0, le=3600)] = 30.0
     """Idle time before every repetition, in which new agents learn what an idle node is like."""
 
 
 def kind_settings(given: Mapping[str, Any]) -> KindSettings:
-    """Return the settings; values may be texts, as on a command line.
+    """Return the settings; values may be strings, as on a command line.
 
     Raises
     ------
     InvalidSetting
-        If one is not known, or has a value that it does not take.
+        If a setting is unknown, or its value is not allowed.
     """
     try:
         return msgspec.convert(dict(given), KindSettings, strict=False)

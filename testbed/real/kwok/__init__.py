@@ -1,1 +1,1 @@
-"""KWOK: a real control plane with fake nodes; pods last as long as they are told to."""
+"""KWOK: a real control plane with fake nodes; every pod lasts for a given time."""

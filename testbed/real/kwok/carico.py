@@ -1,7 +1,7 @@
-"""CARICO beside a cluster whose control plane runs on this machine: its servers and kube-scheduler as processes here.
+"""CARICO beside a KWOK cluster: its servers and its kube-scheduler run as processes on this machine.
 
-All of it is as deployed, but for the reports: the nodes have no telemetry, so `synthetic_reports` says for each what it
-has room for. The processes end with `close`, or with the thread that started them.
+All is as in a deployment, except for the reports: the nodes have no telemetry, so `synthetic_reports` reports for each
+node how many pods it has room for. The processes end with `close`, or with the thread that started them.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from testbed.real.waiting import wait_until
 
 REPORTED_TIMEOUT_S = 120.0
 DEFAULT_QPS = 50
-"""kube-scheduler's own."""
+"""kube-scheduler's own default."""
 LIFTED_QPS = 1000
-"""More than a machine can make use of."""
+"""More than one machine can use."""
 _HOST = "localhost"
 
 
 class LocalCarico:
-    """Its processes by name: `extender`, `reports` and `kube-scheduler`, and `aggregator` if there is to be one.
+    """CARICO's processes by name: `extender`, `reports`, `kube-scheduler` and, if asked for, `aggregator`.
 
     Parameters
     ----------
     kubeconfig : Path
         Leads to the cluster.
     folder : Path
-        For configurations, certificates and logs; made where it does not exist.
+        For configurations, certificates and logs; made if it does not exist.
     slots : mapping of str to float
-        How many pods a node has room for when none runs, by node.
+        How many pods each node has room for when none runs.
     qps : int, optional
         See `kube_scheduler_command`.
     aggregator : bool, optional
@@ -80,7 +80,7 @@ class LocalCarico:
             certificate = authority.make_server(name, [_HOST])
             return TlsFiles(str(certificate), str(certificate.with_suffix(".key")), ca)
 
-        # Not the system's choice when they listen: an extender that is started again is asked where it was before.
+        # Chosen once: an extender that is started again must listen where it did before.
         ports = _free_ports(5)
         port, self.report_port, exchange_port, self._status_port, self._aggregator_status_port = ports
         settings = ExtenderConfig(
@@ -117,19 +117,19 @@ class LocalCarico:
         }
 
     def open(self) -> None:
-        """Start all; returns when the extender has heard of every node.
+        """Start all processes, and wait until every node has reported to the extender.
 
         Raises
         ------
         ClusterError
-            If a process ends, or that takes too long.
+            If a process ends, or the wait takes too long.
         """
         for name in self._commands:
             self.start(name)
         self.wait_until_reported()
 
     def start(self, name: str) -> Tethered:
-        """Start a process, again perhaps, and return it."""
+        """Start a process, for the first time or anew, and return it."""
         self._running[name] = Tethered(self._commands[name], self._folder / f"{name}.log")
         return self._running[name]
 
@@ -138,7 +138,7 @@ class LocalCarico:
         return self._running[name]
 
     def close(self) -> None:
-        """End all."""
+        """End all processes."""
         while self._running:
             self._running.popitem()[1].end()
 
@@ -147,35 +147,35 @@ class LocalCarico:
         return node_files(self._folder / "tls", node)
 
     def wait_until_reported(self) -> None:
-        """Return when the extender has a fresh report of every node; see `wait_until`."""
+        """Wait until the extender has a fresh report of every node; see `wait_until`."""
 
         def lacking() -> str:
             for process in self._running.values():
                 process.require_alive()
             fresh = {node for node, room in self.known().items() if room is not None}
             silent = sorted(set(self.slots) - fresh)
-            return f"{len(silent)} did not, {silent[0]} among them" if silent else ""
+            return f"{len(silent)} have not, for example {silent[0]}" if silent else ""
 
         wait_until(f"{len(self.slots)} nodes have reported to the extender", lacking, REPORTED_TIMEOUT_S)
 
     def wait_until_exchanged(self) -> None:
-        """Return when every node has exchanged its subspace with the aggregator that runs; see `wait_until`."""
+        """Wait until every node has exchanged its subspace with the aggregator; see `wait_until`."""
 
         def lacking() -> str:
             self.process("aggregator").require_alive()
-            nodes = self._nodes_of_aggregator()
-            return "" if nodes == len(self.slots) else f"{nodes} have"
+            nodes = self._nodes_at_aggregator()
+            return "" if nodes == len(self.slots) else f"only {nodes} have"
 
         wait_until(f"{len(self.slots)} nodes have exchanged their subspaces", lacking, REPORTED_TIMEOUT_S)
 
     def known(self) -> dict[str, float | None]:
-        """Return the last Pod-Capacity of every node that the extender knows of; None if it is too old."""
+        """Return the last Pod-Capacity of every node that the extender knows; None for a report that is too old."""
         with suppress(OSError), urlopen(f"http://127.0.0.1:{self._status_port}/nodes", timeout=5) as answer:
             nodes = json.load(answer)["nodes"]
             return {one["node"]: None if one["stale"] else one["pod_capacity"] for one in nodes}
         return {}
 
-    def _nodes_of_aggregator(self) -> int:
+    def _nodes_at_aggregator(self) -> int:
         with (
             suppress(OSError),
             urlopen(f"http://127.0.0.1:{self._aggregator_status_port}/metrics", timeout=5) as answer,
@@ -193,17 +193,17 @@ class LocalCarico:
 def kube_scheduler_command(
     kubeconfig: Path, file: Path, extender: Mapping[str, Any] | None = None, qps: int = DEFAULT_QPS
 ) -> list[str]:
-    """Return what runs kube-scheduler with the configuration that ships, and write that to a file.
+    """Return the command that runs kube-scheduler with CARICO's shipped configuration, which is written to a file.
 
     Parameters
     ----------
     kubeconfig : Path
     file : Path
     extender : mapping, optional
-        Where it is, and how it is spoken to; without it nobody is asked: kube-scheduler alone.
+        The extender's address and TLS files, as fields of the configuration; without it kube-scheduler runs alone.
     qps : int, optional
-        Calls of the API a second, at most, twice as many at once. A pod costs one and an Event, so that
-        kube-scheduler's own limit is what binds a backlog: 50 pods a second.
+        Limit of API calls a second; bursts may have twice as many. A pod costs one call and an Event, so the default
+        limits the binding of a backlog to 50 pods a second.
 
     Raises
     ------
@@ -212,21 +212,21 @@ def kube_scheduler_command(
     """
     program = found_programs(["kube-scheduler"]).get("kube-scheduler")
     if program is None:
-        raise ClusterError("there is no kube-scheduler: carico-testbed images programs builds it")
+        raise ClusterError("there is no kube-scheduler: build it with carico-testbed images programs")
     shipped = (files("carico") / "manifests" / "kube-scheduler.yaml").read_text(encoding="utf-8")
     configuration = yaml.safe_load(shipped)
     configuration["clientConnection"] = {"kubeconfig": str(kubeconfig), "qps": qps, "burst": 2 * qps}
-    configuration["leaderElection"] = {"leaderElect": False}  # there is one
-    asked = configuration.pop("extenders")[0]
+    configuration["leaderElection"] = {"leaderElect": False}  # there is only one
+    shipped_extender = configuration.pop("extenders")[0]
     if extender is not None:
-        configuration["extenders"] = [asked | extender]
+        configuration["extenders"] = [shipped_extender | extender]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(yaml.safe_dump(configuration), encoding="utf-8")
     return [str(program), f"--config={file}", "--secure-port=0"]
 
 
 def kube_scheduler_alone(kubeconfig: Path, folder: Path, qps: int = DEFAULT_QPS) -> Tethered:
-    """Start the same kube-scheduler, for pods that ask for CARICO, without CARICO; see `kube_scheduler_command`."""
+    """Start a kube-scheduler for pods that name CARICO as their scheduler, but without CARICO's extender."""
     command = kube_scheduler_command(kubeconfig, folder / "kube-scheduler-alone.yaml", qps=qps)
     return Tethered(command, folder / "kube-scheduler-alone.log")
 

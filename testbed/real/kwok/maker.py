@@ -1,4 +1,4 @@
-"""Makes clusters with KWOK: a real control plane on this machine; its nodes and pods are objects only."""
+"""Makes clusters with KWOK: a real control plane on this machine, whose nodes and pods are only API objects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS = {
     "kubectl": "kubectlBinary",
     "kwok": "kwokControllerBinary",
 }
-"""The programs of a cluster, and what kwokctl's configuration calls them."""
+"""The programs of a cluster, and their options in kwokctl's configuration."""
 CONTROL = "kwokctl"
 _STOP_TIMEOUT_S = 60.0
 _START_TIMEOUT_S = 120.0
@@ -43,7 +43,7 @@ class KwokMaker:
     Parameters
     ----------
     environment : mapping, optional
-        Of variables; the process's by default.
+        Environment variables; the process's by default.
     """
 
     kind = "kwok"
@@ -54,11 +54,11 @@ class KwokMaker:
 
     @property
     def kubernetes_version(self) -> str:
-        """What kube-apiserver says; see `ClusterMaker`."""
+        """The version that kube-apiserver prints; see `ClusterMaker`."""
         return self._versions["kubernetes"]
 
     def preflight(self) -> Sequence[Problem]:
-        """Look for the programs, memory and CPU; see `ClusterMaker.preflight`."""
+        """Check programs, memory and CPU; see `ClusterMaker.preflight`."""
         found = []
         missing = [name for name in (*OPTIONS, CONTROL) if name not in self._programs]
         if missing:
@@ -86,13 +86,13 @@ class KwokMaker:
             "runtime": "binary",
             "kubeVersion": self.kubernetes_version,
             "bindAddress": "127.0.0.1",
-            # kwokctl would download it; whoever asks for snapshots of etcd needs it, which nobody does here.
+            # Without a path kwokctl would download etcdctl. Only snapshots of etcd run it, and we take none.
             "etcdctlBinary": str(self._programs["etcd"]),
         }
         head = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokctlConfiguration", "options": options}
         configuration = folder / "kwokctl.yaml"
         configuration.write_text(yaml.safe_dump(head) + "---\n" + _stages(), encoding="utf-8")
-        # kwokctl looks for free ports and takes them somewhat later: one at a time.
+        # One at a time: kwokctl finds free ports first and listens on them somewhat later.
         with locked(folder.parent.parent / "ports"):
             self._run(
                 folder,
@@ -116,7 +116,7 @@ class KwokMaker:
         )
 
     def restart(self, name: str, folder: Path) -> None:
-        """Stop the control plane, API server and etcd among it, and start it again; what they hold stays.
+        """Stop the control plane, including API server and etcd, and start it again with the same data.
 
         Raises
         ------
@@ -126,10 +126,10 @@ class KwokMaker:
         files = (_workdir(folder) / "clusters" / name / "pids").glob("*.pid")
         stopped = {file.stem: int(file.read_text(encoding="ascii")) for file in files}
         self._run(folder, _STOP_TIMEOUT_S, "stop", "cluster", "--name", name)
-        # kwokctl does not wait for what it has told to end, and starts what needs the same ports.
+        # kwokctl does not wait for the programs that it stops, and the new ones need the same ports.
         wait_until(
             f"the programs of {name} have ended",
-            lambda: ", ".join(sorted(program for program, pid in stopped.items() if _lives(pid))),
+            lambda: ", ".join(sorted(program for program, pid in stopped.items() if _is_running(pid))),
             _STOP_TIMEOUT_S,
         )
         self._run(folder, _START_TIMEOUT_S, "start", "cluster", "--name", name)
@@ -152,12 +152,12 @@ class KwokMaker:
     def _versions(self) -> dict[str, str]:
         asked = {"kubernetes": "kube-apiserver", "scheduler": "kube-scheduler", "etcd": "etcd", "kwok": "kwok"}
         if missing := [program for program in asked.values() if program not in self._programs]:
-            raise ClusterError(f"there is no {', '.join(missing)}: carico-testbed images programs builds it")
+            raise ClusterError(f"there is no {', '.join(missing)}: build it with carico-testbed images programs")
         return {name: version_of(self._programs[program]) for name, program in asked.items()}
 
     def _run(self, folder: Path, timeout_s: float, *arguments: str) -> None:
         if CONTROL not in self._programs:
-            raise ClusterError(f"there is no {CONTROL}: carico-testbed images programs kwok builds it")
+            raise ClusterError(f"there is no {CONTROL}: build it with carico-testbed images programs kwok")
         environment = self._environment | {"KWOK_WORKDIR": str(_workdir(folder))}
         run_program([self._programs[CONTROL], *arguments], timeout_s, environment)
 
@@ -166,8 +166,8 @@ def _workdir(folder: Path) -> Path:
     return folder / "kwok"
 
 
-def _lives(pid: int) -> bool:
-    """Whether a process runs: one that nobody has waited for yet has no ports any more."""
+def _is_running(pid: int) -> bool:
+    """Whether a process runs; a zombie does not, and holds no ports any more."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     except OSError:

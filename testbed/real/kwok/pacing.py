@@ -1,4 +1,4 @@
-"""Nodes that all say something once in a period, spread over it, as agents do."""
+"""Calls something for every node once in a period, spread evenly over it, as agents do."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _log = logging.getLogger(__name__)
 async def say_in_turn(
     nodes: Collection[str], say: Callable[[str], Awaitable[object]], what: str, period_s: float, clock: Clock
 ) -> None:
-    """Let every node say something once in a period until this is cancelled; what fails is tried again with the next.
+    """Call `say` for every node once in a period until cancelled; a failed call is tried again in the next period.
 
     Parameters
     ----------
     nodes : collection of str
     say : callable
-        Says it for a node; may raise RpcError.
+        Called with a node; may raise RpcError.
     what : str
-        What is said, for the log.
+        The name of what is sent, for the log.
     period_s : float
         Seconds.
     clock : Clock
@@ -38,8 +38,8 @@ async def say_in_turn(
                 await say(node)
                 failing.discard(node)
             except RpcError as error:
-                if not failing:  # of a thousand nodes that fail the first tells why
-                    _log.warning("%s was not taken in: %s", what, error)
+                if not failing:  # if a thousand nodes fail, one message is enough
+                    _log.warning("%s was not accepted: %s", what, error)
                 failing.add(node)
             due = max(due + period_s, clock.now())
 

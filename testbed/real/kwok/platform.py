@@ -1,8 +1,8 @@
-"""KWOK's nodes and pods: Node objects without machines, and pods that do no work but end when they are told to.
+"""Nodes and pods on KWOK: Node objects without machines, and pods that do no work and end after a given time.
 
-How long a pod takes is given: its work at the parallelism that its node would allow, as if it were alone there. So
-completion times are no measurement here; how pods are scheduled, how long that takes and how many a second, are.
-CARICO is told that a node has room for as many pods as it has cores: how it would learn that is no measurement either.
+A pod lasts as long as its work would take if the pod were alone on its node. So completion times are no measurement
+here; what is measured is scheduling: where pods go, how long that takes, and how many a second. Every node reports to
+CARICO that it has room for as many pods as it has cores, so what CARICO would learn is not measured either.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from workloads.demand import Demand
 from workloads.scenario import ClusterShape, JobSpec, NodePool, Scenario
 
 DURATIONS = "carico.dev/durations"
-"""Annotation of a pod that KWOK's stage reads: seconds, by completion index, or one number for all."""
+"""Annotation of a pod, read by KWOK's stage: seconds by completion index, or one number for all."""
 READY_TIMEOUT_S = 300.0
 PODS_PER_CORE = 1
-"""Of what CARICO is told that a node has room for."""
+"""How many pods for each core a node's synthetic reports say that it has room for."""
 _MANAGED = {"kwok.x-k8s.io/node": "fake"}
 
 
@@ -46,12 +46,12 @@ class KwokPlatform:
         if scheduler.variant is not None and scheduler.variant != DEFAULT_VARIANT:
             raise UsageError(
                 f"{scheduler.text}: nodes of the provider kwok have no agents, their reports are synthetic and no "
-                f"parameter changes them: write carico, or use simulated or kind"
+                f"parameter changes them: write carico alone, or use the provider simulated or kind"
             )
         return KwokSetup(self, scenario.cluster, with_carico=scheduler.variant is not None)
 
     def prepare(self, cluster: Cluster, setup: KwokSetup) -> Prepared:
-        """Replace the nodes that are not as wanted, and start CARICO if it is asked for; see `Setup.prepare`."""
+        """Replace nodes of a wrong size, and start CARICO if it is under test; see `Setup.prepare`."""
         self.close()
         shape = setup.shape
         shape_nodes(cluster.api, shape)
@@ -72,7 +72,7 @@ class KwokPlatform:
 
 @dataclass(frozen=True)
 class KwokSetup:
-    """A `Setup` of fake nodes."""
+    """A `Setup` on KWOK."""
 
     platform: KwokPlatform
     shape: ClusterShape
@@ -88,7 +88,7 @@ class KwokSetup:
         return self.platform.prepare(cluster, self)
 
     def template(self, job: JobSpec, work: Sequence[float]) -> dict[str, Any]:
-        """Return a pod that lasts as long as it would alone on a node; see `Template`."""
+        """Return a pod that lasts as long as its work would take alone on a node; see `Template`."""
         cores = max(pool.cores for pool in self.shape.each_pool)
         seconds = [f"{alone_s(job.demand, one, cores):.3f}" for one in work]
         durations = seconds[0] if len(set(seconds)) == 1 else ",".join(seconds)
@@ -96,14 +96,14 @@ class KwokSetup:
 
 
 def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
-    """Replace the nodes that are not as a shape has them; returns when all are ready.
+    """Replace the nodes that differ from a shape, and wait until all are ready.
 
     Raises
     ------
     WaitTimedOut
-        If they are not in time.
+        If they are not ready in time.
     KubeError
-        If the API server does not answer, or refuses.
+        If the API server does not answer or refuses.
     """
     wanted = {name: node_manifest(name, pool) for name, pool in zip(shape.node_names, shape.each_node, strict=True)}
     there = {node["metadata"]["name"]: node for node in api.nodes()}
@@ -119,23 +119,23 @@ def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
         unready = [node["metadata"]["name"] for node in nodes if not is_ready(node)]
         tainted = [node["metadata"]["name"] for node in nodes if node["spec"].get("taints")]
         if not unready:
-            # The controller manager takes the taints of new nodes off, too, but only some ten a second.
+            # The controller manager removes the taints of new nodes, too, but only about ten a second.
             for name in tainted:
                 api.remove_taints(name)
         left = unready or tainted
-        return f"{len(left)} are not, {', '.join(left[:3])} among them" if left else ""
+        return f"{len(left)} are not, for example {', '.join(left[:3])}" if left else ""
 
     wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
 
 
 def fake_pod_spec() -> Json:
-    """Return the spec of a pod that is nothing but an object."""
-    # Nothing is there to be ended in good time: a namespace would wait half of it for its pods.
+    """Return the spec of a pod that is only an API object."""
+    # There is no process to end, and with a grace period a namespace's removal would wait for its pods.
     return {"containers": [{"name": "main", "image": "carico.dev/none"}], "terminationGracePeriodSeconds": 0}
 
 
 def alone_s(demand: Demand, work: float, cores: float) -> float:
-    """Return how long a pod takes that has a node for itself, seconds.
+    """Return how many seconds a pod takes that has a node for itself.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def alone_s(demand: Demand, work: float, cores: float) -> float:
 
 
 def node_manifest(name: str, pool: NodePool) -> Json:
-    """Return a Node without a machine."""
+    """Return the Node object of a fake node."""
     room = {"cpu": str(pool.cores), "memory": str(pool.memory_bytes), "pods": str(pool.max_pods)}
     return {
         "metadata": {"name": name, "annotations": _MANAGED, "labels": {"kubernetes.io/hostname": name}},

@@ -1,6 +1,6 @@
-"""Exchanges of nodes that have no agents, over the real Aggregation service: subspaces of telemetry that was drawn.
+"""Exchanges of subspaces for nodes that have no agents, over the real Aggregation service; the telemetry is random.
 
-No pod is placed by them: what the nodes are answered is checked as agents check it, and goes nowhere.
+They influence no placement: answers are checked as agents check them, and then discarded.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from carico.rpc.tls import ClientTls
 from testbed.real.kwok.pacing import say_in_turn
 
 DEADLINE_S = 5.0
-"""For an answer, see `synthetic_reports.DEADLINE_S`."""
+"""Of an answer; see `synthetic_reports.DEADLINE_S`."""
 _RESOURCES, _SAMPLES = 2, 10
 
 
 class SyntheticExchanges:
-    """Exchanges a subspace of each node's own.
+    """Exchanges a subspace for each node.
 
     Parameters
     ----------
     target : str
         host:port of the aggregation server.
     files : callable
-        Returns a node's certificate, key and CA.
+        Returns the certificate, key and CA of a node.
     nodes : sequence of str
     clock : Clock
     rng : numpy.random.Generator

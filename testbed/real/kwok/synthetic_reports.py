@@ -1,8 +1,8 @@
-"""Reports of nodes that have no agents, over the real Capacity service: room for so many pods, less those that run.
+"""Reports for nodes that have no agents, over the real Capacity service: a given number of pods, less those that run.
 
-Everything about them but the number is as agents do it: a certificate and a stream for each node, once a second, spread
-over it. A process of its own: ``python -m testbed.real.kwok.synthetic_reports FILE``, ended by SIGTERM. The nodes
-exchange subspaces, too, if there is an aggregator.
+All but the number is as agents do it: each node has a certificate and a stream and reports once a second, and the nodes
+are spread over the second. A process of its own: ``python -m testbed.real.kwok.synthetic_reports FILE``, ended by
+SIGTERM. The nodes exchange subspaces, too, if there is an aggregator.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from testbed.real.kwok.pacing import say_in_turn
 from testbed.real.kwok.synthetic_exchanges import SyntheticExchanges
 
 DEADLINE_S = 5.0
-"""For an answer; a thousand nodes connect at the same time when a server was restarted."""
+"""Of an answer; a thousand nodes connect at the same time when a server has restarted."""
 
 
 class ReportsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is reported, and where to."""
+    """What is reported, and to which server."""
 
     target: Address
     kubeconfig: str
-    """Of the cluster whose pods are counted."""
+    """The kubeconfig of the cluster whose pods are counted."""
     certificates: str
     """A folder as `carico.deployment.authority.Authority` fills it."""
     slots: dict[str, Annotated[float, Meta(ge=0)]]
     """How many pods a node has room for when none runs, by node."""
     period_s: Seconds = 1.0
     aggregator: Address | None = None
-    """Where subspaces are exchanged; without one they are not."""
+    """The server for exchanges of subspaces; None for no exchanges."""
     exchange_period_s: Seconds = 1.0
-    """Agents do so as often at most."""
+    """Agents exchange at most this often."""
 
 
 def node_files(folder: Path, node: str) -> TlsFiles:
@@ -94,7 +94,7 @@ class SyntheticReports:
         self._sequence = 0
 
     def pod_changed(self, pod: Json) -> None:
-        """Take in a pod as it is now."""
+        """Record a pod's present state."""
         uid, node = pod["metadata"]["uid"], (pod.get("spec") or {}).get("nodeName")
         if node and (pod.get("status") or {}).get("phase") == "Running":
             if self._node_of.setdefault(uid, "") == "":
@@ -104,7 +104,7 @@ class SyntheticReports:
             self.pod_deleted(uid)
 
     def pod_deleted(self, uid: str) -> None:
-        """Take in that a pod is gone."""
+        """Record that a pod is gone."""
         node = self._node_of.pop(uid, None)
         if node is not None:
             self._running[node] -= 1
@@ -114,13 +114,13 @@ class SyntheticReports:
         return max(self.slots[node] - self._running[node], 0.0)
 
     async def report(self, node: str) -> None:
-        """Report for a node now; raises RpcError if nobody is there, or an answer that is due does not come."""
+        """Report for a node now; raises RpcError if the server cannot be reached or does not answer in time."""
         self._sequence += 1
         report = CapacityReport(node, self.capacity(node), self._running[node], self._wall(), self._sequence)
         await self._clients[node].report(report)
 
     async def run(self, period_s: float) -> None:
-        """Report for every node once in a period, seconds, until this is cancelled; what fails is tried again then."""
+        """Report for every node every `period_s` seconds until cancelled; a failed report is repeated in the next."""
         try:
             await say_in_turn(self.slots, self.report, "a report", period_s, self._clock)
         finally:
@@ -140,7 +140,7 @@ async def _run(
 
 
 def main() -> None:
-    """Report until this is ended."""
+    """Report until the process is ended."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     config = read_config(Path(sys.argv[1]), ReportsConfig)
     clock, files = SystemClock(), partial(node_files, Path(config.certificates))

@@ -1,4 +1,4 @@
-"""What agents tell while a repetition runs: an agent that is silent leaves a gap, one that was replaced is found."""
+"""Telemetry from agents during a repetition: a silent agent leaves a gap, and one that was replaced is found again."""
 
 import threading
 
@@ -12,7 +12,7 @@ PATIENCE_S = 10.0
 
 
 class HurriedClock:
-    """A second passes with every look."""
+    """A clock that advances a second each time it is read."""
 
     def __init__(self):
         self.at = 0.0
@@ -26,7 +26,7 @@ class HurriedClock:
 
 
 class Agents:
-    """The agent of one node; it is replaced after two answers, and its old pod answers nothing."""
+    """The agent of one node; a new pod replaces it after two answers, and the old one does not answer any more."""
 
     def __init__(self):
         self.pod = "old"
@@ -65,13 +65,13 @@ def told():
     return kube, [value for value in series.pod_capacity if value is not None]
 
 
-def test_an_agent_that_was_replaced_is_asked_by_its_new_name(told):
+def test_an_agent_that_was_replaced_is_read_by_its_new_name(told):
     kube, answers = told
     assert kube.asked[:4] == ["old", "old", "new", "new"]
     assert answers[:3] == [1.0, 3.0, 4.0]
 
 
-def test_agents_of_other_nodes_are_not_asked(told):
+def test_agents_of_other_nodes_are_not_read(told):
     kube, _ = told
     assert "other" not in kube.asked
 
@@ -96,7 +96,7 @@ class OneHangs:
         return "carico_agent_pod_capacity 1.0\n"
 
 
-def test_an_agent_that_does_not_answer_hides_no_other():
+def test_an_agent_that_does_not_answer_does_not_delay_the_others():
     kube, clock = OneHangs(), HurriedClock()
     telemetry = AgentTelemetry(kube, "carico", {"worker-0": "node-0", "worker-1": "node-1"}, clock)
     with telemetry.collected(clock.now()):

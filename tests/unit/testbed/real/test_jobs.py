@@ -1,4 +1,4 @@
-"""Jobs of a scenario as Kubernetes has them."""
+"""Manifests of a scenario's Jobs."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ def test_pods_that_arrive_together_are_one_indexed_job():
     assert TEMPLATE["spec"]["containers"] == [{"name": "main", "image": "i"}]
 
 
-def test_others_are_jobs_in_the_order_of_their_time():
+def test_pods_that_arrive_later_are_further_jobs_in_order_of_time():
     late = WorkloadDraw(msgspec.structs.replace(JOB, name="late", start_s=5.0), [1.0, 2.0, 3.0], [0.0, 0.0, 2.5])
     early = WorkloadDraw(JOB, [4.0] * 3, [6.0, 6.0, 6.0])
     assert [(one.at_s, one.job.name, one.number, one.work) for one in publications([late, early])] == [
@@ -47,7 +47,7 @@ def test_others_are_jobs_in_the_order_of_their_time():
         (Requests(cpu=1, memory="750Mi"), {"cpu": "1000m", "memory": "786432000"}),
     ],
 )
-def test_requests_are_those_of_the_scheduler_under_test(requests, written):
+def test_requests_come_from_the_scheduler_under_test(requests, written):
     assert manifest(requests)["template"]["spec"]["containers"][0]["resources"] == {"requests": written}
 
 
@@ -58,7 +58,7 @@ def test_placement_is_node_affinity(placement, operator):
     assert term["matchFields"] == [{"key": "metadata.name", "operator": operator, "values": ["node-00"]}]
 
 
-def test_failures_that_do_not_count_are_a_failure_policy():
+def test_failures_that_do_not_count_become_a_pod_failure_policy():
     assert "podFailurePolicy" not in manifest()
     rules = manifest(on_oom_kill="fail-job", on_disruption="ignore")["podFailurePolicy"]["rules"]
     assert [rule["action"] for rule in rules] == ["Ignore", "FailJob"]

@@ -1,4 +1,4 @@
-"""The life of a cluster: used again only if it is the same, removed with its process, never while somebody uses it."""
+"""The life of a cluster: used again only if it is the same, removed with its process, never while it is in use."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def registry(tmp_path):
 
 @pytest.fixture
 def life(registry, api):
-    """A function that returns the life of a cluster in a run of its own, what is said of it and its maker."""
+    """A function that returns a cluster's lifecycle in a new run, its maker, and its messages."""
     runs = iter(range(100))
 
     def new(maker=None, **options):
@@ -47,13 +47,13 @@ def test_a_cluster_is_made_once_and_removed(life, registry):
     assert names(registry) == said == []
 
 
-def test_nothing_is_made_that_nobody_asks_for(life):
+def test_a_cluster_that_nobody_opens_is_not_made(life):
     one, maker, _ = life()
     one.close()
     assert maker.calls == []
 
 
-def test_the_name_tells_toxs_environments_apart(life):
+def test_the_name_distinguishes_toxs_environments(life):
     one, _, _ = life(session="py3.11-Full")
     assert one.open().name == "carico-fake-run-0-py3-11-full"
     one.close()
@@ -83,7 +83,7 @@ def test_a_kept_cluster_is_used_again_and_stays(life, registry):
     assert names(registry) == [name]
 
 
-def test_who_does_not_ask_for_it_leaves_it_alone(life, registry):
+def test_a_session_that_keeps_no_cluster_leaves_a_kept_one_alone(life, registry):
     name = kept(life)
     one, _, _ = life()
     assert one.open().name != name
@@ -91,19 +91,19 @@ def test_who_does_not_ask_for_it_leaves_it_alone(life, registry):
     assert names(registry) == [name]
 
 
-def test_a_kept_cluster_of_another_make_is_made_anew_and_why_is_told(life, registry, server):
+def test_a_kept_cluster_that_differs_is_made_anew_and_the_message_says_why(life, registry, server):
     name = kept(life)
     server.within("/api/v1/namespaces/carico-testbed/configmaps")[0]["data"]["kubernetes"] = "v1.33.0"
     again, maker, said = life(keep_cluster=True)
-    server.objects.pop("/api/v1/namespaces/carico-testbed")  # with the cluster it goes, in reality
+    server.objects.pop("/api/v1/namespaces/carico-testbed")  # a real one would go with its cluster
     assert again.open().name == "carico-fake-run-1"
     again.close()
-    assert said[0] == f"kept cluster {name} is not used again: kubernetes is v1.33.0 there, v1.34.4 is wanted"
+    assert said[0] == f"kept cluster {name} is not used again: its kubernetes is v1.33.0, wanted is v1.34.4"
     assert maker.calls == [f"delete {name}", "create carico-fake-run-1"]
     assert names(registry) == ["carico-fake-run-1"]
 
 
-def test_one_that_lost_its_fingerprint_is_made_anew(life, server):
+def test_a_kept_cluster_without_fingerprint_is_made_anew(life, server):
     name = kept(life)
     server.objects.clear()
     again, _, said = life(keep_cluster=True)
@@ -112,7 +112,7 @@ def test_one_that_lost_its_fingerprint_is_made_anew(life, server):
     assert said[0] == f"kept cluster {name} is not used again: it has no fingerprint"
 
 
-def test_one_can_be_made_anew_on_demand(life, registry, server):
+def test_a_kept_cluster_can_be_made_anew_on_demand(life, registry, server):
     name = kept(life)
     server.objects.clear()
     anew, _, said = life(recreate_cluster=True)
@@ -122,7 +122,7 @@ def test_one_can_be_made_anew_on_demand(life, registry, server):
     assert names(registry) == []
 
 
-def test_a_kept_cluster_that_is_in_use_is_nobody_elses(life, server):
+def test_a_kept_cluster_in_use_is_not_shared(life, server):
     name = kept(life)
     first, *_ = life(keep_cluster=True)
     assert first.open().name == name
@@ -133,7 +133,7 @@ def test_a_kept_cluster_that_is_in_use_is_nobody_elses(life, server):
     second.close()
 
 
-def test_other_environments_of_tox_do_not_share_one(life, server):
+def test_environments_of_tox_do_not_share_a_kept_cluster(life, server):
     name = kept(life, session="py311")
     server.objects.clear()
     other, *_ = life(keep_cluster=True, session="py312")
@@ -172,7 +172,7 @@ def test_an_api_server_that_refuses_leaves_its_logs(life, tmp_path, api, monkeyp
     assert maker.calls[-1] == "delete carico-fake-run-0"
 
 
-def test_logs_that_cannot_be_had_hide_nothing_and_nobody_is_sent_to_them(life, tmp_path, monkeypatch):
+def test_logs_that_cannot_be_read_hide_no_error_and_are_not_announced(life, tmp_path, monkeypatch):
     one, maker, said = life(FakeMaker(fails=True), diagnostics=tmp_path)
     monkeypatch.setattr(maker, "collect_logs", lambda *asked: (_ for _ in ()).throw(ClusterError("no Docker")))
     with pytest.raises(ClusterError, match="carico-fake-run-0 cannot be made"):
@@ -195,7 +195,7 @@ def test_ctrl_c_during_the_set_up_leaves_nothing(life, registry, monkeypatch, co
     assert names(registry) == said == []
 
 
-def test_a_removal_that_fails_hides_nothing_and_is_tried_again_by_the_next(life, registry, monkeypatch):
+def test_a_failed_removal_hides_no_error_and_the_next_session_tries_again(life, registry, monkeypatch):
     maker = FakeMaker(fails=True)
     one, *_ = life(maker)
     monkeypatch.setattr(maker, "delete", lambda name, folder: (_ for _ in ()).throw(ClusterError("it hangs")))
@@ -209,8 +209,8 @@ def test_a_removal_that_fails_hides_nothing_and_is_tried_again_by_the_next(life,
     assert said == ["cluster carico-fake-run-0 is removed: its run was killed"]
 
 
-def test_a_killed_process_leaves_what_the_next_sweeps(registry):
-    """Killed in earnest: the hold is the kernel's."""
+def test_the_next_process_sweeps_the_cluster_of_a_killed_one(registry):
+    """A real process is killed, because the kernel must release its hold."""
     program = (
         "import os, signal, sys; from pathlib import Path; from testbed.real.registry import *\n"
         "folder = Registry(Path(sys.argv[1])).folder('carico-fake-dead'); folder.hold\n"
@@ -222,13 +222,13 @@ def test_a_killed_process_leaves_what_the_next_sweeps(registry):
     assert (done.stdout, done.returncode) == ("True\n", -9)
     maker = FakeMaker()
     with registry.locked():
-        assert list(sweep(registry, {}, kept=False)) == []  # of a kind that nobody here makes
+        assert list(sweep(registry, {}, kept=False)) == []  # no maker of its kind
         said = list(sweep(registry, {"fake": maker}, kept=False))
     assert said == ["cluster carico-fake-dead is removed: its run was killed"]
     assert maker.calls == ["delete carico-fake-dead"]
 
 
-def test_a_sweep_takes_kept_ones_only_if_asked_and_none_in_use(registry):
+def test_a_sweep_removes_kept_clusters_only_if_asked_and_none_in_use(registry):
     for name, kept_one in (("carico-fake-a", True), ("carico-fake-b", False)):
         registry.folder(name).write(Registered(name, "fake", "run", kept=kept_one))
     used = registry.folder("carico-fake-b")
@@ -242,16 +242,16 @@ def test_a_sweep_takes_kept_ones_only_if_asked_and_none_in_use(registry):
     assert names(registry) == ["carico-fake-b"]
 
 
-def test_what_a_newer_version_has_noted_is_left_to_it(registry):
+def test_records_of_a_newer_version_are_left_alone(registry):
     folder = registry.folder("carico-fake-new")
     folder.write(Registered("carico-fake-new", "fake", "run"))
     (folder.path / "cluster.json").write_text('{"schema_version": 99}')
     assert registry.all() == []
 
 
-def test_a_place_that_cannot_be_written_is_told_with_its_remedy(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported_with_a_remedy(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ClusterError, match="Not a directory; XDG_CACHE_HOME names another place"):
+    with pytest.raises(ClusterError, match="Not a directory; set XDG_CACHE_HOME to use another folder"):
         Registry(tmp_path / "file").folder("x").write(Registered("x", "fake", "run"))
     with pytest.raises(ClusterError, match="XDG_CACHE_HOME"), Registry(tmp_path / "file").locked():
         pass

@@ -1,4 +1,4 @@
-"""What a watch shows of pods becomes times with fractions of a second, and outcomes."""
+"""Changes of pods in a watch become times with fractions of a second, and outcomes."""
 
 from datetime import UTC, datetime
 
@@ -34,7 +34,7 @@ def times(result):
     return result.created_s, result.scheduled_s, result.started_s, result.finished_s
 
 
-def test_every_change_has_the_time_at_which_it_was_heard():
+def test_every_change_is_dated_by_its_arrival():
     life = lives(
         (0.1, pod()), (0.123, pod("node-0")), (0.5, pod("node-0", "Running")), (3.75, pod("node-0", "Succeeded"))
     )
@@ -42,7 +42,7 @@ def test_every_change_has_the_time_at_which_it_was_heard():
     assert (life.node, life.outcome) == ("node-0", "succeeded")
 
 
-def test_what_was_heard_late_happened_when_the_container_says_at_the_latest():
+def test_a_late_change_is_dated_by_the_latest_time_that_the_container_allows():
     running = pod("node-0", "Running", {"running": {"startedAt": stamp(1)}})
     ended = pod("node-0", "Succeeded", {"terminated": {"startedAt": stamp(1), "finishedAt": stamp(4)}})
     life = lives((0.1, pod("node-0")), (3.0, running), (9.0, ended))
@@ -50,12 +50,12 @@ def test_what_was_heard_late_happened_when_the_container_says_at_the_latest():
     assert times(life)[2:] == (1.75, 4.75)
 
 
-def test_what_was_heard_within_the_second_that_the_container_says_keeps_its_fraction():
+def test_a_change_that_arrives_within_the_containers_second_keeps_its_fraction():
     running = pod("node-0", "Running", {"running": {"startedAt": stamp(1)}})
     assert lives((0.1, pod("node-0")), (1.1, running)).started_s == 1.1
 
 
-def test_a_pod_that_was_over_before_anybody_saw_it_run_has_all_its_times():
+def test_a_pod_that_ended_before_it_was_seen_running_has_all_its_times():
     ended = pod("node-0", "Succeeded", {"terminated": {"startedAt": stamp(1), "finishedAt": stamp(2)}})
     life = lives((5.0, ended))
     assert times(life) == (5.0, 5.0, 5.0, 5.0)
@@ -76,7 +76,7 @@ def test_failures_are_told_apart(ended, status, outcome):
     assert lives((1.0, pod("node-0", "Failed", {"terminated": ended}, **status))).outcome == outcome
 
 
-def test_a_pod_that_is_deleted_at_work_was_evicted_one_that_never_was_is_unfinished():
+def test_a_deleted_pod_was_evicted_if_it_ran_and_else_is_unfinished():
     told = PodLives(BEGAN)
     told.changed(pod("node-0", "Running"), 1.0)
     told.changed(pod(name="pi-0-1"), 1.0)
@@ -86,7 +86,7 @@ def test_a_pod_that_is_deleted_at_work_was_evicted_one_that_never_was_is_unfinis
     assert (told.failures, told.bound, told.finished) == (1, 0, 0)
 
 
-def test_pods_of_others_and_times_that_are_none_change_nothing():
+def test_pods_of_others_and_invalid_times_change_nothing():
     told = PodLives(BEGAN)
     told.changed({"metadata": {"name": "x", "uid": "x"}}, 1.0)
     assert told.results(["pi"]) == []

@@ -1,4 +1,4 @@
-"""A scenario on a real cluster's API: what is published, what is measured, and what is left."""
+"""A scenario on a real cluster's API: published Jobs, measurements, clean-up and diagnostics."""
 
 import json
 import time
@@ -89,7 +89,7 @@ def test_it_begins_on_a_clean_cluster_and_touches_nothing_else(provider, server,
     assert "/api/v1/namespaces/carico-testbed" not in deleted
 
 
-def test_nodes_are_those_of_the_scenario(provider, api):
+def test_the_cluster_gets_the_nodes_of_the_scenario(provider, api):
     for shape in (ClusterShape(nodes=3), ClusterShape(nodes=2, cores=8)):
         provider.check(msgspec.structs.replace(SMALL, cluster=shape), KUBE, {}).run(1)
         nodes = api.nodes()
@@ -98,21 +98,21 @@ def test_nodes_are_those_of_the_scenario(provider, api):
         assert not any(node["spec"].get("taints") for node in nodes)
 
 
-def test_pods_that_arrive_one_after_the_other_are_published_then(provider):
+def test_pods_are_published_when_they_arrive(provider):
     run = provider.check(changed(arrivals=Trace([0.0, 0.3, 0.3])), KUBE, {}).run(1)
     first, *later = sorted(pod.created_s for pod in run.pods)
     assert first < 0.25
     assert all(0.3 <= created < 0.6 for created in later)
 
 
-def test_pods_killed_for_memory_are_told_apart_and_the_run_ends_when_its_job_gives_up(provider, server, said):
+def test_pods_killed_for_memory_are_distinguished_and_the_run_ends_when_its_job_fails(provider, server, said):
     server.ending, server.reason = "Failed", "OOMKilled"
     run = provider.check(SMALL, KUBE, {}).run(1)
     assert [pod.outcome for pod in run.pods] == ["oom_killed"] * 3
     assert run.job_completion_time_s == {"pi": None}
 
 
-def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provider, server, said, tmp_path):
+def test_pods_pending_at_the_limit_are_unfinished_and_leave_diagnostics(provider, server, said, tmp_path):
     server.ending = ""
     run = provider.check(msgspec.structs.replace(SMALL, limit_s=0.3), KUBE, {}).run(1)
     assert [pod.outcome for pod in run.pods] == ["unfinished"] * 3
@@ -126,7 +126,7 @@ def test_what_is_pending_at_the_limit_is_unfinished_and_leaves_diagnostics(provi
     assert pods[0] == {"name": "pi-0-0-x", "node": None, "status": {"phase": "Pending"}}
 
 
-def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider, server, said, tmp_path):
+def test_a_failed_preparation_leaves_diagnostics_of_carico_too(provider, server, said, tmp_path):
     class Silent(KwokPlatform):
         def prepare(self, *arguments):
             raise WaitTimedOut("waited 60 s until agents report")
@@ -147,7 +147,7 @@ def test_nodes_that_cannot_be_prepared_leave_diagnostics_of_carico_too(provider,
     assert "BackOff" in (folder / "events-carico.json").read_text()
 
 
-def test_what_a_repetition_has_left_is_not_collected_again_for_the_test_that_it_fails(provider, said, tmp_path):
+def test_diagnostics_of_a_repetition_are_not_collected_again_for_its_test(provider, said, tmp_path):
     class Silent(KwokPlatform):
         def prepare(self, *arguments):
             raise KubeRefused("500: no", 500)
@@ -161,7 +161,7 @@ def test_what_a_repetition_has_left_is_not_collected_again_for_the_test_that_it_
     assert said[1:] == [f"diagnostics: {tmp_path / 'diagnostics' / 'test_one'}"]
 
 
-def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monkeypatch, tmp_path):
+def test_diagnostics_that_cannot_be_read_hide_no_others(provider, server, api, monkeypatch, tmp_path):
     def refuse(*asked):
         raise KubeRefused("403: events is forbidden", 403)
 
@@ -186,7 +186,7 @@ def test_diagnostics_that_cannot_be_had_hide_nothing(provider, server, api, monk
     assert (folder / "pods.json").exists()
 
 
-def test_diagnostics_of_an_api_that_does_not_answer_wait_for_it_once(provider, server, api, monkeypatch, tmp_path):
+def test_diagnostics_wait_only_once_for_an_api_that_does_not_answer(provider, server, api, monkeypatch, tmp_path):
     asked = []
 
     def hang(*about):
@@ -199,7 +199,7 @@ def test_diagnostics_of_an_api_that_does_not_answer_wait_for_it_once(provider, s
     (folder,) = (tmp_path / "diagnostics").iterdir()
     assert len(asked) == 1
     assert {path.name for path in folder.iterdir()} == {"lacking.txt", "scheduler.log"}
-    assert "events, and whatever else" in (folder / "lacking.txt").read_text()
+    assert "events, and everything else from the API: " in (folder / "lacking.txt").read_text()
 
 
 class Programs(KwokPlatform):
@@ -209,7 +209,7 @@ class Programs(KwokPlatform):
         return replace(super().prepare(*arguments), programs=True)
 
 
-def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, api):
+def test_a_clients_measurements_are_read_from_its_log(provider, server, api):
     provider._platform = Programs()
     parameters = {"duration_s": 60.0}
     web = JobSpec("web", "web", 1, parameters, disturbance=True, platform=True, placement="first")
@@ -224,7 +224,7 @@ def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, a
     assert series.sent_s[1] - series.sent_s[0] == pytest.approx(0.1, abs=1e-5)
     assert -110 < series.sent_s[0] < -99
     assert "request_latency" in {one.labels["metric"] for one in run.data_items}
-    # Pods of the platform are where agents do not count them, and do not stay there.
+    # Pods of the platform run in a namespace that agents do not count, and are removed from it.
     assert {name: namespace for namespace, name in jobs} == {"web-0": "carico-testbed", "pi-0": "carico-0-run-1"}
     assert api.jobs("carico-testbed") == []
     assert [pod.job for pod in run.pods] == ["web", "pi", "pi", "pi"]
@@ -233,7 +233,7 @@ def test_what_a_servers_client_measured_is_read_from_its_log(provider, server, a
 @pytest.mark.parametrize(
     ("log", "told"), [("cpu_s=1.250 wall_s=3.000\n", 1.25), ("3.14159\n", None), ("", None), ("cpu_s=unknown\n", None)]
 )
-def test_what_programs_tell_of_their_cpu_time_is_read_from_their_logs(provider, server, log, told):
+def test_the_cpu_time_of_programs_is_read_from_their_logs(provider, server, log, told):
     provider._platform = Programs()
     server.log = log
     assert [pod.cpu_s for pod in provider.check(SMALL, KUBE, {}).run(1).pods] == [told] * 3
@@ -246,9 +246,9 @@ def test_what_programs_tell_of_their_cpu_time_is_read_from_their_logs(provider, 
          [None, 1.25, None]),
         ([KubeRefused("403: not you", 403)], [None] * 3),
     ],
-    ids=["one after the other", "not allowed is not asked again"],
+    ids=["errors of single logs", "forbidden logs are not read again"],
 )  # fmt: skip
-def test_a_log_that_cannot_be_had_tells_nothing(provider, api, monkeypatch, answers, told):
+def test_a_log_that_cannot_be_read_gives_no_cpu_time(provider, api, monkeypatch, answers, told):
     left = iter(answers)
 
     def log(*_):
@@ -264,7 +264,7 @@ def test_a_log_that_cannot_be_had_tells_nothing(provider, api, monkeypatch, answ
     assert list(left) == []
 
 
-def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
+def test_ctrl_c_leaves_no_pod_in_the_platforms_namespace(provider, api):
     def press(progress):
         if progress.phase == "running":
             raise KeyboardInterrupt
@@ -277,7 +277,7 @@ def test_ctrl_c_leaves_no_pod_of_the_platform(provider, api):
     assert api.jobs("carico-testbed") == []
 
 
-def test_what_a_killed_run_left_of_the_platform_is_removed_before_the_next(provider, server, api):
+def test_pods_of_a_killed_run_in_the_platforms_namespace_are_removed_before_the_next(provider, server, api):
     provider.cluster()
     server.put("/apis/batch/v1/namespaces/carico-testbed/jobs/of-a-killed-run")
     assert len(api.jobs("carico-testbed")) == 1
@@ -311,7 +311,7 @@ def test_ctrl_c_removes_the_namespace(provider, server):
         ),
     ],
 )
-def test_what_it_cannot_run_is_refused_before_there_is_a_cluster(
+def test_what_it_cannot_run_is_refused_before_a_cluster_is_made(
     provider, maker, scenario, scheduler, settings, error, message
 ):
     with pytest.raises(error, match=message):
@@ -320,7 +320,7 @@ def test_what_it_cannot_run_is_refused_before_there_is_a_cluster(
 
 
 class FakeCarico:
-    """What `LocalCarico` is asked."""
+    """Records the use of a `LocalCarico`."""
 
     all: ClassVar = []
 
@@ -336,7 +336,7 @@ class FakeCarico:
         self.state = "closed"
 
 
-def test_carico_runs_beside_the_nodes_for_its_own_repetitions_only(provider, monkeypatch, server):
+def test_carico_runs_only_for_its_own_repetitions(provider, monkeypatch, server):
     monkeypatch.setattr("testbed.real.kwok.platform.LocalCarico", FakeCarico)
     monkeypatch.setattr(FakeCarico, "all", [])
     run = provider.check(msgspec.structs.replace(SMALL, cluster=ClusterShape(nodes=2, cores=4)), CARICO, {}).run(1)

@@ -1,4 +1,4 @@
-"""Somebody's cluster: what is asked of it, what is found there, and that nothing but our own is touched."""
+"""The user's own cluster: the checks before a run, the run, and that nothing but the run's own objects is touched."""
 
 import itertools
 import re
@@ -28,8 +28,8 @@ SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=1))
 NAMESPACES = "/api/v1/namespaces"
 
 
-class LookingClock:
-    """A second passes with every look."""
+class HurriedClock:
+    """A clock that advances a second each time it is read."""
 
     def __init__(self):
         self._seconds = itertools.count()
@@ -75,7 +75,7 @@ def cluster(server, api, tmp_path, said, monkeypatch):
     options = ClusterOptions(
         "run-1", say=said.append, kubeconfig=tmp_path / "kubeconfig", context="there", workload_image=IMAGE
     )
-    return ExternalCluster(options, lambda kubeconfig, context: api, LookingClock(), beat_s=0.01)
+    return ExternalCluster(options, lambda kubeconfig, context: api, HurriedClock(), beat_s=0.01)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def names(server):
     return [one["metadata"]["name"] for one in server.within(NAMESPACES) if one["metadata"].get("uid")]
 
 
-def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider, server, api):
+def test_a_scenario_runs_on_the_existing_nodes_and_leaves_nothing(provider, server, api):
     jobs = []
     create = api.create_job
     api.create_job = lambda where, job: (jobs.append(job), create(where, job))
@@ -106,7 +106,7 @@ def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider
     assert run.settings["allocatable"] == {
         "node-0": {"node": "d-small", "millicpu": 1500, "memory_bytes": 1 << 30, "pods": 50}
     }
-    # What the scenario says of its nodes is not so here.
+    # The scenario's description of nodes does not apply here.
     assert run.settings["cores"] is run.settings["memory"] is None
     provider.close()
     assert names(server) == ["theirs"]
@@ -114,7 +114,7 @@ def test_a_scenario_runs_on_the_nodes_that_are_there_and_leaves_nothing(provider
     assert {path.partition("namespaces/")[2].partition("/")[0] for path in changed} == {"carico-0-run-1"}
 
 
-def test_of_a_run_that_failed_the_logs_of_carico_are_kept(cluster, server, tmp_path):
+def test_the_logs_of_carico_are_collected(cluster, server, tmp_path):
     metadata = {"name": "carico-scheduler-0", "namespace": "carico", "uid": "1", "resourceVersion": "1"}
     spec = {"containers": [{"name": "extender"}, {"name": "kube-scheduler"}]}
     pod = {"metadata": metadata, "spec": spec, "status": {}}
@@ -127,7 +127,7 @@ def test_of_a_run_that_failed_the_logs_of_carico_are_kept(cluster, server, tmp_p
     )
 
 
-def test_a_placement_is_among_the_nodes_of_the_scenario(provider, api):
+def test_a_placement_selects_among_the_nodes_of_the_scenario(provider, api):
     jobs = []
     create = api.create_job
     api.create_job = lambda where, job: (jobs.append(job), create(where, job))
@@ -153,7 +153,7 @@ def test_ctrl_c_leaves_nothing(provider, server):
     assert names(server) == ["theirs"]
 
 
-def test_what_dead_runs_have_left_is_removed_and_what_is_alive_stays(cluster, server, said):
+def test_namespaces_of_dead_runs_are_removed_and_those_of_living_runs_stay(cluster, server, said):
     server.put(f"{NAMESPACES}/dead", **namespace("dead", **{LABEL: "killed"}))
     server.put(f"{NAMESPACES}/alive", **namespace("alive", **{LABEL: "neighbour"}))
     server.put(f"{NAMESPACES}/mine", **namespace("mine", **{LABEL: "run-1"}))
@@ -166,11 +166,11 @@ def test_what_dead_runs_have_left_is_removed_and_what_is_alive_stays(cluster, se
             assert names(server) == ["alive", "carico-testbed", "theirs"]
     finally:
         signs.stop()
-    assert said == ["run neighbour measures on this cluster, too: each disturbs the other"]
+    assert said == ["run neighbour measures on this cluster, too: the two disturb each other"]
     cluster.close()
 
 
-def test_a_run_that_ends_while_others_wait_for_its_sign_is_waited_for_no_longer(cluster, server):
+def test_the_wait_for_another_runs_sign_of_life_ends_with_its_namespace(cluster, server):
     server.put(f"{NAMESPACES}/other", **namespace("other", **{LABEL: "other"}))
     wait = itertools.count()
     listed = cluster.api.namespaces
@@ -186,7 +186,7 @@ def test_a_run_that_ends_while_others_wait_for_its_sign_is_waited_for_no_longer(
     cluster.close()
 
 
-def test_it_shows_that_it_is_alive_from_the_first_use_to_the_end(cluster, server):
+def test_it_shows_signs_of_life_from_the_first_use_to_the_end(cluster, server):
     cluster.open()
     cluster.api.create_namespace("carico-0-run-1", "run-1")
 
@@ -202,13 +202,13 @@ def test_it_shows_that_it_is_alive_from_the_first_use_to_the_end(cluster, server
     assert names(server) == ["theirs"]
 
 
-def test_a_namespace_of_our_name_that_is_not_ours_is_left_alone(provider, server, api):
+def test_a_namespace_of_our_name_without_our_label_is_left_alone(provider, server, api):
     server.put(f"{NAMESPACES}/carico-0-run-1", **namespace("carico-0-run-1"))
     api.delete_namespace("carico-0-run-1")
     assert "carico-0-run-1" in names(server)
 
 
-def test_the_preflight_asks_for_what_a_run_needs_and_changes_nothing(cluster, server):
+def test_the_preflight_checks_what_a_run_needs_and_changes_nothing(cluster, server):
     before = dict(server.objects)
     assert cluster.preflight() == []
     for name in ("d-small", "e-large"):
@@ -219,8 +219,8 @@ def test_the_preflight_asks_for_what_a_run_needs_and_changes_nothing(cluster, se
 
 
 @pytest.mark.parametrize(("off_s", "told"), [(5.0, "behind"), (-5.0, "ahead of"), (1.0, None)])
-def test_a_cluster_whose_clock_is_another_is_refused(cluster, api, tmp_path, off_s, told):
-    """Times of pods are this clock's or that one's, whichever is earlier: seconds between them would go unnoticed."""
+def test_a_cluster_whose_clock_differs_is_refused(cluster, api, tmp_path, off_s, told):
+    """A pod's times come from whichever clock is earlier, so a difference of seconds would go unnoticed."""
     options = ClusterOptions("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
     here = ExternalCluster(options, lambda kubeconfig, context: api, wall=lambda: time.time() + off_s)
     problems = [str(problem) for problem in here.preflight()]
@@ -233,9 +233,7 @@ def test_a_cluster_whose_clock_is_another_is_refused(cluster, api, tmp_path, off
 
 
 @pytest.mark.parametrize(("off_s", "problems"), [(0.0, 0), (30.0, 1)])
-def test_a_slow_answer_does_not_make_clocks_differ_and_does_not_hide_that_they_do(
-    cluster, api, tmp_path, off_s, problems
-):
+def test_a_slow_answer_neither_feigns_nor_hides_a_difference_of_clocks(cluster, api, tmp_path, off_s, problems):
     asked_at = time.time() + off_s
     wall = iter([asked_at, asked_at + 6.0])
     options = ClusterOptions("run-1", kubeconfig=tmp_path / "kubeconfig", context="there")
@@ -243,13 +241,13 @@ def test_a_slow_answer_does_not_make_clocks_differ_and_does_not_hide_that_they_d
     assert len(here.preflight()) == problems
 
 
-def test_a_server_that_does_not_tell_the_time_is_a_problem(cluster, server, monkeypatch):
+def test_a_server_without_a_valid_date_is_a_problem(cluster, server, monkeypatch):
     monkeypatch.setattr("http.server.BaseHTTPRequestHandler.date_time_string", lambda handler: "soon")
     (problem,) = cluster.preflight()
-    assert "dates its answers 'soon'" in str(problem)
+    assert "the Date header of the Kubernetes API is 'soon'" in str(problem)
 
 
-def test_one_who_may_not_create_namespaces_is_told_so(cluster, api, monkeypatch):
+def test_a_missing_right_to_create_namespaces_is_a_problem(cluster, api, monkeypatch):
     def refuse(*namespace, only_try):
         raise KubeRefused("the Kubernetes API answered 403: namespaces is forbidden", 403)
 
@@ -259,7 +257,7 @@ def test_one_who_may_not_create_namespaces_is_told_so(cluster, api, monkeypatch)
     assert "kubectl create namespace" in str(problem)
 
 
-def test_who_lacks_rights_is_told_which_before_anything_runs(cluster, server):
+def test_missing_rights_are_named_before_anything_runs(cluster, server):
     server.forbidden = {"patch namespaces", "watch pods", "create jobs"}
     (problem,) = cluster.preflight()
     lacking = "patch namespaces, watch pods, create jobs.batch"
@@ -267,7 +265,7 @@ def test_who_lacks_rights_is_told_which_before_anything_runs(cluster, server):
     assert "docs/how-to/external-cluster.md" in str(problem)
 
 
-def test_who_may_not_even_ask_for_rights_is_not_held_up(cluster, api, monkeypatch):
+def test_a_refused_check_of_rights_is_no_problem(cluster, api, monkeypatch):
     def refuse(verb, resource):
         raise KubeRefused("the Kubernetes API answered 403", 403)
 
@@ -276,7 +274,7 @@ def test_who_may_not_even_ask_for_rights_is_not_held_up(cluster, api, monkeypatc
 
 
 class Refusing:
-    """A cluster that answers one sign of life after the other with an error, and notes those that come after."""
+    """A cluster that answers signs of life with the given errors, one after the other, and records later ones."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -292,7 +290,7 @@ class Refusing:
 
 
 def signs_after(*errors):
-    """What is said while a cluster answers with errors, until a sign is taken again."""
+    """Return the messages while a cluster answers with errors, until it accepts a sign again."""
     api, said = Refusing(*errors), []
     signs = signs_of_life.SignsOfLife(api, "run-1", 0.001, said.append)
     signs.start()
@@ -302,19 +300,19 @@ def signs_after(*errors):
 
 
 @pytest.mark.parametrize("status", [404, 409, 429, 500, 503])
-def test_what_passes_needs_no_words_and_signs_go_on(status):
+def test_signs_go_on_after_passing_errors_without_a_message(status):
     assert signs_after(KubeRefused("not now", status), KubeUnreachable("no answer")) == []
 
 
-def test_a_run_whose_signs_are_refused_says_so_once_and_goes_on_trying():
+def test_a_run_whose_signs_are_refused_says_so_once_and_keeps_trying():
     (said,) = signs_after(*[KubeRefused("403: namespaces is forbidden", 403)] * 3)
     assert said == (
-        "run run-1 cannot show that it is alive, so that others on this cluster will remove its namespaces after 30 s: "
+        "run run-1 cannot show that it is alive, so other runs on this cluster will remove its namespaces after 30 s: "
         "403: namespaces is forbidden; it must be allowed to list and patch namespaces"
     )
 
 
-def test_a_cluster_that_cannot_be_reached_is_a_problem_and_no_crash(tmp_path):
+def test_a_cluster_that_cannot_be_reached_is_a_problem(tmp_path):
     cluster = ExternalCluster(ClusterOptions("run-1", kubeconfig=tmp_path / "gone"))
     (problem,) = cluster.preflight()
     assert "gone leads to no cluster" in str(problem)
@@ -336,7 +334,7 @@ def test_a_cluster_that_cannot_be_reached_is_a_problem_and_no_crash(tmp_path):
         ({}, "kube-scheduler", {"agents": "false"}, InvalidSetting, "has no settings, got agents"),
         ({}, "kube-scheduler:cpu=2", {}, InvalidSpec, "at most 1500m"),
         ({}, "carico", {}, UsageError, "CARICO is not deployed in the namespace carico: `carico deploy` does it"),
-        ({"jobs": [msgspec.structs.replace(PI, work=[1.0] * 3)]}, "kube-scheduler", {}, UsageError, "leave out their"),
+        ({"jobs": [msgspec.structs.replace(PI, work=[1.0] * 3)]}, "kube-scheduler", {}, UsageError, "leave out `work`"),
     ],
 )
 def test_what_it_cannot_run_is_refused(provider, server, changes, scheduler, settings, error, told):
@@ -345,9 +343,9 @@ def test_what_it_cannot_run_is_refused(provider, server, changes, scheduler, set
     assert names(server) == ["theirs"]
 
 
-def test_without_an_image_it_is_told_how_to_make_and_push_one(cluster):
+def test_without_an_image_the_message_says_how_to_build_and_push_one(cluster):
     with pytest.raises(
-        UsageError, match=r"images build workloads\).*docker push REGISTRY/workloads:1.*--workload-image"
+        UsageError, match=r"images build workloads prints.*docker push REGISTRY/workloads:1.*--workload-image"
     ):
         ExternalPlatform(cluster, None).check(SMALL, KUBE, {})
     trained = msgspec.structs.replace(SMALL, jobs=[JobSpec("mlp", "mlp", pods=1)])
@@ -355,7 +353,7 @@ def test_without_an_image_it_is_told_how_to_make_and_push_one(cluster):
         ExternalPlatform(cluster, None).check(trained, KUBE, {})
 
 
-def test_a_node_that_has_gone_since_is_told(cluster, server):
+def test_a_node_that_has_gone_since_the_check_is_an_error(cluster, server):
     platform = ExternalPlatform(cluster, IMAGE)
     setup = platform.check(SMALL, KUBE, {})
     server.objects.pop("/api/v1/nodes/d-small")
@@ -365,7 +363,7 @@ def test_a_node_that_has_gone_since_is_told(cluster, server):
 
 
 class Deployed:
-    """CARICO at work, as far as its status and its agents' configuration tell."""
+    """The configuration of deployed agents."""
 
     def __init__(self, variant):
         self.variant = variant
@@ -375,7 +373,7 @@ class Deployed:
 
 
 @pytest.mark.parametrize(("asked", "refused"), [("thesis-literal", ""), ("thesis-rebased", "run the variant thesis-l")])
-def test_carico_is_taken_as_it_is_deployed(cluster, monkeypatch, asked, refused):
+def test_only_the_deployed_variant_of_carico_can_be_tested(cluster, monkeypatch, asked, refused):
     nodes = [Node("d-small", agent_ready=True, stale=False), Node("a-control-plane", agent_ready=False)]
     status = DeploymentStatus("carico", "leader", [], nodes, ["1 of 2 nodes do not report: a-control-plane"])
     monkeypatch.setattr("testbed.real.external.platform.read_status", lambda *asked: status)

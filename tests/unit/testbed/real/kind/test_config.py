@@ -9,7 +9,7 @@ def patches(document):
     return {patch["kind"]: patch for patch in map(yaml.safe_load, document["kubeadmConfigPatches"])}
 
 
-def test_a_published_image_is_left_as_it_is():
+def test_a_published_image_keeps_its_own_network():
     document = yaml.safe_load(kind_config(3, own_network=False, cgroup_version=2))
     assert [node["role"] for node in document["nodes"]] == ["control-plane", "worker", "worker", "worker"]
     assert "disableDefaultCNI" not in document["networking"]

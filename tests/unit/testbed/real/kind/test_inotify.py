@@ -1,4 +1,4 @@
-"""How many of inotify's instances are free: nothing stays open after the question."""
+"""The number of free inotify instances; counting leaves none open."""
 
 import resource
 from pathlib import Path
@@ -14,18 +14,18 @@ def open_files():
 
 @pytest.fixture
 def few_descriptors():
-    """Let the process open some more files, and no more than that."""
+    """Let the process open only a few more files."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 20, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_no_more_are_tried_than_asked_for():
+def test_no_more_instances_are_opened_than_asked_for():
     assert free_instances(1) == 1
 
 
-def test_a_limit_is_found_and_nothing_stays_open(few_descriptors):
+def test_the_limit_is_found_and_nothing_stays_open(few_descriptors):
     open_before = open_files()
     found = free_instances(10_000)
     assert 0 < found < 30

@@ -1,4 +1,4 @@
-"""Clusters by kind: what kind and Docker are asked, and what a scenario finds there. Both are scripts or fakes here."""
+"""Clusters made by kind: the calls of kind and Docker, here a script and a fake, and the nodes for a scenario."""
 
 import stat
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ case $1 in --version) echo kind version 0.30.0 ;; esac
 
 
 class FakeDocker:
-    """Knows images by name, and the files of nodes."""
+    """Holds images by name, and files of nodes."""
 
     def __init__(self, images=()):
         self.images = dict(images)
@@ -61,7 +61,7 @@ class FakeDocker:
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    """Return makers whose kind is a script; what it was asked is in `kind.log`."""
+    """Return makers whose kind is a script; its calls are in `kind.log`."""
     monkeypatch.setattr(kind_module, "free_instances", lambda at_most: at_most)
     monkeypatch.setattr(kind_module, "find_spec", lambda name: None)
 
@@ -78,7 +78,7 @@ def make(tmp_path, monkeypatch):
     return maker
 
 
-def test_a_cluster_is_made_of_the_image_that_was_made_here(make, tmp_path):
+def test_a_cluster_is_made_of_the_image_that_was_built_here(make, tmp_path):
     maker = make(workers=3)
     maker.create("carico-kind-1", tmp_path, 10)
     document = yaml.safe_load(tmp_path.joinpath("kind.yaml").read_text())
@@ -90,7 +90,7 @@ def test_a_cluster_is_made_of_the_image_that_was_made_here(make, tmp_path):
     assert maker.kubernetes_version == "v1.34.4"
 
 
-def test_without_one_the_published_image_is_taken_and_its_network(make, tmp_path, monkeypatch):
+def test_without_a_built_image_the_published_one_and_its_network_are_used(make, tmp_path, monkeypatch):
     def nothing(name):
         raise ClusterError("no mirror")
 
@@ -102,14 +102,14 @@ def test_without_one_the_published_image_is_taken_and_its_network(make, tmp_path
     assert "disableDefaultCNI" not in yaml.safe_load(tmp_path.joinpath("kind.yaml").read_text())["networking"]
 
 
-def test_an_image_that_cannot_be_pulled_is_told_with_what_to_do(make, tmp_path):
+def test_an_image_that_cannot_be_pulled_is_reported_with_a_remedy(make, tmp_path):
     maker = make(FakeDocker(), then="echo 'failed to pull image' >&2; exit 1", node_image="kindest/node:v1.34.0")
     with pytest.raises(ClusterError, match="kind create cluster ended with 1:\nfailed to pull image") as failed:
         maker.create("carico-kind-1", tmp_path, 10)
     assert "carico-testbed images build node" in failed.value.__notes__[0]
 
 
-def test_logs_of_a_cluster_that_could_not_be_made_are_there_and_none_hides_another(make, tmp_path, monkeypatch):
+def test_all_available_logs_of_a_failed_cluster_are_collected(make, tmp_path, monkeypatch):
     maker = make(then="exit 1")
     with pytest.raises(ClusterError, match="kind create cluster ended with 1"):
         maker.create("carico-kind-1", tmp_path, 10)
@@ -134,9 +134,9 @@ def test_logs_of_a_cluster_that_could_not_be_made_are_there_and_none_hides_anoth
     assert limits == [30.0] * 7
 
 
-def test_nodes_that_could_not_watch_files_are_not_even_begun(make, tmp_path, monkeypatch):
+def test_without_enough_inotify_instances_no_node_is_started(make, tmp_path, monkeypatch):
     monkeypatch.setattr(kind_module, "free_instances", lambda at_most: min(at_most, 13))
-    with pytest.raises(ClusterError, match="nodes need 60 of inotify's instances, 13 are free: remove other clusters"):
+    with pytest.raises(ClusterError, match="nodes need 60 inotify instances, 13 are free: remove other clusters"):
         make(workers=2).create("carico-kind-1", tmp_path, 10)
     assert not tmp_path.joinpath("kind.log").exists()
 
@@ -151,7 +151,7 @@ def test_an_image_for_pods_is_the_same_for_the_whole_session(make, monkeypatch):
     assert asked == [("carico", None), ("workloads", None)]
 
 
-def test_a_cluster_is_known_by_what_it_is_made_of(make):
+def test_the_fingerprint_tells_what_a_cluster_is_made_of(make):
     one, other = make(workers=1).fingerprint(), make(workers=2).fingerprint()
     assert one["kind"] == "0.30.0"
     assert {name for name in one if one[name] != other[name]} == {"workers", "configuration"}
@@ -159,7 +159,7 @@ def test_a_cluster_is_known_by_what_it_is_made_of(make):
     assert all(name.replace("-", "").isalpha() for name in one)
 
 
-def test_everything_that_is_missing_is_told(tmp_path, monkeypatch):
+def test_the_preflight_lists_everything_that_is_missing(tmp_path, monkeypatch):
     maker = KindMaker(
         docker=FakeDocker(), environment={"PATH": str(tmp_path)}, node_image="carico.local/node:gone", workers=1
     )
@@ -194,7 +194,7 @@ def test_a_server_and_its_client_are_one_pod(containers):
 
 
 class FakeApi:
-    """Nodes whose kubelets take what they are told at once."""
+    """Nodes whose kubelets apply a new configuration at once."""
 
     def __init__(self, docker):
         self._docker = docker
@@ -224,7 +224,7 @@ class FakeApi:
 
 
 class FakeCarico:
-    """CARICO on a cluster, or not."""
+    """Records the calls of a `DeployedCarico`."""
 
     def __init__(self):
         self.done = []
@@ -248,7 +248,7 @@ def containers(make, monkeypatch):
     return platform, maker
 
 
-def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
+def test_used_nodes_are_resized_and_the_others_cordoned(containers, tmp_path):
     platform, maker = containers
     api = FakeApi(maker.docker)
     wanted, cluster = scenario(), SimpleNamespace(name="c", api=api)
@@ -264,14 +264,14 @@ def test_nodes_get_their_size_and_others_no_pods(containers, tmp_path):
     assert config["maxPods"] == 50
     assert ("exec", "c-worker", "systemctl", "restart", "kubelet") in maker.docker.asked
     assert "load docker-image carico.local/workloads:1 --name c" in tmp_path.joinpath("kind.log").read_text()
-    # What is there already is not done again.
+    # A second preparation repeats neither.
     maker.docker.asked.clear()
     setup.prepare(cluster)
     assert not [asked for asked in maker.docker.asked if "kubelet" in asked]
     assert tmp_path.joinpath("kind.log").read_text().count("load docker-image") == 1
 
 
-def test_nodes_that_have_an_image_are_not_given_it_again(make, tmp_path):
+def test_an_image_is_loaded_only_to_nodes_without_it(make, tmp_path):
     maker = make()
     maker.docker.images_of = {"c-worker": ["carico.local/carico:1"], "c-worker2": ["carico.local/carico:2"]}
     maker.load("c", "carico.local/carico:1")
@@ -295,7 +295,7 @@ def test_pods_run_the_workloads_program(containers):
     [
         (scenario(nodes=3), UsageError, "tried wants 3 nodes, the kind cluster has 2 workers"),
         (scenario(nodes=2, cores=1), UsageError, "tried wants 2 CPUs for its nodes, this machine has 2, of which 0.5"),
-        (scenario(work=[1.0, 2.0]), UsageError, "leave out their `work`"),
+        (scenario(work=[1.0, 2.0]), UsageError, "leave out `work`"),
         (
             scenario(workload="task", parameters={"cores": 1, "cpu_seconds": 1}),
             InvalidDemand,
@@ -303,7 +303,7 @@ def test_pods_run_the_workloads_program(containers):
         ),
     ],
 )
-def test_what_the_machine_cannot_do_is_refused_before_there_is_a_cluster(containers, wanted, error, said):
+def test_what_the_machine_cannot_run_is_refused_before_a_cluster_is_made(containers, wanted, error, said):
     with pytest.raises(error, match=said):
         containers[0].check(wanted, KUBE_SCHEDULER, {})
 
@@ -316,7 +316,7 @@ def test_what_the_machine_cannot_do_is_refused_before_there_is_a_cluster(contain
         ("kube-scheduler", {"agents": "false"}, "default-scheduler", ["remove"]),
     ],
 )
-def test_agents_know_nothing_at_the_beginning_and_watch_whoever_schedules(containers, scheduler, settings, name, done):
+def test_agents_are_deployed_and_reset_under_every_scheduler(containers, scheduler, settings, name, done):
     platform, maker = containers
     wanted, spec = scenario(), parse_spec(scheduler)
     setup = platform.check(wanted, spec, {"warm_up_s": "5"} | settings)
@@ -331,12 +331,12 @@ def test_agents_know_nothing_at_the_beginning_and_watch_whoever_schedules(contai
 @pytest.mark.parametrize(
     ("scheduler", "settings", "error", "said"),
     [
-        ("carico", {"agents": "false"}, UsageError, "carico knows nothing without agents"),
-        ("carico:variant=thesis-rebased,hold_off_s=3", {}, UsageError, "agents on kind take a variant as it is"),
+        ("carico", {"agents": "false"}, UsageError, "carico cannot work without agents"),
+        ("carico:variant=thesis-rebased,hold_off_s=3", {}, UsageError, "agents on kind take a named variant"),
         ("kube-scheduler", {"warm_up_s": "-1"}, InvalidSetting, "warm_up_s"),
         ("kube-scheduler", {"colour": "red"}, InvalidSetting, "unknown field `colour`; known: agents, warm_up_s"),
     ],
 )
-def test_what_it_cannot_do_for_a_scheduler_is_refused(containers, scheduler, settings, error, said):
+def test_settings_that_contradict_the_scheduler_are_refused(containers, scheduler, settings, error, said):
     with pytest.raises(error, match=said):
         containers[0].check(scenario(), parse_spec(scheduler), settings)

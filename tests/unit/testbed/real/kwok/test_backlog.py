@@ -1,4 +1,4 @@
-"""What is told of pods that waited for a scheduler: how fast they were bound, and whether rightly."""
+"""Measurements of a backlog of pods: how fast they were bound, and whether nodes got too many."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def backlog(api):
     return Backlog(api, "carico-test", "carico", SystemClock())
 
 
-def test_pods_ask_for_their_scheduler_by_name(backlog, server, api):
+def test_pods_name_their_scheduler(backlog, server, api):
     backlog.create(2)
     backlog.create(1)
     pods = api.pods_in("carico-test").list()[0]
@@ -47,7 +47,7 @@ def test_bindings_are_followed(backlog, server):
     assert backlog.moved == [second]
 
 
-def test_the_rate_is_from_the_first_binding_to_the_last(backlog):
+def test_the_rate_is_measured_from_the_first_binding_to_the_last(backlog):
     backlog.bound = {str(at): Bound("node-0", 10.0 + at / 4) for at in range(9)}
     assert backlog.pods_per_s == 4.0
 
@@ -56,7 +56,7 @@ def test_the_rate_is_from_the_first_binding_to_the_last(backlog):
     ("pods", "above"),
     [
         ([(0.0, 0.5), (1.0, 1.5)], 0),
-        # The third is one too many, for the first two were reported as running long ago.
+        # The third is one too many, because the first two were reported as running long ago.
         ([(0.0, 0.5), (1.0, 1.5), (20.0, None)], 1),
         # Here the second began to run just before: the node's report did not have it yet.
         ([(0.0, 0.5), (1.0, 18.0), (20.0, None)], 0),
@@ -76,7 +76,7 @@ def test_bindings_are_counted_by_their_events(backlog, server):
         ("FailedScheduling", "refused", {"series": {"count": 5}}),
         ("Scheduled", "by-two", {"count": None}),
         ("Scheduled", "by-two", {"count": 1}),
-        # By one scheduler, which writes no second Event.
+        # One scheduler counts its second binding in the same Event.
         ("Scheduled", "twice", {"count": None, "series": {"count": 2}}),
         ("Scheduled", "twice-by-an-old-one", {"count": 2, "series": None}),
     ]

@@ -1,4 +1,4 @@
-"""CARICO's processes beside a cluster: started with what ships, told of when they end, and gone afterwards."""
+"""CARICO's processes beside a cluster: started as shipped, reported when they end early, and gone after `close`."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +18,7 @@ def kubeconfig(server, tmp_path):
 
 @pytest.fixture
 def kube_scheduler(tmp_path, monkeypatch):
-    """A function that puts a program of that name where programs are looked for first."""
+    """A function that puts a script named kube-scheduler into the folder that is searched first."""
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv(VARIABLE, str(folder))
@@ -44,7 +44,7 @@ def pids(carico):
 
 
 @pytest.mark.machine
-def test_extender_and_aggregator_hear_of_every_node_and_all_end_with_it(carico):
+def test_extender_and_aggregator_hear_from_every_node_and_end_on_close(carico):
     carico.open()
     carico.wait_until_exchanged()
     assert carico.known() == {"node-0": 2.0, "node-1": 3.0}
@@ -55,13 +55,13 @@ def test_extender_and_aggregator_hear_of_every_node_and_all_end_with_it(carico):
     assert carico.known() == {}
 
 
-def test_a_process_that_ends_is_told_with_its_last_words(carico, kube_scheduler):
+def test_an_error_about_an_ended_process_includes_its_log(carico, kube_scheduler):
     kube_scheduler("echo no such flag; exit 1")
     with pytest.raises(ClusterError, match=r"has ended with 1; the end of kube-scheduler.log:\nno such flag"):
         carico.open()
 
 
-def test_kube_scheduler_gets_what_ships(kubeconfig, kube_scheduler, tmp_path):
+def test_kube_scheduler_gets_the_shipped_configuration(kubeconfig, kube_scheduler, tmp_path):
     kube_scheduler("exit 0")
     file = tmp_path / "kube-scheduler.yaml"
     command = kube_scheduler_command(kubeconfig, file, {"urlPrefix": "https://localhost:1"})
@@ -75,7 +75,7 @@ def test_kube_scheduler_gets_what_ships(kubeconfig, kube_scheduler, tmp_path):
     assert written == shipped
 
 
-def test_kube_scheduler_alone_asks_nobody(kubeconfig, kube_scheduler, tmp_path):
+def test_kube_scheduler_alone_has_no_extender(kubeconfig, kube_scheduler, tmp_path):
     kube_scheduler("exit 0")
     kube_scheduler_command(kubeconfig, tmp_path / "alone.yaml", qps=1000)
     written = yaml.safe_load((tmp_path / "alone.yaml").read_text())
@@ -83,7 +83,7 @@ def test_kube_scheduler_alone_asks_nobody(kubeconfig, kube_scheduler, tmp_path):
     assert written["clientConnection"]["qps"] == 1000
 
 
-def test_without_kube_scheduler_it_is_told_how_to_get_one(kubeconfig, tmp_path, monkeypatch):
+def test_a_missing_kube_scheduler_is_reported_with_a_remedy(kubeconfig, tmp_path, monkeypatch):
     monkeypatch.setattr("testbed.real.kwok.carico.found_programs", lambda names: {})
-    with pytest.raises(ClusterError, match="carico-testbed images programs builds it"):
+    with pytest.raises(ClusterError, match="build it with carico-testbed images programs"):
         LocalCarico(kubeconfig, tmp_path / "carico", {"node-0": 1.0})

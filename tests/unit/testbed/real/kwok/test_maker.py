@@ -1,4 +1,4 @@
-"""What is asked of kwokctl, and where the programs come from; a real cluster is in tests/cluster/kwok."""
+"""Calls of kwokctl, and the search for programs; tests/cluster/kwok makes real clusters."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ if [ -e "$(dirname "$0")/broken" ]; then echo "port is taken"; exit 3; fi
 
 @pytest.fixture
 def programs(tmp_path):
-    """A folder of programs that only say their versions."""
+    """A folder of programs that only print their versions."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in (*OPTIONS, CONTROL):
@@ -44,7 +44,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_versions_are_what_the_programs_say(maker):
+def test_versions_come_from_the_programs(maker):
     assert not [problem for problem in maker.preflight() if "memory" not in problem.what]
     assert maker.kubernetes_version == "v1.34.4"
     fingerprint = dict(maker.fingerprint())
@@ -52,7 +52,7 @@ def test_versions_are_what_the_programs_say(maker):
     assert fingerprint == {"kubernetes": "v1.34.4", "scheduler": "v1.34.4", "etcd": "3.6.5", "kwok": "v0.7.0"}
 
 
-def test_a_cluster_is_made_of_these_programs_and_reached_from_this_machine_only(maker, programs, folder):
+def test_a_cluster_runs_the_found_programs_and_listens_on_this_machine_only(maker, programs, folder):
     maker.create("carico-kwok-x", folder, 60.0)
     called = (programs / "called").read_text()
     assert called.startswith(f"{folder}/kwok create cluster --name carico-kwok-x --config {folder}/kwokctl.yaml")
@@ -87,12 +87,12 @@ def test_logs_are_copied_and_the_cluster_is_removed(maker, programs, folder, tmp
         maker.collect_logs("another", folder, into)
 
 
-def test_what_was_never_begun_needs_no_removal(maker, programs, folder):
+def test_a_cluster_that_was_never_begun_needs_no_removal(maker, programs, folder):
     maker.delete("carico-kwok-x", folder)
     assert not (programs / "called").exists()
 
 
-def test_a_failure_is_told_with_what_kwokctl_said(maker, programs, folder):
+def test_an_error_includes_kwokctls_output(maker, programs, folder):
     (programs / "broken").touch()
     with pytest.raises(ClusterError, match="kwokctl create cluster ended with 3:\nport is taken"):
         maker.create("carico-kwok-x", folder, 60.0)
@@ -110,13 +110,13 @@ def test_missing_programs_are_one_problem_with_its_remedy(programs, monkeypatch)
         _ = maker.kubernetes_version
 
 
-def test_a_program_that_says_no_version_is_named(programs):
+def test_a_program_that_prints_no_version_is_named(programs):
     (programs / "etcd").write_text("#!/bin/sh\necho hello\n")
     with pytest.raises(ClusterError, match="etcd does not say its version but 'hello'"):
         KwokMaker({VARIABLE: str(programs), "PATH": "/bin"}).preflight()
 
 
-def test_the_users_folder_goes_before_what_was_built_before_the_path(tmp_path, monkeypatch):
+def test_the_users_folder_precedes_built_programs_and_these_the_path(tmp_path, monkeypatch):
     places = {name: tmp_path / name for name in ("named", "built", "path")}
     for place, names in zip(places.values(), (["a"], ["a", "b"], ["a", "b", "c"]), strict=True):
         place.mkdir()
@@ -134,7 +134,7 @@ def test_the_users_folder_goes_before_what_was_built_before_the_path(tmp_path, m
         found_programs("a", {VARIABLE: "/no/such"})
 
 
-def test_stages_take_the_annotation_that_pods_carry():
+def test_stages_read_the_annotation_that_pods_carry():
     from testbed.real.kwok.maker import _stages
     from testbed.real.kwok.platform import DURATIONS
 

@@ -1,4 +1,4 @@
-"""Exchanges of nodes that have no agents: an aggregation server hears of each over its own certificate, and answers."""
+"""Exchanges for nodes that have no agents: each reaches an aggregation server with its own certificate."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -53,7 +53,7 @@ def count(registry, name):
     return registry.get_sample_value(f"carico_aggregator_{name}")
 
 
-def test_every_node_exchanges_again_and_again(exchanges, server, registry):
+def test_every_node_exchanges_repeatedly(exchanges, server, registry):
     async def until_heard():
         task = asyncio.create_task(exchanges.run(0.02))
         async with asyncio.timeout(10):
@@ -66,7 +66,7 @@ def test_every_node_exchanges_again_and_again(exchanges, server, registry):
     assert server.view is not None
 
 
-def test_nodes_are_answered_with_what_others_have_learned(exchanges):
+def test_answers_hold_what_other_nodes_have_learned(exchanges):
     async def until_told():
         own = answer = await exchanges.exchange("node-0")
         async with asyncio.timeout(10):

@@ -1,4 +1,4 @@
-"""Reports of nodes that have no agents: what runs takes room, and each node reports with its own certificate."""
+"""Reports for nodes that have no agents: running pods take room, and each node reports with its own certificate."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -58,7 +58,7 @@ def test_a_pod_takes_room_while_it_runs(reports):
     assert rooms == [2, 1, 1, 2, 2]
 
 
-def test_one_that_is_deleted_or_has_no_node_takes_none(reports):
+def test_a_deleted_or_unbound_pod_takes_no_room(reports):
     reports.pod_changed(pod("waiting"))
     reports.pod_changed(pod("one", "node-1", "Running"))
     assert reports.capacity("node-1") == 0.5
@@ -67,13 +67,13 @@ def test_one_that_is_deleted_or_has_no_node_takes_none(reports):
     assert (reports.capacity("node-0"), reports.capacity("node-1")) == (2, 1.5)
 
 
-def test_there_is_no_less_room_than_none(reports):
+def test_room_is_never_negative(reports):
     for uid in ("one", "two"):
         reports.pod_changed(pod(uid, "node-1", "Running"))
     assert reports.capacity("node-1") == 0
 
 
-def test_every_node_reports_with_its_own_certificate_again_and_again(reports, server, heard):
+def test_every_node_reports_repeatedly_with_its_own_certificate(reports, server, heard):
     reports.pod_changed(pod("one", "node-0", "Running"))
 
     async def until_heard():
@@ -89,7 +89,7 @@ def test_every_node_reports_with_its_own_certificate_again_and_again(reports, se
     assert min(heard.count(one) for one in set(heard)) > 1
 
 
-def test_a_server_that_is_away_is_told_once_and_tried_again(reports, server, caplog):
+def test_an_unreachable_server_is_logged_once_and_tried_again(reports, server, caplog):
     server.close()
 
     async def for_a_while():
@@ -98,5 +98,5 @@ def test_a_server_that_is_away_is_told_once_and_tried_again(reports, server, cap
                 await reports.run(0.02)
 
     asyncio.run(for_a_while())
-    assert [record.message.partition(":")[0] for record in caplog.records] == ["a report was not taken in"]
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["a report was not accepted"]
     assert reports._sequence > len(SLOTS)
