@@ -1,4 +1,4 @@
-"""Demand models: what they say of the real programs, and what they refuse."""
+"""Demand models: what they say about the real programs, and what they refuse."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""Scenarios: what a user may write, and what they are told if it is wrong."""
+"""Scenarios: what a user may write, and the messages if it is wrong."""
 
 import subprocess
 import sys

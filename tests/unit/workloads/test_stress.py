@@ -1,4 +1,4 @@
-"""What a load on CPU and memory is, and that nothing of it is left over."""
+"""The load on CPU and memory is what was asked for, and no process of it is left behind."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""Nothing is run twice, in whichever process it was run before."""
+"""No repetition is run twice, whichever process has run it."""
 
 import threading
 
@@ -24,14 +24,14 @@ def run(provider, folder, seed=1, attempts=1):
     return Cache(folder, attempts).trial(trial).run(seed)
 
 
-def test_what_another_process_has_run_is_known(folder):
+def test_a_repetition_of_another_process_is_not_run_again(folder):
     first, second = FakeProvider(), FakeProvider()
     measured = run(first, folder())
     assert run(second, folder()) == measured
     assert (len(first.calls), len(second.calls)) == (1, 0)
 
 
-def test_what_another_process_is_running_is_waited_for(folder):
+def test_a_repetition_that_another_process_is_running_is_waited_for(folder):
     started, go_on, waiting = threading.Event(), threading.Event(), FakeProvider()
 
     class Slow(FakeProvider):
@@ -61,7 +61,7 @@ def test_another_repetition_is_not_waited_for(folder):
     assert run(Nested(), folder()).seed == 1
 
 
-def test_who_failed_leaves_it_to_the_next(folder):
+def test_a_repetition_that_was_interrupted_is_run_by_the_next_process(folder):
     with pytest.raises(KeyboardInterrupt):
         run(FakeProvider(interrupt_after=0), folder())
     assert run(FakeProvider(), folder()).seed == 1

@@ -1,4 +1,4 @@
-"""What ran while others had the machine is run again, however long it took."""
+"""A repetition that other guests disturbed is run again, however long it took."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""CPU time that a hypervisor gave to others, from the kernel's counters."""
+"""CPU time that a hypervisor gave to other guests, from the kernel's counters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Results as text: what is grouped, and what tells groups apart."""
+"""Results as text: how they are grouped, and how groups are told apart."""
 
 import msgspec
 import pytest
@@ -167,7 +167,7 @@ def test_one_lucky_run_is_no_reference():
     assert carico.endswith(" n < 3")
 
 
-def test_who_is_alone_is_not_judged():
+def test_a_single_scheduler_gets_no_verdict():
     row = medians(measured(repetitions=3))[2]
     assert float(row.split()[-1]) > 0, "the row ends with the PCT"
 
@@ -203,7 +203,7 @@ def test_what_others_took_of_the_machine_is_told():
     assert max(map(len, table)) <= 80
 
 
-def test_a_little_disturbs_nothing_and_a_simulated_machine_is_nobodys():
+def test_little_stolen_cpu_and_simulated_runs_get_no_note():
     assert stolen_note(stolen(0.04)) == []
     assert stolen_note(measured()) == []
 

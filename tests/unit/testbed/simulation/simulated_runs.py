@@ -1,4 +1,4 @@
-"""Small runs of the simulated cluster, and what holds of every run."""
+"""Small runs of the simulated cluster, and what is true of every run."""
 
 import math
 from collections import Counter

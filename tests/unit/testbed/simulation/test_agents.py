@@ -1,4 +1,4 @@
-"""Agents: they feed CARICO's own classes from counters, and survive what gets lost on the way."""
+"""Agents feed CARICO's own classes from counters, and survive lost samples and reports."""
 
 import numpy as np
 import pytest

@@ -176,7 +176,7 @@ class TestRuns:
 
 
 class TestLimit:
-    def test_what_is_left_is_unfinished(self):
+    def test_pods_that_the_limit_cuts_off_are_unfinished(self):
         of = scenario(job(pods=100, parameters={"digits": 500}), limit_s=8.0)
         repetition = run(of)
         check(of, repetition)

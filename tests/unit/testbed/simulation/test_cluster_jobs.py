@@ -1,4 +1,4 @@
-"""What nodes of several sizes and jobs of several kinds make of a simulated run."""
+"""Simulated runs with nodes of several sizes and jobs of several kinds."""
 
 from collections import Counter
 
@@ -75,7 +75,7 @@ class TestJobs:
             ends = [pod.finished_s for pod in repetition.pods if pod.job == name]
             assert repetition.job_completion_time_s[name] == pytest.approx(max(ends) - start, abs=1e-5)
 
-    def test_a_job_that_is_published_when_all_others_are_over_is_waited_for(self):
+    def test_a_job_published_after_all_others_have_ended_is_waited_for(self):
         of = scenario(job("early", pods=2), job("late", pods=2, start_s=60))
         repetition = run(of)
         check(of, repetition)

@@ -1,4 +1,4 @@
-"""A simulated run's settings, who may watch it, and what waking refused pods changes."""
+"""Settings of a simulated run, its telemetry and progress, and the effect of waking refused pods."""
 
 from itertools import pairwise
 

@@ -81,7 +81,7 @@ class TestEveryScheduler:
         assert 25.5 < min(replaced) < 45.5, "sooner than if it had stayed away"
         assert repetition.job_completion_time_s["pi"] is not None
 
-    def test_of_a_node_that_is_away_nothing_is_recorded(self, scheduler):
+    def test_no_telemetry_is_recorded_of_a_node_that_is_down(self, scheduler):
         here, away = away_for_a_while(scheduler).nodes
         assert None not in here.cpu_utilisation
         unknown = [at for at, value in zip(away.time_s, away.cpu_utilisation, strict=True) if value is None]
@@ -100,7 +100,7 @@ class TestJobs:
         gone = run((20, "node-1", "failed"), (100, "node-1", "removed"), on_disruption="ignore")
         assert 100 <= min(pod.created_s for pod in gone.pods if "-retry-" in pod.name) < 110
 
-    def test_a_success_that_nobody_heard_of_is_none(self):
+    def test_a_success_that_the_api_never_heard_of_does_not_count(self):
         """A container that ends just before its node is removed: the API never saw it."""
         alone = run(nodes=1, pods=1)
         (pod,) = alone.pods

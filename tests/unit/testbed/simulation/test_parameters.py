@@ -1,4 +1,4 @@
-"""Settings: from text to parameters, and what is wrong with the others."""
+"""Settings become parameters; invalid settings are refused with a message that helps."""
 
 import msgspec
 import pytest
@@ -51,7 +51,7 @@ def test_a_named_set_is_the_defaults_with_its_own_values(name):
 
 
 @pytest.mark.parametrize("name", PARAMETER_SETS)
-def test_what_is_set_goes_on_top_of_a_named_set(name):
+def test_settings_override_a_named_set(name):
     assert parameters_from({"start_cpu_s": "0.05", "parameters": name}).start_cpu_s == 0.05
 
 

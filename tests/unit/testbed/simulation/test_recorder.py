@@ -1,4 +1,4 @@
-"""Series: one row a second, of what the counters say."""
+"""Series have one row a second, from the counters."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Files in the form of the Alibaba trace; their rows are made up, none is of the trace."""
+"""Files in the form of the Alibaba trace; their rows are made up, not copied from the trace."""
 
 import pytest
 

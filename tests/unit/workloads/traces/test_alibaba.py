@@ -1,4 +1,4 @@
-"""The readers of the Alibaba trace: what they make of a row, and what they say of one that makes no sense."""
+"""The readers of the Alibaba trace: how they read a row, and how they refuse an invalid one."""
 
 import contextlib
 
@@ -67,7 +67,7 @@ class TestPods:
         ],
         ids=["deleted", "pending", "bound", "never-bound", "end-of-trace", "done-at-the-end", "not-deleted"],
     )
-    def test_only_who_ran_and_ended_has_a_lifetime(self, pod_file, row, scheduled_s, lifetime_s):
+    def test_only_pods_that_ran_and_ended_have_a_lifetime(self, pod_file, row, scheduled_s, lifetime_s):
         (pod,) = read_pods(pod_file(row))
         assert (pod.scheduled_s, pod.lifetime_s) == (scheduled_s, lifetime_s)
 

@@ -1,4 +1,4 @@
-"""The reader of the Azure VM Noise Dataset, and what is made of the runs."""
+"""The reader of the Azure VM Noise Dataset, and the noise derived from its runs."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""From pods of a trace to a scenario: who is taken, what it becomes, and that its YAML is the scenario."""
+"""From pods of a trace to a scenario: which pods are taken, which jobs they become, and the scenario's YAML."""
 
 import math
 
@@ -43,7 +43,7 @@ class TestSelect:
         assert [one.name for one in select(all_pods, CLUSTER, from_s=20, to_s=50).pods] == ["20", "30", "40"]
         assert [one.name for one in select(all_pods, CLUSTER, from_s=20, count=2).pods] == ["20", "30"]
 
-    def test_who_is_left_out_is_said(self):
+    def test_pods_left_out_are_counted_by_reason(self):
         unfit = [
             pending(),
             pod(lifetime_s=None, phase="Running"),
@@ -72,7 +72,7 @@ class TestSelect:
             ([], "none was created then"),
         ],
     )
-    def test_nobody_left_is_refused(self, all_pods, message):
+    def test_a_selection_without_pods_is_refused(self, all_pods, message):
         with pytest.raises(InvalidTrace, match=message):
             select(all_pods, CLUSTER)
 
@@ -169,7 +169,7 @@ class TestYaml:
     def test_it_is_the_scenario(self, scenario):
         assert read_scenario(scenario_yaml(scenario), "again") == scenario
 
-    def test_only_what_is_not_as_by_default_is_written(self):
+    def test_default_values_are_not_written(self):
         job = JobSpec(name="pi", workload="pi", pods=2, arrivals=Poisson(rate_per_s=2.0))
         text = scenario_yaml(Scenario(name="small", description="two", jobs=[job]))
         assert text.splitlines() == [

@@ -1,4 +1,4 @@
-"""`python -m workloads.traces`: what a run needs on standard output, what was read on the other."""
+"""`python -m workloads.traces`: the result on standard output, a summary on standard error."""
 
 import os
 import subprocess
@@ -63,7 +63,7 @@ class TestAlibaba:
             (["--nodes", "missing.csv"], "cannot read missing.csv"),
         ],
     )
-    def test_what_is_wrong_is_said_and_nothing_printed(self, pod_file, capsys, arguments, message):
+    def test_errors_are_reported_and_nothing_is_printed(self, pod_file, capsys, arguments, message):
         assert main(["alibaba", str(pod_file(*ROWS)), *arguments]) == 2
         told = capsys.readouterr()
         assert told.out == ""
@@ -90,7 +90,7 @@ class TestAzure:
         assert told.out == " ".join([*expected, "--set speed_noise_s=10\n"])
         assert f"{path}: 24 runs on 2 VMs" in told.err
 
-    def test_what_is_not_known_is_not_set(self, tmp_path, capsys):
+    def test_unknown_noise_gives_no_setting(self, tmp_path, capsys):
         path = tmp_path / "noise.csv"
         path.write_text(
             "value,runtime,starttime,VM_id\n90,30,2024-01-01 00:00:00,0\n100,30,2024-01-01 00:00:00,1\n"

@@ -1,4 +1,4 @@
-"""The server over real sockets: what it answers, what it costs, and that nobody holds up the others."""
+"""The server over real sockets: what it answers, what it costs, and that no connection holds up the others."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""The API server tells everybody, new and bound pods after its latency; its clients keep to their rates."""
+"""The API server tells all watchers, of new and bound pods after its latency; its clients keep to their rates."""
 
 import pytest
 import simpy
@@ -50,7 +50,7 @@ class TestRateLimiter:
     def test_idle_time_is_saved_up_to_the_burst(self):
         assert served_at([0.0] * 3 + [100.0] * 5, per_s=1, burst=3) == pytest.approx([0, 0, 0, 100, 100, 100, 101, 102])
 
-    def test_who_comes_slower_than_the_rate_never_waits(self):
+    def test_a_client_slower_than_the_rate_never_waits(self):
         arrivals = [0.3 * i for i in range(10)]
         assert served_at(arrivals, per_s=4, burst=1) == pytest.approx(arrivals)
 
@@ -85,7 +85,7 @@ class TestWatches:
         ]
         assert (api.pods, pod.node, pod.scheduled_s) == ([pod], 3, env.now)
 
-    def test_nobody_has_to_listen_to_everything(self, make_pod):
+    def test_a_watcher_may_listen_to_some_changes_only(self, make_pod):
         api, heard = ApiServer(simpy.Environment()), []
         api.watch(finished=heard.append)
         pod = make_pod("pod")

@@ -1,4 +1,4 @@
-"""kube-scheduler's queues: who is tried when. The plugin does what the test says."""
+"""kube-scheduler's queues: when pods are tried. The plugin does what the test says."""
 
 from itertools import pairwise
 
@@ -81,7 +81,7 @@ class TestActiveQueue:
         assert run.tried == [(0.1, "c"), (0.2, "a"), (0.3, "b")]
         assert run.bound == run.tried
 
-    def test_the_highest_priority_first_and_within_one_who_came_first(self, scheduler):
+    def test_the_highest_priority_comes_first_and_within_it_the_oldest_pod(self, scheduler):
         run = scheduler(room=10, scheduling_attempts_per_s=10)
         run.create("low-a", "low-b", priority=-1)
         run.create("a", "b")
@@ -89,7 +89,7 @@ class TestActiveQueue:
         run.env.run(5)
         assert [name for _, name in run.tried] == ["high-a", "high-b", "a", "b", "low-a", "low-b"]
 
-    def test_nobody_is_evicted_for_a_higher_priority(self, scheduler):
+    def test_no_pod_is_evicted_for_a_higher_priority(self, scheduler):
         run = scheduler(room=1)
         (low,) = run.create("low")
         run.env.run(1)
@@ -263,7 +263,7 @@ class TestRefused:
         run.env.run(100)
         assert len(run.tried) == 1
 
-    def test_everybody_who_waits_is_moved_in_the_order_of_refusal(self, scheduler):
+    def test_all_waiting_pods_are_moved_in_the_order_of_refusal(self, scheduler):
         run = scheduler(room=0)
         run.create("c", "a", "b")
         run.env.run(3)

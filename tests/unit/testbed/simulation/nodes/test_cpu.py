@@ -57,7 +57,7 @@ class TestShares:
         assert share(pairs, capacity) == pytest.approx(water_filling(pairs, capacity), rel=1e-6, abs=1e-9)
 
     @given(tasks, cores)
-    def test_nobody_gets_more_than_wanted_and_nothing_is_invented(self, pairs, capacity):
+    def test_no_task_gets_more_than_it_wants_and_no_cpu_is_invented(self, pairs, capacity):
         rate = share(pairs, capacity)
         assert (rate >= 0).all()
         assert (rate <= [demand for demand, _ in pairs]).all()

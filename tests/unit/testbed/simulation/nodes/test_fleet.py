@@ -86,7 +86,7 @@ class TestWork:
         for index, expected in enumerate(exact_completion_s(tasks, cores)):
             assert expected - 1e-6 <= nodes.ended[index][0] <= expected + slack
 
-    def test_a_container_that_is_stopped_is_gone_and_nobody_is_told(self, make_nodes):
+    def test_a_stopped_container_is_gone_and_its_callback_is_not_called(self, make_nodes):
         nodes = make_nodes(cores=1)
         nodes.start("stopped", work=100)
         nodes.start("other", work=2)

@@ -1,4 +1,4 @@
-"""Stolen CPU and fluctuating speed: what guests get, and what they can see of it."""
+"""Stolen CPU and fluctuating speed: what guests get, and how much of that they can see."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ class TestOnNodes:
         assert nodes.busy_s == pytest.approx(40.0, abs=0.2)
         assert nodes.fleet.counters().cpu_pressure_us == 0
 
-    def test_who_leaves_a_cpu_idle_loses_nothing(self, make_nodes):
+    def test_an_idle_cpu_loses_nothing_to_steal(self, make_nodes):
         nodes = make_nodes(steal=0.5, steal_duty=1.0)
         nodes.start("a", work=10.0)
         assert nodes.until_all_ended()["a"] == pytest.approx(10.0, abs=0.2)

@@ -58,7 +58,7 @@ def test_the_page_cache_gives_way(make_nodes):
             nodes.fleet.stop(nodes.tasks[size])
 
 
-def test_a_node_that_is_exactly_full_kills_nobody(make_nodes):
+def test_a_node_that_is_exactly_full_kills_no_container(make_nodes):
     nodes = make_nodes(memory=8 * GIB)
     for pod in range(8):
         nodes.start(pod, work=5, memory_bytes=GIB)
@@ -89,7 +89,7 @@ def test_only_as_many_go_as_needed(make_nodes):
     assert killed(nodes) == {3, "large"}
 
 
-def test_nodes_that_have_room_kill_nobody(make_nodes):
+def test_nodes_with_room_kill_no_container(make_nodes):
     nodes = make_nodes(nodes=2, memory=8 * GIB)
     for node, pods in enumerate([9, 8]):
         for pod in range(pods):
@@ -107,7 +107,7 @@ def test_the_memory_of_a_pod_that_has_just_ended_is_free(make_nodes):
     assert nodes.ended == {"ends": (pytest.approx(1.0), "done")}
 
 
-def test_what_is_killed_runs_no_more(make_nodes):
+def test_a_killed_container_runs_no_longer(make_nodes):
     nodes = make_nodes(cores=1, memory=GIB)
     nodes.start("killed", work=50, memory_bytes=2 * GIB)
     nodes.start("other", work=1)

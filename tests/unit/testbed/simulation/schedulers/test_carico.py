@@ -35,7 +35,7 @@ def test_takes_the_node_with_most_room():
     assert scheduler(1.5, 3.0, 2.0).select(pod()) == 1
 
 
-def test_a_node_that_has_not_reported_takes_nobody():
+def test_a_node_without_a_report_takes_no_pods():
     assert scheduler(None, 1.0).select(pod()) == 1
     assert scheduler(None, 0.99).select(pod()) is None
 
@@ -118,12 +118,12 @@ class TestWakeUp:
         one.report(1, 3.0)
         assert self.woken == [1], "it had room already"
 
-    def test_nobody_waits_nobody_is_woken(self):
+    def test_without_waiting_pods_no_node_is_woken(self):
         one = self.make(0.5)
         one.report(0, 2.0)
         assert self.woken == []
 
-    def test_who_got_a_node_or_was_deleted_waits_no_more(self):
+    def test_a_pod_that_got_a_node_or_was_deleted_no_longer_waits(self):
         one = self.make(0.5)
         first, second = place(one, "a"), place(one, "b")
         one.report(0, 2.0)

@@ -58,7 +58,7 @@ class TestScore:
         # 100m and 200 MiB assumed: 92 and 95. BalancedAllocation skips it (kubernetes#129138).
         assert score(scheduler(), pod()) == 93
 
-    def test_what_is_assumed_adds_up_for_one_score_and_not_for_the_other(self):
+    def test_assumed_requests_count_for_one_score_and_not_for_the_other(self):
         one = scheduler()
         for _ in range(10):
             one.reserve(pod(millicpu=100), 0)
@@ -74,7 +74,7 @@ class TestScore:
         assert score(one, pod()) == 0
         assert score(scheduler(memory="1Gi", platform_memory_mib=0), pod(memory_mib=2048)) == (92 + 0) // 2 + 52
 
-    def test_a_pod_that_is_over_counts_no_more(self):
+    def test_a_pod_that_has_ended_no_longer_counts(self):
         one, gone = scheduler(), pod(millicpu=500, memory_mib=100)
         before = score(one, pod(millicpu=100))
         one.reserve(gone, 0)
