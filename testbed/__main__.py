@@ -1,4 +1,4 @@
-"""The command `carico-testbed`, also ``python -m testbed``: says what is missing, else leaves all to `testbed.cli`."""
+"""The command `carico-testbed`, also ``python -m testbed``: checks installed packages, then runs `testbed.cli`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.requirements import check_installed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, see `testbed.cli.main`; without the packages it needs, say how to get them and return 4."""
+    """Run the command, see `testbed.cli.main`; if packages are missing, say how to install them and return 4."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         if list(given) == ["--version"]:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"carico-testbed: {error}\n")
         return UNPREPARED
     except KeyboardInterrupt:
-        # Before the command itself was there to take it.
+        # Ctrl-C before the command's own handler was installed.
         return 128 + signal.SIGINT
 
 

@@ -1,4 +1,4 @@
-"""The command `carico-testbed`: arguments, exit codes and what a user is told; no work of its own.
+"""The command `carico-testbed`: arguments, exit codes and error messages; the work is in `testbed.commands`.
 
 Exit codes: 0 done, 1 a job did not complete or the results could not be written, 2 wrong arguments, 4 something that a
 run needs is missing, 130 Ctrl-C, 143 SIGTERM, 141 the reader of a pipe has gone.
@@ -24,10 +24,10 @@ FAILED, USAGE = 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments (the process's by default) name and return its exit code."""
+    """Run the command that the arguments name, the process's by default, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a table in a terminal without ± is better than none
+            stream.reconfigure(errors="replace")  # on a terminal without ± a table with ? is better than none
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(given, argparse.Namespace(arguments=list(given)))
     try:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, as batch systems send it: like Ctrl-C but for the exit code."""
+    """SIGTERM, as batch systems send it; handled like Ctrl-C except for the exit code."""
 
 
 @contextmanager
@@ -76,8 +76,8 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="carico-testbed",
-        description="Measures what a Kubernetes scheduler does to real jobs, by default on an embedded simulated "
-        "cluster: seconds, no set-up, the same result for the same seed.",
+        description="Measures what a Kubernetes scheduler does to real jobs. By default jobs run on an embedded "
+        "simulated cluster: in seconds, without set-up, and with the same results for the same seed.",
     )
     parser.add_argument("--version", action="version", version=f"carico-testbed {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

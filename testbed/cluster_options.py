@@ -1,4 +1,4 @@
-"""What a run wants of its cluster: declared once for the command line and for pytest. Importing this is cheap."""
+"""The options of a run's cluster, declared once for the command line and for pytest. Importing this is cheap."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ WORKERS = 2
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What a run wants of its cluster."""
+    """The options of a run's cluster."""
 
     run: str
     """The run's id."""
     keep_cluster: bool = False
     """Use a kept cluster if there is one, and keep it."""
     recreate_cluster: bool = False
-    """Make the cluster anew in place of one that was kept."""
+    """Make the cluster anew, in place of a kept one."""
     node_image: str | None = None
-    """What kind runs as a node; by default the image that was built here, else the one that kind's authors publish."""
+    """Image of kind's nodes; by default the one that was built here, else the one that kind's authors publish."""
     workers: int = WORKERS
     """Nodes of a kind cluster, beside the control plane."""
     kubeconfig: Path | None = None
     """Leads to the user's own cluster, for the provider external."""
     context: str | None = None
-    """Of the kubeconfig; its current one by default."""
+    """The context of the kubeconfig; its current one by default."""
     workload_image: str | None = None
-    """What pods run on the user's own cluster, which must be able to pull it."""
+    """Image of pods on the user's own cluster, which must be able to pull it."""
     session: str = ""
-    """Tells sessions apart that run side by side: tox's environment."""
+    """Distinguishes sessions that run side by side: tox's environment."""
     diagnostics: Path | None = None
-    """Where to put what may tell why a run failed."""
+    """The folder for diagnostics of failed runs; None collects none."""
     say: Callable[[str], None] = lambda text: None
-    """Is told what a user should know: why a kept cluster is not used again, what was removed."""
+    """Called with messages for the user: why a kept cluster is not used again, what was removed."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Flag:
     name: str
     help: str
     metavar: str | None = None
-    """None of a switch."""
+    """None for a switch."""
     convert: Callable[[str], Any] = str
     default: Any = None
 
     @property
     def spelling(self) -> str:
-        """As it is written after the dashes."""
+        """The option's name after the dashes."""
         return self.name.replace("_", "-")
 
     @property
@@ -66,33 +66,33 @@ class Flag:
 CLUSTER_FLAGS = (
     Flag(
         "keep_cluster",
-        "keep the real cluster at the end, and use it again if it is what would be made (default: it is removed)",
+        "keep the real cluster at the end, and use a kept one again if it equals a new one (default: remove it)",
         default=False,
     ),
-    Flag("recreate_cluster", "make the real cluster anew in place of one that was kept", default=False),
+    Flag("recreate_cluster", "make the real cluster anew, in place of a kept one", default=False),
     Flag(
         "node_image",
-        "what kind runs as a node (default: the image that 'carico-testbed images build' has made, else the one that "
-        "kind's authors publish)",
+        "image of kind's nodes (default: the one that 'carico-testbed images build' has made, else the one that kind's "
+        "authors publish)",
         "IMAGE",
     ),
     Flag("workers", f"nodes of a kind cluster beside the control plane (default: {WORKERS})", "N", count, WORKERS),
     Flag(
         "kubeconfig",
-        "leads to your own cluster, for the provider external; only what the testbed makes there is touched",
+        "kubeconfig of your own cluster, for the provider external; the testbed touches only what it makes there",
         "FILE",
         Path,
     ),
-    Flag("context", "of the kubeconfig (default: its current one)", "NAME"),
+    Flag("context", "context of the kubeconfig (default: its current one)", "NAME"),
     Flag(
         "workload_image",
-        "what pods run on your own cluster, which must be able to pull it: as 'carico-testbed images build' makes it",
+        "image of pods on your own cluster, which must be able to pull it; 'carico-testbed images build' makes it",
         "IMAGE",
     ),
 )
 ATTEMPTS_HELP = (
-    "how often a repetition on kind and kwok is run at most, until the machine's hypervisor gives less than a tenth of "
-    "its CPU time to others meanwhile; discarded attempts are reported"
+    "run a repetition on kind and kwok at most N times, until the hypervisor gives less than a tenth of the machine's "
+    "CPU time to other guests meanwhile; discarded attempts are reported"
 )
 
 
@@ -109,5 +109,5 @@ def add_cluster_options(command: ArgumentParser) -> None:
 
 
 def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was chosen of a cluster, out of all options by name: fields of `ClusterOptions`."""
+    """Return the cluster's options, fields of `ClusterOptions`, out of all options by name."""
     return {flag.name: values[flag.name] for flag in CLUSTER_FLAGS}

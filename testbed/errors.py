@@ -3,14 +3,14 @@
 ::
 
     TestbedError
-    ├── UsageError                what was asked for makes no sense (exit code 2, or 4 under pytest)
-    │   ├── InvalidSetting        an unknown setting, or a value it does not take
-    │   └── InvalidSpec           no scheduler is described so
+    ├── UsageError                the request is invalid (exit code 2, or 4 under pytest)
+    │   ├── InvalidSetting        an unknown setting, or a value that it does not take
+    │   └── InvalidSpec           no scheduler has this spec
     ├── ResultsError              a results file cannot be written or read
     ├── ClusterError              a real cluster cannot be made, used or removed
-    │   └── WaitTimedOut          what was waited for did not come in time
-    ├── BuildFailed               a program or an image of a real cluster could not be made
-    ├── DockerFailed              the Docker daemon did not do what it was asked
+    │   └── WaitTimedOut          an awaited state was not reached in time
+    ├── BuildFailed               a program or an image of a real cluster could not be built
+    ├── DockerFailed              a call of the Docker daemon failed
     └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
         └── MissingExtra          the packages of the extra `testbed` are not installed
 """
@@ -18,25 +18,25 @@
 from __future__ import annotations
 
 UNPREPARED = 4
-"""The exit code for `Unprepared`, as pytest's for a wrong usage."""
+"""The exit code for `Unprepared`, the same as pytest's for a usage error."""
 
 
 class TestbedError(Exception):
-    """Anything the testbed reports as wrong."""
+    """Any error that the testbed reports."""
 
-    __test__ = False  # pytest would take the name for a test class
+    __test__ = False  # or pytest would take it for a test class, by its name
 
 
 class UsageError(TestbedError, ValueError):
-    """What was asked for makes no sense."""
+    """The request is invalid."""
 
 
 class InvalidSetting(UsageError):
-    """An unknown setting, or a value it does not take."""
+    """An unknown setting, or a value that it does not take."""
 
 
 class InvalidSpec(UsageError):
-    """No scheduler is described so."""
+    """No scheduler has this spec."""
 
 
 class ResultsError(TestbedError):
@@ -48,15 +48,15 @@ class ClusterError(TestbedError):
 
 
 class WaitTimedOut(ClusterError):
-    """What was waited for did not come in time."""
+    """An awaited state was not reached in time."""
 
 
 class BuildFailed(TestbedError):
-    """A program or an image of a real cluster could not be made."""
+    """A program or an image of a real cluster could not be built."""
 
 
 class DockerFailed(TestbedError):
-    """The Docker daemon did not do what it was asked."""
+    """A call of the Docker daemon failed."""
 
 
 class Unprepared(TestbedError):

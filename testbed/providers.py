@@ -1,4 +1,4 @@
-"""The kinds of cluster by name. Importing this imports none of them."""
+"""The providers by name. Importing this module imports none of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _kwok(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
 
 
 REAL: Mapping[str, Callable[[ClusterOptions], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
-"""Real clusters that are made here, by name: what makes a cluster, and what pods find there."""
+"""By name, the maker and the platform of each kind of real cluster that the testbed makes."""
 PROVIDERS = (SIMULATED, *REAL, EXTERNAL)
 
 
@@ -46,15 +46,15 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
     ----------
     name : str
     options : ClusterOptions
-        For the cluster; the simulated one asks nobody.
+        Options of the cluster; the simulated cluster ignores them.
 
     Raises
     ------
     UsageError
-        If there is none (the message lists those there are), or the options are for another; see
+        If there is no such provider (the message lists the known ones), or the options are for another one; see
         `check_cluster_options`.
     MissingExtra
-        If it needs packages that are not installed.
+        If the provider needs packages that are not installed.
     """
     check_cluster_options(name, vars(options))
     if name == SIMULATED:
@@ -81,7 +81,7 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
 
 
 def makers() -> dict[str, ClusterMaker]:
-    """Return what makes real clusters, by name.
+    """Return the makers of real clusters by name.
 
     Raises
     ------
@@ -93,19 +93,19 @@ def makers() -> dict[str, ClusterMaker]:
 
 
 def check_cluster_options(name: str, values: Mapping[str, Any]) -> None:
-    """Check that the user's own cluster is named if, and only if, it is to be used: never by accident.
+    """Check that the user's own cluster is named if, and only if, the provider uses it: never by accident.
 
     Parameters
     ----------
     name : str
-        Of the provider.
+        The provider's name.
     values : mapping
-        Of the fields of `ClusterOptions` that say which cluster it is.
+        Fields of `ClusterOptions` by name, including those of the user's own cluster.
 
     Raises
     ------
     UsageError
-        If not.
+        If the cluster is not named, or is named for another provider.
     """
     if name == EXTERNAL:
         if values["kubeconfig"] is None:
@@ -128,9 +128,9 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     Raises
     ------
     InvalidSetting
-        If it does not know one, or one has a value that it does not take.
+        If the provider does not know a setting, or a setting does not take its value.
     MissingExtra
-        If it needs packages that are not installed.
+        If the provider needs packages that are not installed.
     """
     if not settings:
         return
@@ -147,4 +147,4 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
         try:
             parameters_from(settings)
         except InvalidSetting as error:
-            raise InvalidSetting(f"{error}; 'carico-testbed list' shows what can be set") from error
+            raise InvalidSetting(f"{error}; 'carico-testbed list' shows all settings") from error

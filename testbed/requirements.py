@@ -1,6 +1,6 @@
-"""What a run needs: the packages of the extra `testbed` (`cluster` for real ones), which CARICO itself does without.
+"""The packages that a run needs: those of the extra `testbed`, and of the extra `cluster` for real clusters.
 
-A provider says in the same way, as a `Problem`, what else is missing.
+CARICO itself needs none of them. Missing packages are reported as a `Problem`, like problems that a provider finds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLUSTER = TESTBED | {
     "tenacity": "tenacity",
 }
 MODULES = {"testbed": TESTBED, "cluster": CLUSTER}
-"""By extra, what is imported, and the package that has it."""
+"""By extra: the imported modules, and the package that provides each."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Problem:
 
     what: str
     remedy: str = ""
-    """What to do about it; may be empty if `what` says it."""
+    """What the user should do; may be empty if `what` says it."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.remedy}" if self.remedy else self.what
 
 
 def missing_packages(extra: str = "testbed") -> Problem | None:
-    """Return which packages of an extra are not installed, if any."""
+    """Return the problem that packages of an extra are not installed; None if all are."""
     missing = [package for module, package in MODULES[extra].items() if find_spec(module) is None]
     if not missing:
         return None
@@ -59,7 +59,7 @@ def check_installed(extra: str = "testbed") -> None:
     Raises
     ------
     MissingExtra
-        If one of its packages is not there; the message says how to get them.
+        If one of its packages is not installed; the message says how to install them.
     """
     problem = missing_packages(extra)
     if problem is not None:

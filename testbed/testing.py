@@ -86,7 +86,7 @@ class FakeProvider:
         settings: Mapping[str, Any],
         on_progress: OnProgress | None = None,
     ) -> Repetition:
-        """Make up a repetition: what a trial's `run` calls."""
+        """Make up a repetition, for `FakeTrial.run`."""
         speed = self.check(scenario, scheduler, settings).settings["speed"]
         if self._dies:
             os._exit(9)
@@ -127,7 +127,7 @@ class FakeTrial:
     settings: Mapping[str, Any]
 
     def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
-        """Have the provider make up a repetition; see `Trial.run`."""
+        """Let the provider make up a repetition; see `Trial.run`."""
         return self.provider.run(self.scenario, self.scheduler, seed, self.settings, on_progress)
 
 

@@ -1,4 +1,4 @@
-"""The folder of what outlives a run and belongs to no project: programs and images that were built, clusters."""
+"""The folder for files that outlive a run and belong to no project: built programs and images, and clusters."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def user_cache() -> Path:
-    """Return the folder, which need not be there yet: `carico` in the user's cache."""
+    """Return the folder `carico` in the user's cache, which need not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "carico"

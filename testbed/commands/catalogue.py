@@ -1,4 +1,4 @@
-"""``carico-testbed list``: what can be run."""
+"""``carico-testbed list``: the scenarios, schedulers and settings that can be used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     lister = commands.add_parser(
         "list",
-        help="show the scenarios, schedulers and settings there are",
+        help="show the scenarios, schedulers and settings",
         description="Shows the scenarios of the catalogue, the schedulers and CARICO's variants, and the settings of "
         "the simulated cluster with their defaults.",
     )

@@ -1,4 +1,4 @@
-"""``carico-testbed clean``: remove the real clusters that nobody uses."""
+"""``carico-testbed clean``: remove the real clusters that no process uses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     clean = commands.add_parser(
         "clean",
-        help="remove real clusters that were kept, or left by a run that was killed",
+        help="remove real clusters that were kept, or left by a killed run",
         description="Removes the real clusters that the testbed has made on this machine and that no process uses: "
-        "those that were kept, and those of runs that were killed.",
+        "kept clusters, and those of killed runs.",
     )
     clean.set_defaults(run=_clean)
 

@@ -1,4 +1,4 @@
-"""``carico-testbed images``: make what a real cluster is made of, where no image can be pulled."""
+"""``carico-testbed images``: build the programs and images of real clusters, where no image can be pulled."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     images = commands.add_parser(
         "images",
-        help="make what a real cluster is made of, where no image can be pulled",
-        description="Makes what a real cluster is made of from sources, where no image can be pulled. Everything is "
-        "kept by what it is made from, so that only what has changed is made again.",
+        help="build the programs and images of real clusters, where no image can be pulled",
+        description="Builds the programs and images of real clusters from sources, where no image can be pulled. "
+        "Results are kept by their inputs, so that only what has changed is built again.",
     )
     kinds = images.add_subparsers(title="what", metavar="WHAT", required=True)
     _add_build(kinds)
@@ -36,16 +36,16 @@ def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     lines = "\n".join(f"  {name:<18} {purpose}" for name, purpose in PURPOSES.items())
     build = kinds.add_parser(
         "build",
-        help="make programs and images: the nodes of kind, CARICO, the workloads",
-        description="Makes the programs of a cluster, and with them images in the local Docker daemon:\n\n"
+        help="build programs and images: the nodes of kind, CARICO, the workloads",
+        description="Builds the programs of a cluster, and with them images in the local Docker daemon:\n\n"
         f"{lines}\n\n"
-        "Nothing is pulled: images grow from this machine's own distribution, whose packages come\n"
+        "Nothing is pulled: images are based on this machine's own distribution, whose packages come\n"
         "from the mirror that apt is set to. Needs root (for debootstrap), Docker, debootstrap, Go 1.24\n"
-        "or newer, and 10 GiB of disk. Some twelve minutes on two CPUs the first time; seconds when\n"
-        "nothing has changed.",
+        "or newer, and 10 GiB of disk. Takes about twelve minutes on two CPUs the first time, and\n"
+        "seconds when nothing has changed.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    build.add_argument("names", metavar="IMAGE", nargs="*", help="which of them (default: all)")
+    build.add_argument("names", metavar="IMAGE", nargs="*", help="images to build (default: all)")
     _add_common(build)
     build.set_defaults(run=lambda options: _build(options, build))
 
@@ -54,11 +54,12 @@ def _add_programs(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     programs = kinds.add_parser(
         "programs",
         help="build Kubernetes, etcd, CoreDNS, kind and kwok from Go modules",
-        description="Builds the programs of a cluster from Go modules, whose versions are pinned: some ten minutes on "
-        "two CPUs the first time, nothing later. Needs Go 1.24 or newer and a module proxy that it can reach.",
+        description="Builds the programs of a cluster from Go modules, whose versions are pinned. Takes about ten "
+        "minutes on two CPUs, and no time once they are built. Needs Go 1.24 or newer and a module proxy that it can "
+        "reach.",
     )
     names = [programs.name for programs in PROGRAM_SETS]
-    programs.add_argument("names", metavar="SET", nargs="*", help=f"{', '.join(names)} (default: all)")
+    programs.add_argument("names", metavar="SET", nargs="*", help=f"sets to build: {', '.join(names)} (default: all)")
     _add_common(programs)
     programs.set_defaults(run=lambda options: _programs(options, programs))
 
@@ -66,9 +67,9 @@ def _add_programs(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_prune(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     prune = kinds.add_parser(
         "prune",
-        help="remove programs and images that are made from something else by now",
-        description="Removes programs and images that were made here for other versions (of this project, of Go, of "
-        "packages): nothing asks for them any more. An image that a container runs stays, with a word why.",
+        help="remove programs and images that are out of date",
+        description="Removes programs and images that were built here for other versions (of this project, of Go, of "
+        "packages) and that nothing uses any more. An image that a container runs stays, and the output says so.",
     )
     prune.add_argument("--dry-run", action="store_true", help="only list them")
     _add_kept(prune)
@@ -86,7 +87,8 @@ def _add_kept(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         type=Path,
         default=user_cache(),
-        help="where programs are kept (default: %(default)s); to use those of another folder: CARICO_PROGRAMS=FOLDER",
+        help="folder that keeps programs (default: %(default)s); to use programs of another folder set "
+        "CARICO_PROGRAMS=FOLDER",
     )
 
 
@@ -101,8 +103,8 @@ def _build(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         _build_programs(programs, [one.name for one in PROGRAM_SETS], options.quiet)
     for name in names:
         image = catalogue.image(name)
-        how = _made(catalogue.docker.has(image.tag), partial(image.ensure, catalogue.docker), options.quiet)
-        _say(name, catalogue.docker.size(image.tag), how, image.tag)
+        how = _built(catalogue.docker.has(image.tag), partial(image.ensure, catalogue.docker), options.quiet)
+        _report(name, catalogue.docker.size(image.tag), how, image.tag)
     return 0
 
 
@@ -135,8 +137,8 @@ def _build_programs(builder: Programs, names: Sequence[str], quiet: bool) -> Non
         if programs.name not in names:
             continue
         place = builder.place(programs)
-        how = _made(place.is_dir(), partial(builder.build, programs), quiet)
-        _say(programs.name, sum(file.stat().st_size for file in place.iterdir()), how, str(place))
+        how = _built(place.is_dir(), partial(builder.build, programs), quiet)
+        _report(programs.name, sum(file.stat().st_size for file in place.iterdir()), how, str(place))
 
 
 def _chosen(
@@ -148,8 +150,8 @@ def _chosen(
     return tuple(name for name in known if name in names) if names else known
 
 
-def _made(there: bool, make: Callable[[OnProgress], object], quiet: bool) -> str:
-    """Make something, show how far it is, and return how that went."""
+def _built(there: bool, make: Callable[[OnProgress], object], quiet: bool) -> str:
+    """Build something, show the progress, and return whether it existed or how long building took."""
     line = line_on_stderr()
     began = time.monotonic()
     try:
@@ -159,5 +161,5 @@ def _made(there: bool, make: Callable[[OnProgress], object], quiet: bool) -> str
     return "was there" if there else f"built in {time.monotonic() - began:.0f} s"
 
 
-def _say(name: str, size: int, how: str, where: str) -> None:
+def _report(name: str, size: int, how: str, where: str) -> None:
     print(f"{name:<18}{size / 2**20:6.0f} MiB  {how}: {where}", flush=True)

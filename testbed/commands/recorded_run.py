@@ -1,4 +1,4 @@
-"""A run that a command makes: checked first, recorded all the way, its progress on standard error."""
+"""The run of a command: checked first, recorded from start to end, with progress on standard error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordedRun:
     Parameters
     ----------
     options : argparse.Namespace
-        Those of `add_cluster_options`, `quiet`, and `arguments`: what was typed.
+        The options of `add_cluster_options`, `quiet`, and `arguments`, the command line.
     plan : Plan
     """
 
@@ -53,22 +53,22 @@ class RecordedRun:
     def checked(
         self, provider: ClusterProvider, files: Sequence[Path | None] = (None,), problems: Sequence[Problem] = ()
     ) -> CheckedPlan:
-        """Check everything that would fail later; nothing has been created then.
+        """Check everything that would fail later, before anything is created.
 
         Parameters
         ----------
         provider : ClusterProvider
         files : sequence of Path or None
-            To be written in the end.
+            The files that will be written at the end.
         problems : sequence of Problem
-            What the command itself has found to be missing.
+            Problems that the command itself has found.
 
         Raises
         ------
         UsageError
             If the plan cannot be run.
         Unprepared
-            If something is missing; the message lists all of it.
+            If something is missing; the message lists everything that is.
         """
         plan = self.plan.check(provider)
         found = [*missing_prerequisites(lambda: provider), *problems]
@@ -79,15 +79,15 @@ class RecordedRun:
 
     @contextmanager
     def recorded(self, provider: ClusterProvider, file: Path | None = None) -> Iterator[Cache]:
-        """Record what is run within the context; if that ends early, keep what was finished and say where it is.
+        """Record what runs within the context; if it ends early, say where the finished repetitions are.
 
-        The provider is closed in the end.
+        The provider is closed at the end.
 
         Parameters
         ----------
         provider : ClusterProvider
         file : Path, optional
-            The results file that was asked for.
+            The results file, if one is asked for.
         """
         for said in left_overs(runs_folder(self._root)):
             tell(said)
@@ -107,7 +107,7 @@ class RecordedRun:
         return end_run(self._record, "complete", file, datetime.now(UTC))
 
     def recovery(self) -> str:
-        """Return the command that writes what was measured to a file."""
+        """Return the command that writes the finished repetitions to a file."""
         return f"{self._record.folder.recovery()} --json FILE"
 
     def show(self, text: str) -> None:
@@ -116,11 +116,11 @@ class RecordedRun:
             self._line.show(text)
 
     def show_pass(self, one: Pass, progress: Progress) -> None:
-        """Show how far a pass is."""
+        """Show the progress of a pass."""
         self.show(describe(one, progress))
 
     def clear(self) -> None:
-        """Take the line of progress away, so that something else can be printed."""
+        """Remove the line of progress, so that something else can be printed."""
         self._line.clear()
 
     def _end_early(self, file: Path | None, interrupted: bool) -> None:
@@ -129,7 +129,7 @@ class RecordedRun:
         state: RunState = "interrupted" if interrupted else "failed"
         try:
             ending = end_run(self._record, state, file, datetime.now(UTC))
-        except ResultsError as error:  # what went wrong first is what is raised
+        except ResultsError as error:  # the error that has ended the run is the one that is raised
             tell(f"{said}; {error}")
             return
         if ending.file is not None:
@@ -141,5 +141,5 @@ class RecordedRun:
 
 
 def tell(text: str) -> None:
-    """Tell the user something that is no result."""
+    """Print a message to standard error."""
     print(f"carico-testbed: {text}", file=sys.stderr)

@@ -39,7 +39,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         nargs="+",
         action="extend",
         help="carico, carico:variant=NAME (any parameter can be changed: carico:variant=NAME,hold_off_s=2), "
-        "kube-scheduler (with the requests that the scenario has written) or "
+        "kube-scheduler (with the requests in the scenario) or "
         f"kube-scheduler:cpu=100m,memory=750Mi (default: {' '.join(DEFAULT_SCHEDULERS)})",
     )
     declare("--pods", metavar="N", type=arguments.count, help="pods of the scenario's job (default: as written)")
@@ -79,8 +79,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--json",
         metavar="FILE",
         type=Path,
-        help="write everything that was measured there, the same bytes for the same seed (default: only the table); "
-        "after Ctrl-C what was finished is in FILE.partial",
+        help="write all results to this file, the same bytes for the same seed (default: only print the table); "
+        "after Ctrl-C the finished repetitions are in FILE.partial",
     )
     declare("--quiet", action="store_true", help="no progress on standard error")
     run.set_defaults(run=_run)
@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    """Everything that can be wrong with the arguments is found here, before anything runs."""
+    """Return the plan; raises every error of the arguments, before anything runs."""
     try:
         settings = arguments.settings_of(options.set)
     except argparse.ArgumentTypeError as error:
@@ -115,7 +115,7 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def _failures(repetition: Repetition) -> list[str]:
-    """Say which jobs did not complete, and why; disturbances need not."""
+    """Return a message for each job that did not complete; disturbances need not complete."""
     return [
         f"job {job} did not complete under {repetition.scheduler} with seed {repetition.seed}: "
         f"{why_incomplete(repetition, job)}"

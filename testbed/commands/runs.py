@@ -1,4 +1,4 @@
-"""``carico-testbed runs`` and ``recover``: earlier runs, and the repetitions that they had finished."""
+"""``carico-testbed runs`` and ``recover``: earlier runs, and their finished repetitions."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "runs",
         help="show the runs that were started in this folder",
         description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run' "
-        "and 'validate': when they were started, what became of them, and whether finished repetitions can be "
-        "recovered.",
+        "and 'validate': when they were started, how they ended, and whether finished repetitions can be recovered.",
     )
     runs.set_defaults(run=_runs)
     recover = commands.add_parser(
         "recover",
         help="write the finished repetitions of a run that has ended early to a results file",
-        description="Writes the repetitions that a run had finished when it was killed or interrupted to a results "
-        "file. The run's folder stays as it is.",
+        description="Writes the finished repetitions of a run that was killed or interrupted to a results file. The "
+        "run's folder stays as it is.",
     )
     recover.add_argument(
         "run_name",
         metavar="RUN",
         nargs="?",
-        help="a name that 'carico-testbed runs' shows, or the folder of a run (default: the latest with anything to "
-        "recover)",
+        help="a name that 'carico-testbed runs' shows, or the folder of a run (default: the latest run with "
+        "repetitions to recover)",
     )
     recover.add_argument(
-        "--json", metavar="FILE", type=Path, help="where to write it (default: result.json in the run's folder)"
+        "--json", metavar="FILE", type=Path, help="the results file (default: result.json in the run's folder)"
     )
     recover.set_defaults(run=_recover)
 
@@ -54,7 +53,7 @@ def _recover(options: argparse.Namespace) -> int:
         raise UsageError(f"run {run.id} is still going on: wait for its end, or end it")
     entries, cut_off = run.log.read()
     if not entries:
-        raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says what became of it")
+        raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says how it ended")
     file = options.json or run.path / "result.json"
     write_results(file, merged(entry.repetition for entry in entries))
     print(f"results: {file} ({len(entries)} repetition{'s' * (len(entries) != 1)} of run {run.id})")

@@ -1,4 +1,4 @@
-"""``carico-testbed validate``: hold the simulated cluster against kind, on this machine."""
+"""``carico-testbed validate``: compare the simulated cluster with kind, on this machine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate = commands.add_parser(
         "validate",
         help="run the same scenario on kind and on the simulated cluster, and compare",
-        description="Measures on a kind cluster what starting and stopping containers costs, runs the scenario there "
-        "under each scheduler, and runs it on a simulated cluster of such nodes with the CPU time that the programs "
-        "took there. Shows the mean completion time of pods (PCT) and that of the job (JCT) of "
-        "both, side by side. Wants the machine for itself, and root.",
+        description="Measures on a kind cluster what starting and stopping containers costs, and runs the scenario "
+        "there under each scheduler. Then runs it on a simulated cluster with the same nodes, costs and CPU times. "
+        "Shows the mean completion times of pods (PCT) and of the job (JCT) on both clusters, side by side. "
+        "Needs root, and a machine without other work.",
         epilog="example: carico-testbed validate --repetitions 3 --json validation.json --figure validation.svg",
     )
     validate.add_argument(
@@ -33,7 +33,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="SCENARIO",
         nargs="?",
         default=SCENARIO,
-        help=f"of programs that tell what they took: pi, mlp (default: {SCENARIO})",
+        help=f"its programs must print their CPU time, as pi and mlp do (default: {SCENARIO})",
     )
     validate.add_argument(
         "--scheduler",
@@ -47,7 +47,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="N",
         type=arguments.count,
         default=REPETITIONS,
-        help=f"on kind, in turns; from six on intervals are bootstrapped (default: {REPETITIONS})",
+        help="repetitions on kind, with schedulers in turns; from six on intervals are bootstrapped "
+        f"(default: {REPETITIONS})",
     )
     validate.add_argument(
         "--simulated",
@@ -57,10 +58,16 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help=f"repetitions on the simulated cluster (default: {SIMULATED})",
     )
     validate.add_argument(
-        "--seed", metavar="S", type=arguments.seed, default=DEFAULT_SEED, help="of the first repetition"
+        "--seed",
+        metavar="S",
+        type=arguments.seed,
+        default=DEFAULT_SEED,
+        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
     )
-    validate.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured there")
-    validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both there (.svg, .png, .pdf)")
+    validate.add_argument("--json", metavar="FILE", type=Path, help="write all measurements to this file")
+    validate.add_argument(
+        "--figure", metavar="FILE", type=Path, help="draw both clusters' times into this file (.svg, .png, .pdf)"
+    )
     add_cluster_options(validate)
     validate.add_argument("--quiet", action="store_true", help="no progress on standard error")
     validate.set_defaults(run=_validate)

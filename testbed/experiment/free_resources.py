@@ -1,4 +1,4 @@
-"""What this machine has left: memory, and CPU as measured for a moment."""
+"""Checks that this machine has enough free memory, and CPU as measured for a moment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from testbed.results.provenance import meminfo_bytes
 
 UPTIME = Path("/proc/uptime")
 FREE_CPUS = 0.25
-"""Less makes every wait of a real cluster time out."""
+"""With less, every wait for a real cluster times out."""
 MOMENT_S = 0.5
 MOMENTS = 10
-"""What ends just now, or has its turn at work, is waited for."""
+"""The best of so many moments counts, because another program may just be ending or briefly busy."""
 
 
 def lacking(
@@ -24,16 +24,16 @@ def lacking(
     sleep: Callable[[float], None] = time.sleep,
     uptime: Path = UPTIME,
 ) -> Iterator[Problem]:
-    """Yield what there is too little of.
+    """Yield a problem for each resource of which there is too little.
 
     Parameters
     ----------
     kind : str
-        Of cluster, for messages.
+        The kind of cluster, for messages.
     needed_bytes : int
-        Of memory.
+        Free memory that is needed.
     free_cpus : float
-        CPUs that must be idle for a moment; nothing is measured if it is 0, or where nothing tells.
+        CPUs that must be idle for a moment; not measured if it is 0 or `uptime` does not exist.
     sleep : callable
     uptime : Path
         The file with the seconds that all CPUs together were idle.

@@ -1,7 +1,7 @@
 """Experiments: a scenario under one or several schedulers, repeated.
 
-Not a cluster and not a report: it decides what is run, in which order and with which seed. Schedulers take turns, and
-the order of the turns alternates (A B, B A, ...), so that whatever drifts on a real cluster hits all of them alike.
+Not a cluster and not a report: a plan decides what is run, in which order and with which seed. Schedulers take turns,
+and the order of the turns alternates (A B, B A, ...), so that drift on a real cluster affects all of them alike.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from workloads.scenario import Scenario
 
 @dataclass(frozen=True)
 class Pass:
-    """One run that a plan asks for."""
+    """One run of a plan."""
 
     scenario: Scenario
     scheduler: SchedulerSpec
     seed: int
     number: int
-    """Which repetition of the scheduler it is, from 1 on."""
+    """The number of the scheduler's repetition, from 1 on."""
     of: int
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ OnProgress = Callable[[Pass, Progress], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What an experiment is to run.
+    """An experiment to run.
 
     Raises
     ------
@@ -51,13 +51,13 @@ class Plan:
     """
 
     scenario: Scenario
-    """As it is to be run: already scaled."""
+    """Already scaled to the wanted size."""
     schedulers: tuple[SchedulerSpec, ...]
     repetitions: int = 1
     seed: int = DEFAULT_SEED
-    """Of the first repetition; the next ones have the numbers that follow. All schedulers get the same seeds."""
+    """The seed of the first repetition; the next ones have the following numbers. All schedulers get the same seeds."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What to change of the provider's parameters, name to value."""
+    """Settings of the provider that differ from its defaults, by name."""
 
     def __post_init__(self) -> None:
         names = [scheduler.text for scheduler in self.schedulers]
@@ -71,14 +71,14 @@ class Plan:
             raise UsageError(f"a seed must not be negative, got {self.seed}")
 
     def check(self, provider: ClusterProvider) -> CheckedPlan:
-        """Check that a provider can run all this; raises what `ClusterProvider.check` raises."""
+        """Check that a provider can run the plan; raises what `ClusterProvider.check` raises."""
         trials = {
             scheduler.text: provider.check(self.scenario, scheduler, self.settings) for scheduler in self.schedulers
         }
         return CheckedPlan(self, trials, provider.name, provider.shared_hardware)
 
     def passes(self) -> list[Pass]:
-        """Return everything to run, in order."""
+        """Return all runs of the plan, in order."""
         return [
             Pass(self.scenario, scheduler, self.seed + turn, turn + 1, self.repetitions)
             for turn in range(self.repetitions)
@@ -92,7 +92,7 @@ class CheckedPlan:
 
     plan: Plan
     trials: Mapping[str, Trial]
-    """By the name of the scheduler."""
+    """By the scheduler's spec."""
     provider: str
     shared_hardware: bool
     """See `ClusterProvider`."""
@@ -108,19 +108,19 @@ class CheckedPlan:
         Parameters
         ----------
         on_progress : callable, optional
-            Is told how far the pass that runs is; with several processes only when one is done.
+            Called with the current pass and its progress; with several processes only when a pass is done.
         processes : int
-            Passes that run at the same time, each in a process of its own, for which trials must be picklable. The
-            results are the same with any number.
+            Passes that run at the same time, each in a process of its own; then trials must be picklable. The results
+            do not depend on it.
         through : callable, optional
-            Returns the trial to run in place of a trial: one that keeps results, for instance (`Cache.trial`).
+            Returns the trial to run in place of a given one, for instance one that keeps results (`Cache.trial`).
 
         Raises
         ------
         UsageError
-            If there are less processes than one, or several on hardware that they share.
+            If `processes` is less than one, or more than one on shared hardware.
         TestbedError
-            If the cluster does not do what it should, or a process dies.
+            If a run fails, or its process dies.
         """
         if processes < 1:
             raise UsageError(f"at least one process is needed, got {processes}")
@@ -140,7 +140,7 @@ def _run_in_processes(
     passes: Sequence[Pass], trials: Mapping[str, Trial], on_progress: OnProgress | None, processes: int
 ) -> list[Repetition]:
     others = set(multiprocessing.active_children())
-    # Spawned, not forked: the parent may have threads, and a worker must not depend on what the parent has done so far.
+    # Spawned, not forked: the parent may have threads, and a worker must not depend on the parent's state.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_die_quietly)
     futures: dict[Future[Repetition], Pass] = {}
     try:
@@ -153,7 +153,7 @@ def _run_in_processes(
     except BrokenProcessPool as error:
         raise TestbedError("a process ended before its run did, out of memory perhaps: use fewer processes") from error
     except BaseException:
-        # Nobody wants what is still running; a simulation does not look up until it is over.
+        # The results of running passes are not needed, and a simulation cannot be interrupted.
         pool.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
@@ -169,7 +169,7 @@ def _done(repetition: Repetition, limit_s: float) -> Progress:
 
 
 def _die_quietly() -> None:
-    """Ctrl-C reaches the whole process group: the parent says what there is to say."""
+    """Die without a traceback at Ctrl-C, which reaches the whole process group; the parent prints the message."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -1,4 +1,4 @@
-"""What is checked before anything is created or run: everything that would fail later, in one message."""
+"""Checks before anything is created or run: finds everything that would fail later, and puts it into one message."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def missing_prerequisites(provider: Callable[[], ClusterProvider], shared: bool = False) -> list[Problem]:
-    """Return what is missing to run anything: packages, else what the provider itself says.
+    """Return what is missing to run anything: packages, or else the problems that the provider's preflight finds.
 
     Parameters
     ----------
     provider : callable
-        Returns the provider; is called only if its packages are there.
+        Returns the provider; called only if its packages are installed.
     shared : bool
-        Whether other processes check the same. Then a provider with `shared_hardware` is not asked: nothing of it will
-        be used.
+        Whether this is one of several processes. Such a process does not use a provider with `shared_hardware`, so its
+        preflight is left out.
     """
     packages = missing_packages()
     if packages is not None:
@@ -36,14 +36,14 @@ def missing_prerequisites(provider: Callable[[], ClusterProvider], shared: bool 
 
 
 def unusable_places(results: Path | None, root: Path) -> list[Problem]:
-    """Return why the results cannot be written, or the run not recorded; needs the extra `testbed`.
+    """Return why the results cannot be written, or the run cannot be recorded; needs the extra `testbed`.
 
     Parameters
     ----------
     results : Path or None
         The results file, if one is asked for.
     root : Path
-        The folder that is to have `.carico`.
+        The folder that holds, or will hold, `.carico`.
     """
     from testbed.results.files import check_folder
     from testbed.results.store import check_writable

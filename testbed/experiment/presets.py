@@ -1,4 +1,4 @@
-"""Presets: the size of a pytest session, by name. Tests say what is measured, presets how often."""
+"""Presets: named sizes of a pytest session. Tests say what is measured, presets how often."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from testbed.errors import UsageError
 
 DEFAULT_SEED = 1001
-"""Of the first repetition. Seeds 1 to 3 were used in calibration: what is predicted is measured on others."""
+"""The seed of the first repetition. Calibration has used seeds 1 to 3, so predictions are measured on others."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Preset:
     """How often a disturbed repetition is run at most; see `run_with_retries`."""
 
 
-SMOKE = Preset("smoke", 1, "everything once, what is near its limit more often: simulated at most 3 minutes with -n 2")
+SMOKE = Preset("smoke", 1, "everything once, close claims more often: at most 3 minutes, simulated with -n 2")
 CI = Preset("ci", 3, "three repetitions: differences come with an interval")
 FULL = Preset(
     "full",
     10,
-    "ten repetitions, of three attempts where others had the machine: for figures to be published",
+    "ten repetitions, each of up to three attempts on a disturbed machine: for figures to be published",
     attempts=3,
 )
 
@@ -50,7 +50,7 @@ def preset_named(name: str) -> Preset:
 
 
 def default_preset(environment: Mapping[str, str]) -> Preset:
-    """Return the preset of somebody who names none: `ci` where the variable CI is set, as CI systems do, else `smoke`.
+    """Return the preset for a session that names none: `ci` if the variable CI is set, as CI systems do, else `smoke`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A line that says how far a long run is: rewritten in place on a terminal, else a new one now and then."""
+"""A line with the progress of a long run: rewritten in place on a terminal, else repeated from time to time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from testbed.experiment.provider import Progress
 
 PERIOD_S = 30.0
-"""Between two lines in a log."""
+"""Time between two lines in a log."""
 REWRITE_PERIOD_S = 0.1
 ERASE_LINE = "\r\x1b[K"
 
@@ -24,17 +24,17 @@ class ProgressLine:
     Parameters
     ----------
     write : callable
-        Is given the text to put out, line ends included.
+        Called with the text to print, line ends included.
     rewritten : bool
-        Whether it goes to a terminal, where one line is rewritten.
+        Whether the output is a terminal, on which one line is rewritten.
     period_s : float, optional
-        Between two lines in a log; `PERIOD_S` by default.
+        Seconds between two lines in a log; `PERIOD_S` by default.
     patience_s : float
-        In a log nothing is written before so long: a reader of a short run needs no sign of life.
+        Seconds before the first line in a log, so that short runs write none.
     around : callable, optional
-        On a terminal: returns what to write before the line appears and after it has been removed.
+        On a terminal: returns the texts to write before the line appears and after it has been removed.
     clock : callable
-        Seconds that never go back.
+        Returns monotonic time, seconds.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The protocol of a kind of cluster: what an experiment asks of any of them, simulated or real."""
+"""The protocol of providers: what an experiment needs of any kind of cluster, simulated or real."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from workloads.scenario import Scenario
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a repetition is."""
+    """The progress of a repetition."""
 
     phase: str
-    """What is going on, for example "running"."""
+    """The present activity, for example "running"."""
     bound: int
     finished: int
     pods: int
     """Pods bound to a node, finished, and expected in all."""
     at_s: float
     limit_s: float
-    """Seconds since the scenario began, and when it is cut off."""
+    """Seconds since the scenario began, and the time at which it is cut off."""
     attempt: int = 1
     """More than 1 after a disturbed attempt; see `run_with_retries`."""
 
@@ -33,30 +33,30 @@ OnProgress = Callable[[Progress], None]
 
 
 class Trial(Protocol):
-    """A scenario under a scheduler that a provider has found it can run; every `run` is one repetition."""
+    """A scenario under a scheduler that a provider has checked and can run; every `run` is one repetition."""
 
     @property
     def scenario(self) -> Scenario:
-        """What is run."""
+        """The scenario to run."""
         ...
 
     @property
     def scheduler(self) -> SchedulerSpec:
-        """What schedules it."""
+        """The scheduler under test."""
         ...
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All settings of the provider that are in force, defaults included; part of the results."""
+        """All settings of the provider in force, including defaults; part of the results."""
         ...
 
     def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
-        """Run the scenario once and return what was measured.
+        """Run the scenario once and return the measurements.
 
         Raises
         ------
         TestbedError
-            If the cluster does not do what it should.
+            If the cluster fails.
         """
         ...
 
@@ -64,36 +64,36 @@ class Trial(Protocol):
 class ClusterProvider(Protocol):
     """A kind of cluster (`simulated`, `kwok`, `kind`, `external`, later `xen`).
 
-    Of a real one tests may also use `cluster()`, and have `diagnose()` collect why they failed, where it has these; see
-    `testbed.real.provider.RealProvider`.
+    Providers of real clusters also have `cluster()`, for tests that use the cluster itself, and `diagnose()`, which
+    collects diagnostics when such a test fails; see `testbed.real.provider.RealProvider`.
     """
 
     name: str
     shared_hardware: bool
-    """Whether runs at the same time would disturb one another, as on a real machine: they must not be then."""
+    """Whether simultaneous runs would disturb one another, as on a real machine; then they are refused."""
 
     def preflight(self) -> Sequence[Problem]:
-        """Return what is missing to run anything here, each with its remedy; creates nothing, takes seconds at most.
+        """Return what is missing to run anything, each with its remedy; creates nothing and takes seconds at most.
 
-        What there is to check: the provider's binary and its version, whether the container runtime answers, limits of
-        inotify and cgroups, free CPU and memory.
+        Typical checks: the provider's program and its version, whether the container runtime answers, limits of inotify
+        and cgroups, free CPU and memory.
         """
         ...
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> Trial:
-        """Check, before anything runs, that this can be run, and return what runs it.
+        """Check, before anything runs, that a scenario can be run, and return the trial that runs it.
 
         Parameters
         ----------
         scenario : Scenario
         scheduler : SchedulerSpec
         settings : mapping
-            What to change of the provider's settings, name to value.
+            Settings of the provider that differ from its defaults, by name.
 
         Raises
         ------
         TestbedError
-            If a setting is none of this provider's, or the cluster cannot do what is asked.
+            If the provider does not know a setting, or the cluster cannot run the scenario or the scheduler.
         """
         ...
 
@@ -108,7 +108,7 @@ class ClusterProvider(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what trials have made and left for the next one, unless it is to be kept; called in the end.
+        """Remove everything that trials share, such as a cluster, unless it is to be kept; called at the end.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""The experiments of one pytest session: what tests ask for is run once, however many of them ask.
+"""The experiments of one pytest session: an experiment that several tests ask for is run once.
 
-Not here: pytest's side (`testbed.plugin.fixtures`), the engine (`plan`) and the memory of what ran (`cache`).
+Not here: pytest's side (`testbed.plugin.fixtures`), the engine (`plan`) and the kept repetitions (`cache`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from workloads.scenario import Scenario, load_scenario
 
 
 class Experiment:
-    """What the fixture `carico_experiment` gives: runs scenarios under schedulers, with the session's options.
+    """The value of the fixture `carico_experiment`: runs scenarios under schedulers, with the session's options.
 
     Parameters
     ----------
     provider : ClusterProvider
     cache : Cache
-        Where repetitions are kept.
+        Keeps the repetitions.
     preset : Preset
     repetitions : int
-        Of a run that does not say how many.
+        Default number of a run's repetitions.
     seed : int
-        Of the first repetition of every run.
+        Seed of the first repetition of every run.
     settings : mapping
-        For every run; a run's own settings come on top.
+        Settings of every run; a run's own settings override them.
     progress : ProgressLine, optional
-        Where to say how far a run is.
+        Shows the progress of runs.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class Experiment:
         scheduler : str
             A spec, as for `carico-testbed run --scheduler`.
         pods, nodes : int, optional
-            Other sizes than the scenario's.
+            Sizes that differ from the scenario's.
         repetitions : int, optional
-            Otherwise what the options and the preset of the session say.
+            By default, as the session's options and preset say.
         settings : mapping, optional
-            On top of those of the session.
+            Override the session's settings.
 
         Raises
         ------
         TestbedError, WorkloadError
-            If something that was asked for does not exist or makes no sense.
+            If an argument names something that does not exist, or is invalid.
         """
         runs = self.compare(scenario, [scheduler], pods=pods, nodes=nodes, repetitions=repetitions, settings=settings)
         return runs[scheduler]
@@ -98,7 +98,7 @@ class Experiment:
         repetitions: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> dict[str, list[Repetition]]:
-        """Run a scenario under several schedulers in turns; as `run`, the repetitions by scheduler."""
+        """Run a scenario under several schedulers in turns and return the repetitions by scheduler; see `run`."""
         loaded = load_scenario(scenario) if isinstance(scenario, str) else scenario
         plan = Plan(
             loaded.scaled(pods, nodes),

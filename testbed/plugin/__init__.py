@@ -1,6 +1,6 @@
 """pytest's side of the testbed: hooks only; everything heavy is imported when a cluster test needs it.
 
-PYTEST_DONT_REWRITE: there is no assertion in here to explain, and pytest cannot rewrite what an editable install loads.
+PYTEST_DONT_REWRITE: this module has no assertions to explain, and pytest cannot rewrite modules of an editable install.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from testbed.plugin.fixtures import (
 from testbed.plugin.markers import declare_markers, is_cluster, wrong_keys
 from testbed.plugin.options import add_options, options_of
 from testbed.plugin.selection import asks_for_all, count_providers, of_this_provider, split
-from testbed.plugin.session_checks import check_session, session_header, told_of_earlier_runs, without_workers
+from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.session_progress import WorkersProgress
 from testbed.plugin.state import STATE, State, provider_name, provider_of
 from testbed.results.run_id import new_run_id
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 HANDED_OVER = ("left_out", "elsewhere", "complaint")
-"""What of its state a worker of xdist hands over to the process that reports."""
+"""The fields of its `State` that an xdist worker sends to the process that reports."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +60,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Bring the options together; in a worker of xdist, join the run that the process that reports has named."""
+    """Make the session's state; an xdist worker takes the run's id from the process that reports."""
     declare_markers(config)
     given = getattr(config, "workerinput", None)
     state = config.stash[STATE] = State(
@@ -92,22 +92,22 @@ def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
-    """Say what cluster tests will run on, if they are asked for as such, and what earlier runs have left."""
+    """Describe the session and left-overs of earlier runs, if cluster tests as such are asked for."""
     state = config.stash[STATE]
     return session_header(config) if asks_for_all(config, state.options) else None
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
-    """Say it now if one of them was asked for by its name, or if a quiet session has no header."""
+    """Do so now if a single cluster test was asked for by name; and repeat left-overs of earlier runs."""
     state = config.stash[STATE]
     if not any(map(is_cluster, items)):
         return None
-    return told_of_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
+    return lines_on_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cluster tests that nobody asked for."""
+    """Deselect the cluster tests that were not asked for, or are for other providers."""
     state = config.stash[STATE]
     items[:], left_out = split(config, state.options, items)
     state.left_out = len(left_out)
@@ -135,7 +135,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what cannot be measured, if that is what was asked for; run nothing at the same time that must not be."""
+    """Skip cluster tests whose prerequisites are missing, and refuse parallel runs on shared hardware."""
     if not is_cluster(item):
         return
     state = item.config.stash[STATE]
@@ -151,7 +151,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
-    """In a worker, hand over what only it knows; else write what was measured, even if Ctrl-C ends the other hooks."""
+    """Write the results, even if Ctrl-C ends the other hooks; an xdist worker sends its state instead."""
     state = session.config.stash[STATE]
     try:
         return (yield)
@@ -161,7 +161,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
             output["carico"] = {name: getattr(state, name) for name in HANDED_OVER}
         else:
             try:
-                # With -x a session ends like any that has failed, and in xdist's workers like one that was interrupted.
+                # After -x, pytest's exit status is that of failed tests without xdist, and of an interruption with it.
                 state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
             except TestbedError as error:
                 state.complaint = str(error)
@@ -172,9 +172,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note on the report, which crosses processes, that the test is a cluster test; collect why it failed, if it did.
+    """Mark the reports of cluster tests, also for other processes, and collect diagnostics of failed tests.
 
-    Its namespace is still there.
+    The test's namespace still exists at this point.
     """
     report = yield
     report.carico_cluster = is_cluster(item)  # type: ignore[attr-defined]
@@ -184,7 +184,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Show what was measured, and say what was left out."""
+    """Show the measurements, and say which tests were left out."""
     from testbed.plugin.summary import summarise
 
     if terminalreporter.verbosity >= -1:
@@ -193,20 +193,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist which run it belongs to."""
+    """Send the run's id and command to an xdist worker."""
     state = node.config.stash[STATE]
     node.workerinput |= {"carico_run": state.run_id, "carico_command": list(state.command)}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
-    """Learn the order of the tests, which this process has not collected."""
+    """Take the order of the tests from a worker, because this process collects none."""
     node.config.stash[STATE].order = {name: place for place, name in enumerate(ids)}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker hands over."""
+    """Take over the state that a worker has sent."""
     handed = getattr(node, "workeroutput", {}).get("carico")
     if handed is None:
         return

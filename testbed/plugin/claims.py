@@ -1,4 +1,4 @@
-"""How the cluster tests of a session went: each of them is a claim that holds or does not."""
+"""Outcomes of a session's cluster tests: each test is a claim that holds or does not."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PAPER_PROPERTY = "carico_paper"
 
 
 def not_reproduced(reason: str) -> pytest.MarkDecorator:
-    """Return the mark of a claim that is expected to fail: strictly, and by its assertion, not by an error.
+    """Return the mark of a claim that must fail, by its assertion and not by another error.
 
     Parameters
     ----------
     reason : str
-        What the paper says and what was measured instead, both with numbers: the summary prints it.
+        The paper's number and the measured one; the summary prints it.
 
     Examples
     --------
@@ -37,9 +37,9 @@ def claimed(cases: Iterable[Any], reasons: Mapping[Any, str]) -> list[ParameterS
     Parameters
     ----------
     cases : iterable
-        Values of the parameter, or tuples of values where there are several.
+        Values of the parameter, or tuples of values for several parameters.
     reasons : mapping
-        By case, why it is not reproduced, see `not_reproduced`.
+        The reason of each case that is not reproduced; see `not_reproduced`.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def claimed(cases: Iterable[Any], reasons: Mapping[Any, str]) -> list[ParameterS
 
 @dataclass
 class Claim:
-    """What became of a cluster test."""
+    """The outcome of a cluster test."""
 
     test: str
     """Its node id."""
@@ -68,21 +68,21 @@ class Claim:
     """`holds`, `not reproduced` (it was expected to fail, and did), `failed`, `not measured` (skipped), or none yet."""
     reason: str = ""
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """What it set beside the paper."""
+    """Its rows of the table that compares with the paper."""
 
 
 class Claims:
-    """Collects them from the reports, wherever the tests ran; pytest knows it as a plugin."""
+    """Collects claims from the tests' reports, also from other processes; a plugin of pytest."""
 
     def __init__(self) -> None:
         self._by_test: dict[str, Claim] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in the report of a phase of a test."""
+        """Record the report of a phase of a test."""
         if not getattr(report, "carico_cluster", False):
             return
         if report.when == "setup":
-            self._by_test[report.nodeid] = Claim(report.nodeid)  # anew, should the test be run again
+            self._by_test[report.nodeid] = Claim(report.nodeid)  # a new one, in case the test is repeated
         claim = self._by_test.setdefault(report.nodeid, Claim(report.nodeid))
         if report.failed:
             claim.outcome = "failed"
@@ -96,6 +96,6 @@ class Claims:
         claim.rows = [row for name, row in report.user_properties if name == PAPER_PROPERTY]  # type: ignore[misc]
 
     def in_order(self, places: Mapping[str, int]) -> list[Claim]:
-        """Return those that have come to an end, in the order of the session; `places` says where each test is."""
+        """Return the claims whose tests have ended, in the session's order, which `places` gives by node id."""
         claims = [claim for claim in self._by_test.values() if claim.outcome]
         return sorted(claims, key=lambda claim: (places.get(claim.test, -1), claim.test))

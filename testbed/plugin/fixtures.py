@@ -1,4 +1,4 @@
-"""The fixtures that tests of schedulers are written with. Heavy imports happen when a test asks for one of them."""
+"""The fixtures for tests of schedulers. Heavy imports happen only when a test uses one of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def carico_provider(pytestconfig: pytest.Config) -> Iterator[ClusterProvider]:
-    """The cluster that experiments run on: the hook pytest_carico_provider's, else what --carico-provider says."""
+    """The provider of experiments: from the hook pytest_carico_provider, else named by --carico-provider."""
     provider = provider_of(pytestconfig)
     try:
         yield provider
@@ -33,14 +33,14 @@ def carico_provider(pytestconfig: pytest.Config) -> Iterator[ClusterProvider]:
 
 @pytest.fixture(scope="session")
 def carico_cluster(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Cluster:
-    """The real cluster: its `name`, `kubeconfig`, `kubernetes_version` and `api`; made now if it is not there yet."""
+    """The real cluster, made on first use: its `name`, `kubeconfig`, `kubernetes_version` and `api`."""
     if not hasattr(carico_provider, "cluster"):
         pytest.fail(
-            f"the provider {carico_provider.name} has no cluster that others could use: "
+            f"the provider {carico_provider.name} has no real cluster for tests: "
             f"mark the test carico(providers=['kwok'])",
             pytrace=False,
         )
-    # Whatever is measured on it, this is a run: why something failed is to be found with what it was made with.
+    # Even without measurements this is a run, so that diagnostics have a folder that says how they came about.
     pytestconfig.stash[STATE].record.open(carico_provider.name, carico_provider.kubernetes_version())
     cluster: Cluster = carico_provider.cluster()
     return cluster
@@ -50,7 +50,7 @@ def carico_cluster(pytestconfig: pytest.Config, carico_provider: ClusterProvider
 def carico_namespace(
     pytestconfig: pytest.Config, carico_cluster: Cluster, request: pytest.FixtureRequest
 ) -> Iterator[str]:
-    """A namespace of the test's own on the real cluster; it is removed in the end with all that is in it."""
+    """The test's own namespace on the real cluster; it is removed after the test with all that is in it."""
     from testbed.real.namespaces import namespace_of_run
 
     name = f"carico-test-{zlib.crc32(request.node.nodeid.encode()):08x}"
@@ -59,7 +59,7 @@ def carico_namespace(
 
 
 def diagnose(item: pytest.Item, error: BaseException) -> None:
-    """Have the provider collect what may tell why a test failed that used the real cluster itself."""
+    """Let the provider collect diagnostics of a failed test that has used the real cluster directly."""
     used: dict[str, Any] = getattr(item, "funcargs", {})
     provider: Any = used.get("carico_provider")
     if "carico_cluster" in used and hasattr(provider, "diagnose"):
@@ -71,7 +71,7 @@ def diagnose(item: pytest.Item, error: BaseException) -> None:
 
 @pytest.fixture(scope="session")
 def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvider) -> Experiment:
-    """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing is asked twice."""
+    """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing runs twice."""
     from testbed.experiment.cache import Cache
     from testbed.experiment.session import Experiment
 
@@ -91,7 +91,7 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
 
 @pytest.fixture
 def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment) -> dict[str, list[Repetition]]:
-    """What the test's marker `carico(scenario=..., scheduler=...)` asks for: the repetitions of every scheduler."""
+    """The repetitions of every scheduler in the test's marker `carico(scenario=..., scheduler=...)`."""
     asked = experiment_of(request.node)
     if asked is None:
         pytest.fail(
@@ -103,33 +103,33 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
 
 @pytest.fixture
 def carico_paper(request: pytest.FixtureRequest) -> Paper:
-    """Sets what the test measured beside what the paper says: `.row(what, ours, thesis, unit, note)`."""
+    """Compares measurements with the paper in the summary: `.row(what, ours, thesis, unit, note)`."""
     return Paper(request.node.user_properties.append)
 
 
 class Paper:
-    """What the fixture `carico_paper` gives.
+    """The value of the fixture `carico_paper`.
 
     Parameters
     ----------
     record : callable
-        Is given every row as a user property of the test, so that it reaches all reports and crosses processes.
+        Called with every row as a user property of the test, so that it reaches all reports, also across processes.
     """
 
     def __init__(self, record: Callable[[tuple[str, object]], None]) -> None:
         self._record = record
 
     def row(self, what: str, ours: float, thesis: float | None, unit: str = "", note: str = "") -> None:
-        """Put a row into the table of the session's summary.
+        """Add a row to the table in the session's summary.
 
         Parameters
         ----------
         what : str
             The quantity, for example "median PCT, carico".
         ours : float
-            What was measured.
+            The measured value.
         thesis : float or None
-            What the paper says; None where it gives no number.
+            The paper's value; None where it gives no number.
         unit : str
             For example "s".
         note : str

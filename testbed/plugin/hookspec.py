@@ -1,4 +1,4 @@
-"""What a conftest.py or another plugin may implement."""
+"""The hooks that a conftest.py or another plugin may implement."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @pytest.hookspec(firstresult=True)
 def pytest_carico_provider(config: pytest.Config) -> ClusterProvider | None:
-    """Return the cluster that experiments run on; None leaves it to --carico-provider.
+    """Return the provider of experiments; None leaves the choice to --carico-provider.
 
-    It is asked for once, in every process of the session, before the first cluster test: what its `preflight` finds
-    keeps the tests from running.
+    Every process of the session calls the hook once, before the first cluster test. Problems that the provider's
+    `preflight` finds keep the tests from running.
 
     Examples
     --------

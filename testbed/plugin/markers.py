@@ -1,4 +1,4 @@
-"""The markers: `cluster` says that a test needs a cluster, `carico` what it wants to be run there."""
+"""The markers: `cluster` says that a test needs a cluster, `carico` names the experiment to run there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROVIDERS_KEY = "providers"
 
 @dataclass(frozen=True)
 class MarkedExperiment:
-    """What a `carico` marker asks for."""
+    """The experiment of a `carico` marker."""
 
     scenario: str
     schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
@@ -32,15 +32,15 @@ class MarkedExperiment:
 
 
 def declare_markers(config: pytest.Config) -> None:
-    """Make the markers known."""
+    """Register the markers."""
     config.addinivalue_line(
         "markers", "cluster: needs a cluster; is left out unless asked for with -m cluster, by name, or by an option"
     )
     config.addinivalue_line(
         "markers",
         "carico(scenario, scheduler=('carico', 'kube-scheduler'), repetitions=None, fail_on=None, providers=None): "
-        "what the fixture carico_results runs for the test; scheduler is one spec or a list of them; providers are the "
-        "kinds of cluster that the test is for, any by default",
+        "the experiment that the fixture carico_results runs for the test; scheduler is one spec or a list of them; "
+        "providers are the kinds of cluster that the test is for, any by default",
     )
 
 
@@ -50,12 +50,12 @@ def is_cluster(item: pytest.Item) -> bool:
 
 
 def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
-    """Return what the `carico` marker of a test asks for; None without one.
+    """Return the experiment of a test's `carico` marker; None if it has no such marker.
 
     Raises
     ------
     UsageError
-        If the marker has a key that is not known, or a value that cannot be used.
+        If the marker has an unknown key, or a value that cannot be used.
     """
     _check_providers(item)
     marker = next((one for one in item.iter_markers(CARICO) if one.args or set(one.kwargs) != {PROVIDERS_KEY}), None)
@@ -67,7 +67,7 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
         what = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument"
         raise UsageError(f"the marker carico does not know {what}; known: {', '.join([*KEYS, PROVIDERS_KEY])}")
     if given.get("fail_on") is not None:
-        # An ignored gate would be a green test that checks nothing.
+        # If the gate were ignored, the test would pass without checking anything.
         raise UsageError("fail_on needs a baseline, which this version cannot compare with; use assert")
     scenario, scheduler = given.get("scenario"), given.get("scheduler", DEFAULT_SCHEDULERS)
     repetitions = given.get("repetitions")
@@ -83,7 +83,7 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
 
 
 def providers_of(item: pytest.Item) -> tuple[str, ...]:
-    """Return the kinds of cluster that a test is for; nothing if it does not say."""
+    """Return the kinds of cluster that a test is for; nothing if it names none."""
     for marker in item.iter_markers(CARICO):
         if names := _names(marker.kwargs.get(PROVIDERS_KEY)):
             return names
@@ -98,7 +98,7 @@ def _check_providers(item: pytest.Item) -> None:
 
 
 def _names(given: object) -> tuple[str, ...]:
-    """Return one string or several as such; nothing if it is neither."""
+    """Return a string, or a list of strings, as a tuple; an empty one for anything else."""
     if isinstance(given, str):
         return (given,)
     if isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given):
@@ -107,14 +107,14 @@ def _names(given: object) -> tuple[str, ...]:
 
 
 def wrong_keys(items: Iterable[pytest.Item]) -> list[Problem]:
-    """Return what is wrong with the markers as such, which costs nothing to find out."""
+    """Return what is wrong with the markers' keys and values; a cheap check without packages of extras."""
     return _problems(items, experiment_of)
 
 
 def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: ClusterProvider) -> list[Problem]:
-    """Return what is wrong with what the markers of tests ask for, before the first of them has run for minutes.
+    """Return what is wrong with the markers' experiments, before the first of them runs for minutes.
 
-    They may ask for something that does not exist, makes no sense, or cannot be run by the provider. Needs the extra
+    An experiment may name something that does not exist, be invalid, or be impossible on the provider. Needs the extra
     `testbed`.
     """
     from testbed.experiment.plan import Plan
@@ -138,7 +138,7 @@ def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: Clus
 
 
 def _problems(items: Iterable[pytest.Item], check: Callable[[pytest.Item], object]) -> list[Problem]:
-    """What a check says of tests; a parametrised test is named once for what is wrong with several of its cases."""
+    """Return the errors of a check by test; an error that several cases of a test share is reported once."""
     found: dict[tuple[str, str], list[str]] = {}
     for item in items:
         try:

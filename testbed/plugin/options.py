@@ -1,6 +1,6 @@
-"""The plugin's options: flags and ini keys, brought together into one value.
+"""The plugin's options: flags and ini keys, combined into one value.
 
-A flag beats the ini file, which beats the preset; what nobody has set is None until then.
+A flag overrides the ini file, and the ini file overrides the preset.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MISSING = ("fail", "skip")
 
 @dataclass(frozen=True)
 class Options:
-    """What a session was asked to do."""
+    """The options of a session."""
 
     provider: str
     preset: Preset
     repetitions: int
     attempts: int
-    """How often a repetition is run at most."""
+    """The most times that a repetition is run."""
     seed: int
     settings: Mapping[str, str]
     json: Path
@@ -46,9 +46,9 @@ class Options:
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
     cluster: Mapping[str, Any]
-    """What was chosen of the cluster: fields of `ClusterOptions`."""
+    """The options of the cluster: fields of `ClusterOptions`."""
     given: bool
-    """Whether a flag was given, that is: whether cluster tests are asked for."""
+    """Whether any flag was given: that asks for cluster tests."""
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
@@ -67,7 +67,7 @@ class Options:
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare the flags and the ini keys."""
-    group = parser.getgroup("carico", "CARICO testbed: what a scheduler does to real jobs")
+    group = parser.getgroup("carico", "CARICO testbed: measures what a scheduler does to real jobs")
     presets = "; ".join(f"{preset.name}: {preset.description}" for preset in PRESETS.values())
     declare = group.addoption
     declare(
@@ -84,7 +84,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--carico-repetitions",
         metavar="N",
         type=arguments.count,
-        help="repetitions of every experiment that does not fix them itself (default: the preset's)",
+        help="repetitions of every experiment that does not fix their number itself (default: the preset's)",
     )
     declare(
         "--carico-attempts",
@@ -113,14 +113,14 @@ def add_options(parser: pytest.Parser) -> None:
     declare(
         "--carico-missing",
         choices=MISSING,
-        help="what to do where a prerequisite is missing, a package or something that the provider needs: fail before "
-        "anything runs, or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
+        help="what to do if a package, or something that the provider needs, is missing: fail before anything runs, "
+        "or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
     )
     for flag in CLUSTER_FLAGS:
         if flag.is_switch:
             declare(f"--carico-{flag.spelling}", action="store_const", const=True, help=flag.help)
         else:
-            # A path is read as a text: what it is relative to depends on where it is written.
+            # A path stays a string here: the folder that it is relative to depends on where it is written.
             convert = str if flag.convert is Path else flag.convert
             declare(f"--carico-{flag.spelling}", metavar=flag.metavar, type=convert, help=flag.help)
     for name in NAMES:
@@ -135,7 +135,7 @@ def options_of(config: pytest.Config) -> Options:
     Raises
     ------
     UsageError
-        pytest's (exit code 4), if a value is none that can be used.
+        pytest's own (exit code 4), if a value cannot be used.
     """
     flags = {name: config.getoption(f"carico_{name}") for name in NAMES}
     try:
@@ -179,7 +179,7 @@ def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) ->
     except MissingExtra:
         if missing == "fail":
             raise
-        # Nothing will be run with them.
+        # No test will run with these settings.
 
 
 def _cluster_value(config: pytest.Config, flag: Flag) -> Any:
@@ -202,7 +202,7 @@ def _value(config: pytest.Config, name: str, convert: Callable[[str], Any], defa
 
 
 def _file(config: pytest.Config, name: str) -> Path | None:
-    """A path on the command line counts from where the user stands, one in the ini file from the root folder."""
+    """Return a path: relative to the current folder on the command line, to the root folder in the ini file."""
     flag: str | None = config.getoption(f"carico_{name}")
     written: str | None = config.getini(f"carico_{name}")
     if flag:

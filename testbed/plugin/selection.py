@@ -1,4 +1,4 @@
-"""Which cluster tests a session runs: those that somebody asked for."""
+"""Selects the cluster tests that a session runs: only those that were asked for."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def of_this_provider(
 
 
 def count_providers(items: Iterable[pytest.Item]) -> dict[str, int]:
-    """Return how many tests are for which providers; of one that is for several the first counts."""
+    """Return the number of tests by provider; a test for several providers counts for the first."""
     return dict(Counter(providers_of(item)[0] for item in items))
 
 
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
-    """Whether the command line names a test or its file, or asks for what failed last."""
+    """Whether the command line names a test or its file, or --lf selects it."""
     name = item.nodeid.partition("::")[2]
     for path, wanted in _arguments(config):
         if path == item.path and (not wanted or name == wanted or name.startswith((f"{wanted}::", f"{wanted}["))):
@@ -64,7 +64,7 @@ def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
 
 
 def _arguments(config: pytest.Config) -> Iterable[tuple[Path, str]]:
-    """The files or folders of the command line, each with the name of a test if there is one."""
+    """Yield the files and folders of the command line, each with the name of a test or an empty string."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         return
     for argument in config.args:

@@ -1,4 +1,4 @@
-"""What a pytest session checks before it runs anything, and what it finds of earlier ones."""
+"""Checks of a pytest session before it runs anything, and its header."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from testbed.results import runs_folder
 def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[Problem]:
     """Return every reason for not running these tests.
 
-    With ``--carico-missing=skip`` missing prerequisites are none: they become the reason for skipping cluster tests. A
-    marker that makes no sense, or a place that cannot be written, always is one.
+    With ``--carico-missing=skip`` missing prerequisites are not returned, but become the reason for skipping cluster
+    tests. Invalid markers and folders that cannot be written are always returned.
     """
     state = config.stash[STATE]
     cluster = any(map(is_cluster, items))
     if not cluster and not any(item.get_closest_marker(CARICO) for item in items):
         return state.wrong
     missing = missing_prerequisites(lambda: provider_of(config), shared=state.worker)
-    # Without a provider, not even one that cannot be used, no more can be told of a marker than its keys.
+    # If no provider could be made, only the keys of a marker can be checked.
     provider = state.provider
     found = state.wrong + (wrong_keys(items) if provider is None else wrong_markers(items, state.options, provider))
     if config.option.collectonly:
@@ -42,18 +42,18 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
 
 
 def session_header(config: pytest.Config) -> list[str]:
-    """Return the lines that say what cluster tests will run on, and what earlier runs have left."""
+    """Return the lines about the session's options and cluster, and about earlier runs."""
     state = config.stash[STATE]
     version = None
     if state.options.provider != SIMULATED:
         with suppress(TestbedError):  # the preflight says what is missing
             version = provider_of(config).kubernetes_version()
     kubernetes = "" if version is None else f" Kubernetes={version}"
-    return [f"carico: {state.options}{kubernetes}", *told_of_earlier_runs(state)]
+    return [f"carico: {state.options}{kubernetes}", *lines_on_earlier_runs(state)]
 
 
-def told_of_earlier_runs(state: State) -> list[str]:
-    """Return the lines about runs that ended without a word; see `testbed.results.runs.left_overs`."""
+def lines_on_earlier_runs(state: State) -> list[str]:
+    """Return the lines about runs that were killed; see `testbed.results.runs.left_overs`."""
     folder = runs_folder(state.root)
     if missing_packages() is not None or not folder.is_dir():
         return []
@@ -63,7 +63,7 @@ def told_of_earlier_runs(state: State) -> list[str]:
 
 
 def without_workers(command: Sequence[str]) -> str:
-    """Return a command line that does the same in one process.
+    """Return the same command line without xdist's workers.
 
     Examples
     --------

@@ -15,16 +15,16 @@ from testbed.experiment.progress import ProgressLine, minutes
 from testbed.plugin.state import STATE
 
 WATCHED_PERIOD_S = 10.0
-"""Between two lines about workers on a terminal, where somebody may be waiting."""
+"""Time between two lines about xdist's workers on a terminal, where a user may be waiting."""
 
 
 class WorkersProgress:
-    """Says now and then how many tests xdist's workers have done; pytest knows it as a plugin.
+    """Reports from time to time how many tests xdist's workers have done; a plugin of pytest.
 
     Parameters
     ----------
     config : pytest.Config
-        Of the process that reports.
+        The configuration of the process that reports.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -34,7 +34,7 @@ class WorkersProgress:
         self._line: ProgressLine | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in the report of a phase of a test; only those from a worker name a node."""
+        """Count a test whose last phase a worker reports; only workers' reports have a `node`."""
         if report.when != "teardown" or not hasattr(report, "node"):
             return
         self._done.add(report.nodeid)
@@ -48,20 +48,20 @@ class WorkersProgress:
 
 
 def progress_line(config: pytest.Config) -> ProgressLine | None:
-    """A line about the run that goes on here; None where nobody reads it: with -q and in xdist's workers."""
+    """Return the line about the present run; None where it would not be read: with -q and in xdist's workers."""
     reporter = _reporter(config)
     if reporter is None or not _on_terminal(reporter):
         return log_line(config)
     writer = config.get_terminal_writer()
 
     def rewrite(text: str) -> None:
-        # Not through the reporter: it must not notice, and goes on where it was.
+        # Not through the reporter, which counts columns and must continue where it was.
         with _uncaptured(config):
             sys.stdout.write(text)
             sys.stdout.flush()
 
     def around() -> tuple[str, str]:
-        # Back up to where the dots were; a long line may have been wrapped.
+        # Go back up to the end of the dots; a long line of them may have been wrapped.
         column = writer.width_of_current_line % shutil.get_terminal_size().columns
         return "\n", "\x1b[1A" + (f"\x1b[{column}C" if column else "")
 
@@ -69,7 +69,10 @@ def progress_line(config: pytest.Config) -> ProgressLine | None:
 
 
 def log_line(config: pytest.Config, watched_period_s: float | None = None) -> ProgressLine | None:
-    """A line of its own for every message, more often on a terminal if so asked; None where nobody reads it."""
+    """Return a log with a new line for every message; None where it would not be read.
+
+    On a terminal `watched_period_s` may set a shorter period between lines.
+    """
     reporter = _reporter(config)
     if reporter is None:
         return None
@@ -78,7 +81,7 @@ def log_line(config: pytest.Config, watched_period_s: float | None = None) -> Pr
     def log(text: str) -> None:
         with _uncaptured(config):
             reporter.ensure_newline()
-            if writer.width_of_current_line:  # the dots of workers begin with no file name, which is what that sees
+            if writer.width_of_current_line:  # ensure_newline() only sees lines that begin with a file name
                 reporter.write("\n")
             reporter.write(text, flush=True)
 

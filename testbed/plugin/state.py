@@ -1,4 +1,4 @@
-"""What the plugin knows of the session it is in, kept in pytest's stash."""
+"""The plugin's state of a session, kept in pytest's stash."""
 
 from __future__ import annotations
 
@@ -28,54 +28,54 @@ ENDS: dict[int, RunState] = {
     pytest.ExitCode.NO_TESTS_COLLECTED: "complete",
     pytest.ExitCode.INTERRUPTED: "interrupted",
 }
-"""What became of a run, by pytest's exit status; any other means that it has failed."""
+"""The final state of a run by pytest's exit status; any other status means "failed"."""
 
 
 @dataclass
 class State:
-    """A session, in the process that reports or in one of xdist's workers."""
+    """The state of a session, in the process that reports or in one of xdist's workers."""
 
     options: Options
     worker: bool
     root: Path
-    """The folder that has `.carico`."""
+    """The folder that holds `.carico`."""
     command: Sequence[str]
-    """What was typed, from pytest's own name on."""
+    """The command line, beginning with `pytest`."""
     run_id: str
     """The same in all processes of the session."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     provider: ClusterProvider | None = None
-    """What `provider_of` has found."""
+    """The session's provider, after the first call of `provider_of`."""
     left_out: int = 0
-    """Cluster tests that nobody asked for."""
+    """Number of cluster tests that were not asked for."""
     order: dict[str, int] = field(default_factory=dict)
     """Places of the tests in the session, by node id."""
     claims: Claims = field(default_factory=Claims)
     wrong: list[Problem] = field(default_factory=list)
     """What is wrong with the markers of tests that are left out."""
     elsewhere: dict[str, int] = field(default_factory=dict)
-    """Cluster tests that are for other providers, by these."""
+    """Number of cluster tests for other providers, by provider."""
     said: list[str] = field(default_factory=list)
-    """What the provider had to say of its cluster."""
+    """The provider's messages about its cluster."""
     unmet: str = ""
-    """Why no cluster test can be run, if all of them are to be skipped for it."""
+    """The reason for skipping all cluster tests; empty if they can be run."""
     results: Results | None = None
     written: Path | None = None
-    """The results file, once it is there."""
+    """The results file, once it is written."""
     ended: RunState | None = None
-    """What became of the run, if there was one."""
+    """The run's final state, if there was a run."""
     complaint: str = ""
-    """What went wrong that no test's report tells."""
+    """An error that is in no test's report."""
     _record: RunRecord | None = None
 
     @property
     def run_path(self) -> Path:
-        """The run's folder, whether or not it is there."""
+        """The run's folder, whether or not it exists."""
         return runs_folder(self.root) / self.run_id
 
     @property
     def record(self) -> RunRecord:
-        """The run, as this process sees it."""
+        """The record of the run in this process."""
         if self._record is None:
             from testbed.results.record import Asked, RunRecord
 
@@ -92,14 +92,14 @@ class State:
         return self._record
 
     def save(self, exitstatus: int) -> None:
-        """Say what became of the run, if there was one, and write the results file if anything was measured.
+        """Record the final state of the run, if there was one, and write the results file if anything was measured.
 
-        What is left of a run that is not complete goes into a file of its own.
+        The results of an incomplete run go into a file of their own.
 
         Raises
         ------
         ResultsError
-            If that is not possible; nothing that was measured is lost then.
+            If that is not possible; the finished repetitions stay in the run's folder.
         """
         if not self.run_path.exists():
             return
@@ -114,13 +114,13 @@ class State:
 
 
 PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "kubernetes_version", "close")
-"""What `testbed.experiment.provider.ClusterProvider` has; not looked up there, since it is not imported yet."""
+"""The members of `testbed.experiment.provider.ClusterProvider`, which is not imported yet when they are checked."""
 
 STATE = pytest.StashKey[State]()
 
 
 def provider_name(config: pytest.Config) -> str:
-    """Return the name of the session's provider, as far as that can be known."""
+    """Return the name of the session's provider; if it cannot be made, the name in the options."""
     try:
         return provider_of(config).name
     except TestbedError:
@@ -128,7 +128,7 @@ def provider_name(config: pytest.Config) -> str:
 
 
 def provider_of(config: pytest.Config) -> ClusterProvider:
-    """Return the session's provider; raises what making it raises."""
+    """Return the session's provider; the first call makes it, and raises what the hook raises."""
     state = config.stash[STATE]
     if state.provider is None:
         given = config.hook.pytest_carico_provider(config=config)

@@ -1,4 +1,4 @@
-"""The end of a pytest session: what the cluster tests measured, how they went, and what to do next."""
+"""The summary at the end of a pytest session: measurements, the verdict on the cluster tests, and the next command."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NEXT = {
     "ci": "pytest -m cluster --carico-preset=full",
     "full": "carico-testbed run --help",
 }
-"""What somebody does who has seen the result of a preset."""
+"""The command to run after each preset."""
 
 
 def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
-    """Write everything there is to say; nothing about a session without cluster tests."""
+    """Write the summary; nothing for a session without cluster tests."""
     claims = state.claims.in_order(state.order)
     if claims or state.ended or state.complaint:
         reporter.ensure_newline()
@@ -73,7 +73,7 @@ def _kept(results: Results | None) -> str:
 
 def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[Claim]) -> None:
     if state.results is None and not any(claim.rows for claim in claims):
-        return  # the tables need packages that may be what is missing
+        return  # the tables need packages that may be missing
     from testbed.report.tables import VERDICT_IS_GOOD, medians, paper_table
 
     for module, of_module in groupby((claim for claim in claims if claim.rows), _module):
@@ -93,14 +93,14 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[
 def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> None:
     count = Counter(claim.outcome for claim in claims)
     hold = count["holds"]
-    # Who sets nothing beside the paper claims nothing: these are tests.
+    # Without a comparison with the paper there are no claims, only tests.
     noun = "claim" if any(row["thesis"] is not None for claim in claims for row in claim.rows) else "test"
     sentence = f"{hold} {noun}{'s' * (hold != 1)} hold{'s' * (hold == 1)}"
     sentence += f", {count['not reproduced']} NOT REPRODUCED, {count['failed']} failed"
     if count["not measured"]:
         sentence += f", {count['not measured']} NOT MEASURED"
     reporter.write_line("")
-    # Neither what failed nor what was not measured may look green at first sight.
+    # The line must not be green if a test failed or was not measured.
     unmeasured = count["not measured"]
     bad = bool(count["failed"]) or unmeasured == len(claims) > 0
     reporter.write_line(sentence, red=bad, yellow=not bad and unmeasured > 0, green=not bad and not unmeasured)

@@ -239,7 +239,7 @@ def test_the_simulated_cluster_is_none_that_others_could_use(session, pytester):
     pytester.makepyfile("def test_one(carico_cluster): pass")
     result = session("--carico-seed=1")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the provider simulated has no cluster that others could use: *"])
+    result.stdout.fnmatch_lines(["the provider simulated has no real cluster for tests: *"])
 
 
 @pytest.mark.parametrize(
