@@ -135,13 +135,6 @@ def test_providers_that_make_no_sense_fail_collection(session, pytester, given):
     result.stderr.fnmatch_lines(["*test_one: the marker carico needs providers='NAME' or a list of them, got *"])
 
 
-def test_workers_say_it_once_too(real, pytester):
-    pytest.importorskip("xdist")
-    pytester.makepyfile(TESTS)
-    lines = real("-m", "cluster", "-p", "xdist.plugin", "-n2").outlines
-    assert sum("1 cluster test is for other providers" in line for line in lines) == 1
-
-
 def test_the_cluster_is_closed_after_the_last_test(real, pytester):
     pytester.makepyfile(
         """

@@ -24,6 +24,14 @@ TESTS = """
     def test_differs():
         assert False
 """
+PROVIDER = """
+from testbed.requirements import Problem
+from testbed.testing import FakeProvider
+
+def pytest_carico_provider(config):
+    return FakeProvider({})
+"""
+MISSING = "problems=[Problem('kind is not installed', 'install it')]"
 
 
 def said(result):
@@ -40,6 +48,7 @@ def test_results_and_tables_are_identical(session, pytester):
     for arguments in ([], ["-n2"]):
         result = session("-m", "cluster", *XDIST, *arguments)
         result.assert_outcomes(passed=3, xfailed=1)
+        result.stdout.no_fnmatch_line("*tests done*")  # a short session needs no sign of life
         outputs.append(said(result))
         contents.append(file.read_bytes())
         file.unlink()
@@ -68,20 +77,28 @@ def impatient(monkeypatch):
     monkeypatch.setattr("testbed.experiment.progress.PERIOD_S", 0.0)
 
 
-def test_who_reports_says_how_much_the_workers_have_done(session, mixed, impatient):
+def test_who_reports_says_how_much_the_workers_have_done_and_once_what_was_left_out(
+    session, pytester, mixed, impatient
+):
+    pytester.makeconftest(PROVIDER.format(""))
+    pytester.makepyfile(
+        test_elsewhere="""
+            import pytest
+
+            @pytest.mark.cluster
+            @pytest.mark.carico(providers=["kwok", "kind"])
+            def test_elsewhere(): pass
+        """
+    )
     result = session("-m", "cluster", *XDIST, "-n2")
     result.assert_outcomes(passed=3)
     progress = [line for line in result.outlines if "tests done" in line]
     assert [line.partition(" tests done · 0:")[0] for line in progress] == [f"carico: {done}/3" for done in (1, 2, 3)]
+    assert sum("1 cluster test is for other providers" in line for line in result.outlines) == 1
 
 
-@pytest.mark.parametrize("arguments", [["-n1", "-q"], ["-n0"]])
-def test_a_quiet_session_and_one_without_workers_do_not(session, mixed, impatient, arguments):
-    session("-m", "cluster", *XDIST, *arguments).stdout.no_fnmatch_line("*tests done*")
-
-
-def test_a_short_session_needs_no_sign_of_life(session, mixed):
-    session("-m", "cluster", *XDIST, "-n1").stdout.no_fnmatch_line("*tests done*")
+def test_a_session_without_workers_says_nothing_of_them(session, mixed, impatient):
+    session("-m", "cluster", *XDIST, "-n0").stdout.no_fnmatch_line("*tests done*")
 
 
 def test_unit_tests_in_workers_leave_and_report_nothing_but_what_was_left_out_once(session, pytester, mixed, impatient):
@@ -94,22 +111,19 @@ def test_unit_tests_in_workers_leave_and_report_nothing_but_what_was_left_out_on
     assert not (pytester.path / ".carico").exists()
 
 
-PROVIDER = """
-from testbed.requirements import Problem
-from testbed.testing import FakeProvider
-
-def pytest_carico_provider(config):
-    return FakeProvider({})
-"""
-
-
 def test_missing_prerequisites_are_one_message(session, pytester, mixed):
-    pytester.makeconftest(PROVIDER.format("problems=[Problem('kind is not installed', 'install it')]"))
+    pytester.makeconftest(PROVIDER.format(MISSING))
     result = session("-m", "cluster", *XDIST, "-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == ["ERROR: carico: kind is not installed: install it"]
     assert not (pytester.path / ".carico").exists()
-    session("--carico-missing=skip", *XDIST, "-n1").assert_outcomes(passed=1, skipped=3)
+
+
+def test_what_cannot_be_measured_is_skipped_and_a_quiet_session_shows_no_progress(session, pytester, mixed, impatient):
+    pytester.makeconftest(PROVIDER.format(MISSING))
+    result = session("--carico-missing=skip", *XDIST, "-n1", "-q")
+    result.assert_outcomes(passed=1, skipped=3)
+    result.stdout.no_fnmatch_line("*tests done*")
 
 
 def test_runs_that_would_disturb_one_another_fail_with_the_command_to_use(session, pytester, mixed):
