@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         package = (error.name or "carico").partition(".")[0]
         if package == "carico":
             raise
-        extra = "scheduler" if package == "kubernetes" else options.extra  # an agent may be told to ask the API
+        extra = "scheduler" if package == "kubernetes" else options.extra  # an agent may be configured to use the API
         print(
             f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[{extra}]', "
             f"or in a clone pip install '.[{extra}]'",
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except OSError as error:
-        # Python flushes standard output once more when it exits; that must not fail again.
+        # Python flushes standard output once more when it exits, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="carico", description="CARICO, a Kubernetes scheduler that needs no resource requests."
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
-    parser.set_defaults(extra="scheduler")  # what a command needs that names no other
+    parser.set_defaults(extra="scheduler")  # what commands need that set no other
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (watch, record, processes, journal, certs, deploy):
         command.add(commands)

@@ -1,7 +1,7 @@
 """Configuration files of CARICO's processes: YAML, declared as msgspec types; needs the extra `agent` or `scheduler`.
 
-Every process has one struct, here, with a default for all that has one. Whoever reads a file names the struct; an
-unknown key, a wrong type or a number out of range is an error that names file and field.
+Every process has one struct here. An unknown key, a wrong type or a number out of range is an error that names file and
+field.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PLATFORM_NAMESPACES
 
 CONNECTION_AGE_S = 3600.0
-"""How long a connection lasts: certificates are looked at when one is made, and clients would keep one for ever."""
+"""How long a connection lasts: certificates are checked when it is made, and clients would keep it for ever."""
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -31,7 +31,7 @@ Address = Annotated[str, Meta(pattern=ADDRESS)]
 
 
 class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """PEM files of a process: its certificate and key, and the CA that the other side's certificate must be from."""
+    """PEM files of a process: its certificate, its key, and the CA that the other side's certificate must be of."""
 
     certificate: str
     key: str
@@ -39,16 +39,16 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatusConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where /healthz, /readyz and /metrics are served; nothing secret."""
+    """Where /healthz, /readyz and /metrics are served; nothing in them is secret."""
 
     host: str = "127.0.0.1"
     port: Port = 0
     tls: bool = False
-    """HTTPS with the process's own certificate instead of plain HTTP; who asks needs none, as kubelets have none."""
+    """HTTPS with the process's own certificate instead of plain HTTP; clients need none, because kubelets have none."""
 
 
 class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is logged, on standard error."""
+    """What is logged on standard error."""
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -60,24 +60,24 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     host, port
-        Where nodes and other replicas call.
+        Where the server listens for nodes and other replicas.
     tls : TlsFiles, optional
         Without it nothing is encrypted, which needs `insecure_loopback` and a loopback `host`.
     insecure_loopback : bool
     resources : int
-        Resources that every agent observes.
+        The number of resources that every agent observes.
     rank : int, optional
         Components of the view; all by default.
     node_timeout_s : float
-        A node that was not heard of for so long counts no more. Agents exchange at least every 5 s.
+        A node that has not exchanged for so long counts no more. Agents exchange at least every 5 s.
     max_nodes : int
-        More than so many are refused: each may have one subspace waiting.
+        Further nodes are refused: each node may have one subspace waiting.
     merge_every_s : float
-        What has arrived within that time is merged in one go.
+        Subspaces that arrive within that time are merged in one go.
     peers : tuple of str
         Other replicas, host:port each; one direction of every pair is enough.
     reconcile_every_s : float
-        How often their views are exchanged, on average.
+        How often the replicas exchange their views, on average.
     """
 
     host: str = "127.0.0.1"
@@ -96,29 +96,29 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client of the extender may take."""
+    """Limits for clients of the extender."""
 
     body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 8 << 20
     connections: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """At a time; of more, who has said nothing for longest is cut."""
+    """At a time; a further connection replaces the one that has been silent for longest."""
     handshake_timeout_s: Seconds = 5.0
     request_timeout_s: Seconds = 10.0
-    """For every read of a header or a body that has begun."""
+    """For each read of a header or a body that has begun."""
     idle_timeout_s: Seconds = 300.0
-    """For the next request of a connection; longer than kube-scheduler keeps one (90 s)."""
+    """For the next request of a connection; longer than kube-scheduler keeps a connection (90 s)."""
     connection_age_s: Seconds = CONNECTION_AGE_S
-    """An older connection ends with its next answer, so that certificates which were replaced are looked at."""
+    """An older connection ends with its next answer, so that certificates that were replaced are checked."""
 
 
 class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where decisions are written down, and how much of it is kept."""
+    """Where decisions are written, and how many are kept."""
 
     file: str = "/var/log/carico/journal.jsonl"
     max_bytes: Annotated[int, Meta(ge=10_000)] = 64 << 20
     keep: Annotated[int, Meta(ge=0, le=1000)] = 4
-    """Files that are put aside before the oldest is deleted."""
+    """Full files that are kept before the oldest is deleted."""
     max_nodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
-    """Candidates in a line, the best ones; the others are counted."""
+    """Candidates in a line: the best ones; the others are counted."""
 
 
 class KubernetesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,17 +143,18 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     host, port
-        Where kube-scheduler asks.
+        Where the extender listens for kube-scheduler.
     report_host, report_port
-        Where agents report; by default on the same host.
+        Where it listens for the reports of agents; by default on the same host.
     tls : TlsFiles, optional
         Without it nothing is encrypted, which needs `insecure_loopback` and loopback hosts.
     insecure_loopback : bool
     clients : tuple of str
-        Names (URI, DNS name or common name of the certificate) that may ask; empty lets every one of the CA, agents
-        too.
+        Names (URI, DNS name or common name of the certificate) of clients that may ask; empty admits every client with
+        a certificate of the CA, agents included.
     kubernetes : KubernetesConfig, optional
-        Without it no pods are watched: reservations end by the time-out alone, and nobody is woken. For trying it out.
+        Without it no pods are watched: reservations end by the time-out alone, and no refused pod is woken. For trying
+        CARICO out.
     scheduler_name : str
         Pods of this `spec.schedulerName` are watched.
     stale_after_s : float
@@ -161,7 +162,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reservation_timeout_s : float
         How long a pod that was given a node may take to be bound.
     journal : JournalConfig, optional
-        Without it decisions are not written down.
+        Without it decisions are not written.
     """
 
     host: str = "127.0.0.1"
@@ -183,25 +184,25 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where an agent learns of its node's pods."""
+    """The source of the events of a node's pods."""
 
     source: Literal["cgroup", "containerd", "kubernetes", "processes"] = "cgroup"
-    """The kubelet's control groups, which tell first and need no privilege; containerd's events, over a socket that is
-    as good as root; the API server, which knows best which pods count and tells last; or, where there is no kubelet,
-    processes that stand for pods."""
+    """The kubelet's control groups, which are the fastest and need no privilege; containerd's events, over a socket
+    that is as good as root; the API server, which knows best which pods count and is the slowest; or, without a
+    kubelet, processes that stand for pods."""
     containerd_socket: str = "/run/containerd/containerd.sock"
     containerd_namespace: str = "k8s.io"
-    """Containerd's own, not Kubernetes's."""
+    """A namespace of containerd's, not of Kubernetes."""
     excluded_namespaces: tuple[str, ...] = PLATFORM_NAMESPACES
     """Kubernetes namespaces whose pods do not count."""
     cgroup_root: str = "/sys/fs/cgroup"
     pod_logs: str | None = "/var/log/pods"
-    """Where `cgroup` finds the namespaces of pods; null counts all pods."""
+    """The folder in which `cgroup` finds the namespaces of pods; null counts all pods."""
     pattern: str | None = None
-    """Of the command lines of `processes`."""
+    """A regular expression for the command lines of `processes`."""
 
     def __post_init__(self) -> None:
-        """Refuse processes without a pattern, or one that is none; msgspec tells what is raised here."""
+        """Refuse processes without a pattern, and invalid patterns; msgspec reports what is raised here."""
         if self.source == "processes" and not self.pattern:
             raise ValueError("processes stand for pods if their command line matches: give `pattern`")
         try:
@@ -216,7 +217,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     node : str, optional
-        The node's name; without one what the environment variable NODE_NAME says (the downward API), or the host name.
+        The node's name; by default the environment variable NODE_NAME (the downward API), or the host name.
     aggregator : str, optional
         host:port of the aggregation server; without one the node learns by itself.
     schedulers : tuple of str
@@ -225,15 +226,15 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Without it nothing is encrypted, which needs `insecure_loopback` and loopback addresses.
     insecure_loopback : bool
     telemetry : {"procfs", "cgroup", "metrics-server"}
-        `cgroup` for a node that is itself a container; `metrics-server` for one on which nothing can be installed: the
-        agent may run anywhere then, learns slowly, and needs the variant `utilisation-only`.
+        `cgroup` for a node that is itself a container; `metrics-server` for a node on which nothing can be installed:
+        the agent may run anywhere then, learns slowly, and needs the variant `utilisation-only`.
     proc, cgroup : str
-        Where procfs and control groups are mounted; in a container that is to see its host, the host's.
+        Where procfs and control groups are mounted; for an agent in a container, where those of the host are.
     metrics_period_s : float
-        How often the metrics server is asked; it has news every 15 s by default.
+        How often the metrics server is asked; it has new numbers every 15 s by default.
     pod_events : PodEventsConfig
     kubernetes : KubernetesConfig
-        For `metrics-server` and the pod events of `kubernetes`; these need the extra `scheduler`.
+        For `metrics-server` and the pod events of `kubernetes`; both need the extra `scheduler`.
     variant : str
         CARICO's parameters, by name.
     max_pods : int
@@ -264,12 +265,12 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
-    """Return the configuration that a YAML file holds; an empty file is the defaults.
+    """Return the configuration in a YAML file; an empty file means the defaults.
 
     Raises
     ------
     InvalidConfig
-        If it cannot be read, is no YAML, or not what `kind` declares; the message names file and field.
+        If the file cannot be read, is not YAML, or not what `kind` declares; the message names file and field.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))

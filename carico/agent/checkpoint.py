@@ -1,6 +1,6 @@
-"""What an agent has learned, in a file: a restart on a busy node keeps its estimates. Whole or not at all.
+"""The file in which an agent keeps what it has learned over a restart; it is written whole or not at all.
 
-The file is JSON: the arrays of `NodeModel.save` by name, null for what is not known, and the variant that learned them.
+The file is JSON: the arrays of `NodeModel.save` by name, null for unknown values, and the variant that learned them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write_checkpoint(path: Path, variant: str, state: Mapping[str, FloatArray]) 
     Raises
     ------
     OSError
-        If that is not possible; what was there before is still there then.
+        If that is not possible; the file is as it was before then.
     """
     arrays = {name: _without_gaps(array.tolist()) for name, array in state.items()}
     content = json.dumps({"version": CHECKPOINT_VERSION, "variant": variant, "state": arrays}, allow_nan=False)
@@ -45,9 +45,9 @@ def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
     Raises
     ------
     FileNotFoundError
-        If there is none yet.
+        If there is no checkpoint yet.
     InvalidState
-        If the file cannot be read, is none of this version's, or another variant learned it.
+        If the file cannot be read, is not a checkpoint of this version, or another variant learned it.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -66,7 +66,7 @@ def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
 
 
 def _without_gaps(values: Any) -> Any:
-    """The values with None for what is no finite number: JSON has no NaN."""
+    """Return the values with None for each that is not a finite number: JSON has no NaN."""
     if isinstance(values, list):
         return [_without_gaps(value) for value in values]
     return values if math.isfinite(values) else None

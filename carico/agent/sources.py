@@ -1,6 +1,6 @@
-"""Where an agent gets its telemetry and its pod events from: what its configuration names, opened.
+"""The sources of an agent's telemetry and pod events, opened as its configuration names them.
 
-What only some sources need is imported by those: an agent that reads this node needs no client of Kubernetes.
+Modules that only some sources need are imported with these: an agent that reads this node needs no Kubernetes client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_PERIODS = 3
 _LOOK_EVERY_S = 1.0
-"""For an answer of the metrics server that has come."""
+"""How often the latest answer of the metrics server is looked at."""
 
 
 class NodeSources:
@@ -48,7 +48,7 @@ class NodeSources:
         Raises
         ------
         InvalidConfig
-            If it learns from what they do not tell.
+            If the variant learns from telemetry that the sources do not have.
         """
         if self._config.telemetry != "metrics-server":
             return variant
@@ -57,7 +57,7 @@ class NodeSources:
                 f"telemetry: metrics-server knows no pressure, which the variant {variant.name} learns from: "
                 f"set `variant: utilisation-only`"
             )
-        # Between two answers the node counts from its baseline; it is blind once some have not come.
+        # Between two answers the model counts pods from the baseline; it is blind once several answers are missing.
         return replace(variant, blind_after_s=_PATIENCE_PERIODS * self._config.metrics_period_s)
 
     def telemetry(self) -> TelemetrySource:
@@ -66,7 +66,7 @@ class NodeSources:
         Raises
         ------
         CaricoError
-            If it cannot be read.
+            If the source cannot be read.
         """
         config = self._config
         if config.telemetry == "cgroup":
@@ -84,12 +84,12 @@ class NodeSources:
         return ProcfsSource(config.proc, self._clock)
 
     def pod_events(self) -> PodEventSource:
-        """Make the source of pod events; it is read once it is started.
+        """Make the source of pod events; nothing is read before it is started.
 
         Raises
         ------
         CaricoError
-            If it cannot be made.
+            If the source cannot be made.
         """
         events = self._config.pod_events
         if events.source == "processes":

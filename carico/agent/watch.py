@@ -1,6 +1,6 @@
 """`carico watch`: this machine's telemetry through a node's model, a row a second, and how rows are shown.
 
-One node by itself: no aggregator, no scheduler, nothing kept when it ends. It is sampled at 10 Hz (`Sampler`).
+One node by itself, sampled at 10 Hz (`Sampler`): no aggregator, no scheduler, and nothing is kept when the watch ends.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Row:
     """What one second of watching found. `carico watch --json` prints these fields."""
 
     at_s: float
-    """Since the watch began."""
+    """Seconds since the watch began."""
     cpu_utilisation: float
-    """Of the second just past, in [0, 1]; pressure alike."""
+    """In the second just past, in [0, 1]; so is the pressure."""
     cpu_pressure: float
     memory_utilisation: float
     """At the end of the second, in [0, 1]."""
@@ -42,7 +42,7 @@ class Row:
     """How many more pods fit."""
 
     def json(self) -> str:
-        """One line of JSON; what is not a finite number is null."""
+        """Return one line of JSON, with null for numbers that are not finite."""
         return json.dumps(
             {name: round(value, 6) if math.isfinite(value) else None for name, value in asdict(self).items()},
             allow_nan=False,
@@ -59,7 +59,7 @@ class Watch:
     clock : Clock
         The clock that dates the source's readings.
     count_pods : callable
-        Returns the number of pods that run now; called once a second, for it may cost more than a sample.
+        Returns the number of pods that run now; called once a second, because it may cost more than a sample.
     variant : Variant, optional
         The model's parameters.
     """
@@ -99,8 +99,8 @@ class Watch:
                 latest = current
             if sampler.tick // SAMPLES_PER_S > seconds:
                 seconds = sampler.tick // SAMPLES_PER_S
-                # Counts and steps are dated by the deadline: with true times a hold-off of one second would end a
-                # step sooner or later at random.
+                # Counts and steps are dated by the deadline: with the true times a hold-off of one second would end
+                # one step earlier or later at random.
                 self.model.reconcile(self._count_pods(), at=sampler.due)
                 report = self.model.step(at=sampler.due)
                 if sampler.last_read.at_s != last_row.at_s:
@@ -136,7 +136,7 @@ def show(rows: Iterable[Row], stream: TextIO, title: str, as_json: bool = False)
 
 def _lines(rows: Iterable[Row], title: str) -> Iterator[str]:
     for count, row in enumerate(rows):
-        # With the first row: whoever gets an error instead of it gets only that.
+        # The title comes with the first row, so that an error instead of a row is all that is printed.
         if count == 0:
             yield f"{title}\n   seconds      CPU  pressure   memory  pods   signal  Pod-Capacity\n"
         yield (
@@ -161,7 +161,7 @@ def _in_place(rows: Iterable[Row], title: str) -> Iterator[str]:
             f"  of {highest:.2f}, best of 60 s",
             f"Pod-Capacity     {row.pod_capacity:7.2f}  {_places(row)}  # runs: {row.pods}, o fits",
         ]
-        # A line wider than the terminal would wrap, and the way back would then be too short.
+        # A line wider than the terminal would wrap, and the cursor would then not go back far enough.
         width = shutil.get_terminal_size().columns - 1
         yield back + "".join(f"{line[:width]}\x1b[K\n" for line in lines)
 
@@ -175,6 +175,6 @@ def _bar(share: float) -> str:
 
 
 def _places(row: Row) -> str:
-    """A mark for every running pod and every one that fits, as far as the bar goes."""
+    """Return a mark for every running pod and every pod that fits, up to the width of the bar."""
     marks = "#" * row.pods + "o" * int(row.pod_capacity)
     return f"[{marks[:_BAR_WIDTH]:-<{_BAR_WIDTH}}]"

@@ -51,9 +51,7 @@ def add(commands: Commands) -> None:
         type=Path,
         help="keep the CA and its key in this folder, as `carico certs` does, and off the cluster",
     )
-    deploy.add_argument(
-        "--force-conflicts", action="store_true", help="take over fields that somebody else has changed"
-    )
+    deploy.add_argument("--force-conflicts", action="store_true", help="take over fields that others have changed")
     deploy.add_argument("--dry-run", action="store_true", help="print the YAML, without certificates; asks no cluster")
     _waiting(deploy, "pods to be ready")
     deploy.set_defaults(run=_deploy)

@@ -1,4 +1,4 @@
-"""``carico explain`` and ``carico replay``: what the extender's journal says; the extra `scheduler` is needed."""
+"""``carico explain`` and ``carico replay``: read the extender's journal; they need the extra `scheduler`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from carico.commands import Commands
 from carico.errors import InvalidJournal
 
 JOURNAL = "/var/log/carico/journal.jsonl"
-"""Where the extender's configuration has the journal by default."""
+"""The default of `journal.file` in the extender's configuration."""
 
 
 def add(commands: Commands) -> None:
@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
         "replay",
         help="make the decisions of a journal again and compare",
         description=(
-            "Makes every decision of a journal again, from what it was based on, and shows those that come out "
+            "Makes every decision of a journal again, from what it was based on, and shows the decisions that come out "
             "differently; the exit code is 1 if there are any, or nothing could be compared."
         ),
     )

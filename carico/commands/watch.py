@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
         metavar="REGEX",
         type=pattern,
         help="every process whose command line matches stands for a pod, counted once a second; '^python -m job' "
-        "leaves out a shell that has the same words in its command line. This process and those it was started by "
+        "leaves out a shell that has the same words in its command line. This process and its parents "
         "never count",
     )
     watch.add_argument(

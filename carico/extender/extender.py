@@ -1,26 +1,26 @@
-"""The extender's core: where a pod of kube-scheduler goes, decided and reserved in one call (thesis §3.6, §4.4).
+"""The extender's core: decides where a pod goes and reserves the place in one call (thesis §3.6, §4.4).
 
 kube-scheduler's extender protocol has no verb to reserve, adds its own scores to an extender's and binds later, when
 other pods have been decided on. So `filter` decides: it ranks the candidates by Pod-Capacity less reservations,
 reserves on the best and names that one node, and kube-scheduler has nothing left to choose.
 
-- *A pod filtered twice* (by UID): the latest call wins. kube-scheduler asks again only after it gave the earlier
+- *A pod is filtered twice* (by UID): the latest call wins. kube-scheduler asks again only after it gave the earlier
   attempt up, so the earlier reservation is released before the decision and does not stand in the pod's own way. A
-  pod that is bound already has its place: a late call is refused, kube-scheduler's own watch is about to tell it.
-- *A pod is bound*: the watch shows `spec.nodeName`, the reservation is confirmed at that node and has no time-out, for
-  pulling an image may take minutes. *It leaves Pending, or is deleted*: released.
-- *Nothing is heard* of a reservation for `reservation_timeout_s`: released; if the pod is bound after all, the watch
-  reserves anew.
-- *Restart*: the watch begins with a listing; pods that are bound and still Pending are reserved from it, and until it
-  came nothing is decided. Reservations of pods that were not bound yet are lost; kube-scheduler asks for them again.
-- *A node that does not report* for `stale_after_s` is refused; its reservations stay. After ten minutes it is
-  forgotten, for nodes that left do not say so.
-- *Replicas*: agents report to all of them and each watches pods, only the leader among kube-schedulers asks its own.
-  When another takes over, it knows all but what was decided and not bound yet.
-- *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only where no
-  node is left: kube-scheduler does not read them otherwise.
+  call for a pod that is bound already is refused: kube-scheduler's own watch is about to show the binding.
+- *A pod is bound*: the watch shows `spec.nodeName`, and the reservation is confirmed at that node. It has no time-out
+  then, because pulling an image may take minutes. *The pod leaves Pending, or is deleted*: released.
+- *The watch shows nothing* of a reserved pod for `reservation_timeout_s`: released; if the pod is bound after all, the
+  watch reserves anew.
+- *Restart*: the watch begins with a listing; pods in it that are bound and still Pending are reserved, and before the
+  listing nothing is decided. Reservations of pods that were not bound yet are lost; kube-scheduler asks for them again.
+- *A node does not report* for `stale_after_s`: it is refused; its reservations stay. After ten minutes it is forgotten,
+  because nothing else shows that a node has left.
+- *Replicas*: agents report to all of them and each watches pods; only the kube-scheduler that leads asks its own. When
+  another one takes over, its replica knows all reservations but those of pods that are not bound yet.
+- *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only if no node
+  is left: kube-scheduler does not read them otherwise.
 
-One lock is around the plugin, its ledger and what is remembered of pods.
+One lock guards the plugin, its ledger and what is remembered of pods.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from carico.scheduling.report import CapacityReport
 from carico.scheduling.wake_up import WakeUp
 
 FORGOTTEN_AFTER_S = 600.0
-"""A node that has not reported for so long has left; so has a refused pod that was not asked for again."""
+"""A node that has not reported for so long has left, and a refused pod that was not filtered again has ended."""
 
 
 class DecisionLog(Protocol):
-    """Where decisions are written down."""
+    """The journal of decisions."""
 
     def write(self, pod: PodId, decision: Decision) -> None:
         """Take in a decision; returns at once and raises nothing."""
@@ -51,21 +51,21 @@ class DecisionLog(Protocol):
 
 
 class Extender:
-    """Decides for kube-scheduler; learns from reports and from a watch on pods. Any thread may call any method.
+    """Decides for kube-scheduler, from reports and a watch on pods. Any thread may call any method.
 
     Parameters
     ----------
     plugin : CaricoPlugin
-        Ranks and reserves; from here on nobody else may use it.
+        Ranks and reserves; nothing else may use it.
     journal : DecisionLog or None
     clock : Clock
     metrics : ExtenderMetrics
     reservation_timeout_s : float
-        How long a reservation lasts of which the watch says nothing, seconds.
+        How long a reservation lasts while the watch shows nothing of its pod, seconds.
     wake_up : WakeUp, optional
     wake : callable, optional
-        Called with a node and what it has room for, when refused pods should be tried again because of it; must return
-        at once.
+        Called with a node and its room in pods when refused pods should be tried again because of it; must return at
+        once.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Extender:
         self._wake = wake
         self._lock = threading.Lock()
         self._due: dict[str, float] = {}
-        """When reservations that are not confirmed end, by UID; the earliest first."""
+        """When unconfirmed reservations end, by UID; the earliest first."""
         self._waiting: dict[str, float] = {}
-        """When pods were refused that were last time, by UID; the earliest first."""
+        """When the pods that wait were last refused, by UID; the earliest first."""
         self._why_not = "pods have not been listed yet"
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
@@ -98,10 +98,10 @@ class Extender:
         Raises
         ------
         InvalidRequest
-            If a candidate is no node; nothing has changed then.
+            If a candidate is not a node; nothing has changed then.
         NotReady
-            If pods have not been listed yet: what is reserved is not known. Or if the pod is bound already; nothing has
-            changed then.
+            If pods have not been listed yet, so that reservations are not known, or if the pod is bound already;
+            nothing has changed then.
         """
         if self._why_not:
             raise NotReady(self._why_not)
@@ -139,13 +139,13 @@ class Extender:
             self._observe(node, now)
 
     def pod_changed(self, uid: str, node: str, pending: bool) -> None:
-        """Take in what the watch says of a pod.
+        """Take in what the watch shows of a pod.
 
         Parameters
         ----------
         uid : str
         node : str
-            Where it is bound to; empty if it is not.
+            The node that the pod is bound to; empty if it is not bound.
         pending : bool
             Whether its phase is Pending.
         """
@@ -174,16 +174,16 @@ class Extender:
         self._why_not = "" if listed else "pods have not been listed yet"
 
     def release_overdue(self) -> None:
-        """Release reservations of which nothing was heard for too long; `filter` does so, too."""
+        """Release reservations that have timed out; `filter` does so, too."""
         with self._lock:
             self._release_overdue(self._clock.now())
             self._count()
 
     def forget_silent(self) -> None:
-        """Forget nodes that have not reported for ten minutes, and refused pods that were not asked for again as long.
+        """Forget nodes that have not reported for ten minutes, and refused pods that were not filtered again as long.
 
-        A node that comes back is a new one. kube-scheduler tries a pod again after five minutes at the latest; one that
-        it asked for when the watch had told of its end already is not told of any more.
+        A node that comes back is a new one. kube-scheduler tries a pod again after five minutes at the latest, but a
+        pod that ended before kube-scheduler asked for it gets no further watch event.
         """
         with self._lock:
             now = self._clock.now()
@@ -196,7 +196,7 @@ class Extender:
             self._count()
 
     def nodes(self) -> tuple[NodeVerdict, ...]:
-        """What is known of every node that has reported, as `filter` would judge it now."""
+        """Return the verdict of `filter`, as it would be now, on every node that has reported."""
         with self._lock:
             return self._plugin.filter(self._plugin.nodes, self._clock.now()).verdicts
 
@@ -207,7 +207,7 @@ class Extender:
     def _decide(self, uid: str, nodes: Sequence[str]) -> Decision:
         bound = self._plugin.ledger.node_of(uid)
         if bound is not None and uid not in self._due:
-            raise NotReady(f"the pod {uid} is bound to {bound} already: wait until the watch on pods says so")
+            raise NotReady(f"the pod {uid} is bound to {bound} already: wait until the watch on pods shows it")
         now = self._clock.now()
         self._release_overdue(now)
         self._release(uid, "asked again")

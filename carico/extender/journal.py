@@ -1,8 +1,8 @@
 """The journal: one JSON line per decision, with all it was based on, in files that are rotated by size.
 
-Writing never delays a decision and never fails one: a thread writes, and what it cannot keep up with or cannot write
-(a full disk) is counted and said once. Of very many candidates the line holds the best and counts the rest by reason,
-or a cluster of thousands of nodes would fill a disk in minutes.
+Writing neither delays a decision nor makes it fail: a thread writes, and decisions that it cannot keep up with or
+cannot write (a full disk) are counted, and logged once. Of very many candidates the line holds the best and counts the
+others by kind, or a cluster of thousands of nodes would fill a disk in minutes.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from carico.scheduling.decision import Decision, NodeVerdict
 _log = logging.getLogger(__name__)
 
 _BACKLOG = 100
-"""Decisions that may wait for being written; of 5,000 candidates each, they take 50 MB."""
+"""Decisions that may wait to be written; with 5,000 candidates each, they take 50 MB."""
 _CLOSE_S = 5.0
-"""How long a disk may take for what is left when the journal is closed."""
+"""How long writing the rest may take when the journal is closed."""
 
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was known of a node, and what was made of it."""
+    """What was known of a node, and the verdict on it."""
 
     node: str
     pod_capacity: Finite | None = None
@@ -46,7 +46,7 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
     score: Finite | None = None
     """Pod-Capacity less reservations; absent if not known, or too old."""
     refused: str = ""
-    """Why, empty if it was not."""
+    """The reason; empty if the node was not refused."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -54,20 +54,20 @@ class Entry(msgspec.Struct, frozen=True):
 
     schema_version: Literal[1]
     at: Annotated[float, Meta(ge=0, le=1e11)]
-    """Seconds since 1970, UTC; what is past the year 5138 is no time in seconds."""
+    """Seconds since 1970, UTC; a number past the year 5138 is not a time in seconds."""
     pod: PodId
     choice: str | None
     """The node that was reserved on."""
     stale_after_s: Annotated[float, Meta(gt=0)] | None
-    """Reports older than that were not believed; null if any was."""
+    """Reports older than that were not believed; null if reports of any age were."""
     candidates: list[Candidate]
-    """In the order in which kube-scheduler sent them."""
+    """In the order in which kube-scheduler sent the nodes."""
     omitted: dict[str, int] = {}
-    """How many others there were, by kind (see `kind_of`)."""
+    """The number of other candidates, by kind (see `kind_of`)."""
 
 
 def kind_of(candidate: Candidate) -> str:
-    """Return what a candidate is counted under when it is not shown."""
+    """Return the kind that a candidate is counted under if it is not shown."""
     if candidate.pod_capacity is None:
         return "no capacity reported yet"
     if candidate.score is None:
@@ -76,7 +76,7 @@ def kind_of(candidate: Candidate) -> str:
 
 
 def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
-    """Return what is written down of a decision.
+    """Return the entry of a decision.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
     at : float
         Seconds since 1970.
     limit : int
-        The number of candidates that are kept, the best ones.
+        How many candidates are kept: the best ones.
     """
     best = decision.among_best(limit)
     return Entry(
@@ -100,7 +100,7 @@ def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
 
 
 class Journal:
-    """Writes decisions down, in a thread of its own.
+    """Writes decisions in a thread of its own.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Journal:
             self._failed("it is written too slowly")
 
     def close(self) -> None:
-        """Write what was taken in, and end; a disk that hangs is not waited for longer than a few seconds."""
+        """Write the decisions that wait, and end; a disk that hangs is waited for a few seconds at most."""
         with suppress(queue.Full):
             self._decisions.put(None, timeout=_CLOSE_S)
             self._thread.join(_CLOSE_S)
@@ -182,7 +182,7 @@ class Journal:
             self._size = self._out.seek(0, os.SEEK_END)
             if self._size:
                 self._out.seek(-1, os.SEEK_END)
-                if self._out.read(1) != b"\n":  # a crash or a full disk cut it short; the next must not be lost, too
+                if self._out.read(1) != b"\n":  # a crash or a full disk cut the last line short: begin a new one
                     self._size += self._out.write(b"\n")
         if self._size and self._size + len(line) > self._max_bytes:
             self._rotate()

@@ -1,7 +1,6 @@
-"""Reading the journal: what it says of a pod as a table, and the decisions made again. Writes nothing.
+"""Reads the journal: shows the decisions on a pod as tables, and makes decisions again. Writes nothing.
 
-A line that cannot be read (cut short by a crash, or spoilt) is told by its number, and the others are read all the
-same.
+A line that cannot be read (cut short by a crash, or damaged) is reported with its number, and the others are read.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from carico.scheduling.plugin import CaricoPlugin
 
 _BAD_SHOWN = 3
 SHOWN = 10
-"""Candidates of a decision that `explain` shows unless it is asked for all."""
+"""Candidates of a decision that `explain` shows by default."""
 
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that is no entry."""
+    """A line that is not an entry."""
 
     file: Path
     number: int
@@ -36,12 +35,12 @@ class BadLine:
 
 
 def files_of(journal: Path) -> list[Path]:
-    """Return the files of a journal that are there, the oldest first.
+    """Return the existing files of a journal, the oldest first.
 
     Raises
     ------
     InvalidJournal
-        If there is none.
+        If there are none.
     """
     aside = sorted(
         (int(file.suffix[1:]), file) for file in journal.parent.glob(f"{journal.name}.*") if file.suffix[1:].isdecimal()
@@ -53,7 +52,7 @@ def files_of(journal: Path) -> list[Path]:
 
 
 def read_entries(journal: Path) -> Iterator[tuple[str, Entry | BadLine]]:
-    """Yield what every line holds, the oldest first, with ``FILE:NUMBER``.
+    """Yield what each line holds, the oldest first, with ``FILE:NUMBER``.
 
     Raises
     ------
@@ -74,7 +73,7 @@ def read_entries(journal: Path) -> Iterator[tuple[str, Entry | BadLine]]:
 
 
 def entries_of(journal: Path, say: Callable[[str], None]) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries alone, as `read_entries` does, and say what the other lines are: the first few, and a sum.
+    """Yield the entries alone, as `read_entries` does, and report the other lines: the first few, and their number.
 
     Raises
     ------
@@ -119,9 +118,9 @@ def explain(entry: Entry, show_all: bool = False) -> str:
 
 
 def decide_again(entry: Entry) -> str:
-    """Make a decision again, from what it was based on; return what is different, empty if nothing is.
+    """Make a decision again, from what it was based on; return the difference, empty if there is none.
 
-    The candidates that an entry omits had less room than those it holds, so they change nothing.
+    The candidates that an entry omits had less room than those that it holds, so they change nothing.
     """
     plugin = CaricoPlugin(**({} if entry.stale_after_s is None else {"stale_after_s": entry.stale_after_s}))
     try:
@@ -168,7 +167,7 @@ def _verdict(reason: str) -> str:
 
 
 def _plain(text: str | None) -> str:
-    """Text for a terminal: what a journal holds must not be able to move the cursor."""
+    """Return text that is safe for a terminal: the content of a journal must not move the cursor."""
     return "no node" if text is None else "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -1,4 +1,4 @@
-"""What the extender shows of itself under /metrics; kube-scheduler's own names where it has one."""
+"""What the extender shows of itself under /metrics; metrics that kube-scheduler has, too, have its names."""
 
 from __future__ import annotations
 

@@ -28,11 +28,13 @@ from carico.errors import InvalidInput, KubeError, KubeRefused, KubeUnreachable
 from carico.extender.extender import Extender
 from carico.extender.journal import Journal
 from carico.extender.metrics import ExtenderMetrics
+from carico.extender.report_server import CapacityServer
 from carico.extender.server import serve_extender
 from carico.files import require_writable
 from carico.http.health import serve_status
 from carico.http.tls import ServerTls
 from carico.kube.reflector import Pods, Reflector
+from carico.rpc.server import OnRefused
 from carico.rpc.tls import require_loopback
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.report import CapacityReport
@@ -70,8 +72,6 @@ class ReportServer(Protocol):
 
 OnReport = Callable[[CapacityReport], None]
 """Is given every report; must not block."""
-OnRefused = Callable[[str], None]
-"""Is told why a report was refused."""
 
 
 class KubeApi(Protocol):
@@ -88,8 +88,6 @@ class KubeApi(Protocol):
 
 def serve_reports(config: ExtenderConfig, on_report: OnReport, refused: OnRefused, clock: Clock) -> ReportServer:
     """Return the gRPC server of the agents' reports."""
-    from carico.extender.report_server import CapacityServer
-
     return CapacityServer(
         on_report,
         config.tls,

@@ -30,7 +30,7 @@ class CapacityServer:
         Where to listen; port 0 lets the system choose, see `port`.
     insecure_loopback : bool, optional
     refused : callable, optional
-        Is told why a report was refused: see `OnRefused`.
+        Takes the reason of every refusal: see `OnRefused`.
     clock : Clock, optional
         Dates reports as they come in; the machine's by default.
     connection_age_s : float, optional

@@ -1,1 +1,1 @@
-"""HTTP servers of the processes: serving, their TLS, and what every process tells of its health."""
+"""HTTP servers of the processes: the server, its TLS, and the status that every process serves."""

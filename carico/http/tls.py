@@ -1,4 +1,4 @@
-"""TLS of CARICO's HTTP servers; files that were replaced are taken up."""
+"""TLS of CARICO's HTTP servers; files that were replaced are loaded again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ServerTls:
     ----------
     files : TlsFiles
     everybody : bool, optional
-        Let clients without a certificate in; by default they must show one of the CA.
+        Admit clients without a certificate; by default they must show one of the CA.
 
     Raises
     ------
     InvalidConfig
-        If the files are no certificate, its key and a CA.
+        If the files are not a certificate, its key and a CA.
     """
 
     def __init__(self, files: TlsFiles, everybody: bool = False) -> None:
@@ -35,11 +35,11 @@ class ServerTls:
         self._again = False
 
     def current(self) -> ssl.SSLContext:
-        """Return the context of the files as they are now; of spoilt ones, as they were."""
+        """Return the context of the files as they are now, or of the last good ones if they are damaged."""
         if self._pem.changed() or self._again:
             try:
                 self._context, self._again = self._load(), False
-            except (OSError, ValueError) as error:  # replaced once more while being read: on the next connection
+            except (OSError, ValueError) as error:  # replaced while being read: try again on the next connection
                 self._again = True
                 _log.warning("certificates not replaced, the old ones stay in force: %s", error)
         return self._context
@@ -48,14 +48,14 @@ class ServerTls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_NONE if self._everybody else ssl.CERT_REQUIRED
-        # An empty password, so that nobody is asked for one on the terminal.
+        # An empty password: OpenSSL would ask for one on the terminal.
         context.load_cert_chain(self._files.certificate, self._files.key, password="")
         context.load_verify_locations(self._files.ca)
         return context
 
 
 def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
-    """Return all names that a certificate, as `SSLSocket.getpeercert` gives it, has for its owner."""
+    """Return all names of its owner that a certificate has, given as `SSLSocket.getpeercert` returns it."""
     if not certificate:
         return frozenset()
     subject = {value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"}

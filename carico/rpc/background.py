@@ -1,7 +1,7 @@
-"""Calls made off the caller's path: a loop that must not wait leaves a value and takes the latest answer.
+"""Calls in the background: a loop that must not wait leaves a value to be sent and takes the latest answer.
 
-One mailbox a destination. It holds one value, the newest: what was not sent in time is no news. All mailboxes of a
-process share a thread.
+Every destination has a mailbox, which holds the newest value only: a value that was not sent in time is out of date.
+All mailboxes of a process share a thread.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class BackgroundCalls(Generic[Sent, Received]):
     Parameters
     ----------
     loop : LoopThread
-        Where they are made.
+        Where the calls are made.
     name : str
-        For logs.
+        The destination's, for logs.
     call : callable
-        Takes what was submitted and returns the answer, as a coroutine. What it raises counts as a failure and delays
-        the next call.
+        A coroutine function that takes a submitted value and returns the answer. An exception counts as a failure and
+        delays the next call.
     rng : random.Random
         Of the jitter; used by the loop's thread alone.
     backoff : Backoff, optional
@@ -69,12 +69,12 @@ class BackgroundCalls(Generic[Sent, Received]):
         self._mailbox: list[Sent] = []
         self._latest: Received | None = None
         self._changed = asyncio.Event()
-        """Something is in the mailbox, or it is being closed."""
+        """A value is in the mailbox, or the mailbox is being closed."""
         self._closing = asyncio.Event()
         self._work_done = loop.start(self._work())
 
     def submit(self, value: Sent) -> None:
-        """Leave a value to be sent; returns at once. One that still waits is replaced."""
+        """Leave a value to be sent; returns at once. A value that still waits is replaced."""
         self._loop.call_soon(self._put, value)
 
     def latest(self) -> Received | None:
@@ -82,7 +82,7 @@ class BackgroundCalls(Generic[Sent, Received]):
         return self._latest
 
     def close(self) -> None:
-        """Send what waits, unless the destination is being left alone, and nothing more; returns when that is done."""
+        """Send the value that waits, unless a failure delays the next call, and return when that is done."""
         self._loop.call_soon(self._close)
         self._work_done.result()
 
@@ -121,7 +121,7 @@ class BackgroundCalls(Generic[Sent, Received]):
     def _note(self, error: Exception, failures: int) -> None:
         self.failed += 1
         self.last_error = f"{error}"
-        if not isinstance(error, (CaricoError, OSError)):  # a bug; a full disk is none
+        if not isinstance(error, (CaricoError, OSError)):  # a bug in CARICO
             _log.error("%s: a call failed", self._name, exc_info=error)
         elif failures == 1:
             _log.warning("%s: %s", self._name, error)

@@ -1,6 +1,6 @@
-"""What a process calls: the aggregation server and the scheduler, over one long-lived connection each.
+"""The clients of the aggregation server and the scheduler, with one long-lived connection each.
 
-A connection that has ended is made anew by the next call. What nodes say again and again goes over one stream.
+A call opens a new connection if the last one has ended. The repeated messages of a node go over one stream.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from carico.errors import InvalidConfig, Refused, RpcError, Unreachable
 from carico.model.aggregator import ReplicaView
 from carico.model.subspace import Subspace
 from carico.rpc.connecting import connect
-from carico.rpc.connection import CallFailed, Conversation
+from carico.rpc.connection import CallFailed, Connection
 from carico.rpc.identity import node_name
 from carico.rpc.messages import read_reply, read_view, write_exchange, write_report, write_view
 from carico.rpc.tls import ClientTls, require_loopback
@@ -24,16 +24,17 @@ _REFUSALS = frozenset(
     {"INVALID_ARGUMENT", "PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "FAILED_PRECONDITION"}
 )
 _DEADLINES_TO_CONNECT = 5
-"""A server that was restarted meets thousands of nodes at once: who gave up in the middle of a handshake would have
-cost it time for nothing."""
-_TOLD_BETWEEN = 4
-"""Reports between two that are answered."""
+"""Thousands of nodes connect at once to a server that was restarted: a client that gave up in the middle of a handshake
+would have cost the server time for nothing."""
+_SILENT_BETWEEN = 4
+"""Silent reports between two that are answered."""
 _MOST_UNANSWERED = 5
-"""In a row; then a new connection is tried: one whose other end vanished looks alive for a quarter of an hour."""
+"""Requests in a row without an answer before a new connection is made: one whose other end has vanished looks alive for
+a quarter of an hour."""
 
 
 class Client:
-    """Calls methods of one process, from within an event loop.
+    """Calls methods of one server, from within an event loop.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class Client:
     credentials : ClientTls or None
         None is plain text, for a loopback address only.
     deadline_s : float
-        No answer is waited for longer, seconds.
+        How long an answer is waited for, seconds.
 
     Raises
     ------
@@ -58,40 +59,41 @@ class Client:
         self._target = target
         self._credentials = credentials
         self._deadline_s = deadline_s
-        self._conversation: Conversation | None = None
+        self._connection: Connection | None = None
         self._unanswered = 0
 
     async def call(self, method: str, request: bytes) -> bytes:
-        """Send a message and return the answer; one at a time.
+        """Send a message over a stream of its own and return the answer; one call at a time.
 
         Raises
         ------
         Unreachable
-            If none came within the deadline, or five times that for each address if a connection had to be made.
+            If no answer came within the deadline, or no connection was made within five times the deadline for each
+            address of the server.
         Refused
-            If the other side will not do what it is asked.
+            If the server refuses the message.
         """
         return await self._answered(method, request, last=True)
 
-    async def ask(self, method: str, request: bytes) -> bytes:
-        """Send a message over the client's stream, which is opened if there is none; otherwise as `call`."""
+    async def request(self, method: str, request: bytes) -> bytes:
+        """Send a message over the client's stream and return the answer; otherwise as `call`."""
         return await self._answered(method, request, last=False)
 
-    def tell(self, message: bytes) -> bool:
-        """Send a message that is not answered, and return whether it was: over the client's stream, if that is open."""
-        return self._conversation is not None and self._conversation.tell(message)
+    def send(self, message: bytes) -> bool:
+        """Send a message without an answer over the client's stream if it is open; return whether it was sent."""
+        return self._connection is not None and self._connection.send(message)
 
     async def close(self) -> None:
-        """Close the connection; calling or asking again opens it again."""
-        if self._conversation is not None:
-            self._conversation.close()
-            self._conversation = None
+        """Close the connection; the next call opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     async def _answered(self, method: str, request: bytes, last: bool) -> bytes:
-        conversation = await self._connected(method)
+        connection = await self._connected(method)
         try:
             async with asyncio.timeout(self._deadline_s):
-                answer = await conversation.ask(method, request, last)
+                answer = await connection.request(method, request, last)
             self._unanswered = 0
             return answer
         except TimeoutError:
@@ -100,15 +102,15 @@ class Client:
         except CallFailed as error:
             status, details = error.status, error.details
         if self._unanswered >= _MOST_UNANSWERED:
-            conversation.close()
-        raise self._failure(method, status, details, may_be_tls=not conversation.greeted)
+            connection.close()
+        raise self._failure(method, status, details, may_be_tls=not connection.greeted)
 
-    async def _connected(self, method: str) -> Conversation:
-        if self._conversation is None or self._conversation.over:
+    async def _connected(self, method: str) -> Connection:
+        if self._connection is None or self._connection.closed:
             tls = None if self._credentials is None else self._credentials.current()
             patience_s = _DEADLINES_TO_CONNECT * self._deadline_s
             try:
-                self._conversation = await connect(self._target, tls, patience_s)
+                self._connection = await connect(self._target, tls, patience_s)
             except TimeoutError:
                 raise self._failure(method, "DEADLINE_EXCEEDED", f"no connection within {patience_s:g} s") from None
             except OSError as error:
@@ -116,13 +118,13 @@ class Client:
                 why = str(error) or type(error).__name__
                 raise self._failure(method, "UNAVAILABLE", why, may_be_tls) from error
             self._unanswered = 0
-        return self._conversation
+        return self._connection
 
     def _failure(self, method: str, status: str, details: str, may_be_tls: bool = False) -> RpcError:
         why = f"{self._target}{method}: {status}: {details}"
         if may_be_tls:
             why += (
-                "; if that stays, check `tls` on both sides: one CA, valid dates, the host in the server's certificate"
+                "; if this stays, check `tls` on both sides: one CA, valid dates, the host in the server's certificate"
             )
         return (Refused if status in _REFUSALS else Unreachable)(why)
 
@@ -150,9 +152,9 @@ class AggregationClient(Client):
         Unreachable, Refused
             See `Client.call`.
         InvalidInput
-            If the answer is no subspace of the same resources.
+            If the answer is not a subspace of the same resources.
         """
-        answer = await self.ask("/carico.v1.Aggregation/ExchangeStream", write_exchange(self._node, subspace))
+        answer = await self.request("/carico.v1.Aggregation/ExchangeStream", write_exchange(self._node, subspace))
         return read_reply(answer, subspace.basis.shape[0])
 
 
@@ -161,7 +163,7 @@ class ReportClient(Client):
 
     def __init__(self, target: str, credentials: ClientTls | None, deadline_s: float = 1.0) -> None:
         super().__init__(target, credentials, deadline_s)
-        self._to_tell = 0
+        self._silent_left = 0
 
     async def report(self, report: CapacityReport) -> None:
         """Send one report.
@@ -176,12 +178,12 @@ class ReportClient(Client):
         InvalidInput
             If a number does not fit into the message.
         """
-        if self._to_tell > 0 and self.tell(write_report(report, silent=True)):
-            self._to_tell -= 1
+        if self._silent_left > 0 and self.send(write_report(report, silent=True)):
+            self._silent_left -= 1
             return
-        self._to_tell = 0
-        await self.ask("/carico.v1.Capacity/ReportStream", write_report(report))
-        self._to_tell = _TOLD_BETWEEN
+        self._silent_left = 0
+        await self.request("/carico.v1.Capacity/ReportStream", write_report(report))
+        self._silent_left = _SILENT_BETWEEN
 
 
 class ReplicaClient(Client):
@@ -195,6 +197,6 @@ class ReplicaClient(Client):
         Unreachable, Refused
             See `Client.call`.
         InvalidInput
-            If the answer is no view of that many resources.
+            If the answer is not a view of that many resources.
         """
         return read_view(await self.call("/carico.v1.Aggregation/Reconcile", write_view(view)), resources)

@@ -1,6 +1,6 @@
-"""How a client finds its server: each of a name's addresses in turn, until one speaks HTTP/2, and TLS if it is to.
+"""How a client connects: to each address of the server's name in turn, until one speaks HTTP/2, over TLS if asked for.
 
-Behind the name of several replicas there is more than one, and not all need be alive.
+The name of several replicas has several addresses, and some of the replicas may be down.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import asyncio
 import socket
 import ssl
 
-from carico.rpc.connection import Conversation
+from carico.rpc.connection import Connection
 
 
-async def connect(target: str, tls: ssl.SSLContext | None, patience_s: float) -> Conversation:
+async def connect(target: str, tls: ssl.SSLContext | None, patience_s: float) -> Connection:
     """Connect to host:port, or [IPv6 address]:port.
 
     Parameters
@@ -21,12 +21,12 @@ async def connect(target: str, tls: ssl.SSLContext | None, patience_s: float) ->
     tls : SSLContext or None
         Offers h2; None is plain text.
     patience_s : float
-        How long to wait for the addresses, and for each of them, seconds.
+        How long to wait for the addresses, and for the connection to each of them, seconds.
 
     Raises
     ------
     OSError
-        If the name has no address, or nobody at any of them speaks this; the reason of the last one.
+        If the name has no address, or no server at any of them speaks HTTP/2; the reason is that of the last address.
     """
     host, _, port = target.rpartition(":")
     host = host.strip("[]")
@@ -35,25 +35,25 @@ async def connect(target: str, tls: ssl.SSLContext | None, patience_s: float) ->
         async with asyncio.timeout(patience_s):
             found = await loop.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except ValueError as error:
-        raise OSError(f"{target!r} is no name and port: {error}") from error
+        raise OSError(f"{target!r} must be a name and a port: {error}") from error
     scheme = "http" if tls is None else "https"
     failure = OSError(f"{host} has no address")
     for address in dict.fromkeys(at[:2] for *_, at in found):
         try:
             async with asyncio.timeout(patience_s):
-                transport, conversation = await loop.create_connection(
-                    lambda: Conversation(target, scheme),
+                transport, connection = await loop.create_connection(
+                    lambda: Connection(target, scheme),
                     *address,
                     ssl=tls,
-                    # A dot at the end of a name, as against search domains, is not in certificates.
+                    # Certificates have no dot at the end of a name, which keeps search domains from being tried.
                     server_hostname=host.removesuffix(".") if tls else None,
                 )
         except OSError as error:  # TimeoutError is one
             failure = error
             continue
-        connection = transport.get_extra_info("ssl_object")
-        if connection is None or connection.selected_alpn_protocol() == "h2":
-            return conversation
-        conversation.close()
+        secured = transport.get_extra_info("ssl_object")
+        if secured is None or secured.selected_alpn_protocol() == "h2":
+            return connection
+        connection.close()
         failure = OSError(f"{address[0]} speaks TLS, but not HTTP/2: is it the right port?")
     raise failure

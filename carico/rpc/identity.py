@@ -1,7 +1,7 @@
-"""Who calls: read from the certificate that the caller has proven to own, and what it may do.
+"""The identity of a caller, read from its verified certificate, and what each identity may do.
 
 A certificate names its owner in a URI among its alternative names: ``carico:node:NAME`` may exchange and report for
-the node NAME, ``carico:server:aggregator`` may reconcile views. Nothing else of the certificate counts.
+the node NAME, ``carico:server:aggregator`` may reconcile views. Nothing else in the certificate counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NODE_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 class Call(Protocol):
-    """What is asked of gRPC's context of a call."""
+    """The part of gRPC's context of a call that is needed."""
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """Return what the transport has verified of the caller."""
@@ -33,12 +33,12 @@ def owners(call: Call) -> frozenset[str]:
 
 
 def node_name(name: str) -> str:
-    """Return `name` if it can be a node's: a DNS-1123 subdomain of at most 253 characters.
+    """Return `name` if it is a valid name of a node: a DNS-1123 subdomain of at most 253 characters.
 
     Raises
     ------
     InvalidInput
-        If it cannot.
+        If it is not one.
     """
     if len(name) > 253 or not _NODE_NAME.fullmatch(name):
         raise InvalidInput(

@@ -1,6 +1,6 @@
-"""A thread with an event loop: everything that waits for somebody else waits there, at the cost of one thread.
+"""A thread with an event loop: everything that waits for another process waits there, at the cost of one thread.
 
-Names are looked up in one thread more, once there is any: looking one up can only block.
+Names are looked up in a second thread, which starts with the first look-up: a look-up can only block.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        # Of asyncio's own threads for what blocks there would soon be six.
+        # By default asyncio would start up to six threads for calls that block.
         self._loop.set_default_executor(ThreadPoolExecutor(1, f"{name}-names"))
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
@@ -41,19 +41,19 @@ class LoopThread:
         return self._thread.is_alive()
 
     def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
-        """Have a function called in the loop's thread; may be called from any thread and returns at once."""
+        """Call a function in the loop's thread; may be used from any thread and returns at once."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def start(self, what: Coroutine[Any, Any, _T]) -> Future[_T]:
-        """Begin to run a coroutine and return its future; may be called from any thread."""
+        """Begin to run a coroutine and return its future; may be used from any thread."""
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def run(self, what: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine to its end and return what it does; not from the loop's own thread."""
+        """Run a coroutine to its end and return its result; not to be used from the loop's own thread."""
         return self.start(what).result()
 
     def close(self) -> None:
-        """Cancel what still runs and return when it has ended; closing twice is fine."""
+        """Cancel the coroutines that still run, and return when they have ended; closing twice is fine."""
         if self.closed:
             return
         if self.is_alive():

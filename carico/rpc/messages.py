@@ -1,8 +1,8 @@
-"""What comes over the wire, checked and turned into values, and back: bytes in, nothing but sound values out.
+"""Messages: readers check bytes and turn them into values, writers turn values into bytes.
 
-Whatever the bytes are, a reader returns a value that the mathematics can take or raises `InvalidInput`; it changes
-nothing. A subspace from outside must be one that telemetry in [0, 1] can have: one that is none would spoil the view
-of every node.
+Whatever the bytes are, a reader returns a value that the mathematics can take, or raises `InvalidInput` and changes
+nothing. A subspace from outside must be one that telemetry in [0, 1] can have: any other would spoil the view of every
+node.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ MAX_MESSAGE_BYTES = 64 * 1024
 _MOST_PODS = 1_000_000
 _MOST_NODES = 1_000_000
 _LATEST_UNIX_S = 1e11
-"""The year 5138: what is later is no time in seconds."""
+"""The year 5138: a greater number is not a time in seconds."""
 _ORTHONORMAL = 1e-6
-"""How far products of the basis's columns may be from 0 and 1: single precision passes, anything careless does not."""
+"""How far products of the basis's columns may be from 0 and 1: rounding to single precision passes."""
 
 _M = TypeVar("_M", bound=Message)
 _N = TypeVar("_N", int, float)
@@ -39,7 +39,8 @@ def read_exchange(data: bytes, resources: int) -> tuple[str, Subspace]:
     Raises
     ------
     InvalidInput
-        If the bytes are no such message, or the name or subspace of `resources` resources is not sound.
+        If the bytes are no such message, the name is not a node's, or the subspace is not a sound one of `resources`
+        resources.
     """
     request = _parsed(aggregation_pb2.ExchangeRequest, data)
     return node_name(request.node), read_subspace(request.subspace, resources)
@@ -158,7 +159,7 @@ def _subspace_message(subspace: Subspace) -> aggregation_pb2.Subspace:
 
 
 def _within(name: str, value: _N, high: float) -> _N:
-    """Return a number if it is in [0, `high`]; `finite`, made for arrays, took four fifths of reading a report."""
+    """Return a number if it is in [0, `high`]; `arrays.finite` would take four fifths of the time to read a report."""
     if not 0 <= value <= high:  # NaN fails, too
         raise InvalidInput(f"{name} must be finite and in [0, {high:g}], got {value:g}")
     return value

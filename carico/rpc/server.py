@@ -27,40 +27,41 @@ from carico.rpc.tls import PemFiles, require_loopback
 _log = logging.getLogger(__name__)
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),  # what the library refuses is not counted
+    ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),  # messages that the library refuses are not counted
     ("grpc.max_metadata_size", 8 * 1024),
-    ("grpc.http2.bdp_probe", 0),  # a ping for every message, to find out what large ones could make use of
-    ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a sharer
-    ("grpc.server_handshake_timeout_ms", 10_000),  # who connects and says nothing
+    ("grpc.http2.bdp_probe", 0),  # it would send a ping for every message, to tune flow control for large ones
+    ("grpc.so_reuseport", 0),  # a second server on the port is an error
+    ("grpc.server_handshake_timeout_ms", 10_000),  # ends connections of clients that send nothing
     ("grpc.max_connection_age_grace_ms", 100),  # calls are answered at once
-    ("grpc.keepalive_time_ms", 60_000),  # who has vanished
+    ("grpc.keepalive_time_ms", 60_000),  # finds out that a client has vanished
 )
 
 STREAMS_EACH = 4
-"""Streams that may be open in one name: an agent has one, and a second while a broken one is not yet known to be."""
+"""Streams that may be open for one name of a certificate: an agent has one, and a second until the server knows that
+the first is broken."""
 
 _Call: TypeAlias = "aio.ServicerContext[bytes, bytes]"
 _A = TypeVar("_A", bound=bytes | None)
 
 
 class NotAllowed(Exception):
-    """The caller's certificate is not one for what it asks."""
+    """The caller's certificate does not allow the call."""
 
 
 class Caller:
-    """Who calls, established once per call or stream."""
+    """The identity of a caller, established once per call or stream."""
 
     def __init__(self, call: _Call, secure: bool) -> None:
         self.owners = owners(call) if secure else None
         """The URIs of the caller's certificate; None over plain text."""
 
     def must_be(self, owner: str) -> None:
-        """Let pass who owns a certificate for `owner`; over plain text on loopback everybody does.
+        """Let the caller pass if its certificate is one for `owner`; over plain text on loopback every caller passes.
 
         Raises
         ------
         NotAllowed
-            If the caller is somebody else.
+            If its certificate is not.
         """
         if self.owners is not None and owner not in self.owners:
             raise NotAllowed(
@@ -71,18 +72,18 @@ class Caller:
 Answer = Callable[[bytes, Caller], bytes]
 """Answers a message; raises InvalidInput or NotAllowed. It is called in the server's thread and must not block."""
 StreamAnswer = Callable[[bytes, Caller], bytes | None]
-"""The same of a stream's message, which may be one that is not answered."""
+"""The same for a message of a stream; None is no answer."""
 OnRefused = Callable[[str], None]
-"""Is told why something was refused: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
+"""Takes the reason of every refusal: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Return credentials of a server that wants a certificate of the same CA from every client.
+    """Return credentials of a server that demands a certificate of the same CA from every client.
 
     Raises
     ------
     InvalidConfig
-        If the files are no certificate, its key and a CA.
+        If the files are not a certificate, its key and a CA.
     """
     pem = PemFiles(files)
 
@@ -107,21 +108,21 @@ class RpcServer:
     service : str
         Its full name, ``carico.v1.Aggregation``.
     unary, streams : mapping of str to callable
-        By method: how a message is answered; of a stream, every one of its messages that is.
+        Answers to messages, by method; of a stream, to each of its messages.
     tls : TlsFiles or None
         None is plain text, for a loopback address and only with `insecure_loopback`.
     host, port
         Where to listen; port 0 lets the system choose.
     refused : callable, optional
     connection_age_s : float, optional
-        After so long, give or take a tenth, a connection is ended, so that the other side makes a new one.
+        After so long, give or take a tenth, a connection is ended, and the client makes a new one.
 
     Attributes
     ----------
     port : int
         The port that is listened on.
     loop : LoopThread
-        Where everything is answered.
+        Where all messages are answered.
 
     Raises
     ------
@@ -152,9 +153,9 @@ class RpcServer:
             name: grpc.unary_unary_rpc_method_handler(self._unary(answer)) for name, answer in unary.items()
         } | {name: grpc.stream_stream_rpc_method_handler(self._stream(answer)) for name, answer in streams.items()}
         self._open: set[asyncio.Task[None]] = set()
-        """Streams; they last until somebody ends them."""
+        """Streams, which last until one side ends them."""
         self._held: Counter[frozenset[str]] = Counter()
-        """How many of them a certificate's owner holds."""
+        """The number of open streams, by the names in the caller's certificate."""
         self._stopping = False
         self.loop = LoopThread("rpc")
         try:
@@ -196,7 +197,7 @@ class RpcServer:
                 else server.add_secure_port(address, credentials)
             )
         except RuntimeError as error:
-            why = str(error).partition(";")[0]  # then it advises to debug gRPC
+            why = str(error).partition(";")[0]  # the rest advises to debug gRPC
             raise InvalidConfig(f"nothing can be served on {address}: {why}; is the port taken?") from error
         await server.start()
         return server, bound
@@ -221,7 +222,7 @@ class RpcServer:
                     self._refused("too_many_streams")
                     await call.abort(
                         grpc.StatusCode.RESOURCE_EXHAUSTED,
-                        f"{STREAMS_EACH} streams may be open for each name of a certificate, this one's are: end one",
+                        f"{STREAMS_EACH} streams may be open for each name of a certificate, and so many are: end one",
                     )
                 await hold(asyncio.ensure_future(carry(requests, call, caller)), call)
 
@@ -240,7 +241,7 @@ class RpcServer:
 
     @contextmanager
     def _place(self, caller: Caller) -> Iterator[bool]:
-        """Count a stream of the caller's, and say whether it may be."""
+        """Count a stream of the caller's, and yield whether it may stay open."""
         if caller.owners is None:
             yield True
             return
@@ -255,7 +256,9 @@ class RpcServer:
     async def _answered(self, answer: Callable[[bytes, Caller], _A], data: bytes, call: _Call, caller: Caller) -> _A:
         try:
             if len(data) > MAX_MESSAGE_BYTES:
-                raise InvalidInput(f"a message has at most {MAX_MESSAGE_BYTES} bytes, got {len(data)}: say less in one")
+                raise InvalidInput(
+                    f"a message has at most {MAX_MESSAGE_BYTES} bytes, got {len(data)}: send smaller ones"
+                )
             return answer(data, caller)
         except InvalidInput as error:
             self._refused("invalid_input")

@@ -1,8 +1,8 @@
 """Security of every gRPC connection: both sides show a certificate of the same CA, or the connection is on loopback.
 
-Certificates are replaced while a process runs: both sides look at their files on every new connection, and a server
-lets none last longer than an hour or so. Files that are half replaced, or spoilt, are not taken;
-what was loaded before stays in force.
+Certificates may be replaced while a process runs: both sides look at their files on every new connection, and a server
+ends connections after about an hour. Files that are damaged or only partly replaced are not loaded: the certificates
+that were loaded before stay in force.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PemFiles:
     Raises
     ------
     InvalidConfig
-        If a file cannot be read, is no PEM, or the key is not the certificate's; the message names it.
+        If a file cannot be read or is not PEM, or the key is not the certificate's; the message names the file.
     """
 
     def __init__(self, files: TlsFiles) -> None:
@@ -42,7 +42,7 @@ class PemFiles:
             raise InvalidConfig(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
 
     def changed(self) -> bool:
-        """Whether there is something new, which has been read then; what cannot be used is logged and not taken."""
+        """Read the files if they have changed; return whether there is anything new. Unusable files are logged."""
         signature = self._signature()
         if signature == self._seen or not signature:
             return False
@@ -50,11 +50,11 @@ class PemFiles:
         try:
             content = self._read()
         except (InvalidConfig, OSError) as error:
-            if isinstance(error, OSError):  # replaced once more just now, or too many files are open: next time
+            if isinstance(error, OSError):  # replaced once more, or too many files are open: try again next time
                 self._seen = ()
             _log.warning("certificates not replaced, the old ones stay in force: %s", error)
             return False
-        if self._signature() != signature:  # replaced while being read: next time
+        if self._signature() != signature:  # replaced while being read: try again next time
             self._seen = ()
             return False
         self.certificate, self.key, self.ca, self.client = content
@@ -62,14 +62,14 @@ class PemFiles:
         return True
 
     def _signature(self) -> _Signature:
-        """What differs once a file was replaced; empty while one is not there."""
+        """Return what differs after a file was replaced; empty while a file is missing."""
         try:
             return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in map(Path.stat, self._paths))
         except OSError:
             return ()
 
     def _read(self) -> tuple[bytes, bytes, bytes, ssl.SSLContext]:
-        """Read the files; OpenSSL judges them, for gRPC would only refuse every connection."""
+        """Read the files and let OpenSSL check them: gRPC would only refuse every connection."""
         certificate, key, ca = self._paths
         pem = [path.read_bytes() for path in self._paths]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -78,7 +78,7 @@ class PemFiles:
         # As in gRPC's servers, an intermediate may be the CA.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         try:
-            # An empty password, so that nobody is asked for one on the terminal.
+            # An empty password: OpenSSL would ask for one on the terminal.
             context.load_cert_chain(certificate, key, password="")
         except (ssl.SSLError, ValueError) as error:
             raise InvalidConfig(
@@ -93,19 +93,19 @@ class PemFiles:
 
 
 class ClientTls:
-    """A client's side: shows its certificate, and wants one of the same CA in the name of the host it calls."""
+    """A client's side: shows its certificate, and demands one of the same CA in the name of the host that it calls."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._pem = PemFiles(files)
 
     def current(self) -> ssl.SSLContext:
-        """Return the context of the files as they are now: the same object as long as those have not changed."""
+        """Return the context of the files as they are now: the same object as long as the files have not changed."""
         self._pem.changed()
         return self._pem.client
 
 
 def require_loopback(host: str, allowed: bool) -> None:
-    """Let plain text pass where nobody else can listen, and only if that was asked for.
+    """Let plain text pass on a loopback address, and only if it was asked for.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def require_loopback(host: str, allowed: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, a name or an address with or without brackets, is this machine to itself."""
+    """Whether a host, a name or an address with or without brackets, is a loopback one."""
     name = host.removeprefix("[").removesuffix("]")
     try:
         return ipaddress.ip_address(name).is_loopback

@@ -53,8 +53,8 @@ def test_the_next_address_is_tried_where_nobody_listens_at_the_first(addresses):
 
     async def run():
         async with listening("127.0.0.1") as port:
-            conversation = await connect(f"replicas.example.:{port}", None, 5.0)
-            conversation.close()
+            connection = await connect(f"replicas.example.:{port}", None, 5.0)
+            connection.close()
 
     asyncio.run(run())
 
@@ -98,7 +98,7 @@ def test_who_does_not_speak_http_2_is_told(pki):
 
 @pytest.mark.parametrize("target", [f"{'x' * 64}.example:1", "a..b:1"])
 def test_what_is_no_name_is_an_error_like_others(target):
-    with pytest.raises(OSError, match="is no name and port: "):
+    with pytest.raises(OSError, match="must be a name and a port: "):
         asyncio.run(connect(target, None, 5.0))
 
 

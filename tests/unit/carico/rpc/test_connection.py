@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carico.rpc.connecting import connect
-from carico.rpc.connection import CallFailed, Conversation
+from carico.rpc.connection import CallFailed, Connection
 from carico.rpc.messages import MAX_MESSAGE_BYTES
 
 ECHO, ECHOES = "/test.Echo/Call", "/test.Echo/Stream"
@@ -51,65 +51,65 @@ def echo():
         yield target
 
 
-def conversing(target, ask):
-    """Return what `ask`, given a conversation with the server there, returns."""
+def requesting(target, ask):
+    """Return what `ask`, given a connection to the server there, returns."""
 
     async def run():
-        conversation = await connect(target, None, 5.0)
+        connection = await connect(target, None, 5.0)
         try:
-            return await ask(conversation)
+            return await ask(connection)
         finally:
-            conversation.close()
+            connection.close()
 
     return asyncio.run(asyncio.wait_for(run(), 10))
 
 
 def failure(target, method=ECHOES, message=b"x"):
     with pytest.raises(CallFailed) as failed:
-        conversing(target, lambda conversation: conversation.ask(method, message))
+        requesting(target, lambda connection: connection.request(method, message))
     return failed.value.status, failed.value.details
 
 
 class TestWithGrpcsOwnServer:
     def test_answers_come_in_turn_over_one_stream(self, echo):
-        async def ask(conversation):
-            return [await conversation.ask(ECHOES, b"%d" % number) for number in range(50)]
+        async def ask(connection):
+            return [await connection.request(ECHOES, b"%d" % number) for number in range(50)]
 
-        assert conversing(echo, ask) == [b"%d" % number for number in range(50)]
+        assert requesting(echo, ask) == [b"%d" % number for number in range(50)]
 
     def test_a_method_without_streams_wants_each_message_to_be_the_last(self, echo):
-        async def ask(conversation):
-            return [await conversation.ask(ECHO, b"%d" % number, last=True) for number in range(50)]
+        async def ask(connection):
+            return [await connection.request(ECHO, b"%d" % number, last=True) for number in range(50)]
 
-        assert conversing(echo, ask) == [b"%d" % number for number in range(50)]
+        assert requesting(echo, ask) == [b"%d" % number for number in range(50)]
 
     def test_the_largest_message_is_more_than_a_frame_and_a_window_hold(self, echo):
         largest = bytes(range(256)) * (MAX_MESSAGE_BYTES // 256)
 
-        async def ask(conversation):
-            return [await conversation.ask(ECHOES, largest) for _ in range(5)]
+        async def ask(connection):
+            return [await connection.request(ECHOES, largest) for _ in range(5)]
 
-        assert conversing(echo, ask) == [largest] * 5
+        assert requesting(echo, ask) == [largest] * 5
 
     def test_a_refusal_says_why_and_the_next_message_begins_anew(self, echo):
-        async def ask(conversation):
+        async def ask(connection):
             with pytest.raises(CallFailed) as failed:
-                await conversation.ask(ECHOES, b"")
-            return failed.value.status, failed.value.details, await conversation.ask(ECHOES, b"x")
+                await connection.request(ECHOES, b"")
+            return failed.value.status, failed.value.details, await connection.request(ECHOES, b"x")
 
-        assert conversing(echo, ask) == ("INVALID_ARGUMENT", "empty: 100 % nothing", b"x")
+        assert requesting(echo, ask) == ("INVALID_ARGUMENT", "empty: 100 % nothing", b"x")
 
     def test_a_method_that_is_not_there(self, echo):
         assert failure(echo, "/test.Echo/Other")[0] == "UNIMPLEMENTED"
 
     def test_an_answer_that_is_no_longer_waited_for_is_not_the_next_ones(self, echo):
-        async def ask(conversation):
+        async def ask(connection):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0):
-                    await conversation.ask(ECHOES, b"first")
-            return await conversation.ask(ECHOES, b"second")
+                    await connection.request(ECHOES, b"first")
+            return await connection.request(ECHOES, b"second")
 
-        assert conversing(echo, ask) == b"second"
+        assert requesting(echo, ask) == b"second"
 
 
 class TestMessagesThatAreNotAnswered:
@@ -122,32 +122,32 @@ class TestMessagesThatAreNotAnswered:
                 if len(message) < MAX_MESSAGE_BYTES:
                     yield message
 
-        async def ask(conversation):
-            assert not conversation.tell(b"no stream")
-            assert await conversation.ask(ECHOES, b"1") == b"1"
+        async def ask(connection):
+            assert not connection.send(b"no stream")
+            assert await connection.request(ECHOES, b"1") == b"1"
             told = 0
-            while conversation.tell(large):
+            while connection.send(large):
                 told += 1
             # The rest of the last one goes with the next question.
-            assert await conversation.ask(ECHOES, b"2") == b"2"
-            conversation.close()
-            assert not conversation.tell(b"over")
+            assert await connection.request(ECHOES, b"2") == b"2"
+            connection.close()
+            assert not connection.send(b"closed")
             return told
 
         large = bytes(MAX_MESSAGE_BYTES)
         with echoing(answer) as target:
-            told = conversing(target, ask)
+            told = requesting(target, ask)
         assert told > 0
         assert heard == [b"1", *[large] * told, b"2"]
 
     def test_break_off_nothing_but_a_connection_that_has_ended(self):
-        async def ask(conversation):
-            await conversation.ask(ECHOES, b"x")
-            conversation._http.close_connection()  # as h2 sees one that the other side has ended
-            return conversation.tell(b"y"), conversation.over
+        async def ask(connection):
+            await connection.request(ECHOES, b"x")
+            connection._http.close_connection()  # as h2 sees one that the other side has ended
+            return connection.send(b"y"), connection.closed
 
         with echoing(lambda messages, call: messages) as target:
-            assert conversing(target, ask) == (False, True)
+            assert requesting(target, ask) == (False, True)
 
 
 def at_a_server(answer, ask, settings=None):
@@ -174,13 +174,13 @@ def at_a_server(answer, ask, settings=None):
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             host, port = server.sockets[0].getsockname()
-            conversation = await connect(f"{host}:{port}", None, 5.0)
+            connection = await connect(f"{host}:{port}", None, 5.0)
             try:
-                while settings and not conversation.greeted:
+                while settings and not connection.greeted:
                     await asyncio.sleep(0)
-                return await ask(conversation)
+                return await ask(connection)
             finally:
-                conversation.close()
+                connection.close()
 
     return asyncio.run(asyncio.wait_for(run(), 10))
 
@@ -188,10 +188,10 @@ def at_a_server(answer, ask, settings=None):
 def served_by(answer, settings=None):
     """Return how asking such a server fails."""
 
-    async def ask(conversation):
+    async def ask(connection):
         with pytest.raises(CallFailed) as failed:
-            await conversation.ask(ECHOES, b"x")
-        assert conversation.over or failed.value.status != "INTERNAL" or "without an answer" in failed.value.details
+            await connection.request(ECHOES, b"x")
+        assert connection.closed or failed.value.status != "INTERNAL" or "without an answer" in failed.value.details
         return failed.value.status, failed.value.details
 
     return at_a_server(answer, ask, settings)
@@ -249,9 +249,9 @@ def test_an_answer_that_comes_with_the_end_of_the_connection_counts():
         http.close_connection()
         return rest.data_to_send()
 
-    async def ask(conversation):
-        answered = await conversation.ask(ECHOES, b"x")
-        while not conversation.over:
+    async def ask(connection):
+        answered = await connection.request(ECHOES, b"x")
+        while not connection.closed:
             await asyncio.sleep(0)
         return answered
 
@@ -263,11 +263,11 @@ def test_a_second_answer_is_not_the_next_ones():
         http.send_headers(stream, HEADERS)
         http.send_data(stream, 2 * (bytes(4) + b"\x01x"))
 
-    async def ask(conversation):
-        assert await conversation.ask(ECHOES, b"x") == b"x"
-        assert conversation.over
+    async def ask(connection):
+        assert await connection.request(ECHOES, b"x") == b"x"
+        assert connection.closed
         with pytest.raises(CallFailed, match="UNAVAILABLE"):
-            await conversation.ask(ECHOES, b"y")
+            await connection.request(ECHOES, b"y")
 
     at_a_server(answer, ask)
 
@@ -281,10 +281,10 @@ def test_a_server_of_another_protocol_is_told_at_once():
     async def run():
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
-            conversation = await connect(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", None, 5.0)
+            connection = await connect(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", None, 5.0)
             with pytest.raises(CallFailed, match="this is no gRPC over HTTP/2: a frame of 4740180 bytes"):
-                await conversation.ask(ECHOES, b"x")
-            assert conversation.over
+                await connection.request(ECHOES, b"x")
+            assert connection.closed
 
     asyncio.run(asyncio.wait_for(run(), 10))
 
@@ -309,58 +309,58 @@ class Wire(asyncio.Transport):
 
 
 async def answered():
-    """Return a conversation, what it asks, and the server that has its answer to send."""
-    conversation, wire = Conversation("server:1", "http"), Wire()
-    conversation.connection_made(wire)
-    asked = asyncio.ensure_future(conversation.ask(ECHOES, b"x"))
+    """Return a connection, what it asks, and the server that has its answer to send."""
+    connection, wire = Connection("server:1", "http"), Wire()
+    connection.connection_made(wire)
+    asked = asyncio.ensure_future(connection.request(ECHOES, b"x"))
     await asyncio.sleep(0)
     http = H2Connection(H2Configuration(client_side=False))
     http.initiate_connection()
     http.receive_data(wire.sent)
     http.send_headers(1, HEADERS)
     http.send_data(1, bytes(4) + b"\x01x")
-    return conversation, asked, http
+    return connection, asked, http
 
 
 @given(data=st.data())
 def test_whatever_a_server_sends_is_an_answer_or_a_failure(data):
     async def run():
-        conversation, asked, http = await answered()
+        connection, asked, http = await answered()
         http.send_headers(1, [("grpc-status", "0")], end_stream=True)
         said = http.data_to_send()
         first = data.draw(st.integers(0, len(said)))
         last = data.draw(st.integers(first, min(first + 40, len(said))))
-        conversation.data_received(said[:first] + data.draw(st.binary(max_size=40)) + said[last:])
-        conversation.connection_lost(None)
+        connection.data_received(said[:first] + data.draw(st.binary(max_size=40)) + said[last:])
+        connection.connection_lost(None)
         with suppress(CallFailed):
             await asked
-        assert conversation.over
+        assert connection.closed
 
     asyncio.run(run())
 
 
 def test_an_answer_that_comes_as_it_is_given_up_ends_nothing():
     async def run():
-        conversation, asked, http = await answered()
+        connection, asked, http = await answered()
         asked.cancel()
-        conversation.data_received(http.data_to_send())
+        connection.data_received(http.data_to_send())
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert not conversation.over
+        assert not connection.closed
 
     asyncio.run(run())
 
 
-def test_nothing_can_be_asked_once_it_is_over(echo):
-    async def ask(conversation):
-        conversation.close()
-        assert conversation.over
+def test_a_closed_connection_takes_no_request(echo):
+    async def ask(connection):
+        connection.close()
+        assert connection.closed
         with pytest.raises(CallFailed, match="UNAVAILABLE"):
-            await conversation.ask(ECHOES, b"x")
+            await connection.request(ECHOES, b"x")
 
-    conversing(echo, ask)
+    requesting(echo, ask)
 
 
-def test_nobody_listens():
+def test_a_port_without_a_server():
     with pytest.raises(OSError, match="Connect call failed"):
-        conversing("127.0.0.1:1", None)
+        requesting("127.0.0.1:1", None)
