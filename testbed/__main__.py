@@ -1,4 +1,4 @@
-"""The command `carico-testbed`, also ``python -m testbed``: checks installed packages, then runs `testbed.cli`."""
+"""The command `carico-testbed`, also ``python -m testbed``: checks for missing packages, then runs the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test kit: clusters that take no time, for tests of what is built on the testbed; the testbed does not import it."""
+"""Test kit: fake clusters that take no time, for tests of code that uses the testbed. The testbed never imports it."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="run the same scenario on kind and on the simulated cluster, and compare",
         description="Measures on a kind cluster what starting and stopping containers costs, and runs the scenario "
         "there under each scheduler. Then runs it on a simulated cluster with the same nodes, costs and CPU times. "
-        "Shows the mean completion times of pods (PCT) and of the job (JCT) on both clusters, side by side. "
-        "Needs root, and a machine without other work.",
+        "Shows the mean completion times of pods (PCT) and of the job (JCT) on both clusters, side by side. Needs "
+        "root, and a machine without other work.",
         epilog="example: carico-testbed validate --repetitions 3 --json validation.json --figure validation.svg",
     )
     validate.add_argument(

@@ -49,7 +49,7 @@ def lacking(
             found = max(found, _free_cpus(sleep, uptime))
             if found >= free_cpus:
                 return
-        what = f"{free_cpus:g} free CPUs, at most {found:.2f} were in {MOMENTS * MOMENT_S:g} s"
+        what = f"{free_cpus:g} free CPUs, at most {found:.2f} were free in {MOMENTS * MOMENT_S:g} s"
         yield Problem(f"a {kind} cluster needs {what}", remedy)
 
 

@@ -1,1 +1,1 @@
-"""What a real cluster is made of where no image can be pulled: programs and images, built and kept by what they are."""
+"""Programs and images of real clusters, built where no image can be pulled, and kept by the digest of their inputs."""

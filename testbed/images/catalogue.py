@@ -1,4 +1,4 @@
-"""The images of a real cluster by name, and what must be there to make them."""
+"""The images of real clusters by name, and the prerequisites for building them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from testbed.images.python_image import base_image, program_image
 from testbed.requirements import Problem
 
 PURPOSES = {
-    "node": "what kind runs as a node, the control plane's images in it",
+    "node": "a node of kind, with the control plane's images",
     "carico": "agent, aggregator and extender",
     "workloads": "the programs pi, stress and web",
     "workloads-sklearn": "the same and mlp, with scikit-learn",
 }
-"""The images by name, and what they hold."""
+"""The images and their contents, by name."""
 
 _PROGRAMS_BYTES = 6 << 30
-"""Building programs, of which Go's own caches take most."""
+"""Disk for building programs, most of it for Go's own caches."""
 _IMAGES_BYTES = 4 << 30
 _PACKAGES = {
     "carico": ("carico", ("scheduler",)),
@@ -37,7 +37,7 @@ _PACKAGES = {
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Makes images, or finds them.
+    """Describes the images, and checks their prerequisites.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class Catalogue:
     programs: Programs
 
     def image(self, name: str, base: str | None = None) -> Image:
-        """Return an image by its name, made on this machine's own distribution, or on a base that can be pulled.
+        """Return an image by name, built on this machine's own distribution, or on a `base` that can be pulled.
 
         Raises
         ------
         TestbedError
-            If it cannot be said what it would be made from: no package mirror, no Go.
+            If its inputs cannot be determined: there is no package mirror, or no Go.
         """
         if base is None or name == "node":
             debian = debian_image(self.docker, machine_mirror())
@@ -64,24 +64,24 @@ class Catalogue:
         return program_image(self.docker, name, *_PACKAGES[name], base)
 
     def made_for(self, name: str) -> list[Image]:
-        """Return an image with those that it grows from, where none can be pulled; raises as `image` does."""
+        """Return an image and the images that it is built on where none can be pulled; raises as `image` does."""
         debian = debian_image(self.docker, machine_mirror())
         return [self.image(name), base_image(self.docker, debian), debian]
 
     def _is_there(self, name: str) -> bool:
         try:
             return self.docker.has(self.image(name).tag)
-        except TestbedError:  # which is told, too
+        except TestbedError:  # `missing` reports it elsewhere
             return False
 
     def missing(self, names: tuple[str, ...], place: Path) -> list[Problem]:
-        """Return what is missing to make these, each with its remedy; nothing is made.
+        """Return what is missing to build images, each with its remedy; builds nothing.
 
         Parameters
         ----------
         names : tuple of str
         place : Path
-            Where programs are kept.
+            The folder that keeps programs.
         """
         found = []
         answers = there = False
@@ -98,7 +98,7 @@ class Catalogue:
             found.append(Problem(str(error)))
         fetched = [name for name in names if name in _PACKAGES and _PACKAGES[name][1]]
         if find_spec("pip") is None and not all(map(self._is_there, fetched)):
-            found.append(Problem("there is no pip, which fetches what images hold", "python -m ensurepip"))
+            found.append(Problem("there is no pip, which fetches the packages of images", "python -m ensurepip"))
         if not there:
             if shutil.which("debootstrap", path=administrators_path()) is None:
                 found.append(Problem("there is no command debootstrap", "install it (Debian: debootstrap)"))
@@ -110,7 +110,7 @@ class Catalogue:
 
 
 def missing_for_programs(programs: Programs, names: tuple[str, ...], place: Path) -> list[Problem]:
-    """Return what is missing to build sets of programs, unless they are there."""
+    """Return what is missing to build sets of programs; nothing if they are already built."""
     try:
         if all(programs.place(one).is_dir() for one in PROGRAM_SETS if one.name in names):
             return []
@@ -118,7 +118,7 @@ def missing_for_programs(programs: Programs, names: tuple[str, ...], place: Path
         found = []
     except TestbedError as error:
         found = [Problem(str(error))]
-    remedy = "or name another place with --kept, later with CARICO_PROGRAMS (and GOCACHE, GOMODCACHE)"
+    remedy = "or name another folder with --kept, and later with CARICO_PROGRAMS (and GOCACHE, GOMODCACHE)"
     return found + _full_disk(place, _PROGRAMS_BYTES, "programs with Go's own caches", remedy)
 
 

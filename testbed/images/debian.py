@@ -1,4 +1,4 @@
-"""The root file system that all images grow from: this machine's own distribution, small, from its package mirror."""
+"""The base of all images: a minimal system of this machine's own distribution, from its package mirror."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _NOT_NEEDED = (
 
 @dataclass(frozen=True)
 class Mirror:
-    """Where packages come from.
+    """A package mirror.
 
     Parameters
     ----------
     url : str
     suite : str
-        As in bookworm.
+        For example "bookworm".
     """
 
     url: str
@@ -67,7 +67,7 @@ def machine_mirror() -> Mirror:
     Raises
     ------
     Unprepared
-        If this is no Debian (or a relative of it), or none is configured.
+        If this machine runs no Debian (or a relative of it), or no mirror is configured.
     """
     try:
         listed = subprocess.run(
@@ -79,8 +79,8 @@ def machine_mirror() -> Mirror:
         suite = platform.freedesktop_os_release().get("VERSION_CODENAME")
     except (OSError, subprocess.CalledProcessError) as error:
         raise Unprepared(
-            f"images are made from the packages of Debian or a relative of it, which this machine is not ({error}): "
-            f"make them on one, or use the published images"
+            f"images are built from packages of Debian or a relative of it, which this machine does not run ({error}): "
+            f"build them on a machine that does, or use the published images"
         ) from error
     for line in listed.splitlines():
         url, release, component = line.split()
@@ -90,18 +90,18 @@ def machine_mirror() -> Mirror:
 
 
 def administrators_path() -> str:
-    """Return PATH with the folders of administrators' programs, which a user's may lack."""
+    """Return PATH with the folders of administrators' programs, which may be missing from a user's PATH."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
 def debian_image(docker: Docker, mirror: Mirror) -> Image:
-    """Return the image of a minimal system with what nodes need, and Python."""
+    """Return the image of a minimal system with Python and the packages that nodes need."""
 
     def make(tag: str, on_progress: OnProgress) -> None:
         with tempfile.TemporaryDirectory(prefix="carico-debian-") as place:
             root = Path(place) / "root"
             _debootstrap(root, mirror, on_progress)
-            on_progress("debian: making an image of it")
+            on_progress("debian: building the image")
             _keep_only_notices(root / "usr/share/doc")
             docker.import_root(tag, root, _NOT_NEEDED)
 
@@ -109,7 +109,7 @@ def debian_image(docker: Docker, mirror: Mirror) -> Image:
 
 
 def _keep_only_notices(documents: Path) -> None:
-    """Remove what packages have in documents, but not their licences: these go where their programs go."""
+    """Remove the packages' documents except for licences, which must accompany the programs."""
     for path in documents.rglob("*"):
         if path.name != "copyright" and not path.is_dir():
             path.unlink()
@@ -117,8 +117,8 @@ def _keep_only_notices(documents: Path) -> None:
 
 def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
     command = [
-        # What it mounts (/proc, /sys) is seen by itself alone, and gone with it, however it ends: whoever removed the
-        # folder meanwhile would be removing from the machine's own.
+        # Only debootstrap sees its mounts (/proc, /sys), and they go with it however it ends. If they stayed, removing
+        # the folder would remove files of the machine's own /proc and /sys.
         "unshare",
         "--mount",
         "debootstrap",

@@ -1,7 +1,7 @@
-"""The Docker daemon, through its command: what building images asks of it and nothing else.
+"""The Docker daemon, through its command: the calls that building images needs, and nothing else.
 
-The command rather than a library, for it goes where the user's `docker` goes (contexts, DOCKER_HOST), and kind uses it,
-too.
+The command rather than a library, because it reaches the same daemon as the user's `docker` (contexts, DOCKER_HOST),
+and because kind uses it, too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from testbed.errors import DockerFailed, Unprepared
 from testbed.images.step import LAST_LINES, STEP_S
 
 Content = bytes | Path
-"""Of a file in a build: what is in it, or a file or a folder that is copied with its modes."""
+"""A file in a build: its content, or the path of a file or folder that is copied with its modes."""
 
 STAGE = "io.carico.stage"
-"""Label of images that are none yet."""
+"""Label of the intermediate images of a build."""
 
 _ANSWER_S = 20.0
 
@@ -32,7 +32,7 @@ class Docker:
     Parameters
     ----------
     command : str, optional
-        The command; another name for what takes the same arguments.
+        The command; another one must take the same arguments.
     """
 
     def __init__(self, command: str = "docker") -> None:
@@ -50,7 +50,7 @@ class Docker:
             return self.call("version", "--format", "{{.Server.Version}}", limit_s=_ANSWER_S).strip()
         except DockerFailed as error:
             raise Unprepared(
-                f"no Docker daemon answers: {error}; start one (systemctl start docker), or say where it is "
+                f"no Docker daemon answers: {error}; start one (systemctl start docker), or name one "
                 f"(DOCKER_HOST, docker context use)"
             ) from error
 
@@ -59,19 +59,19 @@ class Docker:
         return self.call("info", "--format", "{{.DockerRootDir}}", limit_s=_ANSWER_S).strip()
 
     def size(self, image: str) -> int:
-        """Return how large an image is, bytes."""
+        """Return an image's size, bytes."""
         return int(self.call("image", "inspect", "--format", "{{.Size}}", image))
 
     def has(self, image: str) -> bool:
-        """Return whether the daemon has an image."""
+        """Whether the daemon has an image."""
         return bool(self.call("images", "--quiet", image).strip())
 
     def tags(self, pattern: str) -> list[str]:
-        """Return the images whose repository is like this, by name and tag."""
+        """Return the names and tags of the images whose repository matches a pattern."""
         return self.call("images", "--format", "{{.Repository}}:{{.Tag}}", pattern).split()
 
     def label(self, image: str, name: str) -> str:
-        """Return a label of an image, empty if it has none of that name."""
+        """Return a label of an image; an empty string if it has no such label."""
         return self.call("image", "inspect", "--format", f'{{{{index .Config.Labels "{name}"}}}}', image).strip()
 
     def build(
@@ -81,13 +81,13 @@ class Docker:
         arguments: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Build an image from files, of which one is the Containerfile; steps have no network.
+        """Build an image from files, one of them named Containerfile; steps have no network.
 
         Parameters
         ----------
         tag : str
         files : mapping
-            By the name in the build, without a leading slash.
+            The files by name in the build, without a leading slash.
         arguments, labels : mapping, optional
             As ``--build-arg`` and ``--label``.
 
@@ -105,18 +105,18 @@ class Docker:
                     _pack(packed, name, content)
             context.seek(0)
             self._end(self._started(command, context), command)
-        # What other builders than BuildKit leave of the stages before the last.
+        # Builders other than BuildKit leave images of the stages before the last.
         self.call("image", "prune", "--force", f"--filter=label={STAGE}")
 
     def import_root(self, tag: str, folder: Path, without: Sequence[str] = ()) -> None:
-        """Make an image of one layer from a folder that is a root file system.
+        """Make an image of one layer from a folder with a root file system.
 
         Parameters
         ----------
         tag : str
         folder : Path
         without : sequence of str
-            Patterns of what is left out, as tar has them.
+            Patterns of files to leave out, in tar's syntax.
         """
         tar = ["tar", f"--directory={folder}", "--numeric-owner", *(f"--exclude={name}" for name in without)]
         with subprocess.Popen([*tar, "--create", "."], stdout=subprocess.PIPE) as packed:
@@ -125,21 +125,21 @@ class Docker:
             raise DockerFailed(f"tar of {folder} ended with {packed.returncode}")
 
     def save(self, images: Sequence[str], target: Sequence[str]) -> None:
-        """Hand images to a command of docker's own, as in ``docker save IMAGE | docker exec -i CONTAINER ctr …``."""
+        """Pipe images into another docker command, as in ``docker save IMAGE | docker exec -i CONTAINER ctr …``."""
         with subprocess.Popen([self._command, "save", *images], stdout=subprocess.PIPE) as saved:
             self._end(self._started(target, saved.stdout), target)
         if saved.returncode:
             raise DockerFailed(f"docker save {' '.join(images)} ended with {saved.returncode}")
 
     def call(self, *arguments: str, limit_s: float = STEP_S, given: bytes = b"") -> str:
-        """Run a command, which may be given something to read, and return what it prints.
+        """Run a docker command with `given` as its standard input, and return its output.
 
         Raises
         ------
         DockerFailed
             If it fails or takes longer than `limit_s`; the message has its last lines.
         Unprepared
-            If there is no such command.
+            If Docker is not installed.
         """
         with tempfile.TemporaryFile() as stdin:
             stdin.write(given)
@@ -172,7 +172,7 @@ class Docker:
 
 
 def _pack(packed: tarfile.TarFile, name: str, content: Content) -> None:
-    """Add a file, or a folder with all that is in it, as root's and of no time: the same content is the same layer."""
+    """Add a file or a whole folder, owned by root and without times, so that the same content gives the same layer."""
     if isinstance(content, Path):
         packed.add(content, name, filter=_plain)
     else:

@@ -1,4 +1,4 @@
-"""Images that are made here, kept by what they are made from: the same parts are the same tag."""
+"""Images that are built here; an image's tag is a digest of its inputs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from testbed.images.docker import Docker
 from testbed.images.programs import OnProgress
 
 REGISTRY = "carico.local"
-"""Of the names of images that are nowhere to be pulled."""
+"""The registry in the names of images that are built here; none can be pulled from it."""
 RECIPES = Path(str(resources.files("testbed.images") / "recipes"))
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that can be made.
+    """An image that can be built.
 
     Parameters
     ----------
     name : str
         Its repository, without the registry.
     parts : tuple of str, bytes or Path
-        What it is made from: texts, contents, files and folders.
+        Its inputs: texts, contents, files and folders.
     make : callable
-        Makes it in the daemon under the tag it is given, and tells how far it is.
+        Builds it in the daemon under the given tag, and reports progress.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Image:
 
     @cached_property
     def tag(self) -> str:
-        """The name to run it by, as in carico.local/node:0123456789abcdef; of the parts as they are first looked at."""
+        """The image's full name, for example carico.local/node:0123456789abcdef; computed once, on first use."""
         return f"{REGISTRY}/{self.name}:{digest_of(*self.parts)}"
 
     def ensure(self, docker: Docker, on_progress: OnProgress) -> str:
-        """Make the image unless the daemon has it, and return its tag.
+        """Build the image unless the daemon has it, and return its tag.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class Image:
 
 
 def digest_of(*parts: str | bytes | Path) -> str:
-    """Return 16 hexadecimal digits that tell different parts apart; a folder counts by names, modes and contents."""
+    """Return a digest of the parts, 16 hexadecimal digits; of a folder, names, modes and contents count."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, Path):

@@ -1,7 +1,7 @@
-"""The node image: what kind starts as a node, with all that a cluster runs on its own already in it.
+"""The image of kind's nodes, which already holds everything that a cluster itself runs.
 
-Debian with systemd, containerd and Kubernetes's programs; the images of the control plane are put into its containerd
-when it is made, for they can be pulled from nowhere.
+Debian with systemd, containerd and Kubernetes's programs. The build also loads the control plane's images into its
+containerd, because nodes could not pull them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
 from testbed.images.step import STEP_S
 
 LABEL = "io.carico.node"
-"""Of images whose nodes have their own network for pods, which kind must not add."""
+"""Label of node images with their own pod network, which kind must not add; its value is Kubernetes's version."""
 
 _SETS = {programs.name: programs for programs in PROGRAM_SETS}
 _CTR = ("ctr", "--namespace=k8s.io")
@@ -28,19 +28,19 @@ _LIVES_S = 3600
 
 @dataclass(frozen=True)
 class _Part:
-    """An image of the control plane: its name as kubeadm wants it, and the one program in it."""
+    """An image of the control plane: the name that kubeadm wants, and its only program."""
 
     tag: str
     program: Path
 
 
 def node_image(docker: Docker, programs: Programs, debian: Image) -> Image:
-    """Return the image of a node; `programs` must have been built.
+    """Return the image of a node; the sets of `programs` must have been built.
 
     Raises
     ------
     BuildFailed
-        If one of the programs does not start.
+        If one of the programs cannot be run.
     """
     recipe, proxy, script = (
         RECIPES / "node",
@@ -84,13 +84,13 @@ def _single(program: str) -> bytes:
 
 
 def _parts(programs: Programs, version: str) -> list[_Part]:
-    """Return the images that kubeadm wants, by its own word."""
+    """Return the images that kubeadm lists."""
     kubernetes = programs.place(_SETS["kubernetes"])
     command = [str(kubernetes / "kubeadm"), "config", "images", "list", f"--kubernetes-version={version}"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=STEP_S).stdout.split()
     except (OSError, subprocess.SubprocessError) as error:
-        raise BuildFailed(f"kubeadm does not say which images it wants: {error}") from error
+        raise BuildFailed(f"kubeadm does not list the images that it needs: {error}") from error
     found = []
     for tag in listed:
         name = tag.rpartition("/")[2].partition(":")[0]
@@ -100,23 +100,23 @@ def _parts(programs: Programs, version: str) -> list[_Part]:
 
 
 def _fill(docker: Docker, bare: str, tag: str, version: str, images: list[str], on_progress: OnProgress) -> None:
-    """Run the image, have its containerd take in images, and make an image of the outcome."""
+    """Run the image, load images into its containerd, and commit the result as a new image."""
     container = f"carico-images-{uuid.uuid4().hex[:8]}"
-    # If this process is killed the container goes with its sleep.
+    # If this process is killed, the container ends with its sleep.
     options = ("--detach", "--rm", "--privileged", "--network=none", f"--name={container}", "--entrypoint=sleep")
     docker.call("run", *options, bare, str(_LIVES_S))
     try:
         docker.call("exec", "--detach", container, "containerd")
         wait = f"for _ in $(seq {_START_S * 10}); do ctr version && exit; sleep 0.1; done; exit 1"
         docker.call("exec", container, "sh", "-c", wait)
-        on_progress("node: taking in images of the control plane")
+        on_progress("node: loading images of the control plane")
         docker.save(images, ["exec", "--interactive", container, *_CTR, "images", "import", "--no-unpack", "-"])
         held = docker.call("exec", container, *_CTR, "images", "list", "--quiet").split()
         lost = sorted(set(images) - set(held))
         if lost:
-            raise BuildFailed(f"the node's containerd did not take {', '.join(lost)}; it has {', '.join(held)}")
+            raise BuildFailed(f"the node's containerd did not load {', '.join(lost)}; it has {', '.join(held)}")
         docker.call("exec", container, "sh", "-c", "pkill -x containerd; while pgrep -x containerd; do sleep 0.1; done")
-        on_progress("node: making an image of it")
+        on_progress("node: building the image")
         changes = (f"LABEL {LABEL}={version}", 'ENTRYPOINT ["/usr/local/bin/node-entrypoint"]', "CMD []")
         docker.call("commit", *(f"--change={change}" for change in changes), container, tag)
     finally:

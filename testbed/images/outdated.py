@@ -1,4 +1,4 @@
-"""What was made here and is made from something else by now: programs and images that nothing asks for any more."""
+"""Programs and images that were built here from other inputs than the present ones, so that nothing uses them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from testbed.images.python_image import PUBLISHED_BASE
 
 
 def outdated_programs(programs: Programs) -> list[Path]:
-    """Return the folders of programs of other versions, and what builds that were killed have left.
+    """Return the folders of other versions' programs, and those that killed builds have left.
 
     Raises
     ------
     BuildFailed
-        If it cannot be told which are the present ones: there is no Go.
+        If the present versions cannot be determined because there is no Go.
     """
     present = {programs.place(one) for one in PROGRAM_SETS}
     names = "|".join(re.escape(one.name) for one in PROGRAM_SETS)
@@ -32,12 +32,12 @@ def outdated_programs(programs: Programs) -> list[Path]:
 
 
 def outdated_images(catalogue: Catalogue) -> list[str]:
-    """Return the tags of images that are made here from other parts than now.
+    """Return the tags of images that were built here from other inputs than the present ones.
 
     Raises
     ------
     TestbedError
-        If no daemon answers, or it cannot be told which are the present ones.
+        If no daemon answers, or the present inputs cannot be determined.
     """
     present = {below.tag for name in PURPOSES for below in catalogue.made_for(name)}
     present |= {catalogue.image(name, PUBLISHED_BASE).tag for name in PURPOSES}
@@ -45,7 +45,7 @@ def outdated_images(catalogue: Catalogue) -> list[str]:
 
 
 def remove_programs(folder: Path) -> str:
-    """Remove a folder of programs, and return what to say of it."""
+    """Remove a folder of programs, and return a message for the user."""
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     try:
         shutil.rmtree(folder)
@@ -55,7 +55,7 @@ def remove_programs(folder: Path) -> str:
 
 
 def remove_image(docker: Docker, tag: str) -> str:
-    """Remove an image, and return what to say of it: one that a container runs stays."""
+    """Remove an image unless a container runs it, and return a message for the user."""
     try:
         docker.call("rmi", tag)
     except DockerFailed as error:

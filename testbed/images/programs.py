@@ -1,8 +1,7 @@
-"""Builds the programs of a cluster from Go modules, which pin all versions, and keeps them by what they were made from.
+"""Builds the programs of a cluster from Go modules, which pin all versions, and keeps them by a digest of their inputs.
 
-What is kept lies in a folder whose name is a digest of the module's files, the version of Go and the flags: another
-version is another folder, nothing is ever out of date. A folder appears when all of its programs are there, or not at
-all.
+The name of a set's folder contains a digest of the module's files, the version of Go and the flags. So another version
+gets another folder, and no folder is ever out of date. A folder appears only when all of its programs are built.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from testbed.results.run import Machine
 
 MODULES = Path(__file__).parent / "modules"
 OnProgress = Callable[[str], None]
-"""Is told how far a long step is, in a short text."""
+"""Called with a short text about the progress of a long step."""
 
 _OLDEST_GO = (1, 21)
-"""That fetches the newer one which modules ask for."""
-# Without what debuggers need, which the linker drops anyway: a tenth less time.
+"""The first Go that fetches a newer Go if a module needs one."""
+# Without debug information, which the linker drops anyway: saves a tenth of the time.
 _FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-v")
-# Compilers live for seconds: collecting their garbage took a sixth of the time.
+# Compilers run for seconds only; collecting their garbage took a sixth of the time.
 _COMPILERS = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
 _COMPILERS_FROM = 3 << 29
-"""Bytes of memory for each of them, of which one a CPU runs; with less, Go's own settings."""
+"""Bytes of memory for each CPU, which runs a compiler; on machines with less, Go's own settings apply."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class ProgramSet:
     name : str
         Its folder among the modules.
     packages : mapping of str to str
-        What is built, by the program's name.
+        The Go package of each program, by the program's name.
     version_of : str, optional
-        The required module whose version the programs shall say they are; as Kubernetes's do, by linker flags.
+        The required module whose version the programs report; set by linker flags, as in Kubernetes's own builds.
     """
 
     name: str
@@ -78,14 +77,14 @@ PROGRAM_SETS = (
 
 
 class Programs:
-    """Builds sets of programs, or finds them.
+    """Builds sets of programs, or finds those that are already built.
 
     Parameters
     ----------
     kept : Path
-        Where they are kept.
+        The folder that keeps them.
     modules : Path, optional
-        Where the Go modules are; the package's own by default.
+        The folder of the Go modules; the package's own by default.
     go : str, optional
         The Go command.
     """
@@ -96,7 +95,7 @@ class Programs:
         self._go = go
 
     def build(self, programs: ProgramSet, on_progress: OnProgress = lambda text: None) -> Path:
-        """Return the folder that holds the programs, built now if they were not before.
+        """Return the folder of the programs; build them if they are not there.
 
         Raises
         ------
@@ -110,10 +109,10 @@ class Programs:
             folder.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BuildFailed(
-                f"nothing can be kept in {folder.parent} ({error.strerror}): name a folder that can be made, or written"
+                f"cannot write to {folder.parent} ({error.strerror}): name a folder that can be made or written"
             ) from error
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{programs.name}-") as made:
-            # A copy, for an installed package may be read-only, and Go wants to lock its files.
+            # A copy, because an installed package may be read-only, and Go locks the module's files.
             module = Path(made) / "module"
             shutil.copytree(self._modules / programs.name, module)
             out = Path(made) / "programs"
@@ -125,18 +124,18 @@ class Programs:
                 self._compile(programs, module, out / program, package, wanted, on_progress)
             try:
                 out.rename(folder)
-            except OSError:  # somebody else was faster
+            except OSError:  # another process was faster
                 if not folder.is_dir():
                     raise
         return folder
 
     def check_go(self) -> None:
-        """Check that Go can build the modules, or fetch a Go that can, as versions from 1.21 on do.
+        """Check that Go can build the modules, or fetch a newer Go that can, as versions from 1.21 on do.
 
         Raises
         ------
         BuildFailed
-            If there is no Go, or too old a one.
+            If there is no Go, or it is too old.
         """
         said = self._run(self._modules, "version").strip()
         version = re.search(r"go(\d+)\.(\d+)", said)
@@ -144,7 +143,7 @@ class Programs:
             raise BuildFailed(f"Go is too old to build the programs of a cluster ({said}): install 1.24 or newer")
 
     def place(self, programs: ProgramSet) -> Path:
-        """Return where the programs are kept, or would be.
+        """Return the folder of the programs, whether or not they are built.
 
         Raises
         ------
@@ -159,7 +158,7 @@ class Programs:
         return self.kept / f"{programs.name}-{digest.hexdigest()[:16]}"
 
     def version(self, programs: ProgramSet) -> str:
-        """Return the version of the module that the programs are of, as in v1.34.4."""
+        """Return the version of the programs' module, for example v1.34.4."""
         requirements = (self._modules / programs.name / "go.mod").read_text(encoding="utf-8")
         match = re.search(
             rf"^(?:require|\t)\s*{re.escape(str(programs.version_of))} (v\S+)", requirements, re.MULTILINE
@@ -181,11 +180,11 @@ class Programs:
         self, programs: ProgramSet, module: Path, out: Path, package: str, wanted: int, on_progress: OnProgress
     ) -> None:
         command = [self._go, "build", *self._flags(programs), "-o", str(out), package]
-        compiled = count(1)  # with -v a line for every package that is compiled, not found in Go's own cache
+        compiled = count(1)  # with -v Go prints a line for every package that is not in its cache
         run_step(
             command,
             lambda line: on_progress(
-                f"{programs.name}: {out.name}, {next(compiled)} packages compiled, of {wanted} at most"
+                f"{programs.name}: {out.name}, {next(compiled)} of at most {wanted} packages compiled"
             ),
             module,
             self._environment(),
@@ -204,8 +203,8 @@ class Programs:
             )
         except FileNotFoundError as error:
             raise BuildFailed(
-                f"Go is needed to build the programs of a cluster, and there is no command {self._go}: install it "
-                f"(1.24 or newer)"
+                f"Go is needed to build the programs of a cluster, and there is no command {self._go}: install Go "
+                f"1.24 or newer"
             ) from error
         except subprocess.CalledProcessError as error:
             raise BuildFailed(f"go {' '.join(arguments)} failed:\n{error.stderr.strip()}") from error

@@ -1,6 +1,6 @@
-"""Images with Python programs: CARICO's processes, the workloads.
+"""Images with Python programs: CARICO's processes, and the workloads.
 
-They are made on any image that has Python; on our own where none can be pulled.
+They can be built on any image with Python; on our own where none can be pulled.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from testbed.images.step import STEP_S
 DISTRIBUTION = "carico-testbed"
 PUBLISHED_BASE = "docker.io/library/python:3.11-slim"
 OLDEST_PYTHON = (3, 11)
-"""As pyproject.toml has it."""
+"""The same as in pyproject.toml."""
 
 _NOT_NEEDED = ("bin", "kubernetes/aio", "**/tests")
-"""Of packages: commands of this machine's Python, a second copy of the Kubernetes client (66 MB), tests."""
+"""Parts of packages to leave out: commands for this machine's Python, a second Kubernetes client (66 MB), tests."""
 
 
 def base_image(docker: Docker, debian: Image) -> Image:
-    """Return the image that has Python and a shell, and nothing else."""
+    """Return the image with Python, a shell and nothing else."""
     recipe = RECIPES / "python" / "Containerfile"
     script = RECIPES / "common" / "with-libraries"
 
@@ -50,13 +50,13 @@ def program_image(docker: Docker, name: str, package: str, extras: tuple[str, ..
     ----------
     docker : Docker
     name : str
-        Of the image.
+        The image's name.
     package : str
-        Which is copied as it is installed here: carico or workloads.
+        The package to copy as it is installed here: carico or workloads.
     extras : tuple of str
-        Of the distribution; none needs nothing.
+        The distribution's extras whose requirements are installed.
     base : Image or str
-        What it is made on; a name is of one that can be pulled.
+        The image to build on, or the name of one that can be pulled.
     """
     recipe = RECIPES / "programs" / "Containerfile"
     source = Path(str(resources.files(package)))
@@ -73,9 +73,9 @@ def program_image(docker: Docker, name: str, package: str, extras: tuple[str, ..
                 command.write_text(f'#!/bin/sh\nexec python3 -m {package} "$@"\n', encoding="utf-8")
                 command.chmod(0o755)
             if needed:
-                on_progress(f"{name}: fetching {len(needed)} packages and what they need")
+                on_progress(f"{name}: fetching {len(needed)} packages and their dependencies")
                 _fetch(needed, packages, _python_of(docker, below))
-            on_progress(f"{name}: making an image of it")
+            on_progress(f"{name}: building the image")
             files = {"packages": packages, "commands": commands, f"program/{package}": source}
             docker.build(tag, {"Containerfile": recipe, **files}, {"BASE": below})
 
@@ -83,7 +83,7 @@ def program_image(docker: Docker, name: str, package: str, extras: tuple[str, ..
 
 
 def requirements(extras: tuple[str, ...], distribution: str = DISTRIBUTION) -> tuple[str, ...]:
-    """Return what extras of a distribution require, in the versions that are installed here, where they are.
+    """Return the requirements of a distribution's extras, pinned to the versions that are installed here, if any.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def requirements(extras: tuple[str, ...], distribution: str = DISTRIBUTION) -> t
     try:
         listed = [Requirement(text) for text in importlib.metadata.requires(distribution) or ()]
     except importlib.metadata.PackageNotFoundError as error:
-        raise BuildFailed(f"{distribution} is not installed, so what it needs is not known: pip install .") from error
+        raise BuildFailed(f"{distribution} is not installed, so its requirements are unknown: pip install .") from error
     found: set[str] = set()
     for requirement in listed:
         if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras):
@@ -114,19 +114,19 @@ def _pinned(requirement: Requirement) -> str:
 
 
 def _python_of(docker: Docker, base: str) -> str:
-    """Return the version of a base's Python, as in 3.11, which decides which wheels fit."""
+    """Return the version of a base's Python, for example 3.11, which decides which wheels fit."""
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
     version = docker.call("run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", ask).strip()
     if tuple(map(int, version.split("."))) < OLDEST_PYTHON:
         wanted = ".".join(map(str, OLDEST_PYTHON))
         raise BuildFailed(
-            f"Python of {base} is {version}, CARICO needs {wanted} or newer: make images on a newer distribution"
+            f"Python of {base} is {version}, CARICO needs {wanted} or newer: build images on a newer distribution"
         )
     return version
 
 
 def _fetch(needed: tuple[str, ...], place: Path, python: str) -> None:
-    """Install wheels for a version of Python, whatever Python this is."""
+    """Install wheels for a given version of Python, whatever version runs this."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     command += ["--only-binary=:all:", f"--python-version={python}", "--implementation=cp", f"--target={place}"]
     try:

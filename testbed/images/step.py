@@ -1,4 +1,4 @@
-"""One step of making programs and images: a program that has a limit, and whose lines tell how far it is."""
+"""A step of building programs and images: a program with a time limit, whose lines of output show the progress."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from testbed.errors import BuildFailed
 
 STEP_S = 1800.0
-"""No single step takes so long; what hangs (a mirror, a proxy, a daemon) would be waited for for ever."""
+"""The limit of a step; no step takes so long unless a mirror, a proxy or a daemon hangs."""
 LAST_LINES = 20
-"""Of what a step said are told when it fails."""
+"""Lines of a step's output in the message when it fails."""
 
 
 def run_step(
@@ -32,24 +32,24 @@ def run_step(
     ----------
     command : sequence of str
     on_line : callable
-        Is told every line that it prints.
+        Called with every line that the program prints.
     folder : Path, optional
-        Where it runs.
+        The working directory.
     environment : mapping, optional
-        Of variables; the process's by default.
+        Environment variables; the process's by default.
     limit_s : float
         Seconds.
 
     Raises
     ------
     BuildFailed
-        If it fails or takes longer; the message has its last lines.
+        If the program fails or takes longer; the message has its last lines.
     FileNotFoundError
         If there is no such program.
     """
     last: deque[str] = deque(maxlen=LAST_LINES)
     is_late = threading.Event()
-    # Its own session: it is ended with all that it has begun, which would hold its output open.
+    # A session of its own, so that its children end with it; they would hold its output open.
     with subprocess.Popen(
         command,
         cwd=folder,

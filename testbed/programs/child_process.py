@@ -1,4 +1,4 @@
-"""A program of this machine that runs beside this process and ends with the thread that started it."""
+"""A program that runs beside this process and ends with the thread that started it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LAST_BYTES = 2000
 
 
 class Tethered:
-    """The program, from here until `end`, `kill` or the end of the thread that made this.
+    """A program that runs until `end`, `kill` or the end of the thread that made this object.
 
     Parameters
     ----------
     command : sequence of str or Path
     log : Path
-        What it says is added there.
+        The program's output is appended to this file.
 
     Raises
     ------
@@ -33,7 +33,7 @@ class Tethered:
         self._name = Path(command[0]).name
         try:
             with log.open("ab") as stream:
-                # Its own session: Ctrl-C is ours, and it is told to end then.
+                # A session of its own: Ctrl-C reaches only us, and we end the program.
                 self._process = subprocess.Popen(  # noqa: S603 - our own arguments
                     tied(command),
                     stdin=subprocess.DEVNULL,
@@ -46,18 +46,18 @@ class Tethered:
 
     @property
     def pid(self) -> int:
-        """Of the program itself."""
+        """The program's process id."""
         return self._process.pid
 
     def require_alive(self) -> None:
-        """Raise ClusterError, with the end of its log, if it has ended."""
+        """Check that the program runs; raises ClusterError with the end of its log if it has ended."""
         code = self._process.poll()
         if code is not None:
             last = self._log.read_bytes()[-_LAST_BYTES:].decode(errors="replace")
             raise ClusterError(f"{self._name} has ended with {code}; the end of {self._log.name}:\n{last}")
 
     def end(self) -> None:
-        """Let it end, by force if it does not within ten seconds; ending twice is fine."""
+        """Ask the program to end, and kill it if it does not within ten seconds; may be called twice."""
         self._process.terminate()
         try:
             self._process.wait(_END_TIMEOUT_S)
@@ -65,6 +65,6 @@ class Tethered:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the program."""
         self._process.kill()
         self._process.wait()

@@ -1,6 +1,6 @@
-"""Finds the programs of a cluster: in a folder that the user names, among those built here, or where commands are.
+"""Finds the programs of a cluster: in a folder that the user names, among the programs built here, or on the PATH.
 
-What was built is known by the version of Go, so that only who has Go finds it.
+Built programs are kept by the version of Go, so they are found only where Go is installed.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from testbed.images.programs import PROGRAM_SETS, Programs
 from testbed.user_cache import user_cache
 
 VARIABLE = "CARICO_PROGRAMS"
-"""Names the user's folder: programs, or what `carico-testbed images programs --kept` was told."""
+"""Environment variable with the user's folder: of programs, or as given to `carico-testbed images programs --kept`."""
 _VERSION_TIMEOUT_S = 10.0
 
 
 def found_programs(names: Iterable[str], environment: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Return where the programs are; those that are not found are left out.
+    """Return the paths of the programs that are found, by name.
 
     Parameters
     ----------
     names : iterable of str
     environment : mapping, optional
-        Of variables; the process's by default.
+        Environment variables; the process's by default.
 
     Raises
     ------
     ClusterError
-        If the variable names what is no folder.
+        If CARICO_PROGRAMS does not name a folder.
     """
     variables = os.environ if environment is None else environment
     folders: list[Path] = []
     if named := variables.get(VARIABLE):
         if not Path(named).is_dir():
-            raise ClusterError(f"{VARIABLE} is {named!r}, which is no folder: name the one that has the programs")
+            raise ClusterError(f"{VARIABLE} is {named!r}, which is no folder: name the folder of the programs")
         folders += [Path(named), *_built(Path(named))]
     folders += _built(user_cache())
     where = os.pathsep.join([*map(str, folders), variables.get("PATH", os.defpath)])
@@ -47,27 +47,27 @@ def found_programs(names: Iterable[str], environment: Mapping[str, str] | None =
 
 
 def version_of(program: Path) -> str:
-    """Return the version that a program says it is, for example "v1.34.4": the first word with a digit after a dot.
+    """Return the version that a program prints, for example "v1.34.4": the first word that is a number with a dot.
 
     Raises
     ------
     ClusterError
-        If it says none.
+        If it prints none.
     """
     try:
         done = subprocess.run(  # noqa: S603 - a program that the user has, or that was built here
             [program, "--version"], capture_output=True, text=True, check=True, timeout=_VERSION_TIMEOUT_S
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise ClusterError(f"{program} does not say its version: {error}") from error
+        raise ClusterError(f"{program} does not print its version: {error}") from error
     for word in done.stdout.split():
         if word.lstrip("v")[:1].isdigit() and "." in word:
             return word
-    raise ClusterError(f"{program} does not say its version but {done.stdout.strip()[:100]!r}")
+    raise ClusterError(f"{program} does not print its version but {done.stdout.strip()[:100]!r}")
 
 
 def _built(kept: Path) -> list[Path]:
-    """The folders that `carico-testbed images programs` has made where it keeps them."""
+    """Return the folders of programs that `carico-testbed images programs` has built in a folder."""
     programs = Programs(kept)
     try:
         places = [programs.place(one) for one in PROGRAM_SETS]

@@ -1,4 +1,4 @@
-"""Runs a program that makes or removes a cluster, with a deadline, and says what it said when it fails."""
+"""Runs a program that makes or removes a cluster, with a deadline; errors include the end of its output."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> str:
-    """Run a program to its end and return what it printed; it ends with the thread that calls this.
+    """Run a program to its end and return its output; it ends early if the calling thread ends.
 
     Parameters
     ----------
     command : sequence of str or Path
     timeout_s : float
     environment : mapping, optional
-        Of variables; the process's by default.
+        Environment variables; the process's by default.
     folder : Path, optional
-        Where it runs.
+        The working directory.
 
     Raises
     ------
     ClusterError
-        If it fails, takes longer or cannot be run; the message has its last lines.
+        If the program fails, takes longer or cannot be run; the message has its last lines.
     """
     name = " ".join([Path(command[0]).name, *(str(word) for word in command[1:3])])
     try:
-        # Its own session: Ctrl-C is ours, and what it has begun is told to end then.
+        # A session of its own: Ctrl-C reaches only us, and we end the program with its children.
         process = subprocess.Popen(  # noqa: S603 - our own arguments
             tied(command),
             env=None if environment is None else dict(environment),

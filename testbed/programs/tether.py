@@ -1,9 +1,9 @@
-"""Ties a program to the thread that starts it: it ends with it, however that comes, by SIGKILL, too.
+"""Ties a program to the thread that starts it: the program ends with the thread, even if that is killed by SIGKILL.
 
-The kernel sees to it (`PR_SET_PDEATHSIG`, Linux). It is asked by the process that becomes the program, so that nothing
-runs between fork and exec. What the program starts itself is not tied, so that what it leaves behind on purpose stays.
+The kernel does this (`PR_SET_PDEATHSIG`, Linux). The process that becomes the program asks for it, so that nothing runs
+between fork and exec. Processes that the program starts are not tied, so those that it leaves on purpose stay.
 
-Run as a file, so that it is found whatever the program's environment is; it imports nothing of this project.
+This module is run as a file, so that it is found in any environment; it imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TETHER = (sys.executable, "-I", "-S", str(Path(__file__).absolute()))
-"""Given its parent's process id and a command, it becomes the command."""
+"""A command that takes its parent's process id and another command, and becomes that command."""
 _PR_SET_PDEATHSIG = 1
 
 
 def tied(command: Sequence[str | Path]) -> list[str]:
-    """Return the command that becomes `command`, tied to the thread that runs it."""
+    """Return a command that becomes `command`, tied to the thread that starts it."""
     return [*TETHER, str(os.getpid()), *map(str, command)]
 
 
@@ -29,8 +29,8 @@ def main() -> None:
     """Become the program."""
     parent, *command = sys.argv[1:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):  # it has ended before the kernel was asked
-        sys.exit(f"{command[0]} is not run: who started it has ended")
+    if os.getppid() != int(parent):  # the parent ended before prctl
+        sys.exit(f"{command[0]} is not run: the process that started it has ended")
     try:
         os.execvp(command[0], command)  # noqa: S606 - our own arguments
     except OSError as error:

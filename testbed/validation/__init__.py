@@ -1,1 +1,1 @@
-"""The simulated cluster held against a real one: what is measured there, and how well it agrees."""
+"""Validation of the simulated cluster: measures a kind cluster, and compares both."""

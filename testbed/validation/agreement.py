@@ -17,7 +17,7 @@ from testbed.results.compare import LEAST_FOR_INTERVAL, mean_interval
 from testbed.results.schema import Repetition
 
 AIM = 0.10
-"""By how much a simulated mean PCT may differ, at most."""
+"""The largest acceptable difference of a simulated mean PCT, relative to the real one."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class Agreement:
     """`mean PCT` or `JCT`."""
     real: list[float]
     simulated: list[float]
-    """Seconds; a repetition each."""
+    """Seconds, one value for each repetition."""
 
     @property
     def ratio(self) -> float:
-        """Simulated over real, of the means."""
+        """The simulated mean divided by the real mean."""
         return fmean(self.simulated) / fmean(self.real)
 
     @property
     def ratio_interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the ratio; below six real repetitions what their extremes give."""
+        """95 % bootstrap interval of the ratio; with fewer than six real repetitions, the ratios to their extremes."""
         if len(self.real) < LEAST_FOR_INTERVAL:
             mean = fmean(self.simulated)
             return mean / max(self.real), mean / min(self.real)
@@ -58,7 +58,7 @@ def agreements(real: Sequence[Repetition], simulated: Sequence[Repetition]) -> l
     Raises
     ------
     ResultsError
-        If a job did not complete: what it took cannot be compared.
+        If a job did not complete, so that there is no time to compare.
     """
     return [
         Agreement(
@@ -112,7 +112,7 @@ def _jct(repetition: Repetition, job: str) -> float:
     taken = repetition.job_completion_time_s[job]
     if taken is None:
         raise ResultsError(
-            f"job {job} did not complete under {repetition.scheduler} with seed {repetition.seed}: only jobs that do "
+            f"job {job} did not complete under {repetition.scheduler} with seed {repetition.seed}: only completed jobs "
             f"can be compared; raise the scenario's limit_s, or ask for fewer pods"
         )
     return taken

@@ -1,7 +1,7 @@
-"""Bursts of containers on a node of a real cluster: what their starts and ends take, seen from all sides.
+"""Bursts of containers on a node of a real cluster: measures what their starts and ends cost.
 
-A burst is so many pods at once that do nothing: each writes down when it began, sleeps until an hour that all of them
-know, and writes down when it ends. The node's counters are read before and after, the API is watched all along.
+A burst is several pods at once that do nothing: each prints when it began, sleeps until a time that all of them know,
+and prints when it ends. The node's counters are read before and after, and a watch follows the pods.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from testbed.real.waiting import wait_until
 from testbed.simulation.parameters import SAMPLE_PERIOD_S
 
 SETTLE_S = 3.0
-"""After a burst: what kubelet and runtime still do for it is over then."""
+"""Wait after a burst, until kubelet and runtime have finished their work for it."""
 HELD_S = 6.0
-"""For how long its pods are looked at while they sleep."""
+"""Time for which the sleeping pods are observed."""
 _TIMEOUT_S = 120.0
 _PROGRAM = """\
 import os, sys, time
@@ -44,7 +44,7 @@ print('"cpu_s": %f, "ended_s": %f}' % (time.process_time(), time.time()), flush=
 
 
 class _Told(msgspec.Struct):
-    """What a pod of a burst has written down: seconds since 1970, and CPU-seconds of its own."""
+    """The output of a burst's pod: seconds since 1970, and its own CPU-seconds."""
 
     began_s: float
     cpu_s: float
@@ -53,7 +53,7 @@ class _Told(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Idle:
-    """A stretch of time in which nothing begins or ends."""
+    """The CPU time of a node over some time."""
 
     lasted_s: float
     cpu_s: float
@@ -69,33 +69,33 @@ class IdleNode:
     memory: float
     """Share of its memory that is in use."""
     memory_variation: float
-    """Coefficient of variation of that from sample to sample."""
+    """Coefficient of variation of that share from sample to sample."""
 
 
 @dataclass(frozen=True)
 class Burst:
-    """What a burst took."""
+    """The measurements of a burst."""
 
     pods: int
     start_latency_s: list[float]
-    """From when each pod was known to the kubelet's API server to when its program began."""
+    """From each pod's creation in the API to the start of its program."""
     running_visible_s: list[float]
-    """From there until a watch showed it as Running."""
+    """From the program's start until a watch showed the pod as Running."""
     finished_visible_s: list[float]
-    """From the program's end until a watch showed it as Succeeded."""
+    """From the program's end until a watch showed the pod as Succeeded."""
     start_cpu_s: float
-    """CPU time of the node from the first pod's creation until all had settled, without what the programs took."""
+    """CPU time of the node from the first pod's creation until all had settled, without that of the programs."""
     start_lasted_s: float
     start_pressure: float
     """Mean CPU pressure from the creation until the last program began."""
     stop_cpu_s: float
     stop_lasted_s: float
     held: Idle
-    """Between the two, with all pods asleep."""
+    """Between starts and ends, with all pods asleep."""
 
 
 def idle_node(source: TelemetrySource, lasts_s: float) -> IdleNode:
-    """Look at a node ten times a second for so many seconds."""
+    """Sample a node's counters ten times a second for `lasts_s` seconds."""
     began, read = time.monotonic(), [source.read()]
     while (at := began + len(read) * SAMPLE_PERIOD_S) <= began + lasts_s:
         time.sleep(max(at - time.monotonic(), 0.0))
@@ -110,15 +110,15 @@ def idle_node(source: TelemetrySource, lasts_s: float) -> IdleNode:
 
 
 def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: TelemetrySource, pods: int) -> Burst:
-    """Let so many pods begin and end at the same time.
+    """Start and end several pods at the same time.
 
     Parameters
     ----------
     api : ClusterApi
     namespace : str
-        Has no other pods.
+        Must have no other pods.
     spec : mapping
-        Of a pod whose image has Python; its node among it.
+        Spec of a pod with a node, and an image that has Python.
     source : TelemetrySource
         Reads the node's counters.
     pods : int
@@ -126,9 +126,9 @@ def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: Tele
     Raises
     ------
     WaitTimedOut
-        If they do not begin or end in time.
+        If the pods do not begin or end in time.
     ClusterError
-        If starting takes so long that there is no time left to look at them asleep, or a pod wrote down no times.
+        If starting takes so long that no time is left to observe the sleeping pods, or a pod printed no times.
     KubeError, TelemetryError
         If the API server or the node's counters cannot be read.
     """
@@ -178,7 +178,7 @@ def _told(log: str, pod: str) -> _Told:
 
 
 def _allowance_s(pods: int) -> float:
-    """What starting may take on half a CPU."""
+    """Return the seconds that starting pods may take on half a CPU."""
     return 6.0 + 3.0 * pods
 
 
@@ -195,7 +195,7 @@ def _without(heard: Mapping[tuple[str, str], float], names: Sequence[str], phase
 
 @contextmanager
 def _watched(api: ClusterApi, namespace: str) -> Iterator[dict[tuple[str, str], float]]:
-    """Let a thread note when a watch first shows a pod in a phase, seconds since 1970."""
+    """Record in a thread when a watch first shows each pod in each phase, seconds since 1970."""
     heard: dict[tuple[str, str], float] = {}
     listed = threading.Event()
 
@@ -208,7 +208,7 @@ def _watched(api: ClusterApi, namespace: str) -> Iterator[dict[tuple[str, str], 
 
 
 def _between(before: Counters, after: Counters) -> Idle:
-    """What a node has used, by its control group, whose counters are in microseconds."""
+    """Return a node's CPU time between two readings of its control group, whose counters are in microseconds."""
     used_us = (after.cpu_total - after.cpu_idle) - (before.cpu_total - before.cpu_idle)
     return Idle(float(after.at_s - before.at_s), float(used_us) / 1e6)
 

@@ -1,4 +1,4 @@
-"""What containers cost on a node of kind: from bursts that were measured to parameters of the simulated cluster."""
+"""The costs of containers on a node of kind: turns measured bursts into parameters of the simulated cluster."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from testbed.validation.bursts import Burst, Idle, IdleNode
 
 @dataclass(frozen=True)
 class ContainerCosts:
-    """Bursts on one node, and what they say.
+    """Bursts on one node, and the costs that follow from them.
 
     Parameters
     ----------
     cores : float
         CPUs that the node may use.
     idle : IdleNode
-        The node before.
+        The node before the bursts.
     bursts : sequence of Burst
         One pod and several at once, each at least once.
     """
@@ -32,12 +32,12 @@ class ContainerCosts:
 
     @property
     def background_cores(self) -> float:
-        """CPUs that the node uses with nothing to do: systemd, containerd, kubelet, the platform's pods."""
+        """CPUs that the idle node uses: for systemd, containerd, kubelet and the platform's pods."""
         return self.idle.whole.cpu_s / self.idle.whole.lasted_s
 
     @property
     def background_cores_per_pod(self) -> float:
-        """CPUs that every pod adds to that by being there."""
+        """CPUs that every idle pod adds to `background_cores`."""
         return max(fmean(self._beyond_idle(one.held) / one.held.lasted_s / one.pods for one in self.bursts), 0.0)
 
     @property
@@ -47,7 +47,7 @@ class ContainerCosts:
 
     @property
     def stop_cpu_s(self) -> float:
-        """CPU-seconds that its end takes."""
+        """CPU-seconds that ending a container takes, in bursts of several."""
         return fmean(self.stops(one) for one in self._largest)
 
     def starts(self, burst: Burst) -> float:
@@ -59,9 +59,9 @@ class ContainerCosts:
         return self._beyond_idle(Idle(burst.stop_lasted_s, burst.stop_cpu_s)) / burst.pods
 
     def settings(self) -> dict[str, Any]:
-        """Return what this is in a simulated cluster, by its parameters' names.
+        """Return the costs as parameters of the simulated cluster, by name.
 
-        What a single pod waits is what its start takes beyond the time that its CPU-seconds need.
+        The start delay is the time that a single pod's start takes beyond the time that its CPU-seconds need.
         """
         single = [one for one in self.bursts if one.pods == 1]
         computing_s = self.start_cpu_s / min(max(self.cores - self.background_cores, 0.1), 1.0)
@@ -94,7 +94,7 @@ class ContainerCosts:
 
 
 def costs_table(costs: ContainerCosts) -> list[str]:
-    """Return what was measured as text, 80 columns wide."""
+    """Return the measurements as text, 80 columns wide."""
     lines = [
         f"A node of {costs.cores:g} CPUs: {costs.background_cores:.3f} CPUs when idle, "
         f"{costs.background_cores_per_pod:.4f} more for every pod,",
@@ -109,14 +109,14 @@ def costs_table(costs: ContainerCosts) -> list[str]:
             f"{max(one.start_latency_s):>8.2f}{one.start_pressure:>9.2f}{costs.stops(one):>12.2f}{shown:>13}"
         )
     note = (
-        "CPU-seconds of a pod, without what its program takes; when the first and the last of the programs began after "
-        "their creation; mean CPU pressure until then; when the API showed a pod as Running after it began, and as "
+        "CPU-seconds of a pod, without those of its program; times from creation until the first and the last program "
+        "began; mean CPU pressure until then; times until the API showed a pod as Running after it began, and as "
         "Succeeded after it ended."
     )
     return [*lines, *textwrap.wrap(note, WIDTH, initial_indent="  ", subsequent_indent="  ")]
 
 
 def _per_second(burst: Burst) -> float:
-    """How fast the pods of a burst began, one after the other."""
+    """Return the rate at which the pods of a burst began."""
     spread = max(burst.start_latency_s) - min(burst.start_latency_s)
     return (burst.pods - 1) / spread if spread > 0 else float(burst.pods)

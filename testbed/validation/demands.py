@@ -1,4 +1,4 @@
-"""What a scenario's programs took on a real cluster: the CPU time that its pods tell, in the runs that are compared."""
+"""The CPU time of a scenario's programs on a real cluster, as its pods print it in the runs that are compared."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from workloads.scenario import JobSpec, Scenario, checked
 
 
 def check_measurable(scenario: Scenario) -> None:
-    """Check that all that a scenario's jobs take can be measured.
+    """Check that the CPU time of all of a scenario's jobs can be measured.
 
     Raises
     ------
     UsageError
-        If not.
+        If a job's program does not print it.
     """
     for job in scenario.jobs:
         if job.workload not in TELL_CPU:
             raise UsageError(
-                f"job {job.name}: the workload {job.workload} does not tell what CPU time it took; those that do are "
+                f"job {job.name}: the workload {job.workload} does not print its CPU time; workloads that do are "
                 f"{', '.join(TELL_CPU)}: validate with a scenario of these"
             )
 
@@ -32,13 +32,13 @@ def check_measurable(scenario: Scenario) -> None:
 def measured_demands(scenario: Scenario, runs: Sequence[Repetition]) -> dict[str, list[float]]:
     """Return the CPU-seconds of all pods of every job, in all runs.
 
-    What a program takes changes from minute to minute on a shared machine: hence from the very runs that simulated ones
-    are held against. What crowding adds is in it.
+    On a shared machine the CPU time of a program changes from minute to minute, so it is taken from the very runs that
+    are compared with simulated ones. It includes the effect of crowding.
 
     Raises
     ------
     ResultsError
-        If no pod of a job told what it took.
+        If no pod of a job printed its CPU time.
     """
     found: dict[str, list[float]] = {job.name: [] for job in scenario.jobs}
     for run in runs:
@@ -48,14 +48,14 @@ def measured_demands(scenario: Scenario, runs: Sequence[Repetition]) -> dict[str
     silent = [job for job, told in found.items() if not told]
     if silent:
         raise ResultsError(
-            f"no pod of {', '.join(silent)} told its CPU time, cpu_s=SECONDS, in its log: pods that succeed must, and "
-            f"their logs must be readable (get pods/log)"
+            f"no log of a pod of {', '.join(silent)} has its CPU time, cpu_s=SECONDS: pods that succeed must print it, "
+            f"and their logs must be readable (get pods/log)"
         )
     return found
 
 
 def demands_table(demands: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return them as text, 80 columns wide."""
+    """Return the measured demands as text, 80 columns wide."""
     return [
         "Programs, in these runs",
         *(
@@ -66,7 +66,7 @@ def demands_table(demands: Mapping[str, Sequence[float]]) -> list[str]:
 
 
 def twin_of(scenario: Scenario, demands: Mapping[str, Sequence[float]]) -> Scenario:
-    """Return the scenario with measured demands in place of those of the workloads' models."""
+    """Return the scenario with measured demands in place of the workloads' models."""
     return checked(
         msgspec.structs.replace(scenario, jobs=[_twin(job, fmean(demands[job.name])) for job in scenario.jobs]),
         f"{scenario.name} with measured demands",

@@ -1,4 +1,4 @@
-"""The figure of a validation: completion times of pods on kind and on the simulated cluster, and those of the job."""
+"""The figure of a validation: completion times of pods and of jobs, on kind and on the simulated cluster."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _COLOURS = {"kind": "tab:blue", "simulated": "tab:orange"}
 
 
 def undrawable(file: Path) -> list[Problem]:
-    """Return why a figure cannot be drawn there, before it is too late."""
+    """Return why a figure could not be written to a file, before anything is measured."""
     found = []
     if find_spec("matplotlib") is None:
         found.append(Problem("figures need matplotlib", "pip install 'carico-testbed[docs]', or in a clone '.[docs]'"))
     if file.suffix not in FORMATS:
         formats = ", ".join(FORMATS)
-        found.append(Problem(f"cannot draw {file}: the end of its name is none of {formats}", "give it one of these"))
+        found.append(Problem(f"cannot draw {file}: its name ends with none of {formats}", "use one of these"))
     return found
 
 
 def draw(file: Path, real: Sequence[Repetition], simulated: Sequence[Repetition]) -> None:
-    """Draw both, a column for every scheduler: above the pods of all repetitions, below the jobs.
+    """Draw both clusters' times, with a column for every scheduler: pods of all repetitions above, jobs below.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def draw(file: Path, real: Sequence[Repetition], simulated: Sequence[Repetition]
         above.set_xlabel("PCT, s")
         below.set(xlabel="JCT, s", yticks=[0, -1], yticklabels=list(_COLOURS), ylim=(-1.6, 0.6))
     for row in axes:
-        row[0].set_xlim(left=0)  # only now: it ends what fits the axis to its data
+        row[0].set_xlim(left=0)  # last, because it ends the fitting of the axis to its data
     axes[0][0].set_ylabel("share of pods")
     axes[0][0].legend(frameon=False)
     try:

@@ -1,4 +1,4 @@
-"""What is measured of a kind cluster before it is compared: what containers cost on a node."""
+"""Measures a kind cluster before runs are compared: what containers cost on a node, and what the platform requests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from workloads.scenario import Scenario
 TURNS = 3
 """Bursts of each size, by default."""
 SEVERAL = 4
-"""Pods of the larger bursts: what a node of half a CPU gets at once from a scheduler that counts requests."""
+"""Pods of the larger bursts: as many as a scheduler that counts requests places at once on a node of half a CPU."""
 IDLE_S = 20.0
 
 Say = Callable[[str], None]
 
 
 def rights_problem() -> list[Problem]:
-    """Return what is missing to read the nodes' counters from outside, so that reading costs the nodes nothing."""
+    """Return what is missing to read the nodes' counters from outside, where reading costs the nodes nothing."""
     if os.geteuid() == 0:
         return []
     return [Problem("the counters of kind's nodes are read as root", "run it as root (sudo)")]
@@ -55,14 +55,14 @@ def measured_costs(
     run : str
         The value of our label.
     say : callable
-        Is told what is going on.
+        Called with messages about the progress.
     turns : int
         Bursts of each size.
 
     Raises
     ------
     ClusterError, KubeError, TelemetryError
-        If the cluster does not do what it should, or cannot be read.
+        If the cluster fails, or its API or counters cannot be read.
     """
     node = next(iter(prepared.names))
     spec = {**prepared.template(scenario.jobs[0], [])["spec"], "nodeName": node}
@@ -80,13 +80,13 @@ def measured_costs(
 
 
 def counters_of(maker: KindMaker, node: str) -> CgroupSource:
-    """Return what reads a node's own control group, from outside."""
+    """Return the counters of a node's own control group, read from outside the node."""
     pid = maker.docker.call("inspect", "--format", "{{.State.Pid}}", node).strip()
     return CgroupSource(Path("/proc", pid, "root/sys/fs/cgroup"))
 
 
 def platform_requests(cluster: Cluster, nodes: Sequence[str]) -> dict[str, int]:
-    """Return what the platform's pods on a node request, by the names of the simulated cluster's parameters."""
+    """Return the requests of the platform's pods on the first node, as parameters of the simulated cluster."""
     pods, _ = cluster.api.pods_on(nodes[0]).list()
     wanted = [_requests(container) for pod in pods for container in pod["spec"]["containers"]]
     return {

@@ -1,4 +1,4 @@
-"""The whole validation: measure a kind cluster, run a scenario there and on a simulated cluster that is like it."""
+"""The parts of a validation: measures a kind cluster, and runs its scenario on a simulated cluster like it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from testbed.validation.demands import twin_of
 from testbed.validation.measured_node import TURNS, Say, measured_costs, platform_requests
 
 POPS_FROM_BACKOFF = Version("1.33")
-"""The first Kubernetes whose kube-scheduler does (SchedulerPopFromBackoffQ)."""
+"""The first Kubernetes whose kube-scheduler takes pods from the back-off queue when idle (SchedulerPopFromBackoffQ)."""
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What was measured of the cluster before anything was compared."""
+    """The measurements of the cluster before runs are compared."""
 
     costs: ContainerCosts
     settings: dict[str, Any]
-    """Of a simulated cluster of such nodes."""
+    """Settings of a simulated cluster with the same nodes."""
 
     def table(self) -> list[str]:
-        """Return it as text, 80 columns wide."""
+        """Return the measurements as text, 80 columns wide."""
         as_settings = " ".join(f"{name}={value:g}" for name, value in self.settings.items())
         wrapped = textwrap.wrap(as_settings, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
         return [
@@ -52,7 +52,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """A file of `carico-testbed validate`."""
+    """The contents of the JSON file of `carico-testbed validate`."""
 
     measured: Measured
     real: list[Repetition]
@@ -72,18 +72,18 @@ def measure(
     maker : KindMaker
     platform : KindPlatform
     plan : Plan
-        Its first scheduler is the one that the cluster is prepared for.
+        The cluster is prepared for its first scheduler.
     run : str
         The value of our label.
     say : callable
-        Is told what is going on.
+        Called with messages about the progress.
     turns : int
         How often everything is measured.
 
     Raises
     ------
     ClusterError, KubeError, TelemetryError
-        If the cluster does not do what it should, or cannot be read.
+        If the cluster fails, or its API or counters cannot be read.
     """
     say("preparing nodes")
     wait_until_clean(cluster.api)
@@ -108,7 +108,7 @@ def simulate(
     repetitions: int,
     on_progress: OnProgress | None,
 ) -> list[Repetition]:
-    """Run the plan's scenario on a simulated cluster that is like the measured one, with measured demands."""
+    """Run the plan's scenario on a simulated cluster like the measured one, with measured demands."""
     twin = twin_of(plan.scenario, demands_cpu_s)
     schedulers = tuple(map(_as_deployed, plan.schedulers))
     simulated = Plan(twin, schedulers, repetitions, plan.seed, measured.settings)
@@ -116,7 +116,7 @@ def simulate(
 
 
 def _as_deployed(scheduler: SchedulerSpec) -> SchedulerSpec:
-    """CARICO with what it always has on a real cluster: refused pods are woken, and back off for a second at most."""
+    """Return CARICO as on a real cluster: refused pods are woken up, and back off for a second at most."""
     if scheduler.variant is None:
         return scheduler
     woken = THESIS_REBASED_WAKE_UP
@@ -125,7 +125,7 @@ def _as_deployed(scheduler: SchedulerSpec) -> SchedulerSpec:
 
 
 def write_validation(file: Path, measured: Measured, real: list[Repetition], simulated: list[Repetition]) -> None:
-    """Write everything that was measured; raises ResultsError if that is not possible."""
+    """Write all measurements to a file; raises ResultsError if that is not possible."""
     try:
         write_whole(file, msgspec.json.encode(Validation(measured, real, simulated, machine())) + b"\n")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the commands that build share with the tests of images: a Go that builds at once."""
+"""The fake Go, shared with the tests of images."""
 
 from ..images.conftest import go
 

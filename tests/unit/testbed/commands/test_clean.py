@@ -1,4 +1,4 @@
-"""``carico-testbed clean``: what nobody uses is removed, and said."""
+"""``carico-testbed clean`` removes the clusters that no process uses, and lists them."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def registry(tmp_path, monkeypatch):
     return Registry()
 
 
-def test_it_removes_what_was_kept_and_what_was_left(registry, capsys):
+def test_it_removes_kept_clusters_and_those_of_killed_runs(registry, capsys):
     for name, kept in (("carico-fake-a", True), ("carico-fake-b", False), ("carico-fake-c", True)):
         registry.folder(name).write(Registered(name, "fake", "run", kept=kept))
     used = registry.folder("carico-fake-c")
@@ -27,6 +27,6 @@ def test_it_removes_what_was_kept_and_what_was_left(registry, capsys):
     assert [noted.name for _, noted in registry.all()] == ["carico-fake-c"]
 
 
-def test_it_says_so_if_there_is_nothing(registry, capsys):
+def test_it_says_so_if_no_cluster_is_left(registry, capsys):
     assert testbed.cli.main(["clean"]) == 0
     assert capsys.readouterr().out == "no cluster is left\n"

@@ -1,4 +1,4 @@
-"""The command `carico-testbed`: what it prints, what it writes, and how it ends."""
+"""The command `carico-testbed`: its output, files and exit codes."""
 
 import json
 import os
@@ -23,13 +23,13 @@ from workloads.scenario import catalogue
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """Runs are recorded where the user stands."""
+    """Runs are recorded in the current folder."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def use(monkeypatch):
-    """A function that makes a provider the one that is used, with the settings of the simulated one checked as ever."""
+    """A function that puts a provider in place of the simulated one, whose settings are still checked."""
 
     def provide(provider):
         monkeypatch.setattr("testbed.commands.run.provider_named", lambda name, options: provider)
@@ -48,7 +48,7 @@ def lines(capsys):
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_run_ends_with_a_table_of_80_columns_and_the_place_of_the_results(provider, capsys, tmp_path):
+def test_a_run_ends_with_a_table_of_80_columns_and_the_results_file(provider, capsys, tmp_path):
     file = tmp_path / "r.json"
     long = ["carico:variant=thesis-literal", "kube-scheduler:cpu=100m,memory=750Mi"]
     assert main(["run", "pi-and-sklearn", "--scheduler", *long, "--repetitions", "3", "--json", str(file)]) == 0
@@ -66,7 +66,7 @@ def test_a_run_ends_with_a_table_of_80_columns_and_the_place_of_the_results(prov
         assert any(expected in line for line in table), expected
 
 
-def test_schedulers_stand_in_the_order_they_were_named(provider, capsys):
+def test_schedulers_keep_the_order_of_the_command_line(provider, capsys):
     main(["run", "pi-2000", "--scheduler", "kube-scheduler", "--scheduler", "carico"])
     named = [line.split()[0] for line in lines(capsys) if line.startswith("  ")]
     assert named == ["scheduler", "kube-scheduler", "carico"]
@@ -77,7 +77,7 @@ def test_both_schedulers_run_where_none_is_named(provider):
     assert provider.calls == ["pi-2000 carico 1001", "pi-2000 kube-scheduler 1001"]
 
 
-def test_sizes_seed_and_repetitions_are_what_was_asked_for(provider, tmp_path):
+def test_sizes_seed_and_repetitions_can_be_chosen(provider, tmp_path):
     file = tmp_path / "r.json"
     arguments = ["--pods", "7", "--nodes", "3", "--seed", "5", "--repetitions", "2", "--json", str(file)]
     main(["run", "pi-2000", "--scheduler", "carico", *arguments])
@@ -85,7 +85,7 @@ def test_sizes_seed_and_repetitions_are_what_was_asked_for(provider, tmp_path):
     assert [(one.seed, len(one.pods), one.settings["nodes"]) for one in runs] == [(5, 7, 3), (6, 7, 3)]
 
 
-def test_the_file_is_the_same_on_every_run_and_with_every_number_of_processes(tmp_path):
+def test_the_file_is_the_same_on_every_run_and_for_any_number_of_processes(tmp_path):
     arguments = ["run", "single-node-contention", "--pods", "2", "--scheduler", "kube-scheduler", "--repetitions", "2"]
     contents = set()
     for number, extra in enumerate([[], [], ["--processes", "2"]]):
@@ -162,7 +162,7 @@ def test_an_interruption_without_a_file_says_so(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith("interrupted after 0 of 2 runs\n")
 
 
-def test_progress_is_on_standard_error_unless_it_is_to_be_quiet(provider, capsys):
+def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
     main(["run", "pi-2000", "--scheduler", "carico"])
     assert capsys.readouterr().err == "pi-2000 × carico · rep 1/1 · 1000/1000 bound · 0:01/60:00\n"
     main(["run", "pi-2000", "--scheduler", "carico", "--quiet"])
@@ -216,12 +216,12 @@ def test_wrong_arguments_end_with_2_and_one_message_before_anything_runs(
         (["--provider", "external"], "the provider external needs the kubeconfig of a cluster"),
     ],
 )
-def test_somebodys_cluster_is_named_if_and_only_if_it_is_to_be_used(options, said, capsys):
+def test_the_users_own_cluster_is_named_if_and_only_if_it_is_used(options, said, capsys):
     assert main(["run", "pi-2000", *options]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_scenario_of_ones_own_comes_from_a_file(provider, tmp_path, capsys):
+def test_a_scenario_can_come_from_a_file(provider, tmp_path, capsys):
     (tmp_path / "mine.yaml").write_text(
         "{name: mine, description: two pods, jobs: [{name: twins, workload: pi, pods: 2}]}"
     )
@@ -237,7 +237,7 @@ def test_malformed_yaml_is_one_message(provider, tmp_path, capsys):
     assert len(said.splitlines()) == 1
 
 
-def test_results_that_cannot_be_written_in_the_end_fail_the_run(provider, monkeypatch, capsys, tmp_path):
+def test_results_that_cannot_be_written_at_the_end_fail_the_run(provider, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("testbed.commands.recorded_run.unusable_places", lambda file, root: [])
     assert main(["run", "pi-2000", "--json", str(tmp_path / "gone" / "r.json")]) == 1
     said = capsys.readouterr()
@@ -262,7 +262,7 @@ def test_the_list_names_everything_in_80_columns(capsys):
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["run", "--help"], ["list", "--help"], ["recover", "--help"], ["--version"]]
 )
-def test_help_is_there(arguments, capsys):
+def test_every_command_has_help(arguments, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(arguments)
     assert "carico-testbed" in capsys.readouterr().out
@@ -285,11 +285,11 @@ def test_a_full_disk_under_the_output_is_one_message():
 
 @pytest.fixture
 def run():
-    """A function that returns the one run that there is."""
+    """A function that returns the only run."""
     return lambda: all_runs(Path(".carico/runs"))[-1]
 
 
-def test_what_others_had_the_machine_for_is_run_again_and_told(use, run, capsys):
+def test_a_disturbed_repetition_is_run_again_and_reported(use, run, capsys):
     provider = use(FakeProvider(stolen=[0.3, 0.0]))
     assert main(["run", "pi-2000", "--scheduler", "carico", "--attempts", "2"]) == 0
     assert len(provider.calls) == 2
@@ -311,7 +311,7 @@ def test_a_run_is_recorded_and_listed(provider, run, capsys):
     assert re.match(rf"{run().id}  complete +0:0\d +1  -", lines(capsys)[1])
 
 
-def test_results_nobody_asked_for_can_be_kept_afterwards(provider, run, capsys):
+def test_results_can_be_kept_after_a_run_without_json(provider, run, capsys):
     assert main(["run", "pi-2000", "--scheduler", "carico"]) == 0
     assert lines(capsys)[-1] == f"to keep the results: carico-testbed recover {run().id} --json FILE"
     assert main(["recover", run().id, "--json", "mine.json"]) == 0
@@ -320,7 +320,7 @@ def test_results_nobody_asked_for_can_be_kept_afterwards(provider, run, capsys):
     assert Path("mine.json").read_bytes() == Path("r.json").read_bytes()
 
 
-def test_what_was_interrupted_can_be_recovered(use, run, capsys):
+def test_an_interrupted_run_can_be_recovered(use, run, capsys):
     use(FakeProvider(interrupt_after=3))
     assert main(["run", "pi-2000", "--repetitions", "4"]) == 130
     assert capsys.readouterr().err.endswith(
@@ -330,7 +330,7 @@ def test_what_was_interrupted_can_be_recovered(use, run, capsys):
     assert len(read_results(run().path / "result.json").repetitions) == 3
 
 
-def test_a_line_that_a_crash_cut_off_is_told_of(use, run, capsys):
+def test_a_line_that_a_crash_cut_off_is_reported(use, run, capsys):
     use(FakeProvider(interrupt_after=2))
     main(["run", "pi-2000"])
     with run().log.path.open("ab") as file:
@@ -349,12 +349,12 @@ def test_a_line_that_a_crash_cut_off_is_told_of(use, run, capsys):
         (["x"], "no run in .* is named 'x'"),
     ],
 )
-def test_a_run_that_is_not_there(arguments, message, capsys):
+def test_an_unknown_run_is_an_error(arguments, message, capsys):
     assert main(["recover", *arguments]) == 2
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_a_run_that_goes_on_is_not_recovered(provider, run, capsys):
+def test_a_running_run_is_not_recovered(provider, run, capsys):
     main(["run", "pi-2000", "--json", "r.json"])
     assert main(["recover", run().id]) == 2
     assert "has no repetitions to recover" in capsys.readouterr().err
@@ -375,7 +375,7 @@ def test_a_run_of_a_newer_version_is_listed_as_such(provider, run, capsys):
     assert main(["recover"]) == 1
 
 
-def test_what_is_missing_is_listed_at_once_and_ends_with_4(use, capsys, tmp_path):
+def test_missing_prerequisites_are_listed_at_once_and_end_with_4(use, capsys, tmp_path):
     fake = use(FakeProvider(problems=[Problem("kind is not installed", "install it")]))
     assert main(["run", "pi-2000", "--json", "gone/r.json"]) == 4
     said = capsys.readouterr().err
@@ -393,7 +393,7 @@ class TestWhyAJobDidNotComplete:
         assert main(["run", str(file), "--scheduler", "kube-scheduler", "--quiet"]) == 1
         return capsys.readouterr().err
 
-    def test_the_time_was_over(self, capsys, tmp_path):
+    def test_the_run_was_cut_off(self, capsys, tmp_path):
         told = self.told(capsys, tmp_path, "limit_s: 20", "jobs: [{name: pi, workload: pi, pods: 900}]")
         assert "pods succeeded until the run was cut off at limit_s = 20" in told
 

@@ -1,4 +1,4 @@
-"""``carico-testbed images``, with a Go that is a script."""
+"""``carico-testbed images``, with a script in place of Go."""
 
 import shutil
 from collections import namedtuple
@@ -25,21 +25,21 @@ def test_programs_are_built_once(kept, capsys):
     assert sorted(file.name for file in kept.glob("kwok-*/*")) == ["kwok", "kwokctl"]
 
 
-def test_programs_that_are_kept_elsewhere_are_found_by_that_folders_name(kept):
+def test_programs_in_another_folder_are_found_through_the_variable(kept):
     assert main(["images", "programs", "pause", "kwok", "--kept", str(kept), "--quiet"]) == 0
     found = found_programs(["pause", "kwokctl"], {VARIABLE: str(kept), "PATH": "/nowhere"})
     assert sorted(found) == ["kwokctl", "pause"]
     assert found["pause"].is_relative_to(kept)
 
 
-def test_an_unknown_set_is_refused_with_those_there_are(kept, capsys):
+def test_an_unknown_set_is_refused_with_the_known_ones(kept, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["images", "programs", "k3s", "--kept", str(kept)])
     assert ended.value.code == 2
     assert "there is no set k3s; known: kubernetes, etcd, coredns, pause, kind, kwok" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_told_before_anything_is_built(kept, capsys, monkeypatch):
+def test_a_full_disk_is_reported_before_anything_is_built(kept, capsys, monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(2**30))
     assert main(["images", "programs", "--kept", str(kept)]) == 4

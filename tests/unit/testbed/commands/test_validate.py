@@ -1,4 +1,4 @@
-"""`carico-testbed validate` before it touches a cluster, and what it writes."""
+"""`carico-testbed validate`: its checks before it touches a cluster, and its files."""
 
 import msgspec
 import pytest
@@ -43,22 +43,22 @@ def elsewhere(tmp_path, monkeypatch):
     ("arguments", "said"),
     [
         (["nowhere"], "nowhere"),
-        (["isolation"], "does not tell what CPU time it took"),
+        (["isolation"], "does not print its CPU time"),
         (["--scheduler", "volcano"], "volcano"),
         (["--scheduler", "kube-scheduler:cpu=8"], "cpu"),
     ],
 )
-def test_what_cannot_be_validated_is_refused_before_anything_is_made(arguments, said, capsys):
+def test_an_impossible_validation_is_refused_before_anything_is_made(arguments, said, capsys):
     assert main(["validate", *arguments]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_what_is_missing_is_listed_at_once(monkeypatch, capsys, tmp_path):
+def test_missing_prerequisites_are_listed_at_once(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("testbed.validation.measured_node.os.geteuid", lambda: 1000)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
     assert main(["validate", "--json", str(tmp_path / "missing" / "v.json"), "--figure", "figure.unknown"]) == 4
     said = capsys.readouterr().err
-    for part in ("as root", "Docker", "missing", "figure.unknown: the end of its name is none of .svg, .png, .pdf"):
+    for part in ("as root", "Docker", "missing", "figure.unknown: its name ends with none of .svg, .png, .pdf"):
         assert part in said
     assert not (tmp_path / ".carico").exists()
 
@@ -73,7 +73,7 @@ def test_the_simulated_cluster_is_like_the_measured_one(measured):
         assert all(taken is not None for taken in one.job_completion_time_s.values())
 
 
-def test_the_file_has_everything_that_was_measured(measured, runs, tmp_path):
+def test_the_file_has_all_measurements(measured, runs, tmp_path):
     file = tmp_path / "validation.json"
     write_validation(file, measured, runs, runs[:1])
     read = msgspec.json.decode(file.read_bytes(), type=Validation)
@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_written_is_an_error(measured, runs, tmp_path):
         write_validation(tmp_path / "missing" / "validation.json", measured, runs, runs)
 
 
-def test_what_was_measured_is_shown_in_80_columns(measured):
+def test_measurements_are_shown_in_80_columns(measured):
     lines = measured.table()
     assert max(map(len, lines)) <= 80
     assert " start_cpu_s=0.0625 " in " ".join(lines)

@@ -1,4 +1,4 @@
-"""What a machine has left."""
+"""Checks of a machine's free memory and CPU."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from testbed.experiment.free_resources import MOMENTS, lacking
 
 @pytest.fixture
 def free_cpus():
-    """Measured here, in place of the folder's fixture."""
+    """Replaces the folder's fixture, because these tests measure free CPUs."""
 
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A machine whose CPUs are idle for so many seconds a second; returns its problems and how long it was watched."""
+    """A function of the idle CPUs in each moment; it returns the problems and the number of moments."""
     monkeypatch.setattr(free_resources, "meminfo_bytes", lambda name: 2**31)
     uptime = tmp_path / "uptime"
 
@@ -35,19 +35,19 @@ def test_one_free_moment_is_enough(machine):
     assert machine([0.0, 0.1, 1.5]) == ([], 3)
 
 
-def test_a_machine_that_is_busy_all_the_time_is_told(machine):
+def test_a_busy_machine_is_a_problem(machine):
     problems, watched = machine([0.0] * (MOMENTS - 1) + [0.2])
     assert watched == MOMENTS
     assert problems == [
-        "a kind cluster needs 0.25 free CPUs, at most 0.20 were in 5 s: end other programs, or run fewer processes"
+        "a kind cluster needs 0.25 free CPUs, at most 0.20 were free in 5 s: end other programs, or run fewer processes"
     ]
 
 
-def test_nothing_is_measured_for_who_needs_no_cpu(machine):
+def test_cpu_is_not_measured_if_none_is_needed(machine):
     assert machine([], needed=0.0) == ([], 0)
 
 
-def test_too_little_memory_is_told(machine):
+def test_too_little_memory_is_a_problem(machine):
     assert machine([1.0], needed_bytes=2**32) == (
         [
             "a kind cluster needs 4,096 MiB of memory, 2,048 MiB are available: "
@@ -57,6 +57,6 @@ def test_too_little_memory_is_told(machine):
     )
 
 
-def test_where_nothing_tells_nothing_is_lacking(tmp_path, monkeypatch):
+def test_unknown_resources_are_no_problem(tmp_path, monkeypatch):
     monkeypatch.setattr(free_resources, "meminfo_bytes", lambda name: None)
     assert list(lacking("kind", 2**30, 0.25, uptime=tmp_path / "gone")) == []

@@ -1,4 +1,4 @@
-"""Experiments: what runs in which order, with which seed, and that it does not matter how."""
+"""Experiments: the order and the seeds of runs, on one process or several."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_schedulers_take_turns_and_the_order_of_turns_alternates():
     ]
 
 
-def test_what_one_of_the_schedulers_cannot_do_is_found_before_the_first_one_runs():
+def test_all_schedulers_are_checked_before_the_first_one_runs():
     told = []
     asked = plan("carico", "kube-scheduler:cpu=3900m")
     with pytest.raises(UsageError, match="a node has at most 3800m"):
@@ -43,14 +43,14 @@ def test_repetitions_come_back_in_the_order_of_the_passes():
     assert [(one.scheduler, one.seed) for one in measured] == expected
 
 
-def test_a_pass_says_what_it_is():
+def test_a_pass_describes_itself():
     assert [str(one) for one in plan("carico", repetitions=2).passes()] == [
         "pi-2000 × carico · rep 1/2",
         "pi-2000 × carico · rep 2/2",
     ]
 
 
-def test_progress_comes_with_the_pass_it_is_about():
+def test_progress_comes_with_its_pass():
     seen = []
     asked = plan("carico", repetitions=2)
     asked.check(FakeProvider()).run(lambda one, progress: seen.append((one.seed, progress.pods)))
@@ -62,14 +62,14 @@ def test_settings_reach_the_provider():
     assert fast.job_completion_time_s["pi-2000"] < slow.job_completion_time_s["pi-2000"]
 
 
-def test_a_setting_that_the_provider_does_not_know_runs_nothing():
+def test_an_unknown_setting_is_refused_before_anything_runs():
     provider = FakeProvider()
     with pytest.raises(InvalidSetting, match=r"warp.*known: speed"):
         plan("carico", settings={"warp": 9}).check(provider)
     assert not provider.calls
 
 
-def test_processes_change_nothing():
+def test_results_do_not_depend_on_the_number_of_processes():
     asked = plan("carico", "kube-scheduler", repetitions=2)
     told = []
     parallel = asked.check(FakeProvider()).run(lambda one, progress: told.append(progress.phase), processes=2)
@@ -77,7 +77,7 @@ def test_processes_change_nothing():
     assert told == ["done"] * 4
 
 
-def test_an_error_in_a_process_is_the_one_that_is_raised():
+def test_an_error_in_a_process_is_raised():
     asked, settings = plan("carico", repetitions=2), {"telemetry": "metrics-server"}
     unchecked = SimulatedTrial(asked.scenario, asked.schedulers[0], parameters_from(settings))
     with pytest.raises(UsageError, match="knows no pressure"):
@@ -93,12 +93,12 @@ def test_an_error_in_a_process_is_the_one_that_is_raised():
         (["carico"], {"seed": -1}, "must not be negative, got -1"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(schedulers, changes, message):
+def test_an_invalid_plan_is_refused(schedulers, changes, message):
     with pytest.raises(UsageError, match=message):
         plan(*schedulers, **changes)
 
 
-def test_no_process_is_refused():
+def test_less_than_one_process_is_refused():
     with pytest.raises(UsageError, match="at least one process"):
         plan("carico").check(FakeProvider()).run(processes=0)
 

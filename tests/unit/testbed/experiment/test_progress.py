@@ -1,4 +1,4 @@
-"""The progress line: as often as a reader can follow, and gone when something else is written."""
+"""The progress line: no more often than a reader can follow, and removed before other output."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_a_cleared_line_is_gone(written, clock):
     assert written == [f"{ERASE_LINE}message", ERASE_LINE]
 
 
-def test_what_surrounds_the_line_is_written_once(written, clock):
+def test_texts_around_the_line_are_written_once(written, clock):
     line = ProgressLine(written.append, rewritten=True, around=lambda: ("<", ">"), clock=clock)
     for second in range(2):
         clock.now = second
@@ -75,7 +75,7 @@ def test_a_log_gets_a_line_every_30_seconds_at_most(written, clock):
     assert written == ["message 0\n", "message 30\n", "message 60\n"]
 
 
-def test_a_log_may_get_them_more_often(written, clock):
+def test_the_period_of_a_log_can_be_shorter(written, clock):
     line = ProgressLine(written.append, rewritten=False, period_s=10, clock=clock)
     for second in range(21):
         clock.now = second
@@ -83,7 +83,7 @@ def test_a_log_may_get_them_more_often(written, clock):
     assert written == ["message 0\n", "message 10\n", "message 20\n"]
 
 
-def test_a_patient_log_says_nothing_of_a_short_run(written, clock):
+def test_a_patient_log_shows_nothing_of_a_short_run(written, clock):
     line = ProgressLine(written.append, rewritten=False, patience_s=30, clock=clock)
     for second in range(31):
         clock.now = second
@@ -100,6 +100,6 @@ def test_a_patient_log_says_nothing_of_a_short_run(written, clock):
         (Progress("running", 1, 0, 2, 5.0, 90.0, attempt=2), "attempt 2 · 1/2 bound · 0:05/1:30"),
     ],
 )
-def test_a_message_says_what_runs_and_how_far_it_is(progress, text):
+def test_a_message_names_the_pass_and_its_progress(progress, text):
     one = Plan(load_scenario("pi-2000"), (parse_spec("carico"),), repetitions=5).passes()[1]
     assert describe(one, progress) == f"pi-2000 × carico · rep 2/5 · {text}"

@@ -1,4 +1,4 @@
-"""A Docker that is a script: it knows images as files, and keeps what it was given. And a Go that is one."""
+"""A script in place of Docker, which keeps images as files and records its input; and a script in place of Go."""
 
 import os
 import stat
@@ -73,7 +73,7 @@ esac
 
 @pytest.fixture
 def go(tmp_path, monkeypatch):
-    """The first one in PATH."""
+    """A fake Go, first on the PATH."""
     command = tmp_path / "bin" / "go"
     command.parent.mkdir()
     command.write_text(GO)

@@ -1,4 +1,4 @@
-"""All that is missing is told at once, each with its remedy."""
+"""Missing prerequisites of images are listed at once, each with its remedy."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from testbed.images.programs import Programs
 MIRROR = Mirror("http://mirror.example/debian", "bookworm")
 
 
-def test_everything_that_is_missing_is_one_message(tmp_path, monkeypatch):
+def test_all_missing_prerequisites_are_listed_at_once(tmp_path, monkeypatch):
     def no_mirror():
         raise Unprepared("apt has no source of this release's component main")
 
@@ -27,14 +27,14 @@ def test_everything_that_is_missing_is_one_message(tmp_path, monkeypatch):
     assert [str(problem).partition(" none")[0][:40] for problem in found] == [
         f"there is no command {none}: install Docker"[:40],
         "apt has no source of this release's component main"[:40],
-        "there is no pip, which fetches what images hold"[:40],
+        "there is no pip, which fetches the packages of images"[:40],
         "there is no command debootstrap: install",
         "debootstrap needs root, this is user 100",
         "Go is needed to build the programs of a ",
     ]
 
 
-def test_nothing_is_missing_where_the_base_is_there(docker, place, tmp_path, monkeypatch):
+def test_a_built_base_needs_neither_root_nor_debootstrap(docker, place, tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "machine_mirror", lambda: MIRROR)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     usage = namedtuple("usage", "free")

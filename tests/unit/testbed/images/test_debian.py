@@ -1,4 +1,4 @@
-"""The package mirror is the machine's own, and debootstrap's last words are told."""
+"""The base image: from the machine's own package mirror, by debootstrap."""
 
 import platform
 import stat
@@ -41,13 +41,13 @@ def test_the_mirror_is_that_of_the_machines_own_release(programs):
         machine_mirror()
 
 
-def test_another_system_is_told_to_use_published_images(programs):
+def test_another_system_should_use_published_images(programs):
     programs("apt-get", "#!/bin/sh\nexit 1\n")
-    with pytest.raises(Unprepared, match=r"a relative of it, which this machine is not .*published images"):
+    with pytest.raises(Unprepared, match=r"a relative of it, which this machine does not run .*published images"):
         machine_mirror()
 
 
-def test_what_debootstrap_makes_becomes_an_image(programs, docker, place):
+def test_the_root_from_debootstrap_becomes_an_image(programs, docker, place):
     programs("debootstrap", '#!/bin/sh\necho "I: Retrieving bash"\nmkdir -p "$4/etc"\ntouch "$4/etc/passwd"\n')
     image = debian_image(docker, Mirror("http://mirror.example/debian", "bookworm"))
     told = []
@@ -56,7 +56,7 @@ def test_what_debootstrap_makes_becomes_an_image(programs, docker, place):
     assert place.joinpath("images", image.tag.replace("/", "_")).stat().st_size
 
 
-def test_of_the_packages_documents_only_their_licences_stay(programs, docker, place):
+def test_only_licences_stay_of_the_packages_documents(programs, docker, place):
     programs(
         "debootstrap",
         '#!/bin/sh\nmkdir -p "$4/usr/share/doc/dash"\ncd "$4/usr/share/doc"\ntouch dash/copyright dash/changelog.gz\n'
@@ -68,13 +68,13 @@ def test_of_the_packages_documents_only_their_licences_stay(programs, docker, pl
     assert sorted(documents) == ["dash", "dash/copyright", "linked"]
 
 
-def test_without_debootstrap_it_is_asked_for(programs, docker, monkeypatch, tmp_path):
+def test_a_missing_debootstrap_is_reported(programs, docker, monkeypatch, tmp_path):
     monkeypatch.setattr(debian, "administrators_path", lambda: str(tmp_path))
     with pytest.raises(Unprepared, match="there is no command debootstrap: install it"):
         debian_image(docker, Mirror("http://mirror.example/debian", "bookworm")).ensure(docker, print)
 
 
-def test_debootstraps_last_words_are_told(programs, docker):
+def test_an_error_includes_debootstraps_last_lines(programs, docker):
     programs("debootstrap", "#!/bin/sh\necho 'E: no such mirror'\nexit 7\n")
     with pytest.raises(
         BuildFailed, match=r"debootstrap .*http://mirror.example/debian ended with 7:\nE: no such mirror"

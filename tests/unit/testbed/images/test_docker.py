@@ -1,4 +1,4 @@
-"""What is asked of Docker, and what is said when it cannot."""
+"""Calls of Docker, and their errors."""
 
 import tarfile
 
@@ -8,7 +8,7 @@ from testbed.errors import DockerFailed, Unprepared
 from testbed.images.docker import Docker
 
 
-def test_a_build_is_given_its_files_as_roots_and_of_no_time(docker, place, tmp_path):
+def test_files_of_a_build_belong_to_root_and_have_no_times(docker, place, tmp_path):
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -28,25 +28,25 @@ def test_a_build_is_given_its_files_as_roots_and_of_no_time(docker, place, tmp_p
     assert "--build-arg=BASE=debian --label=said=so" in called[0]
 
 
-def test_a_failed_step_is_told_by_its_last_lines(make_docker):
+def test_an_error_includes_the_last_lines_of_a_build(make_docker):
     docker = make_docker(build="seq 100 >&2; exit 3")
     with pytest.raises(DockerFailed, match=r"ended with 3:\n81\n(?s:.*)\n100$"):
         docker.build("carico.local/tried:1", {"Containerfile": b""})
 
 
-def test_what_takes_too_long_is_ended(make_docker):
+def test_a_call_that_takes_too_long_is_ended(make_docker):
     with pytest.raises(DockerFailed, match=r"docker version did not end within 0 s"):
         make_docker(version="exec sleep 60").call("version", limit_s=0.2)
 
 
-def test_no_docker_and_no_daemon_are_told_apart(make_docker, tmp_path):
+def test_a_missing_command_and_a_missing_daemon_have_different_errors(make_docker, tmp_path):
     with pytest.raises(Unprepared, match=r"there is no command .*none: install Docker"):
         Docker(str(tmp_path / "none")).version()
     with pytest.raises(Unprepared, match=r"no Docker daemon answers: (?s:.*)refused; start one"):
         make_docker(version="echo connection refused >&2; exit 1").version()
 
 
-def test_a_root_file_system_becomes_an_image_of_what_is_not_left_out(docker, place, tmp_path):
+def test_a_root_file_system_becomes_an_image_without_excluded_files(docker, place, tmp_path):
     root = tmp_path / "root"
     for name in ("etc/passwd", "usr/share/doc/a/copyright"):
         root.joinpath(name).parent.mkdir(parents=True)
@@ -58,6 +58,6 @@ def test_a_root_file_system_becomes_an_image_of_what_is_not_left_out(docker, pla
     assert not [name for name in names if name.startswith("./usr/share/doc/")]
 
 
-def test_a_root_file_system_that_is_none_is_no_image(docker, tmp_path):
+def test_a_missing_root_file_system_is_an_error(docker, tmp_path):
     with pytest.raises(DockerFailed, match=r"tar of .*none ended with 2"):
         docker.import_root("carico.local/debian:1", tmp_path / "none")

@@ -1,9 +1,9 @@
-"""Images are kept by what they are made from."""
+"""Images are kept by a digest of their inputs."""
 
 from testbed.images.image import Image, digest_of
 
 
-def test_a_digest_goes_by_content_name_and_mode(tmp_path):
+def test_a_digest_depends_on_content_name_and_mode(tmp_path):
     tmp_path.joinpath("a").write_text("1")
     seen = [digest_of(tmp_path)]
     tmp_path.joinpath("a").chmod(0o755)
@@ -23,7 +23,7 @@ def test_parts_do_not_run_together():
     assert digest_of(b"a", "b") == digest_of("a", b"b")
 
 
-def test_what_the_daemon_has_is_not_made_again(docker, place):
+def test_an_image_that_the_daemon_has_is_not_built_again(docker, place):
     made = []
 
     def make(tag, on_progress):
@@ -36,7 +36,7 @@ def test_what_the_daemon_has_is_not_made_again(docker, place):
     assert Image("tried", ("2",), make).tag != image.tag
 
 
-def test_an_image_keeps_its_tag_whatever_becomes_of_its_parts(tmp_path):
+def test_an_image_keeps_its_tag_when_its_parts_change(tmp_path):
     tmp_path.joinpath("a").write_text("1")
     image = Image("tried", (tmp_path,), lambda tag, on_progress: None)
     tag = image.tag

@@ -1,4 +1,4 @@
-"""The node image: made from the control plane's images, which its containerd must take."""
+"""The node image: holds the control plane's images, which its containerd must load."""
 
 import stat
 import tarfile
@@ -41,7 +41,7 @@ def debian(place):
     return Image("debian", (), make)
 
 
-def test_the_control_planes_images_are_made_and_taken_in(docker, programs, debian, place):
+def test_the_control_planes_images_are_built_and_loaded(docker, programs, debian, place):
     image = node_image(docker, programs, debian)
     told = []
     assert image.ensure(docker, told.append) == image.tag
@@ -57,28 +57,30 @@ def test_the_control_planes_images_are_made_and_taken_in(docker, programs, debia
         assert {"kubelet", "kubeadm", "kubectl", "files/usr/local/bin/node-entrypoint"} <= set(context.getnames())
         assert context.getmember("files/usr/local/bin/node-entrypoint").mode & 0o111
     assert any("PAUSE_IMAGE=registry.k8s.io/pause:3.10.1" in call for call in calls)
-    # What was needed on the way is gone.
+    # The intermediate container and image are removed.
     assert any(call.startswith("rm --force --volumes carico-images-") for call in calls)
     assert any(call.startswith(f"rmi --no-prune {image.tag}-bare") for call in calls)
     assert "node: registry.k8s.io/kube-proxy:v1.34.4" in told
 
 
-def test_an_image_that_containerd_does_not_have_is_told_and_nothing_is_left(make_docker, programs, debian, place):
+def test_an_image_that_containerd_has_not_loaded_is_an_error_and_nothing_is_left(make_docker, programs, debian, place):
     docker = make_docker()
     command = place.parent / "fake-docker"
     command.write_text(command.read_text().replace("s/^images save //", "s/^images save [^ ]* //"))
-    with pytest.raises(BuildFailed, match=r"did not take registry.k8s.io/kube-proxy:v1.34.4; it has .*pause:3.10.1"):
+    with pytest.raises(BuildFailed, match=r"did not load registry.k8s.io/kube-proxy:v1.34.4; it has .*pause:3.10.1"):
         node_image(docker, programs, debian).ensure(docker, print)
     calls = place.joinpath("calls").read_text()
     assert "rm --force --volumes carico-images-" in calls
     assert "commit" not in calls
 
 
-def test_a_kubeadm_that_hangs_is_not_waited_for_for_ever(docker, programs, debian, monkeypatch):
+def test_a_kubeadm_that_hangs_is_ended(docker, programs, debian, monkeypatch):
     monkeypatch.setattr("testbed.images.node_image.STEP_S", 0.2)
     kubeadm = programs.place(next(one for one in PROGRAM_SETS if one.name == "kubernetes")) / "kubeadm"
     kubeadm.write_text("#!/bin/sh\nexec sleep 60\n")
-    with pytest.raises(BuildFailed, match=r"kubeadm does not say which images it wants: .*timed out after 0.2 seconds"):
+    with pytest.raises(
+        BuildFailed, match=r"kubeadm does not list the images that it needs: .*timed out after 0.2 seconds"
+    ):
         node_image(docker, programs, debian).ensure(docker, print)
 
 

@@ -1,4 +1,4 @@
-"""Pruning: of programs and images those that nothing asks for any more, and nothing else."""
+"""Pruning removes the programs and images that nothing uses any more, and nothing else."""
 
 import shutil
 
@@ -26,7 +26,7 @@ def catalogue(kept, docker, monkeypatch):
 
 @pytest.fixture
 def file_of(place):
-    """A function that returns the file by which the daemon knows an image."""
+    """A function that returns the file of an image in the fake daemon."""
     return lambda tag: place / "images" / tag.replace("/", "_")
 
 
@@ -35,7 +35,7 @@ def prune(kept, capsys, *options):
     return capsys.readouterr().out.splitlines()
 
 
-def test_programs_of_other_versions_and_of_killed_builds_go(kept, catalogue, capsys):
+def test_programs_of_other_versions_and_killed_builds_are_removed(kept, catalogue, capsys):
     present = [Programs(kept).place(one) for one in PROGRAM_SETS]
     old, killed, others = kept / "etcd-0123456789abcdef", kept / ".etcd-x1y2z3", kept / "clusters"
     for folder in (*present, old, killed, others):
@@ -48,7 +48,7 @@ def test_programs_of_other_versions_and_of_killed_builds_go(kept, catalogue, cap
     assert prune(kept, capsys) == ["nothing is out of date"]
 
 
-def test_images_of_other_parts_go_and_one_that_is_used_stays_with_a_word(kept, catalogue, file_of, capsys):
+def test_images_of_other_inputs_are_removed_unless_a_container_runs_them(kept, catalogue, file_of, capsys):
     present = {image.tag for name in PURPOSES for image in catalogue.made_for(name)}
     for tag in (*present, "carico.local/node:old", "carico.local/node:old-bare", "carico.local/node:used"):
         file_of(tag).touch()
@@ -76,6 +76,6 @@ def test_without_docker_programs_are_pruned_all_the_same(kept, catalogue, capsys
     assert "install Docker" in capsys.readouterr().err
 
 
-def test_nothing_was_ever_made(kept, catalogue, capsys):
+def test_without_builds_nothing_is_out_of_date(kept, catalogue, capsys):
     shutil.rmtree(kept, ignore_errors=True)
     assert prune(kept, capsys) == ["nothing is out of date"]

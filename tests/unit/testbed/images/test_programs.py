@@ -1,4 +1,4 @@
-"""Programs from Go modules: built once, kept by what they are made from, whole or not at all. Go is a script here."""
+"""Programs from Go modules: built once, kept by a digest of their inputs, all or none. Go is a script here."""
 
 import re
 import stat
@@ -35,7 +35,7 @@ def modules(tmp_path):
 
 @pytest.fixture
 def make(tmp_path, modules):
-    """Return builders of the same place with some Go; what it was asked is in `go.log`."""
+    """Return builders for the same folder with a given Go; its calls are in `go.log`."""
 
     def programs(version="go version go1.26", fails=""):
         go = tmp_path / "go"
@@ -46,7 +46,7 @@ def make(tmp_path, modules):
     return programs
 
 
-def test_what_was_built_once_is_found(make, tmp_path):
+def test_programs_are_built_once_and_then_found(make, tmp_path):
     told = []
     folder = make().build(TOOLS, told.append)
     assert {file.name: file.read_text() for file in folder.iterdir()} == {
@@ -54,7 +54,7 @@ def test_what_was_built_once_is_found(make, tmp_path):
         "two": "0 example.org/two\n",
     }
     assert told[0] == "tools: looking up packages"
-    assert told[-1] == "tools: two, 2 packages compiled, of 3 at most"
+    assert told[-1] == "tools: two, 2 of at most 3 packages compiled"
     told.clear()
     assert make().build(TOOLS, told.append) == folder
     assert told == []
@@ -66,7 +66,7 @@ def test_what_was_built_once_is_found(make, tmp_path):
     [(4, {}, "off 1GiB"), (2, {}, " "), (4, {"GOGC": "200", "GOMEMLIMIT": "3GiB"}, "200 3GiB")],
     ids=["much", "little", "as the user says"],
 )
-def test_compilers_have_memory_where_there_is_much(make, tmp_path, monkeypatch, memory_gib, user, wanted):
+def test_compilers_use_more_memory_on_large_machines(make, tmp_path, monkeypatch, memory_gib, user, wanted):
     monkeypatch.setattr("testbed.images.programs.machine", lambda: Machine(2, "", memory_gib << 30, ""))
     for name in ("GOGC", "GOMEMLIMIT"):
         monkeypatch.delenv(name, raising=False)
@@ -96,7 +96,7 @@ def test_a_go_that_cannot_fetch_a_newer_one_is_refused(make):
         make("go version go1.19.8 linux/amd64").check_go()
 
 
-def test_programs_say_the_version_of_their_module(make, tmp_path):
+def test_programs_report_the_version_of_their_module(make, tmp_path):
     make().build(ProgramSet("tools", {"one": "example.org/one"}, version_of="example.org/one"))
     built = tmp_path.joinpath("go.log").read_text()
     assert "-X k8s.io/component-base/version.gitVersion=v1.34.4" in built
@@ -109,20 +109,20 @@ def test_a_build_that_fails_leaves_nothing_and_shows_its_last_lines(make, tmp_pa
     assert list(tmp_path.joinpath("kept").iterdir()) == []
 
 
-def test_a_module_proxy_that_hangs_is_not_waited_for_for_ever(make, monkeypatch):
+def test_a_hanging_module_proxy_is_an_error(make, monkeypatch):
     monkeypatch.setattr("testbed.images.programs.STEP_S", 0.2)
     with pytest.raises(BuildFailed, match=r"go version did not end within 0 s: does the module proxy answer"):
         make(version='"; exec sleep 60; "').build(TOOLS)
 
 
-def test_a_place_that_cannot_be_made_is_named(make, tmp_path):
+def test_a_folder_that_cannot_be_made_is_named(make, tmp_path):
     tmp_path.joinpath("kept").write_text("a file")
-    with pytest.raises(BuildFailed, match=r"nothing can be kept in .*/kept \(File exists\)"):
+    with pytest.raises(BuildFailed, match=r"cannot write to .*/kept \(File exists\)"):
         make().build(TOOLS)
 
 
-def test_without_go_the_remedy_is_told(tmp_path, modules):
-    with pytest.raises(BuildFailed, match=r"no command nowhere/go: install it \(1\.24 or newer\)"):
+def test_a_missing_go_is_reported_with_its_remedy(tmp_path, modules):
+    with pytest.raises(BuildFailed, match=r"no command nowhere/go: install Go 1\.24 or newer"):
         Programs(tmp_path, modules.parent, "nowhere/go").build(TOOLS)
 
 

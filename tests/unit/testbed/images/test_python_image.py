@@ -1,4 +1,4 @@
-"""Images of this project's packages: what is in them, and what they are kept by."""
+"""Images of this project's packages: their contents and inputs."""
 
 import importlib.metadata
 import tarfile
@@ -10,7 +10,7 @@ from testbed.images import python_image
 from testbed.images.python_image import PUBLISHED_BASE, program_image, requirements
 
 
-def test_an_extra_requires_what_is_installed_here():
+def test_requirements_are_pinned_to_installed_versions():
     wanted = requirements(("scheduler",))
     assert f"kubernetes=={importlib.metadata.version('kubernetes')}" in wanted
     assert f"numpy=={importlib.metadata.version('numpy')}" in wanted
@@ -18,17 +18,17 @@ def test_an_extra_requires_what_is_installed_here():
     assert requirements(()) == ()
 
 
-def test_what_is_not_installed_is_required_as_declared(monkeypatch):
+def test_requirements_that_are_not_installed_stay_as_declared(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["none-such>=2,<3; extra == 'x'", "other>=1"])
     assert requirements(("x",)) == ("none-such<3,>=2", "other>=1")
 
 
-def test_a_checkout_that_is_not_installed_is_told():
+def test_a_distribution_that_is_not_installed_is_an_error():
     with pytest.raises(BuildFailed, match="none-such is not installed"):
         requirements(("agent",), "none-such")
 
 
-def test_a_package_without_requirements_is_its_files_alone(docker, place):
+def test_an_image_without_requirements_has_only_the_packages_files(docker, place):
     tag = program_image(docker, "workloads", "workloads", (), PUBLISHED_BASE).ensure(docker, print)
     with tarfile.open(place / "images" / tag.replace("/", "_")) as context:
         names = context.getnames()
@@ -37,7 +37,7 @@ def test_a_package_without_requirements_is_its_files_alone(docker, place):
     assert f"--build-arg=BASE={PUBLISHED_BASE}" in place.joinpath("calls").read_text()
 
 
-def test_packages_come_without_what_nobody_runs(docker, place, monkeypatch):
+def test_tests_and_unused_parts_of_packages_are_left_out(docker, place, monkeypatch):
     fetched = []
 
     def fetch(command, **options):
@@ -59,13 +59,13 @@ def test_packages_come_without_what_nobody_runs(docker, place, monkeypatch):
     assert "--python-version=3.13" in fetched[0], "of the base, not of this process"
 
 
-def test_a_base_whose_python_is_too_old_is_told(make_docker):
+def test_a_base_with_too_old_a_python_is_an_error(make_docker):
     docker = make_docker(python="3.10")
     with pytest.raises(BuildFailed, match=r"Python of .*slim is 3\.10, CARICO needs 3\.11 or newer"):
         program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
 
 
-def test_a_package_index_that_hangs_is_not_waited_for_for_ever(docker, monkeypatch):
+def test_a_hanging_package_index_is_an_error(docker, monkeypatch):
     def hang(command, timeout, **options):
         raise python_image.subprocess.TimeoutExpired(command, timeout)
 
@@ -74,7 +74,7 @@ def test_a_package_index_that_hangs_is_not_waited_for_for_ever(docker, monkeypat
         program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
 
 
-def test_packages_that_cannot_be_had_are_told(docker, monkeypatch):
+def test_packages_that_cannot_be_fetched_are_an_error(docker, monkeypatch):
     failed = python_image.subprocess.CompletedProcess([], 1, stderr="no matching distribution")
     monkeypatch.setattr(python_image.subprocess, "run", lambda command, **options: failed)
     with pytest.raises(BuildFailed, match=r"pip could not fetch .*numpy.*:\nno matching distribution"):

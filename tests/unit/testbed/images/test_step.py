@@ -1,4 +1,4 @@
-"""Steps of making images: their lines are told while they run, and one that hangs is ended with all that it began."""
+"""Steps of building images: their lines are reported while they run, and a hanging step is ended with its children."""
 
 import time
 
@@ -12,13 +12,13 @@ def shell(text):
     return ["sh", "-c", text]
 
 
-def test_its_lines_are_told_wherever_it_prints_them(tmp_path):
+def test_lines_of_both_streams_are_reported(tmp_path):
     lines = []
     run_step(shell("echo $TRIED; pwd >&2"), lines.append, tmp_path, {"TRIED": "so"})
     assert lines == ["so\n", f"{tmp_path}\n"]
 
 
-def test_its_last_lines_are_told():
+def test_an_error_includes_the_last_lines():
     with pytest.raises(BuildFailed, match=r"sh -c .* ended with 3:\n81\n(?s:.*)\n100$"):
         run_step(shell("seq 100; exit 3"), lambda line: None)
 
@@ -26,7 +26,7 @@ def test_its_last_lines_are_told():
 @pytest.mark.parametrize(
     "text", ["echo downloading; sleep 60 & wait", "echo downloading; exec > /dev/null 2>&1; sleep 60"]
 )
-def test_one_that_hangs_is_ended_with_what_it_began(text):
+def test_a_hanging_step_is_ended_with_its_children(text):
     """debootstrap starts wget, which would hold the output open."""
     began = time.monotonic()
     with pytest.raises(BuildFailed, match=r"sh -c .* did not end within 0 s:\ndownloading$"):

@@ -1,4 +1,4 @@
-"""The fixtures: what is asked for twice runs once, with the options of the session."""
+"""The fixtures: every experiment runs once, with the options of the session."""
 
 import pytest
 
@@ -8,7 +8,7 @@ def run(session, pytester, source, *arguments):
     return session(*(arguments or ["--carico-seed=1"]))
 
 
-def test_what_several_tests_ask_for_runs_once(session, pytester):
+def test_an_experiment_of_several_tests_runs_once(session, pytester):
     result = run(
         session,
         pytester,
@@ -39,7 +39,7 @@ def test_what_several_tests_ask_for_runs_once(session, pytester):
     result.assert_outcomes(passed=5)
 
 
-def test_the_options_of_the_session_count(session, pytester):
+def test_experiments_use_the_options_of_the_session(session, pytester):
     result = run(
         session,
         pytester,
@@ -57,7 +57,7 @@ def test_the_options_of_the_session_count(session, pytester):
     result.assert_outcomes(passed=1)
 
 
-def test_settings_of_a_run_come_on_top_of_those_of_the_session(session, pytester):
+def test_settings_of_a_run_override_those_of_the_session(session, pytester):
     pytester.makeconftest("")  # the simulated cluster
     result = run(
         session,
@@ -99,13 +99,13 @@ def test_schedulers_can_be_compared_in_one_run(session, pytester):
         ("run('pi-2000', 'carico', settings={'warp': 9})", "*InvalidSetting: no setting is named warp*"),
     ],
 )
-def test_what_cannot_be_run_fails_the_test_that_asks(session, pytester, call, message):
+def test_an_experiment_that_cannot_run_fails_its_test(session, pytester, call, message):
     result = run(session, pytester, f"def test_wrong(carico_experiment): carico_experiment.{call}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([message])
 
 
-def test_rows_are_properties_of_the_test_that_every_report_has(session, pytester):
+def test_rows_are_user_properties_in_every_report(session, pytester):
     pytester.makepyfile(
         """
         import numpy as np
@@ -137,22 +137,22 @@ def impatient(monkeypatch):
     monkeypatch.setattr("testbed.experiment.progress.PERIOD_S", 0.0)
 
 
-def test_a_log_shows_how_far_a_long_run_is(session, pytester, impatient):
+def test_a_log_shows_the_progress_of_a_long_run(session, pytester, impatient):
     result = run(session, pytester, PROGRESS, "-m", "cluster")
     result.stdout.fnmatch_lines(["pi-2000 × carico · rep 1/1 · 3/3 bound · 0:01/60:00"])
 
 
-def test_a_quiet_session_does_not(session, pytester, impatient):
+def test_a_quiet_session_shows_no_progress(session, pytester, impatient):
     run(session, pytester, PROGRESS, "-m", "cluster", "-q").stdout.no_fnmatch_line("*bound*")
 
 
-def test_a_short_run_needs_no_sign_of_life(session, pytester):
+def test_a_short_run_shows_no_progress_in_a_log(session, pytester):
     run(session, pytester, PROGRESS, "-m", "cluster").stdout.no_fnmatch_line("*bound*")
 
 
 @pytest.fixture
 def terminal(session, pytester, monkeypatch):
-    """A function that runs a session on something that says it is a terminal of that kind, and returns its output."""
+    """A function that runs a session on a fake terminal of a given kind, and returns its output."""
     with (pytester.path / "conftest.py").open("a") as conftest:
         conftest.write(
             "\ndef pytest_sessionstart(session):\n"
@@ -168,12 +168,12 @@ def terminal(session, pytester, monkeypatch):
     return on
 
 
-def test_a_terminal_shows_it_below_the_dots_and_goes_back_up(terminal):
+def test_a_terminal_shows_progress_below_the_dots_and_goes_back_up(terminal):
     line = "\r\x1b[Kpi-2000 × carico · rep 1/1 · 3/3 bound · 0:01/60:00"
     back = f"\r\x1b[K\x1b[1A\x1b[{len('test_long.py ')}C."
-    # pytester takes a carriage return for the end of a line.
+    # pytester treats a carriage return as the end of a line.
     assert "".join(f"test_long.py \n{line}{back}".split()) in "".join(terminal("xterm").split())
 
 
-def test_a_dumb_terminal_is_a_log(terminal):
+def test_a_dumb_terminal_is_treated_as_a_log(terminal):
     assert "\x1b[K" not in terminal("dumb")

@@ -1,4 +1,4 @@
-"""The marker `carico`: what it asks for is checked before anything runs."""
+"""The marker `carico`: its experiment is checked before anything runs."""
 
 import pytest
 
@@ -22,7 +22,7 @@ TEST = """
         ("'pi-2000', 'carico', 2", ["carico"], 2),
     ],
 )
-def test_a_marker_says_what_runs(session, pytester, marker, schedulers, repetitions):
+def test_a_marker_names_the_experiment(session, pytester, marker, schedulers, repetitions):
     pytester.makepyfile(TEST.format(marker, schedulers, repetitions))
     session("-m", "cluster").assert_outcomes(passed=1)
 
@@ -44,25 +44,25 @@ def test_a_marker_says_what_runs(session, pytester, marker, schedulers, repetiti
         ("'pi-2000', fail_on='pod_completion_time:p99:+10%'", "*fail_on needs a baseline*"),
     ],
 )
-def test_a_marker_that_makes_no_sense_fails_collection(session, pytester, marker, message):
+def test_an_invalid_marker_fails_collection(session, pytester, marker, message):
     pytester.makepyfile(test_m=TEST.format(marker, [], 1))
     result = session("-m", "cluster")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: carico: test_m.py::test_marked: {message}"])
 
 
-def test_a_key_is_checked_even_where_the_test_is_left_out(session, pytester):
+def test_keys_are_checked_even_if_the_test_is_left_out(session, pytester):
     pytester.makepyfile(TEST.format("scenaro='pi-2000'", [], 1))
     assert session().ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_results_without_a_marker_say_what_is_missing(session, pytester):
+def test_carico_results_without_a_marker_is_an_error(session, pytester):
     pytester.makepyfile("def test_unmarked(carico_results): pass")
     result = session()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["the fixture carico_results needs a marker: @pytest.mark.carico(scenario=*"])
 
 
-def test_markers_are_declared(session):
+def test_markers_are_registered(session):
     result = session("--strict-markers", "--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.cluster: *", "@pytest.mark.carico(scenario, scheduler=*"])

@@ -1,4 +1,4 @@
-"""--carico-missing: a prerequisite that is missing is an error, unless somebody asks for skips, which are counted."""
+"""--carico-missing: a missing prerequisite is an error, unless skips are asked for, which are counted."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def lacking(session, pytester, mixed):
     return session
 
 
-def test_by_default_it_is_an_error(lacking):
+def test_a_missing_prerequisite_is_an_error_by_default(lacking):
     for arguments in (["-m", "cluster"], ["--carico-missing=fail"]):
         result = lacking(*arguments)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -42,7 +42,7 @@ def test_skips_are_counted_with_their_reason(lacking, pytester):
     assert not (pytester.path / ".carico").exists()
 
 
-def test_the_ini_file_may_say_so(lacking, pytester):
+def test_the_ini_file_may_ask_for_skips(lacking, pytester):
     pytester.makeini("[pytest]\ncarico_missing = skip")
     lacking("-m", "cluster").assert_outcomes(skipped=3, deselected=1)
     assert lacking("-m", "cluster", "--carico-missing=fail").ret == pytest.ExitCode.USAGE_ERROR
@@ -52,21 +52,21 @@ def test_the_ini_file_may_say_so(lacking, pytester):
     )
 
 
-def test_a_marker_that_makes_no_sense_stays_an_error(lacking, pytester):
+def test_an_invalid_marker_stays_an_error(lacking, pytester):
     pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\n@pytest.mark.carico('pi-3000')\ndef test_wrong(): pass")
     result = lacking("--carico-missing=skip")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: carico: *::test_wrong: marker carico: no scenario is named*"])
 
 
-def test_a_place_that_cannot_be_written_stays_an_error(lacking):
+def test_a_folder_that_cannot_be_written_stays_an_error(lacking):
     result = lacking("--carico-missing=skip", "--carico-json=gone/r.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: carico: cannot write the results*"])
 
 
 @pytest.mark.parametrize(("also", "colour"), [("", "\x1b[31m"), ("def test_more(): pass", "\x1b[33m")])
-def test_a_session_that_measured_nothing_does_not_look_green(session, pytester, also, colour):
+def test_a_session_without_measurements_is_not_green(session, pytester, also, colour):
     pytester.makepyfile(
         f"import pytest\npytestmark = pytest.mark.cluster\n\ndef test_one(): pytest.skip('no Xen')\n\n{also}"
     )

@@ -1,4 +1,4 @@
-"""Options: a flag beats the ini file, which beats the preset; the header says what counts."""
+"""Options: a flag overrides the ini file, which overrides the preset; the header shows the options."""
 
 import json
 
@@ -9,18 +9,18 @@ def header(result):
     return next(line for line in result.outlines if line.startswith("carico: provider"))
 
 
-def test_the_header_names_everything_that_counts(session, mixed):
+def test_the_header_shows_all_options(session, mixed):
     shown = header(session("-m", "cluster"))
     assert shown == "carico: provider=simulated preset=smoke (1 rep) seed=1001 settings: defaults"
 
 
 @pytest.mark.parametrize("arguments", [["test_slow.py::test_many"], ["-m", "cluster"], ["--carico-seed=1"]])
-def test_the_header_appears_whichever_way_cluster_tests_were_asked_for(session, mixed, arguments):
+def test_the_header_appears_however_cluster_tests_were_asked_for(session, mixed, arguments):
     shown = [line for line in session(*arguments).outlines if line.startswith("carico: provider")]
     assert len(shown) == 2  # at the beginning and over the results
 
 
-def test_a_flag_beats_the_ini_file_which_beats_the_preset(session, pytester, mixed):
+def test_a_flag_overrides_the_ini_file_which_overrides_the_preset(session, pytester, mixed):
     assert "ci (3 reps)" in header(session("--carico-preset=ci"))
     pytester.makeini(
         "[pytest]\ncarico_preset = full\ncarico_repetitions = 2\ncarico_seed = 7\n"
@@ -33,7 +33,7 @@ def test_a_flag_beats_the_ini_file_which_beats_the_preset(session, pytester, mix
     assert header(session(*flags)).endswith(f"preset=full (1 rep) seed=0 {settings}")
 
 
-def test_the_header_tells_of_attempts_where_a_machine_can_be_stolen(session, pytester, mixed):
+def test_the_header_shows_attempts_on_real_clusters(session, pytester, mixed):
     assert "full (10 reps) " in header(session("--carico-preset=full"))
     full = ("--carico-preset=full", "--carico-provider=kind", "--carico-missing=skip")
     assert "full (10 reps of up to 3 attempts) " in header(session(*full))
@@ -101,7 +101,7 @@ def test_results_are_in_a_folder_that_ignores_itself(session, pytester, mixed):
     assert [one["scenario"] for one in written["repetitions"]] == ["pi-2000"]
 
 
-def test_results_are_where_they_are_asked_for(session, pytester, mixed):
+def test_results_are_written_to_the_given_file(session, pytester, mixed):
     session("--carico-json=mine.json")
     assert json.loads((pytester.path / "mine.json").read_text())["schema_version"] == 1
     assert [left.name for left in (pytester.path / ".carico").iterdir() if left.name != ".gitignore"] == ["runs"]
@@ -114,7 +114,7 @@ def test_help_explains_every_option(session):
         assert f"carico_{name} " in text
 
 
-def test_a_kubeconfig_of_the_ini_file_counts_from_there_and_a_flags_from_where_one_stands(session, pytester, mixed):
+def test_a_kubeconfig_is_relative_to_the_ini_file_or_to_the_current_folder(session, pytester, mixed):
     pytester.makeini("[pytest]\ncarico_provider = external\ncarico_kubeconfig = kube/config\n")
     said = f"kubeconfig={pytester.path / 'kube' / 'config'} "
     assert said in header(session("-m", "cluster"))

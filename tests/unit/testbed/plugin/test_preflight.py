@@ -1,4 +1,4 @@
-"""The preflight: everything that would fail later is said at once, and nothing is created."""
+"""The preflight: everything that would fail later is reported at once, and nothing is created."""
 
 import pytest
 
@@ -42,13 +42,13 @@ def test_all_problems_are_listed_at_once_each_with_its_remedy(session, pytester)
     assert not (pytester.path / ".carico").exists()
 
 
-def test_a_session_without_cluster_tests_asks_the_provider_nothing(session, pytester):
+def test_a_session_without_cluster_tests_runs_no_preflight(session, pytester):
     pytester.makeconftest("def pytest_carico_provider(config): raise RuntimeError")
     pytester.makepyfile("def test_quick(): pass")
     session().assert_outcomes(passed=1)
 
 
-def test_tests_can_be_listed_without_what_running_them_needs(session, pytester):
+def test_tests_can_be_listed_without_their_prerequisites(session, pytester):
     pytester.makeconftest(PROBLEMS)
     pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\ndef test_one(): pass")
     assert session("-m", "cluster", "--collect-only").ret == pytest.ExitCode.OK
@@ -77,14 +77,14 @@ def test_a_folder_that_cannot_be_written_is_one_problem(session, pytester, mixed
     result.stderr.no_fnmatch_line("*problems*")
 
 
-def test_a_run_that_cannot_be_recorded_is_one_although_its_results_go_elsewhere(session, pytester, mixed):
+def test_a_run_that_cannot_be_recorded_is_a_problem_even_with_another_results_file(session, pytester, mixed):
     (pytester.path / ".carico").write_text("a file")
     session("--carico-json=r.json").stderr.fnmatch_lines(
         ["ERROR: carico: cannot record the run in *.carico/runs: *: Not a directory; make it a folder *"]
     )
 
 
-def test_the_provider_of_a_hook_is_the_one_that_is_used(session, pytester):
+def test_the_provider_of_the_hook_is_used(session, pytester):
     pytester.makeconftest(
         """
         from testbed.testing import FakeProvider

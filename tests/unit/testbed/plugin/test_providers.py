@@ -1,4 +1,4 @@
-"""Tests for some kinds of cluster only, and the real cluster that tests can ask for."""
+"""Tests for certain kinds of cluster only, and tests that use the real cluster itself."""
 
 import json
 
@@ -57,7 +57,7 @@ class Api:
 Real.cluster = lambda self: SimpleNamespace(api=Api())
 """
 )
-"""The cluster's API answers with nothing, and the file `asked` says what it was asked."""
+"""The cluster's API answers with nothing, and records its calls in the file `asked`."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def real(session, pytester):
     return session
 
 
-def test_what_others_had_the_machine_for_is_run_again_and_told(session, pytester):
+def test_a_disturbed_repetition_is_run_again_and_reported(session, pytester):
     pytester.makeconftest(
         """
         from testbed.testing import FakeProvider
@@ -93,7 +93,7 @@ def test_tests_for_other_providers_are_left_out_and_counted(real, pytester):
     )
 
 
-def test_a_provider_that_cannot_be_made_is_known_by_its_name(session, pytester):
+def test_a_provider_that_cannot_be_made_still_selects_tests_by_its_name(session, pytester):
     pytester.makeconftest(
         "from testbed.errors import UsageError\ndef pytest_carico_provider(config): raise UsageError('no cluster')"
     )
@@ -126,7 +126,7 @@ def test_without_its_programs_a_provider_is_one_problem_or_a_reason_to_skip(sess
 
 
 @pytest.mark.parametrize("given", ["[]", "3", "['kwok', 3]"])
-def test_providers_that_make_no_sense_fail_collection(session, pytester, given):
+def test_invalid_providers_fail_collection(session, pytester, given):
     pytester.makepyfile(
         f"import pytest\n\n@pytest.mark.cluster\n@pytest.mark.carico(providers={given})\ndef test_one(): pass"
     )
@@ -147,13 +147,13 @@ def test_the_cluster_is_closed_after_the_last_test(real, pytester):
     result = real("--carico-seed=1")
     result.assert_outcomes(passed=2)
     assert (pytester.path / "closed").read_text() == "closed once"
-    # It is a run, though no repetition was asked for: diagnostics would be there.
+    # This is a run even without repetitions, because diagnostics need a folder.
     (run,) = (pytester.path / ".carico" / "runs").iterdir()
     result.stdout.fnmatch_lines([f"run: {run}"])
     assert read_run(run / "run.json").state == "complete"
 
 
-def test_every_test_has_a_namespace_of_its_own_for_as_long_as_it_runs(session, pytester):
+def test_every_test_has_its_own_namespace_while_it_runs(session, pytester):
     pytester.makeconftest(WITH_API)
     pytester.makepyfile(
         """
@@ -175,7 +175,7 @@ def test_every_test_has_a_namespace_of_its_own_for_as_long_as_it_runs(session, p
     assert asked[-1] == f"delete_namespace {second}"
 
 
-def test_why_a_test_of_the_cluster_failed_is_collected_while_its_namespace_is_there(session, pytester):
+def test_diagnostics_of_a_failed_test_are_collected_before_its_namespace_goes(session, pytester):
     pytester.makeconftest(
         WITH_API
         + """
@@ -213,21 +213,21 @@ Real.diagnose = diagnose
     assert asked.index(f"diagnose {created[:14]} test_wrong-a-b a/b") < asked.index(f"delete_namespace {created}")
 
 
-def test_ctrl_c_closes_it(real, pytester):
+def test_ctrl_c_closes_the_cluster(real, pytester):
     pytester.makepyfile("def test_one(carico_cluster): raise KeyboardInterrupt")
     result = real("--carico-seed=1", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert (pytester.path / "closed").read_text() == "closed once"
 
 
-def test_a_run_is_recorded_with_its_kubernetes(real, pytester):
+def test_a_run_is_recorded_with_its_kubernetes_version(real, pytester):
     pytester.makepyfile("def test_one(carico_experiment): carico_experiment.run('pi-2000', 'carico', pods=2)")
     real("--carico-seed=1").assert_outcomes(passed=1)
     (file,) = (pytester.path / ".carico" / "runs").glob("*/run.json")
     assert '"kubernetes_version": "v1.34.4"' in file.read_text()
 
 
-def test_the_simulated_cluster_is_none_that_others_could_use(session, pytester):
+def test_the_simulated_cluster_has_no_real_cluster_for_tests(session, pytester):
     pytester.makeconftest("")
     pytester.makepyfile("def test_one(carico_cluster): pass")
     result = session("--carico-seed=1")
@@ -244,7 +244,7 @@ def test_the_simulated_cluster_is_none_that_others_could_use(session, pytester):
         ("carico_keep_cluster = true", [], "keep=True recreate=False"),
     ],
 )
-def test_what_becomes_of_the_cluster_is_an_option(session, pytester, monkeypatch, ini, arguments, options):
+def test_options_keep_or_recreate_the_cluster(session, pytester, monkeypatch, ini, arguments, options):
     asked = []
     monkeypatch.setattr("testbed.providers.provider_named", lambda name, wanted: asked.append((name, wanted)))
     monkeypatch.setenv("TOX_PARALLEL_ENV", "py311")

@@ -1,4 +1,4 @@
-"""The run of a session: its folder, and what is left when the session is interrupted or killed."""
+"""The run of a session: its folder, and the results of interrupted and killed sessions."""
 
 import os
 import shutil
@@ -44,13 +44,13 @@ SIGNALLED = """
 
 @pytest.fixture
 def runs(pytester):
-    """A function that returns the runs that there are."""
+    """A function that returns all runs."""
     return lambda: all_runs(pytester.path / ".carico" / "runs")
 
 
 @pytest.fixture
 def interrupted(session, pytester):
-    """A function that runs the long test, which gets a Ctrl-C after so many repetitions."""
+    """A function that runs the long test with a Ctrl-C after a number of repetitions."""
     pytester.makepyfile(test_long=LONG)
 
     def run(after):
@@ -61,7 +61,7 @@ def interrupted(session, pytester):
 
 
 def program(folder, number, after, more=""):
-    """Run the long test in a program of its own, which gets a signal after so many repetitions; return its code."""
+    """Run the long test in another process with a signal after a number of repetitions; return its exit code."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "conftest.py").write_text(dedent(SIGNALLED.format(after=after, signal=int(number)) + more))
     (folder / "test_long.py").write_text(dedent(LONG))
@@ -79,11 +79,11 @@ def killed_once(tmp_path_factory):
 
 @pytest.fixture
 def killed(killed_once, session, pytester):
-    """A session that was killed after three repetitions was here."""
+    """The folder of a session that was killed after three repetitions."""
     shutil.copytree(killed_once, pytester.path, dirs_exist_ok=True)
 
 
-def test_a_complete_run_leaves_its_description_and_the_results_alone(session, pytester, mixed, runs):
+def test_a_complete_run_leaves_only_its_record_and_the_results(session, pytester, mixed, runs):
     result = session("-m", "cluster", "--carico-seed=7")
     (folder,) = runs()
     result.stdout.fnmatch_lines([f"results: {pytester.path}/.carico/result.json", f"run: {folder.path}"])
@@ -95,7 +95,7 @@ def test_a_complete_run_leaves_its_description_and_the_results_alone(session, py
     assert [path.name for path in folder.path.iterdir()] == ["run.json"]
 
 
-def test_every_session_has_a_run_of_its_own_and_the_same_results(session, pytester, mixed, runs):
+def test_every_session_has_its_own_run_and_the_same_results(session, pytester, mixed, runs):
     contents = set()
     for _ in range(2):
         session("-m", "cluster")
@@ -112,7 +112,7 @@ def test_a_session_that_runs_nothing_on_a_cluster_leaves_nothing(session, pytest
     assert not (pytester.path / ".carico").exists()
 
 
-def test_ctrl_c_keeps_what_was_finished_and_says_where(interrupted, pytester, runs):
+def test_ctrl_c_keeps_finished_repetitions_and_says_where(interrupted, pytester, runs):
     result = interrupted(after=2)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     (folder,) = runs()
@@ -151,7 +151,7 @@ def test_a_session_that_stops_at_a_failure_is_not_complete(session, pytester, ru
     assert sorted(folder.read().state for folder in runs()) == ["complete", "interrupted"]
 
 
-def test_ctrl_c_before_anything_was_finished_says_so(interrupted):
+def test_ctrl_c_before_the_first_repetition_says_so(interrupted):
     interrupted(after=0).stdout.fnmatch_lines(["interrupted: no repetition was finished", "run: *"])
 
 
@@ -176,7 +176,7 @@ def test_a_second_ctrl_c_while_the_results_are_written_corrupts_nothing(tmp_path
 
 
 @pytest.mark.usefixtures("killed")
-def test_what_a_killed_session_had_finished_is_recovered(session, pytester, runs, monkeypatch, capsys):
+def test_finished_repetitions_of_a_killed_session_are_recovered(session, pytester, runs, monkeypatch, capsys):
     (folder,) = runs()
     said = f"carico: an earlier run left 3 finished repetitions: carico-testbed recover {folder.id}"
     result = session("-m", "cluster", "--collect-only")
@@ -190,12 +190,12 @@ def test_what_a_killed_session_had_finished_is_recovered(session, pytester, runs
 
 @pytest.mark.usefixtures("killed")
 @pytest.mark.parametrize("arguments", [["test_long.py"], ["-m", "cluster", "-q"]])
-def test_a_killed_run_is_named_whichever_way_cluster_tests_are_asked_for(session, arguments):
+def test_a_killed_run_is_reported_however_cluster_tests_are_asked_for(session, arguments):
     result = session(*arguments, "--collect-only")
     result.stdout.fnmatch_lines(["carico: an earlier run left 3 finished repetitions: carico-testbed recover *"])
 
 
-def test_results_that_cannot_be_written_are_kept_as_lines(session, pytester, runs):
+def test_results_that_cannot_be_written_stay_in_the_runs_folder(session, pytester, runs):
     pytester.makepyfile(
         """
         import pytest

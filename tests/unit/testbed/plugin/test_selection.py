@@ -1,4 +1,4 @@
-"""Which cluster tests run: those that somebody asked for; the others are counted, with the command that runs them."""
+"""Only cluster tests that were asked for run; the others are counted, with the command that runs them."""
 
 import pytest
 
@@ -25,23 +25,23 @@ def test_cluster_tests_are_left_out_unless_asked_for(session, mixed, arguments):
         (["--carico-repetitions=2", "-k", "one"], 1),
     ],
 )
-def test_they_run_when_named_by_marker_file_test_or_option(session, mixed, arguments, passed):
+def test_cluster_tests_run_when_named_by_marker_file_test_or_option(session, mixed, arguments, passed):
     result = session(*arguments)
     result.assert_outcomes(passed=passed, deselected=result.parseoutcomes().get("deselected", 0))
     result.stdout.no_fnmatch_line("*left out*")
 
 
-def test_only_what_the_rest_of_the_selection_leaves_is_counted(session, mixed):
+def test_only_tests_within_the_rest_of_the_selection_are_counted(session, mixed):
     session("-k", "one").stdout.fnmatch_lines(["carico: 1 cluster test was left out;*"])
     session("-m", "not cluster").stdout.no_fnmatch_line("*left out*")
 
 
-def test_a_test_named_beside_others_does_not_bring_them_along(session, mixed):
+def test_naming_one_cluster_test_selects_no_others(session, mixed):
     result = session("test_unit.py", "test_slow.py::test_many[1]")
     result.assert_outcomes(passed=2)
 
 
-def test_what_failed_last_runs_again(session, pytester):
+def test_cluster_tests_that_failed_last_run_again(session, pytester):
     pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\ndef test_broken(): assert 0")
     session("-m", "cluster").assert_outcomes(failed=1)
     session("--lf").assert_outcomes(failed=1)
@@ -54,7 +54,7 @@ def test_a_folder_named_like_the_marker_marks_nothing(session, pytester):
     result.stdout.no_fnmatch_line("*carico:*")
 
 
-def test_a_session_without_cluster_tests_does_not_notice_the_plugin(session, pytester):
+def test_a_session_without_cluster_tests_shows_nothing_of_the_plugin(session, pytester):
     pytester.makepyfile("def test_quick(): pass")
     before = {path.name for path in pytester.path.iterdir()}
     result = session("-W", "error", "-p", "no:cacheprovider")

@@ -1,4 +1,4 @@
-"""The end of a session: thesis against ours, medians, a verdict, and what to do next."""
+"""The summary of a session: comparison with the thesis, medians, a verdict, and the next command."""
 
 import pytest
 
@@ -32,12 +32,12 @@ def claims(session, pytester):
     return session("-m", "cluster", "--color=no")
 
 
-def test_everything_is_said_in_80_columns(claims):
+def test_the_summary_fits_80_columns(claims):
     lines = claims.outlines
     assert max(len(line) for line in lines if not line.startswith(("results:", "run:", "rootdir:", "plugins:"))) <= 80
 
 
-def test_the_thesis_stands_beside_what_was_measured(claims):
+def test_the_tables_compare_with_the_thesis(claims):
     claims.stdout.fnmatch_lines(
         [
             "test_claims.py",
@@ -72,12 +72,12 @@ def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
     )
 
 
-def test_the_verdict_is_that_of_the_tests(claims):
+def test_the_verdict_counts_the_outcomes_of_tests(claims):
     claims.assert_outcomes(passed=1, xfailed=1, skipped=1, failed=1)
     assert claims.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_a_claim_that_holds_although_it_was_not_expected_to_has_failed(session, pytester):
+def test_a_claim_that_holds_unexpectedly_has_failed(session, pytester):
     pytester.makeini("[pytest]\nxfail_strict = true")
     pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\n@pytest.mark.xfail\ndef test_holds(): pass")
     session("-m", "cluster").stdout.fnmatch_lines(["0 tests hold, 0 NOT REPRODUCED, 1 failed"])
@@ -105,7 +105,7 @@ def test_an_error_before_or_after_a_test_is_a_failure(session, pytester):
     session("-m", "cluster").stdout.fnmatch_lines(["0 tests hold, 0 NOT REPRODUCED, 2 failed"])
 
 
-def test_results_that_cannot_be_written_in_the_end_fail_the_session(session, pytester):
+def test_results_that_cannot_be_written_at_the_end_fail_the_session(session, pytester):
     pytester.makepyfile(
         """
         import pytest
@@ -131,7 +131,7 @@ def test_colour_is_for_verdicts(session, pytester):
     assert not any("median PCT" in line or "results:" in line for line in coloured)
 
 
-def test_a_claim_that_breaks_is_not_one_that_is_not_reproduced(session, pytester):
+def test_an_error_does_not_count_as_not_reproduced(session, pytester):
     pytester.makepyfile(
         """
         import pytest
@@ -150,6 +150,6 @@ def test_a_claim_that_breaks_is_not_one_that_is_not_reproduced(session, pytester
     session("-m", "cluster").stdout.fnmatch_lines(["1 test holds, 1 NOT REPRODUCED, 1 failed"])
 
 
-def test_a_reason_for_no_case_is_a_mistake():
+def test_a_reason_for_an_unknown_case_is_an_error():
     with pytest.raises(ValueError, match=r"reasons are given for \['literl'\], which are no cases: \['literal'\]"):
         claimed(["literal"], {"literl": "the thesis finds 3, ours is 4"})

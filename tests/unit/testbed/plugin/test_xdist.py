@@ -1,4 +1,4 @@
-"""Under xdist a session says, writes and refuses what it does without."""
+"""With xdist a session prints, writes and refuses the same as without."""
 
 import pytest
 
@@ -35,7 +35,7 @@ MISSING = "problems=[Problem('kind is not installed', 'install it')]"
 
 
 def said(result):
-    """The plugin's part of the output, without the name of the run."""
+    """Return the plugin's part of the output, without the run's name."""
     lines = [line for line in result.outlines if not line.startswith("run: ")]
     return lines[next(place for place, line in enumerate(lines) if "= carico =" in line) : -1]
 
@@ -61,7 +61,7 @@ def test_results_and_tables_are_identical(session, pytester):
         assert [file.name for file in path.iterdir()] == ["run.json"]
 
 
-def test_a_marker_that_makes_no_sense_is_no_internal_error(session, pytester):
+def test_an_invalid_marker_is_no_internal_error_in_workers(session, pytester):
     pytester.makepyfile(
         test_m="import pytest\n\n@pytest.mark.cluster\n@pytest.mark.carico(scenaro='x')\ndef test_one(): pass"
     )
@@ -77,7 +77,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr("testbed.experiment.progress.PERIOD_S", 0.0)
 
 
-def test_who_reports_says_how_much_the_workers_have_done_and_once_what_was_left_out(
+def test_the_reporting_process_shows_the_workers_progress_and_once_what_was_left_out(
     session, pytester, mixed, impatient
 ):
     pytester.makeconftest(PROVIDER.format(""))
@@ -97,11 +97,11 @@ def test_who_reports_says_how_much_the_workers_have_done_and_once_what_was_left_
     assert sum("1 cluster test is for other providers" in line for line in result.outlines) == 1
 
 
-def test_a_session_without_workers_says_nothing_of_them(session, mixed, impatient):
+def test_a_session_without_workers_shows_no_progress_of_workers(session, mixed, impatient):
     session("-m", "cluster", *XDIST, "-n0").stdout.no_fnmatch_line("*tests done*")
 
 
-def test_unit_tests_in_workers_leave_and_report_nothing_but_what_was_left_out_once(session, pytester, mixed, impatient):
+def test_unit_tests_in_workers_only_report_left_out_tests_once(session, pytester, mixed, impatient):
     result = session(*XDIST, "-n1")
     result.assert_outcomes(passed=1)
     assert [line for line in result.outlines if "left out" in line] == [
@@ -126,7 +126,7 @@ def test_what_cannot_be_measured_is_skipped_and_a_quiet_session_shows_no_progres
     result.stdout.no_fnmatch_line("*tests done*")
 
 
-def test_runs_that_would_disturb_one_another_fail_with_the_command_to_use(session, pytester, mixed):
+def test_runs_that_would_disturb_one_another_fail_and_name_the_right_command(session, pytester, mixed):
     pytester.makeconftest(PROVIDER.format("shared_hardware=True"))
     result = session("--carico-seed=1", *XDIST, "-n", "2")
     result.assert_outcomes(passed=1, errors=3)

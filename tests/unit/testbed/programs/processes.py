@@ -1,4 +1,4 @@
-"""What becomes of processes that a test has started, and of what they say."""
+"""Waits for processes that a test has started, and for their output."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ def wait_for(log, text, poll_s=0.01):
 
 
 def is_alive(pid):
-    """Whether there is such a process that is not waiting for its parent to hear of its end."""
+    """Whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

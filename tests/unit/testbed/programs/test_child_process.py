@@ -1,4 +1,4 @@
-"""Programs that belong to a process: they end with it, and their last words are told."""
+"""Programs that belong to a process: they end with it, and errors include the end of their log."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def test_it_runs_until_it_is_ended(log, end):
     program.end()
 
 
-def test_one_that_does_not_listen_is_ended_by_force(log, monkeypatch):
+def test_a_program_that_ignores_sigterm_is_killed(log, monkeypatch):
     monkeypatch.setattr("testbed.programs.child_process._END_TIMEOUT_S", 0.1)
     program = Tethered(STUBBORN, log)
     wait_for(log, "ready")
@@ -43,7 +43,7 @@ def test_one_that_does_not_listen_is_ended_by_force(log, monkeypatch):
     assert not is_alive(program.pid)
 
 
-def test_it_ends_with_a_process_that_is_killed(log):
+def test_a_program_ends_with_a_killed_process(log):
     starter = (
         f"import time; from pathlib import Path; from testbed.programs.child_process import Tethered\n"
         f"print(Tethered({SLEEPER!r}, Path({str(log)!r})).pid, flush=True); time.sleep(60)"
@@ -56,12 +56,12 @@ def test_it_ends_with_a_process_that_is_killed(log):
     wait_until_ended(pid)
 
 
-def test_it_is_not_run_for_a_process_that_has_ended_already():
+def test_a_program_of_an_ended_process_is_not_run():
     done = subprocess.run([*TETHER, str(os.getpid() + 1), "true"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (1, "true is not run: who started it has ended\n")
+    assert (done.returncode, done.stderr) == (1, "true is not run: the process that started it has ended\n")
 
 
-def test_its_last_words_are_told(log):
+def test_an_error_includes_the_end_of_the_log(log):
     program = Tethered([sys.executable, "-c", "print('no such thing'); raise SystemExit(3)"], log)
     wait_for(log, "no such thing")
     program.end()
@@ -69,12 +69,12 @@ def test_its_last_words_are_told(log):
         program.require_alive()
 
 
-def test_a_program_that_is_not_there_is_told(log):
+def test_a_missing_program_is_an_error(log):
     program = Tethered(["/nowhere/kube-scheduler"], log)
     wait_for(log, "kube-scheduler cannot be run: No such file or directory")
     program.end()
 
 
-def test_a_log_that_cannot_be_written_is_told(tmp_path):
+def test_a_log_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(ClusterError, match="cannot be run with the log"):
         Tethered(SLEEPER, tmp_path / "nowhere" / "program.log")

@@ -1,4 +1,4 @@
-"""Programs that make clusters: their last words are told, and they have a deadline."""
+"""Programs that make clusters: errors include their last lines, and they have a deadline."""
 
 import os
 import signal
@@ -19,18 +19,18 @@ def python(text):
     return [sys.executable, "-c", text]
 
 
-def test_what_it_prints_is_returned(tmp_path):
+def test_the_output_is_returned(tmp_path):
     said = run_program(python("import os; print(os.environ['TRIED'], os.getcwd())"), 10, {"TRIED": "so"}, tmp_path)
     assert said.split() == ["so", str(tmp_path)]
 
 
-def test_its_last_lines_are_told():
+def test_an_error_includes_the_last_lines():
     with pytest.raises(ClusterError, match=r"ended with 3:\n85\n(?s:.*)\n99$"):
         run_program(python("import sys; [print(i) for i in range(100)]; sys.exit(3)"), 10)
 
 
-def test_it_is_ended_with_all_that_it_began(tmp_path):
-    """kind starts docker, which would go on."""
+def test_a_program_that_takes_too_long_is_ended_with_its_children(tmp_path):
+    """kind starts docker, which would run on."""
     alive = tmp_path / "alive"
     parent = ["sh", "-c", 'sh -c "sleep 0.5; touch $0" "$0" & wait', str(alive)]
     began = time.monotonic()
@@ -47,8 +47,8 @@ def started_pid(note):
 
 
 @pytest.mark.parametrize("through_pytest_kind", [False, True])
-def test_it_ends_with_a_process_that_is_killed(tmp_path, through_pytest_kind):
-    """Nothing goes on making a cluster that nobody knows of."""
+def test_a_program_ends_with_a_killed_process(tmp_path, through_pytest_kind):
+    """Otherwise the program would go on making a cluster that no process knows."""
     note = tmp_path / "pid"
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho $$ > {note}\nexec sleep 60\n")
@@ -65,7 +65,7 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path, through_pytest_kind):
     wait_until_ended(pid)
 
 
-def test_what_it_leaves_behind_on_purpose_stays(tmp_path):
+def test_processes_that_a_program_leaves_on_purpose_stay(tmp_path):
     """kwokctl starts a control plane and ends."""
     note = tmp_path / "pid"
     run_program(["sh", "-c", 'setsid sh -c "echo \\$\\$ > $0; exec sleep 60" > "$0.log" 2>&1 &', str(note)], 10)
@@ -76,7 +76,7 @@ def test_what_it_leaves_behind_on_purpose_stays(tmp_path):
         os.kill(pid, signal.SIGKILL)
 
 
-def test_pytest_kinds_kind_leaves_what_it_could_not_make(tmp_path):
+def test_the_wrapper_of_kind_keeps_a_half_made_cluster(tmp_path):
     kind = tmp_path / "kind of mine"
     kind.write_text('#!/bin/sh\necho "$*"\n')
     kind.chmod(0o700)
@@ -85,6 +85,6 @@ def test_pytest_kinds_kind_leaves_what_it_could_not_make(tmp_path):
     assert run_program([own, "get", "clusters"], 10) == "get clusters\n"
 
 
-def test_a_program_that_is_not_there_is_told(tmp_path):
+def test_a_missing_program_is_an_error(tmp_path):
     with pytest.raises(ClusterError, match=r"none create cluster ended with 1:\n.*none cannot be run: No such file"):
         run_program([tmp_path / "none", "create", "cluster"], 10)

@@ -1,4 +1,4 @@
-"""The fake cluster of the tests of real ones."""
+"""The fake cluster API, shared with the tests of real clusters."""
 
 from ..real.conftest import api, server
 

@@ -18,7 +18,7 @@ def runs(seeds):
 
 
 def slower(repetition, by):
-    """The same repetition, all of it so many times as slow."""
+    """Return the same repetition with all times multiplied."""
     pods = [
         msgspec.structs.replace(pod, started_s=by * pod.started_s, finished_s=by * pod.finished_s)
         for pod in repetition.pods
@@ -42,7 +42,7 @@ def test_ratios_and_their_intervals(repetitions):
         assert (low < high) == (repetitions > 1)
 
 
-def test_both_may_have_different_numbers_of_repetitions():
+def test_numbers_of_repetitions_may_differ():
     found = agreements(runs(range(6)), runs(range(20)))
     assert {(len(row.real), len(row.simulated)) for row in found} == {(6, 20)}
     lines = agreement_table(found)

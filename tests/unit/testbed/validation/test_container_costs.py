@@ -1,4 +1,4 @@
-"""From bursts that were measured to parameters of the simulated cluster."""
+"""Measured bursts become parameters of the simulated cluster."""
 
 import pytest
 
@@ -10,7 +10,7 @@ IDLE = IdleNode(Idle(20.0, 1.0), 1.1, 0.14, 0.0025)
 
 
 def burst(pods, latencies, start_cpu_s, stop_cpu_s=0.5):
-    """A burst whose starts, ends and sleep last 10 s each, of which 0.5 CPU-seconds are the idle node's."""
+    """A burst whose starts, ends and sleep last 10 s each, in which the idle node uses 0.5 CPU-seconds."""
     shown = [0.3 + 0.1 * place for place in range(pods)]
     return Burst(
         pods, latencies, shown, [-0.01] * pods, 0.5 + start_cpu_s, 10.0, 0.4, 0.5 + stop_cpu_s, 10.0, Idle(10.0, 0.54)
@@ -22,14 +22,14 @@ def costs():
     return ContainerCosts(0.55, IDLE, [burst(1, [1.5], 0.25), burst(4, [1.6, 2.0, 2.6, 3.1], 1.2, 0.4)])
 
 
-def test_what_an_idle_node_uses_is_no_cost_of_a_pod(costs):
+def test_the_idle_nodes_cpu_time_is_no_cost_of_a_pod(costs):
     assert costs.background_cores == pytest.approx(0.05)
     assert [costs.starts(one) for one in costs.bursts] == pytest.approx([0.25, 0.3])
     assert [costs.stops(one) for one in costs.bursts] == pytest.approx([0.5, 0.1])
     assert costs.background_cores_per_pod == pytest.approx((0.004 + 0.001) / 2)
 
 
-def test_settings_are_those_of_a_simulated_cluster(costs):
+def test_costs_become_settings_of_a_simulated_cluster(costs):
     settings = costs.settings()
     assert parameters_from(settings)
     assert (settings["background_memory"], settings["background_memory_variation"]) == (0.14, 0.0025)
@@ -41,11 +41,11 @@ def test_settings_are_those_of_a_simulated_cluster(costs):
     assert (settings["running_visible_min_s"], settings["running_visible_max_s"]) == (0.3, 0.6)
 
 
-def test_what_was_seen_before_it_happened_was_seen_at_once(costs):
+def test_a_negative_delay_counts_as_zero(costs):
     assert (costs.settings()["finished_visible_min_s"], costs.settings()["finished_visible_max_s"]) == (0.0, 0.0)
 
 
-def test_a_burst_that_began_all_at_once_has_a_rate_all_the_same():
+def test_a_burst_whose_pods_began_at_the_same_time_has_a_rate():
     at_once = ContainerCosts(0.5, IDLE, [burst(1, [1.0], 0.2), burst(3, [1.0, 1.0, 1.0], 0.2)])
     assert at_once.settings()["starts_per_s"] == 3.0
 

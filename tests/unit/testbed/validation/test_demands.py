@@ -1,4 +1,4 @@
-"""What programs take: told in the runs themselves, put in place of the models."""
+"""The CPU time of programs: printed in the runs themselves, and put in place of the models."""
 
 import msgspec
 import pytest
@@ -18,8 +18,8 @@ PI = JobSpec("digits", "pi", 3, {"digits": 1500})
 MLP = JobSpec("fit", "mlp", 2, {"threads": 2})
 
 
-def runs_that_tell(scenario, **told):
-    """Two runs whose pods tell so many CPU-seconds, by job."""
+def runs_with_cpu_s(scenario, **told):
+    """Two runs whose pods have printed the given CPU-seconds, by job."""
     runs = [FakeProvider().run(scenario, parse_spec("carico"), seed, {}) for seed in (1, 2)]
     return [
         msgspec.structs.replace(run, pods=[msgspec.structs.replace(pod, cpu_s=told.get(pod.job)) for pod in run.pods])
@@ -29,7 +29,7 @@ def runs_that_tell(scenario, **told):
 
 def test_all_pods_of_all_runs_count():
     scenario = scenario_of(PI, MLP)
-    found = measured_demands(scenario, runs_that_tell(scenario, digits=1.25, fit=3.0))
+    found = measured_demands(scenario, runs_with_cpu_s(scenario, digits=1.25, fit=3.0))
     assert found == {"digits": [1.25] * 6, "fit": [3.0] * 4}
     assert demands_table(found)[1:] == [
         "  a pod of digits: 1.25 CPU-seconds (1.25 to 1.25, n = 6)",
@@ -37,13 +37,13 @@ def test_all_pods_of_all_runs_count():
     ]
 
 
-def test_a_job_whose_pods_do_not_tell_is_an_error():
+def test_a_job_whose_pods_print_no_cpu_time_is_an_error():
     scenario = scenario_of(PI, MLP)
-    with pytest.raises(ResultsError, match="no pod of fit told its CPU time"):
-        measured_demands(scenario, runs_that_tell(scenario, digits=1.25))
+    with pytest.raises(ResultsError, match="no log of a pod of fit has its CPU time"):
+        measured_demands(scenario, runs_with_cpu_s(scenario, digits=1.25))
 
 
-def test_the_twin_has_what_was_measured_and_is_the_same_otherwise():
+def test_the_twin_differs_only_in_the_measured_demand():
     scenario = load_scenario("pi-two-nodes")
     (job,) = scenario.jobs
     twin = twin_of(scenario, {job.name: [1.0, 2.0]})
@@ -59,7 +59,7 @@ def test_a_program_of_several_threads_keeps_its_shape():
     assert (fit.demand.cpu_seconds, fit.demand.phases) == (20.0, MLP.demand.phases)
 
 
-def test_what_cannot_be_measured_is_refused():
+def test_a_workload_that_prints_no_cpu_time_is_refused():
     check_measurable(scenario_of(PI, MLP))
-    with pytest.raises(UsageError, match="job noise: the workload stress does not tell"):
+    with pytest.raises(UsageError, match="job noise: the workload stress does not print its CPU time"):
         check_measurable(scenario_of(PI, JobSpec("noise", "stress", 1, {"cpu": 1, "duration_s": 5})))

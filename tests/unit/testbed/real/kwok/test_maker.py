@@ -112,7 +112,7 @@ def test_missing_programs_are_one_problem_with_its_remedy(programs, monkeypatch)
 
 def test_a_program_that_prints_no_version_is_named(programs):
     (programs / "etcd").write_text("#!/bin/sh\necho hello\n")
-    with pytest.raises(ClusterError, match="etcd does not say its version but 'hello'"):
+    with pytest.raises(ClusterError, match="etcd does not print its version but 'hello'"):
         KwokMaker({VARIABLE: str(programs), "PATH": "/bin"}).preflight()
 
 
