@@ -204,7 +204,6 @@ class ExtenderProcess:
             WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
             self._wake,
         )
-        opened.callback(self._stop.set)
         pages = {"/nodes": self._nodes}
         status = serve_status(config.status, config.tls, self._registry, self.healthy, self.extender.ready, pages)
         self.status_port = opened.enter_context(status).port
@@ -224,6 +223,7 @@ class ExtenderProcess:
         self.port = opened.enter_context(server).port
         self._parts["filter requests"] = server.is_alive
         self.report_port = reports.port
+        opened.callback(self._stop.set)
         self._in_background("time-outs", self._tick)
         if self._kube is None:
             self.extender.pods_listed(True)
