@@ -54,8 +54,8 @@ def test_an_impossible_validation_is_refused_before_anything_is_made(arguments, 
 
 
 def test_missing_prerequisites_are_listed_at_once(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PATH", "/nowhere")  # no program is asked for its version
     monkeypatch.setattr("testbed.validation.measured_node.os.geteuid", lambda: 1000)
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
     assert main(["validate", "--json", str(tmp_path / "missing" / "v.json"), "--figure", "figure.unknown"]) == 4
     said = capsys.readouterr().err
     for part in ("as root", "Docker", "missing", "figure.unknown: its name ends with none of .svg, .png, .pdf"):
