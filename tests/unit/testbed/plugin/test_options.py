@@ -5,12 +5,19 @@ import json
 import pytest
 
 
-def header(result):
-    return next(line for line in result.outlines if line.startswith("carico: provider"))
+@pytest.fixture
+def header(session):
+    """A function that returns the plugin's line at the beginning of a session of which nothing is run."""
+
+    def first_line(*arguments):
+        lines = session(*arguments, "--collect-only").outlines
+        return next(line for line in lines if line.startswith("carico: provider"))
+
+    return first_line
 
 
-def test_the_header_shows_all_options(session, mixed):
-    shown = header(session("-m", "cluster"))
+def test_the_header_shows_all_options(header, mixed):
+    shown = header("-m", "cluster")
     assert shown == "carico: provider=simulated preset=smoke (1 rep) seed=1001 settings: defaults"
 
 
@@ -20,35 +27,35 @@ def test_the_header_appears_however_cluster_tests_were_asked_for(session, mixed,
     assert len(shown) == 2  # at the beginning and over the results
 
 
-def test_a_flag_overrides_the_ini_file_which_overrides_the_preset(session, pytester, mixed):
-    assert "ci (3 reps)" in header(session("--carico-preset=ci"))
+def test_a_flag_overrides_the_ini_file_which_overrides_the_preset(header, pytester, mixed):
+    assert "ci (3 reps)" in header("--carico-preset=ci")
     pytester.makeini(
         "[pytest]\ncarico_preset = full\ncarico_repetitions = 2\ncarico_seed = 7\n"
         "carico_set =\n    tick_s=0.05\n    pressure=kernel\n"
     )
     settings = "settings: tick_s=0.05, pressure=kernel"
-    assert header(session("-m", "cluster")).endswith(f"preset=full (2 reps) seed=7 {settings}")
+    assert header("-m", "cluster").endswith(f"preset=full (2 reps) seed=7 {settings}")
     flags = ["--carico-repetitions=1", "--carico-seed=0", "--carico-set=pressure=at-least-one-waiting"]
     settings = "settings: tick_s=0.05, pressure=at-least-one-waiting"
-    assert header(session(*flags)).endswith(f"preset=full (1 rep) seed=0 {settings}")
+    assert header(*flags).endswith(f"preset=full (1 rep) seed=0 {settings}")
 
 
-def test_the_header_shows_attempts_on_real_clusters(session, pytester, mixed, monkeypatch):
+def test_the_header_shows_attempts_on_real_clusters(header, pytester, mixed, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")  # no program is asked for its version
-    assert "full (10 reps) " in header(session("--carico-preset=full"))
+    assert "full (10 reps) " in header("--carico-preset=full")
     full = ("--carico-preset=full", "--carico-provider=kind", "--carico-missing=skip")
-    assert "full (10 reps of up to 3 attempts) " in header(session(*full))
-    assert "full (10 reps of up to 2 attempts) " in header(session(*full, "--carico-attempts=2"))
-    assert "full (10 reps) " in header(session(*full, "--carico-attempts=1"))
+    assert "full (10 reps of up to 3 attempts) " in header(*full)
+    assert "full (10 reps of up to 2 attempts) " in header(*full, "--carico-attempts=2")
+    assert "full (10 reps) " in header(*full, "--carico-attempts=1")
     pytester.makeini("[pytest]\ncarico_attempts = 4\n")
-    assert "full (10 reps of up to 4 attempts) " in header(session(*full))
+    assert "full (10 reps of up to 4 attempts) " in header(*full)
 
 
 @pytest.mark.parametrize(("value", "preset"), [("true", "ci"), ("1", "ci"), ("", "smoke"), ("false", "smoke")])
-def test_ci_systems_get_the_preset_ci(session, mixed, monkeypatch, value, preset):
+def test_ci_systems_get_the_preset_ci(header, mixed, monkeypatch, value, preset):
     monkeypatch.setenv("CI", value)
-    assert f"preset={preset} " in header(session("-m", "cluster"))
-    assert "preset=full " in header(session("--carico-preset=full"))
+    assert f"preset={preset} " in header("-m", "cluster")
+    assert "preset=full " in header("--carico-preset=full")
 
 
 @pytest.mark.parametrize(
@@ -115,9 +122,9 @@ def test_help_explains_every_option(session):
         assert f"carico_{name} " in text
 
 
-def test_a_kubeconfig_is_relative_to_the_ini_file_or_to_the_current_folder(session, pytester, mixed):
+def test_a_kubeconfig_is_relative_to_the_ini_file_or_to_the_current_folder(header, pytester, mixed):
     pytester.makeini("[pytest]\ncarico_provider = external\ncarico_kubeconfig = kube/config\n")
     said = f"kubeconfig={pytester.path / 'kube' / 'config'} "
-    assert said in header(session("-m", "cluster"))
+    assert said in header("-m", "cluster")
     flags = ["--carico-kubeconfig=mine", "--carico-context=there"]
-    assert f"kubeconfig={pytester.path / 'mine'} context=there " in header(session(*flags))
+    assert f"kubeconfig={pytester.path / 'mine'} context=there " in header(*flags)
