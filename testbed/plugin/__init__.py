@@ -98,7 +98,7 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
-    """Do so now if a single cluster test was asked for by name; and repeat left-overs of earlier runs."""
+    """Describe the session if a test is asked for by name; report earlier runs if a quiet session has no header."""
     state = config.stash[STATE]
     if not any(map(is_cluster, items)):
         return None

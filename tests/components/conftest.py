@@ -1,4 +1,4 @@
-"""Containers of the built images, as locked up as on a cluster: no root, no rights, nothing to write to."""
+"""Containers of the built images, restricted as on a cluster: no root, no capabilities, nothing to write to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.carico.extender.certificates import Certificates
 USER = 65532
 START_S = 60.0
 FOLDER = "/etc/carico"
-"""Where a container finds what it is given."""
+"""The folder of a container's given files."""
 
 
 def pytest_collection_modifyitems(items):
@@ -30,21 +30,21 @@ def pytest_collection_modifyitems(items):
 
 
 class Container:
-    """A container that runs."""
+    """A running container."""
 
     def __init__(self, container):
         self._container = container
         self._docker = container.get_wrapped_container()
 
     def port(self, number):
-        """The port of this machine that leads to one of the container's."""
+        """Return this machine's port that leads to a port of the container."""
         return int(self._container.get_exposed_port(number))
 
     def logged(self):
         return self._docker.logs().decode()
 
     def status(self, ca, path):
-        """The HTTP status of the process's status port, asked as a kubelet asks; 0 as long as nobody answers."""
+        """Return the HTTP status of the status port, as a kubelet would see it; 0 as long as there is no answer."""
         context = ssl.create_default_context(cafile=ca)
         host = self._container.get_container_host_ip()
         try:
@@ -73,7 +73,7 @@ class Container:
         return self._docker.wait(timeout=START_S)["StatusCode"]
 
     def end(self):
-        """Send SIGTERM and return the exit code, and how many seconds it took."""
+        """Send SIGTERM and return the exit code and the seconds until the end."""
         began = time.monotonic()
         self._docker.kill("SIGTERM")
         return self.wait(), time.monotonic() - began
@@ -81,7 +81,7 @@ class Container:
 
 @pytest.fixture(scope="session")
 def image():
-    """A function that returns the tag of an image, which is made if it is not there."""
+    """A function that returns the tag of an image, and builds the image if it is missing."""
     docker = Docker()
     catalogue = Catalogue(docker, Programs(user_cache()))
     return lambda name: catalogue.image(name).ensure(docker, lambda text: None)
@@ -89,18 +89,18 @@ def image():
 
 @pytest.fixture(scope="session")
 def containers():
-    """testcontainers, without the helper that it would pull: what is started here is removed here."""
+    """testcontainers without its helper, which would be pulled; containers that are started here are removed here."""
     from testcontainers.core import config, container
 
     config.testcontainers_config.ryuk_disabled = True
-    # Ports and files are this machine's, even where it looks like a container itself: certificates name the host.
+    # Use this machine's ports even if it looks like a container itself, because certificates name the host.
     config.testcontainers_config.connection_mode_override = config.ConnectionMode.docker_host
     return container
 
 
 @pytest.fixture(scope="session")
 def host(containers):
-    """How this machine's clients call a port of a container."""
+    """The host name by which this machine's clients reach containers."""
     return containers.DockerClient().host()
 
 
@@ -130,5 +130,5 @@ def run(image, containers):
 
 @pytest.fixture
 def pki(tmp_path, host):
-    """A function that returns a CA in a folder of its own."""
+    """A function that makes a CA in a new folder."""
     return lambda name="pki": Certificates(tmp_path / name)

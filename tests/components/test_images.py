@@ -1,4 +1,4 @@
-"""What is in the images: no more than programs need, nothing that its user could change, and all notices."""
+"""The contents of the images: only what programs need, nothing that their user could change, and all licences."""
 
 import sys
 import tarfile
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session", params=IMAGES)
 def exported(request, image, containers, tmp_path_factory):
-    """An image's files, as a container has them."""
+    """The files of an image, exported from a container."""
     client = containers.DockerClient().client
     container = client.containers.create(image(request.param), "true")
     file = tmp_path_factory.mktemp("exported") / f"{request.param}.tar"
@@ -34,7 +34,7 @@ def test_the_light_image_is_light(image, containers):
     client.close()
 
 
-def test_all_is_roots_and_only_root_may_change_it(exported):
+def test_all_files_belong_to_root_and_only_root_may_change_them(exported):
     members = exported.getmembers()
     assert {(one.uid, one.gid) for one in members} == {(0, 0)}
     open_to_all = [one for one in members if not one.issym() and one.mode & 0o002]
@@ -42,17 +42,17 @@ def test_all_is_roots_and_only_root_may_change_it(exported):
     assert not [one.name for one in members if one.isfile() and one.mode & 0o6000]
 
 
-def test_all_can_be_read_by_its_user(exported):
+def test_the_images_user_can_read_all_files(exported):
     unreadable = [one.name for one in exported if (one.isfile() and not one.mode & 0o004)]
     closed = [one.name for one in exported if one.isdir() and one.mode & 0o005 != 0o005]
     assert unreadable + closed == []
 
 
-def test_nothing_is_left_of_how_it_was_made(exported):
+def test_no_traces_of_the_build_are_left(exported):
     names = [PurePosixPath(name) for name in exported.getnames()]
     assert not [str(name) for name in names if {".cache", "pip", "ensurepip"} & set(name.parts)]
     assert not [str(name) for name in names if name.parts[:1] == ("with-libraries",)]
-    # Of this machine's folders, and of where wheels were unpacked.
+    # This machine's folders, and the folder where wheels were unpacked.
     traces = [str(ROOT).encode(), sys.prefix.encode(), b"/packages/../"]
     for member in exported:
         if member.isfile():
@@ -60,7 +60,7 @@ def test_nothing_is_left_of_how_it_was_made(exported):
             assert not [trace for trace in traces if trace in content], member.name
 
 
-def test_the_notices_of_all_that_was_copied_are_there(exported):
+def test_licences_of_all_copied_software_are_included(exported):
     names = set(exported.getnames())
     for package in ("libc6", "libssl3", "libpython3.11-stdlib", "python3.11-minimal", "dash", "libsqlite3-0"):
         assert f"usr/share/doc/{package}/copyright" in names
@@ -71,7 +71,7 @@ def test_the_notices_of_all_that_was_copied_are_there(exported):
         for folder in described
         if not any(PurePosixPath(name).is_relative_to(folder) and _is_licence(name) for name in names)
     ]
-    # kubernetes's wheels hold none: it is under the Apache licence 2.0, which is there.
+    # The wheels of kubernetes have no licence file; its licence, Apache 2.0, is among the common ones.
     assert [name for name in silent if not name.startswith("kubernetes-")] == []
 
 

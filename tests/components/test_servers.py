@@ -1,4 +1,4 @@
-"""CARICO's servers in their image: started as on a cluster, asked over mutual TLS, ended, and wrongly configured."""
+"""CARICO's servers in their image: started as on a cluster, called over mutual TLS, ended, and wrongly configured."""
 
 import asyncio
 import http.client
@@ -22,7 +22,7 @@ from carico.scheduling.report import CapacityReport
 from .conftest import FOLDER, USER
 
 CALLED = {"aggregator": 50051, "extender": 50052}
-"""Where nodes call."""
+"""The ports that nodes call."""
 ASKED = 8443
 STATUS = {"host": "0.0.0.0", "port": 9443, "tls": True}
 CONFIGURATIONS = {
@@ -30,7 +30,7 @@ CONFIGURATIONS = {
     "extender": {"host": "0.0.0.0", "status": STATUS, "kubernetes": None},
 }
 END_S = 10.0
-"""So long does a pod of CARICO have until it is killed."""
+"""The grace period of CARICO's pods."""
 CALL_S = 10.0
 
 
@@ -56,7 +56,7 @@ def serve(run, authority, host, tmp_path):
             shutil.chown(path, USER, USER)
             path.chmod(0o500 if path.is_dir() else 0o400)
         ports = [CALLED[server], 9443, *([ASKED] if server == "extender" else [])]
-        # As the manifests' emptyDir: the only place to write to.
+        # In place of the manifests' emptyDir: the only folder that the server may write to.
         writable = "/var/log/carico" if server == "extender" else None
         command = ["carico", server, "--config", f"{FOLDER}/config.yaml"]
         return run("carico", *command, ports=ports, folder=folder, writable=writable)
@@ -66,7 +66,7 @@ def serve(run, authority, host, tmp_path):
 
 @pytest.fixture
 def server(serve, authority):
-    """A function that starts a server and returns it when it serves."""
+    """A function that starts a server and returns its container when it serves."""
 
     def start(name):
         container = serve(name)
@@ -100,7 +100,7 @@ async def report(address, files, capacity, node="node-a"):
 
 
 def ask(host, port, files, pod="u1"):
-    """Ask the extender as kube-scheduler does."""
+    """Call the extender as kube-scheduler does."""
     context = ssl.create_default_context(cafile=files.ca)
     context.load_cert_chain(files.certificate, files.key)
     metadata = {"name": "pi", "namespace": "default", "uid": pod}
@@ -112,7 +112,7 @@ def ask(host, port, files, pod="u1"):
 
 
 def refused_without_certificate(host, port, ca):
-    """Whether a port ends a connection whose client shows no certificate; a handshake alone does not tell (TLS 1.3)."""
+    """Whether a server closes connections of clients without certificate; TLS 1.3 shows that after the handshake."""
     context = ssl.create_default_context(cafile=ca)
     context.set_alpn_protocols(["h2"])
     with (
@@ -127,7 +127,7 @@ def refused_without_certificate(host, port, ca):
             return True
 
 
-def test_the_aggregator_merges_for_nodes_of_its_ca_and_for_nobody_else(server, authority, stranger, host):
+def test_the_aggregator_merges_only_for_nodes_of_its_ca(server, authority, stranger, host):
     aggregator = server("aggregator")
     address = f"{host}:{aggregator.port(CALLED['aggregator'])}"
     merged = asyncio.run(exchange(address, authority.node("node-a")))
@@ -138,13 +138,13 @@ def test_the_aggregator_merges_for_nodes_of_its_ca_and_for_nobody_else(server, a
     assert aggregator.status(authority.node("x").ca, "/readyz") == 200
 
 
-def test_the_extender_gives_a_pod_the_node_that_has_reported(server, authority, stranger, host):
+def test_the_extender_chooses_the_node_that_has_reported(server, authority, stranger, host):
     extender = server("extender")
     scheduler = authority.server("kube-scheduler")
     asyncio.run(report(f"{host}:{extender.port(CALLED['extender'])}", authority.node("node-a"), 2.0))
     status, answer = ask(host, extender.port(ASKED), scheduler)
     assert (status, json.loads(answer)["NodeNames"]) == (200, ["node-a"])
-    # Who is a node may report, and not ask.
+    # A node's certificate may report, but not call the filter.
     assert ask(host, extender.port(ASKED), authority.node("node-a"))[0] == 403
     with pytest.raises(Unreachable, match="check `tls` on both sides"):
         asyncio.run(report(f"{host}:{extender.port(CALLED['extender'])}", stranger, 2.0))

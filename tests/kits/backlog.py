@@ -1,6 +1,6 @@
-"""Pods that wait for a scheduler all at once, and what becomes of them: how fast they are bound, and whether rightly.
+"""A backlog: many pods that wait for a scheduler at the same time. Measures how fast, and how rightly, they are bound.
 
-They belong to no Job, whose controller would create twenty a second, and run until they are deleted.
+The pods belong to no Job, because its controller would create only twenty a second; they run until they are deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CREATED_AT_ONCE = 4
 
 @dataclass
 class Bound:
-    """A pod that has a node; times on the clock of who follows."""
+    """A bound pod; times are on the backlog's clock."""
 
     node: str
     at_s: float
@@ -41,14 +41,14 @@ class Backlog:
     scheduler_name : str
     clock : Clock
     name : str, optional
-        What the pods' names begin with.
+        Prefix of the pods' names.
 
     Attributes
     ----------
     bound : dict of str to Bound
-        By the pod's name; complete within `followed` only.
+        Bound pods by name; updated only within `followed`.
     moved : list of str
-        Pods that were seen on a second node, which must never be.
+        Pods that were seen on a second node, which must never happen.
     """
 
     def __init__(self, api: ClusterApi, namespace: str, scheduler_name: str, clock: Clock, name: str = "pod") -> None:
@@ -62,7 +62,7 @@ class Backlog:
         self.moved: list[str] = []
 
     def create(self, pods: int) -> None:
-        """Create so many more pods."""
+        """Create further pods."""
         first, self._created = self._created, self._created + pods
         spec = fake_pod_spec() | {"schedulerName": self._scheduler_name}
 
@@ -73,47 +73,47 @@ class Backlog:
             list(pool.map(one, range(first, self._created)))
 
     def followed(self) -> Reflector:
-        """Return what takes in what happens to the pods, within a `with` block."""
+        """Return what follows the pods within a `with` block."""
         rng = random.Random(self._namespace)
         return Reflector(self._api.pods_in(self._namespace), self._changed, self._clock, rng)
 
     def wait_until_bound(self, timeout_s: float, pods: int | None = None) -> None:
-        """Return when so many pods are bound, all by default; see `wait_until`."""
+        """Wait until a number of pods are bound, all by default; see `wait_until`."""
         wanted = self._created if pods is None else pods
 
         def lacking() -> str:
-            return "" if len(self.bound) >= wanted else f"{len(self.bound)} are"
+            return "" if len(self.bound) >= wanted else f"only {len(self.bound)} are"
 
         wait_until(f"{wanted} pods of {self._namespace} are bound", lacking, timeout_s)
 
     @property
     def pods_per_s(self) -> float:
-        """How many were bound a second, from the first to the last."""
+        """Pods bound per second, from the first binding to the last."""
         times = [pod.at_s for pod in self.bound.values()]
         return (len(times) - 1) / (max(times) - min(times))
 
     def bindings(self) -> Counter[str]:
-        """Count the bindings that schedulers have told of, by pod: Events, which are not written in time always."""
+        """Count bindings by pod, from the schedulers' Events, which may be late."""
         bindings: Counter[str] = Counter()
         for event in self._api.events(self._namespace):
             if event["reason"] == "Scheduled":
-                # A scheduler's second one for a pod is counted in its first: as a series, by older recorders as count.
-                told = (event.get("series") or {}).get("count") or event.get("count") or 1
-                bindings[event["involvedObject"]["name"]] += told
+                # A scheduler counts a second Event of a pod in the first: in `series`, older recorders in `count`.
+                times = (event.get("series") or {}).get("count") or event.get("count") or 1
+                bindings[event["involvedObject"]["name"]] += times
         return bindings
 
     def above(self, slots: Mapping[str, float], unreported_s: float) -> dict[str, int]:
-        """Return the nodes that were given more pods than reservations allow, and by how many.
+        """Return by how many pods nodes exceed what reservations allow; nodes that do not are left out.
 
-        A pod's reservation ends when it runs, and the node's next report has it: as many pods as began to run on a
-        node since its last report may be above its slots, and no more.
+        A pod's reservation ends when the pod runs, and only the node's next report counts the pod. So a node may exceed
+        its slots by the pods that began to run there since its last report.
 
         Parameters
         ----------
         slots : mapping of str to float
-            Pods that a node has room for, by node.
+            Pods that each node has room for.
         unreported_s : float
-            How old a report may be that is believed, and what watches are late by.
+            The oldest age of a believed report, plus the delay of watches.
         """
         by_node: dict[str, list[Bound]] = defaultdict(list)
         for pod in sorted(self.bound.values(), key=lambda pod: pod.at_s):
@@ -141,7 +141,7 @@ class Backlog:
 
 @contextmanager
 def scheduling(start: Callable[[], Tethered]) -> Iterator[None]:
-    """Start a scheduler, and end it."""
+    """Run a scheduler within the context."""
     scheduler = start()
     try:
         yield
@@ -150,12 +150,12 @@ def scheduling(start: Callable[[], Tethered]) -> Iterator[None]:
 
 
 def schedule(backlog: Backlog, pods: int, start: Callable[[], Tethered], timeout_s: float) -> None:
-    """Create pods, and only then start their scheduler; it is ended when all are bound.
+    """Create pods, then run their scheduler until all are bound.
 
     Raises
     ------
     WaitTimedOut
-        If they are not in time.
+        If they are not bound in time.
     """
     backlog.create(pods)
     with backlog.followed(), scheduling(start):

@@ -1,8 +1,8 @@
-"""Test kit: a real containerd of one's own, with real containers and without any image, in a folder.
+"""Test kit: a real, private containerd in a folder, with real containers but without images.
 
 Needs root, control groups, and the programs containerd, ctr, runc and a static busybox (Debian's packages containerd,
 runc and busybox-static). It shares nothing with a containerd that the machine may run already. Containers get the
-labels that the kubelet and the CRI would give them; a pod is what the caller says with them.
+labels that the kubelet and the CRI would give them, and by these labels the caller makes them pods.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class PrivateContainerd:
     Parameters
     ----------
     folder : path
-        For its socket, its files and the containers' root; short, since the path of a socket has 107 bytes at most.
+        For the socket, files and the containers' root; its path must be short: that of a socket has at most 107 bytes.
 
     Raises
     ------
     PodEventsError
-        If it cannot run here, with the reason.
+        If containerd cannot run here; the message says why.
     """
 
     def __init__(self, folder: Path) -> None:
         missing = [program for program in _PROGRAMS if shutil.which(program) is None]
         if missing or os.geteuid() != 0:
             raise PodEventsError(
-                f"a containerd of one's own needs root (this is user {os.geteuid()}) and {', '.join(_PROGRAMS)} "
+                f"a private containerd needs root (this is user {os.geteuid()}) and {', '.join(_PROGRAMS)} "
                 f"(missing: {', '.join(missing) or 'none'}): apt-get install containerd runc busybox-static"
             )
         self.socket = str(folder / "containerd.sock")
@@ -56,7 +56,7 @@ class PrivateContainerd:
         self.start()
 
     def start(self) -> None:
-        """Run, and return when it answers."""
+        """Start containerd, and wait until it answers."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(["containerd", "--config", self._config], stdout=log, stderr=log)
         give_up_at = time.monotonic() + _PATIENCE_S
@@ -69,11 +69,11 @@ class PrivateContainerd:
 
     @property
     def pid(self) -> int:
-        """The process of containerd itself."""
+        """containerd's process id."""
         return self._process.pid
 
     def stop(self, kill: bool = False) -> None:
-        """End it (at once with `kill`) and leave its containers running."""
+        """End containerd, with SIGKILL if `kill`, and leave its containers running."""
         (self._process.kill if kill else self._process.terminate)()
         self._process.wait(_PATIENCE_S)
 
@@ -87,7 +87,7 @@ class PrivateContainerd:
         command: tuple[str, ...] = ("sleep", "1000"),
         cgroup: str = "",
     ) -> subprocess.Popen[bytes]:
-        """Begin to start a container that runs a command of busybox; wait for what is returned."""
+        """Begin to start a container that runs a command of busybox; the caller waits for the returned process."""
         labels = {"io.cri-containerd.kind": "sandbox" if sandbox else "container"}
         if pod:
             labels |= {"io.kubernetes.pod.uid": pod, "io.kubernetes.pod.namespace": namespace}
@@ -103,7 +103,7 @@ class PrivateContainerd:
             finished(self.run(f"{name}-{number}", name, namespace=namespace))
 
     def pids(self) -> dict[str, int]:
-        """Return the process of every container that has one."""
+        """Return the process id of every container that runs, by name."""
         lines = self._ctr("tasks", "ls").splitlines()[1:]
         return {fields[0]: int(fields[1]) for fields in map(str.split, lines)}
 
@@ -116,11 +116,11 @@ class PrivateContainerd:
         """Remove containers, running or not."""
         ending = [self._popen("tasks", "rm", "--force", name) for name in names]
         for process in ending:
-            process.communicate()  # there may be no task any more
+            process.communicate()  # fails if there is no task any more
         self._ctr("containers", "rm", *names)
 
     def close(self) -> None:
-        """Remove all containers and end it."""
+        """Remove all containers and end containerd."""
         if self._process.poll() is not None:
             self.start()
         names = self._ctr("containers", "ls", "--quiet").split()
@@ -152,12 +152,12 @@ class PrivateContainerd:
 
 
 def finished(process: subprocess.Popen[bytes]) -> str:
-    """Wait for a process and return what it printed.
+    """Wait for a process and return its output.
 
     Raises
     ------
     PodEventsError
-        If it failed, with what it said.
+        If the process failed; the message has its error output.
     """
     out, errors = process.communicate(timeout=_PATIENCE_S)
     if process.returncode:

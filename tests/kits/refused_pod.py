@@ -1,6 +1,6 @@
-"""How long a pod sleeps that the extender has refused, from when a node has room until the pod is bound there.
+"""Measures how long a refused pod sleeps: from when a node has room until the pod is bound there.
 
-Nothing but reports says that there is room: no pod ends, so kube-scheduler sees nothing that wakes the pod by itself.
+Only reports show that there is room. No pod ends, so kube-scheduler sees no event that would wake the pod.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from testbed.real.waiting import wait_until
 from tests.kits.backlog import Backlog
 
 REPORT_S = 0.1
-"""What a measured sleep is too long by, at most."""
+"""Period of reports; a measured sleep is too long by at most this."""
 ASLEEP_S = 2.0
-"""After it was refused: its back-off is over."""
+"""Wait after the refusal, until the pod's back-off is over."""
 REFUSED_TIMEOUT_S = 60.0
 NEVER_WAKE = {"node_interval_s": 86_400.0, "interval_s": 86_400.0}
-"""The setting `wake_up` of an extender that wakes pods once, when it hears first of room, and then never."""
+"""The setting `wake_up` of an extender that wakes pods only once, at the first report of room."""
 
 
 class RefusedPod:
-    """One pod at a time, in a namespace of its own, on nodes that report no room until they are told to.
+    """Refused pods, one at a time, on nodes that report room only when a measurement begins.
 
     Parameters
     ----------
     api : ClusterApi
     namespace : str
+        Must have no other pods.
     carico : LocalCarico
-        Nothing of it is started yet.
+        None of its processes is started yet.
     nodes : sequence of str
-        Those that it knows.
+        The nodes that CARICO knows.
     clock : Clock
     """
 
@@ -59,7 +60,7 @@ class RefusedPod:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run extender, kube-scheduler and reports."""
+        """Run extender, kube-scheduler and reports within the context."""
         with LoopThread("reports") as loop:
             loop.start(self._reports.run(REPORT_S))
             self._carico.start("extender")
@@ -71,14 +72,14 @@ class RefusedPod:
                 self._carico.close()
 
     def sleep_s(self, node: str, timeout_s: float, other_pod: bool = False) -> float | None:
-        """Return how long a refused pod sleeps after a node has got room, seconds; None if for `timeout_s`.
+        """Return how many seconds a refused pod sleeps after a node has got room; None if longer than `timeout_s`.
 
         Parameters
         ----------
         node : str
         timeout_s : float
         other_pod : bool, optional
-            Another pod, of no scheduler's, appears on another node at the same time.
+            Whether another pod appears on another node at the same time, without a scheduler.
         """
         backlog = Backlog(self._api, self._namespace, CARICO, self._clock, f"refused-{next(self._numbers)}")
         with backlog.followed():
@@ -106,7 +107,7 @@ class RefusedPod:
     def _room(self) -> str:
         known = self._carico.known()
         with_room = ", ".join(node for node, capacity in known.items() if capacity)
-        return with_room if known else "the extender does not say what it knows"
+        return with_room if known else "the extender does not list its nodes"
 
     def _no_room(self) -> str:
         return "" if any(self._carico.known().values()) else "none has"

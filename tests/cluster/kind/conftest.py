@@ -1,4 +1,4 @@
-"""What tests on kind share: the nodes themselves, CARICO deployed on them, and a namespace of their own."""
+"""Fixtures of tests on kind: the nodes themselves, CARICO deployed on them, and a namespace for each test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POOL = NodePool("node", 2, cores=0.5, memory="1Gi")
 
 @dataclass(frozen=True)
 class KindCluster:
-    """The session's cluster with CARICO on it, all of its workers small, and a namespace."""
+    """The session's cluster with small workers and CARICO, and a namespace."""
 
     cluster: Cluster
     maker: KindMaker
@@ -39,7 +39,7 @@ class KindCluster:
 
     @property
     def nodes(self) -> list[str]:
-        """Names of all nodes, which are their containers', too."""
+        """Names of all nodes, which are also the names of their containers."""
         return self.maker.nodes(self.cluster.name)
 
     @property
@@ -51,7 +51,7 @@ class KindCluster:
         return next(node for node in self.nodes if node.endswith("control-plane"))
 
     def pi_pod(self, name: str, node: str, digits: int) -> Json:
-        """Return a pod that computes pi on one node; no scheduler is asked."""
+        """Return a pod that computes pi on a given node, without a scheduler."""
         container = {
             "name": "pi",
             "image": self.maker.image("workloads").tag,
@@ -64,7 +64,7 @@ class KindCluster:
 
 @pytest.fixture(scope="session")
 def kind_maker(pytestconfig) -> KindMaker:
-    """What makes clusters as the session's options say."""
+    """The maker of clusters with the session's options."""
     options = pytestconfig.stash[STATE].options
     return KindMaker(options.workers, options.node_image)
 

@@ -1,4 +1,4 @@
-"""What holds of every run, whatever the machine is doing besides."""
+"""Invariants of every run, whatever else the machine is doing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from testbed.results.schema import Repetition
 
 WARM_UP = {"warm_up_s": 10}
-"""For runs that need no better-known idle node: an agent steps once a second."""
+"""For runs whose agents need only ten steps on an idle node, one a second."""
 
 
 def every_pod_completed_once(run: Repetition, replaced: bool = False) -> None:
-    """Assert that every job completed, each of its indices exactly once; `replaced` if pods may have failed before."""
+    """Assert that every job completed, each index exactly once; with `replaced`, other pods of it may have failed."""
     for job, wanted in run.measured_jobs.items():
         mine = [pod for pod in run.pods if pod.job == job]
         succeeded = [pod for pod in mine if pod.outcome == "succeeded"]

@@ -1,4 +1,4 @@
-"""Comparisons that CARICO was measured to lose: lost by no more than that, they are told as not reproduced."""
+"""Comparisons that CARICO is known to lose: a loss within the measured one is reported as not reproduced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.results.compare import Comparison
 
 @dataclass(frozen=True)
 class Loss:
-    """What was measured (docs/reference/performance.md)."""
+    """A measured loss (docs/reference/performance.md)."""
 
     ratio: float
     low: float
@@ -20,15 +20,15 @@ class Loss:
     repetitions: int
     why: str
 
-    def told(self, found: Comparison) -> str:
-        """What was asked, what was found and what was measured before, for the summary."""
+    def reason(self, found: Comparison) -> str:
+        """Return the claim, the present result and the earlier one, for the summary."""
         before = f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}], n = {self.repetitions}"
         here = f"{found.ratio:.2f} times ({found})"
-        return f"asked: no longer than kube-scheduler's; here {here}, before {before}; {self.why}"
+        return f"claim: no longer than kube-scheduler's; here {here}, before {before}; {self.why}"
 
 
 def assert_not_worse(found: Comparison, loss: Loss | None, request: pytest.FixtureRequest) -> None:
-    """Assert that CARICO is not worse; if it is, by no more than was measured, the test is told as not reproduced."""
+    """Assert that CARICO is not worse; if it is within a measured loss, report the test as not reproduced."""
     if loss is not None and found.verdict == "worse" and found.low <= loss.high:
-        request.applymarker(not_reproduced(loss.told(found)))
+        request.applymarker(not_reproduced(loss.reason(found)))
     assert found.verdict != "worse", str(found)

@@ -15,11 +15,11 @@ from .invariants import WARM_UP, every_pod_completed_once
 pytestmark = pytest.mark.cluster
 
 VISIBLE = 0.2
-"""As in tests/cluster/test_capacity_scenarios.py: the figures have curves and no numbers."""
+"""As in tests/cluster/test_capacity_scenarios.py: the thesis's figures have curves but no numbers."""
 LEAST = 3
-"""Repetitions: one can coincide with somebody else's load on the machine, before the job or during it."""
+"""Repetitions: a single one may coincide with other load on the machine, before the job or during it."""
 BEFORE_S, LATE_S = 8.0, 8.0
-"""How long k is looked at before the peer's job, and after how much of it again."""
+"""Seconds before the peer's job in which k is measured, and seconds after its start when that begins again."""
 
 
 @pytest.fixture
@@ -57,6 +57,6 @@ def test_conflicting_capacity(signals):
 )
 @pytest.mark.parametrize("signals", ["complementary-two-nodes"], indirect=True)
 def test_complementary_capacity(signals):
-    """A node under memory load offers more once its peer runs a CPU workload, which wants what the node has."""
+    """A node under memory load offers more once its peer runs a CPU workload, because its CPU is free."""
     before, during = signals
     assert during > (1 + VISIBLE) * before

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.cluster
 
 SCENARIO = "pi-two-nodes"
 REQUESTS = {"low": "10m", "right": "250m", "high": "500m"}
-"""Of nodes with 600m: all pods at once, two a node, one a node."""
+"""On nodes with 600m: all pods at once, two on a node, one on a node."""
 COMPARABLE = 1.10
-"""As in tests/cluster/test_job_completion.py: what the thesis calls comparable."""
+"""The limit of what the thesis calls comparable, as in tests/cluster/test_job_completion.py."""
 LOSSES = {
     ("JCT", "low"): Loss(1.11, 1.07, 1.15, 6, "the thesis calls up to a tenth comparable"),
     ("JCT", "right"): Loss(1.08, 1.02, 1.14, 6, "the thesis calls up to a tenth comparable"),
@@ -51,7 +51,7 @@ def test_every_pod_completes_once(runs, scheduler):
 
 
 def test_low_requests_stretch_pods(runs):
-    """What requests are about happens on these nodes, too: six pods a node take longer than two (§5.2)."""
+    """On these nodes, too, a low request matters: six pods on a node take longer than two (§5.2)."""
     low, right = (
         pod_completion_summary(runs[f"kube-scheduler:cpu={REQUESTS[name]}"], SCENARIO)["mean"]
         for name in ("low", "right")
@@ -62,7 +62,7 @@ def test_low_requests_stretch_pods(runs):
 @pytest.mark.parametrize("against", REQUESTS)
 @pytest.mark.parametrize("figure", FIGURES)
 def test_carico_is_not_worse(runs, carico_paper, request, figure, against):
-    """CARICO's pods and jobs take no longer than with that request; presets below `full` show it and cannot tell."""
+    """CARICO's pods and jobs take no longer than with that request; presets below `full` show it but cannot fail."""
     found = compared(runs, figure, against)
     carico_paper.row(f"{figure}, carico / {against} request", found.ratio, None, note=str(found))
     assert_not_worse(found, LOSSES.get((figure, against)), request)
@@ -70,7 +70,7 @@ def test_carico_is_not_worse(runs, carico_paper, request, figure, against):
 
 @pytest.mark.parametrize("against", REQUESTS)
 def test_jobs_take_comparable_time(runs, against):
-    """What the thesis calls so, within 10 % of the best request (§5.1), cannot be ruled out."""
+    """A JCT within 10 % of the best request's, comparable in the thesis's words (§5.1), cannot be ruled out."""
     found = compared(runs, "JCT", against)
     assert found.repetitions < LEAST_FOR_INTERVAL or found.low <= COMPARABLE, str(found)
 

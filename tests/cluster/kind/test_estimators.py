@@ -12,11 +12,11 @@ from .invariants import every_pod_completed_once
 pytestmark = pytest.mark.cluster
 
 SETTLED_S = 22.0
-"""The first burst is over by then."""
+"""Time at which the first burst is over."""
 ACCURATE = 0.2
-"""As in tests/cluster/test_estimators.py: a fifth decides about one pod of eight and less; of a baseline half of it."""
+"""As in tests/cluster/test_estimators.py: an error of a fifth is at most one pod in eight; baselines get half of it."""
 LEAST = 3
-"""Repetitions: one has a dozen seconds of a node that is idle after a burst; their medians were .02 to .11."""
+"""Repetitions: a single one has only a dozen idle seconds after a burst, and its median was 0.02 to 0.11."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def runs(carico_experiment) -> list[Repetition]:
 
 
 def columns(runs: list[Repetition]) -> dict[str, np.ndarray]:
-    """What the first node's agent told in all repetitions; seconds without an answer are left out."""
+    """Return the telemetry of the first node in all repetitions, without seconds in which its agent did not answer."""
     names = ("time_s", "running_pods", "capacity_signal", "baseline", "pod_cost")
     seconds = (row for run in runs for row in zip(*(getattr(run.nodes[0], name) for name in names), strict=True))
     rows = [row for row in seconds if None not in row]
@@ -48,7 +48,7 @@ def test_baseline_is_the_signal_of_the_idle_node(runs, carico_paper):
 
 
 def test_cost_explains_the_signal_of_a_loaded_node(runs, carico_paper):
-    """Baseline less the pods' cost is the signal that is measured, in bursts of sizes not seen before."""
+    """Baseline less the pods' cost is the measured signal, in bursts of sizes not seen before."""
     told = columns(runs)
     loaded = (told["running_pods"] > 0) & (told["time_s"] > SETTLED_S)
     baseline, signal = told["baseline"][loaded], told["capacity_signal"][loaded]

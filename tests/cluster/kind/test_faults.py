@@ -1,4 +1,4 @@
-"""What fails while a job runs, and how that ends: no pod is lost, none completes twice, and all is well afterwards."""
+"""Faults while a job runs: no pod is lost, none completes twice, and CARICO recovers."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ pytestmark = pytest.mark.cluster
 
 SCENARIO = "pi-two-nodes"
 WHOLE_S = 300.0
-"""A kubelet starts a killed container at once, one that was killed again after 10 s and more; then it must report."""
+"""A kubelet restarts a killed container at once, one that is killed again after 10 s or more; then it must report."""
 VISIBLE = 0.2
-"""Pressure that no idle node has: measured up to 0.1 for single seconds."""
+"""A pressure that no idle node has: measured at most 0.1, for single seconds."""
 ROLLED_S = 5.0
 SILENT_S = 3.0
-"""An agent that is rolled says nothing for longer: its pod ends, and the next one has two containers to run first."""
+"""A rolled agent is silent for longer: its pod ends, and the next pod runs two init containers first."""
 KEPT = 0.25
-"""As near as an estimate must come to the truth to count as found (tests/cluster/test_estimators.py)."""
+"""The error up to which an estimate counts as right (tests/cluster/test_estimators.py)."""
 TAKEN_S = 2.0
 UNIFIED = "/sys/fs/cgroup/unified"
 SETTINGS = {"agents": True, "warm_up_s": 5.0}
 
 Injury = Callable[[], object]
-"""Returns False if its moment has not come: it is asked again."""
+"""Injures the cluster, or returns False if it is too early; then it is called again."""
 
 
 class Injured:
-    """Runs the job on the session's cluster, and does things to it at given times."""
+    """Runs the job on the session's cluster, and injures the cluster at given times."""
 
     def __init__(self, cluster, maker: KindMaker, provider, seed: int) -> None:
         self.cluster = cluster
@@ -57,12 +57,12 @@ class Injured:
         self.workers = [node for node in nodes if node != self.control_plane]
 
     def kill(self, node: str, program: str) -> None:
-        """Kill the processes of a node whose command line has this; there must be one."""
+        """Kill the processes of a node whose command line contains `program`; there must be one."""
         processes = self.maker.docker.call("exec", node, "pgrep", "--full", program).split()
         self.maker.docker.call("exec", node, "kill", "-KILL", *processes)
 
     def kill_at_work(self, node: str) -> bool:
-        """Stop a node, once a pod of the job is at work there."""
+        """Stop a node if a pod of the job runs there."""
         run = next(space["metadata"]["name"] for space in self.cluster.api.namespaces())
         pods, _ = self.cluster.api.pods_in(run).list()
         if not any(pod["spec"].get("nodeName") == node and pod["status"]["phase"] == "Running" for pod in pods):
@@ -71,7 +71,7 @@ class Injured:
         return True
 
     def run(self, injuries: Mapping[float, Injury], scenario: Scenario | None = None) -> Repetition:
-        """Run it under CARICO; every injury comes within a second after its time, seconds since the job's."""
+        """Run the job under CARICO; every injury happens within a second after its time, seconds since the start."""
         left = dict(sorted(injuries.items()))
 
         def on_progress(progress: Progress) -> None:
@@ -89,12 +89,12 @@ class Injured:
         wait_until("CARICO is whole", lambda: "; ".join(self.status().problems), WHOLE_S)
 
     def status(self) -> DeploymentStatus:
-        """What `carico status` says."""
+        """Return the status that `carico status` prints."""
         return read_status(self.cluster.api.objects, NAMESPACE, datetime.now(UTC))
 
 
 def of_long_pods() -> Scenario:
-    """The scenario with half as many pods of four times the work: what is at work now still is a second later."""
+    """Return the scenario with half as many pods of four times the work, which still run a second later."""
     scenario = load_scenario(SCENARIO)
     (job,) = scenario.jobs
     longer = msgspec.structs.replace(job, pods=job.pods // 2, parameters={"digits": 2 * job.parameters["digits"]})
@@ -107,7 +107,7 @@ def injured(carico_cluster, kind_maker, carico_provider, carico_experiment) -> I
 
 
 def test_carico_killed_under_load(injured):
-    """All agents, then all aggregators, then all extenders: pods wait a moment, and go on."""
+    """All agents, then all aggregators, then all extenders are killed: pods wait a moment, and the job goes on."""
     injuries = {
         3: lambda: [injured.kill(worker, "carico agent") for worker in injured.workers],
         7: lambda: injured.kill(injured.control_plane, "carico aggregator"),
@@ -117,8 +117,8 @@ def test_carico_killed_under_load(injured):
     injured.wait_until_whole()
 
 
-def test_the_scheduler_that_leads_is_deleted_under_load(injured):
-    """Somebody leads again: the other one, whose extender has heard of all nodes, or the pod that is made anew."""
+def test_the_leading_scheduler_is_deleted_under_load(injured):
+    """A scheduler leads again: the other one, whose extender knows all nodes, or the new pod of the deleted one."""
     led = []
 
     def holder() -> str:
@@ -132,14 +132,14 @@ def test_the_scheduler_that_leads_is_deleted_under_load(injured):
     every_pod_completed_once(injured.run({3: delete_the_leader}))
     injured.wait_until_whole()
     assert injured.status().leader
-    assert holder() not in led  # a pod that is made anew has the old one's name, and another identity
+    assert holder() not in led  # a new pod has the same name but another identity
 
 
 def test_the_api_server_restarted_under_load(injured):
     """Every index completes once, and nothing fails.
 
-    There may be pods that were removed before they ended: a Job's controller that was not told that its pod is there
-    makes another one, as Kubernetes says of Jobs (seen once, beside other load).
+    Some pods may have been removed before they ended: as documented, a Job controller that has not seen its new pod yet
+    makes another one (seen once, beside other load).
     """
     run = injured.run({4: lambda: injured.kill(injured.control_plane, "^kube-apiserver ")})
     every_pod_completed_once(run, replaced=True)
@@ -148,20 +148,20 @@ def test_the_api_server_restarted_under_load(injured):
 
 
 def test_a_node_stopped_and_started_under_load(injured):
-    """What ran there is lost and done again elsewhere or there; the node offers room again."""
+    """Pods on the node are lost and replaced, there or elsewhere; the node offers room again."""
     docker, node = injured.maker.docker, injured.workers[1]
     injuries = {4: lambda: injured.kill_at_work(node), 10: lambda: docker.call("start", node)}
     try:
         run = injured.run(injuries, of_long_pods())
     finally:
-        docker.call("start", node)  # other tests need it, whatever became of this one
+        docker.call("start", node)  # other tests need the node, even if this one fails
     every_pod_completed_once(run, replaced=True)
     assert any(pod.outcome != "succeeded" for pod in run.pods)
     injured.wait_until_whole()
 
 
-def test_agents_that_are_rolled_under_load_keep_their_estimates(injured, carico_paper):
-    """What a pod costs is known after the roll as before it; a new agent would have to learn it first."""
+def test_agents_keep_their_estimates_when_rolled_under_load(injured, carico_paper):
+    """The pod cost is the same before and after the roll; an agent without checkpoint would have to learn it first."""
     kube = injured.cluster.api.objects
     rolled = {"spec": {"template": {"metadata": {"annotations": {"carico.dev/rolled-at": str(time.time_ns())}}}}}
 
@@ -169,7 +169,7 @@ def test_agents_that_are_rolled_under_load_keep_their_estimates(injured, carico_
         (agents,) = kube.list("apps/v1", "DaemonSet", NAMESPACE, SELECTOR)
         kube.patch(agents, rolled)
 
-    # One agent after the other, and each is asked every ten seconds whether it is ready: one on a worker within 30 s.
+    # Agents are rolled one after the other, with a readiness probe every ten seconds: a worker's comes within 30 s.
     run = injured.run({ROLLED_S: roll}, of_long_pods())
     every_pod_completed_once(run)
     injured.wait_until_whole()
@@ -178,12 +178,12 @@ def test_agents_that_are_rolled_under_load_keep_their_estimates(injured, carico_
         carico_paper.row(f"{name}: an agent's longest silence, s", silent_s, None)
         carico_paper.row(f"{name}: first cost / baseline after it, of the last before", kept, None)
     found = [kept for silent_s, kept in silences.values() if silent_s >= SILENT_S]
-    assert found, f"of agents that are rolled nothing is heard for {SILENT_S:g} s, wanted of one: {silences}"
+    assert found, f"no agent was silent for {SILENT_S:g} s, as a rolled one is; longest silences: {silences}"
     assert max(abs(kept - 1) for kept in found) < KEPT
 
 
 def silence_and_kept_cost(node: NodeSeries) -> tuple[float, float]:
-    """The longest that an agent said nothing, seconds, and a pod's cost (of the baseline) after it over before it."""
+    """Return an agent's longest silence, seconds, and the ratio of the pod cost (over baseline) after and before it."""
     told = [
         (at_s, cost / baseline)
         for at_s, cost, baseline in zip(node.time_s, node.pod_cost, node.baseline, strict=True)
@@ -197,11 +197,11 @@ def silence_and_kept_cost(node: NodeSeries) -> tuple[float, float]:
 
 @pytest.fixture
 def take_pressure(injured) -> Iterator[Callable[[], int]]:
-    """A function that takes its pressure from a node, starts the agent there anew, and returns the node's number."""
+    """A function that removes a node's pressure files, restarts the agent there, and returns the node's index."""
     number, docker = 0, injured.maker.docker
     node = injured.workers[number]
     if "unified" not in docker.call("exec", node, "ls", "/sys/fs/cgroup").split():
-        pytest.skip("pressure can be taken from a node only where it has a hierarchy of its own (cgroup v1, hybrid)")
+        pytest.skip("pressure files can be removed only where they have their own hierarchy (cgroup v1, hybrid)")
 
     def take() -> int:
         docker.call("exec", node, "umount", "--lazy", UNIFIED)
@@ -212,13 +212,13 @@ def take_pressure(injured) -> Iterator[Callable[[], int]]:
     yield take
     if UNIFIED not in docker.call("exec", node, "cat", "/proc/mounts"):
         docker.call("exec", node, "mount", "-t", "cgroup2", "cgroup2", UNIFIED)
-        with suppress(DockerFailed):  # the kubelet may be about to start it
+        with suppress(DockerFailed):  # the kubelet may be about to start the agent
             injured.kill(node, "carico agent")
         injured.wait_until_whole()
 
 
-def test_a_node_whose_pressure_is_off_offers_less_under_load(injured, take_pressure, carico_paper):
-    """The agent takes the time for which the quota stops the node for it, and goes on; no pod is lost."""
+def test_a_node_without_pressure_files_offers_less_under_load(injured, take_pressure, carico_paper):
+    """The agent uses the time for which the quota throttles the node instead; no pod is lost."""
     without: list[int] = []
     run = injured.run({TAKEN_S: lambda: without.append(take_pressure())})
     every_pod_completed_once(run)
@@ -226,7 +226,7 @@ def test_a_node_whose_pressure_is_off_offers_less_under_load(injured, take_press
     node = run.nodes[without[0]]
     seconds = zip(node.time_s, node.running_pods, node.cpu_pressure, node.pod_capacity, strict=True)
     loaded = [told[2:] for told in seconds if None not in told and told[0] > TAKEN_S + SILENT_S and told[1]]
-    assert loaded, "the job was over before the agent told of the node again"
+    assert loaded, "the job was over before the agent reported again"
     pressure, capacity = max(told[0] for told in loaded), min(told[1] for told in loaded)
     carico_paper.row("cpu_pressure without pressure files, under load", pressure, None)
     carico_paper.row("Pod-Capacity without pressure files, under load", capacity, None)

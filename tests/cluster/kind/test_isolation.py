@@ -1,4 +1,4 @@
-"""What a job does to the clients of a server beside it, on real nodes (thesis §5.5, Table 5.4)."""
+"""The effect of a job on the clients of a server beside it, on real nodes (thesis §5.5, Table 5.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOW = "kube-scheduler:cpu=10m"
 SCHEDULERS = ("carico", LOW)
 SHOWN = ("p50", "p99")
 INTERVAL_S = 0.05
-"""Between two requests of the scenarios; one that is missing was not answered."""
+"""Time between two requests of the scenarios; a longer gap means that a request was not answered."""
 _WHY = "the request of the server keeps most pods of 10m off its node, CARICO uses both nodes"
 LOSSES = {
     ("isolation-two-nodes", "p50"): Loss(4.40, 2.84, 7.42, 10, _WHY),
@@ -56,9 +56,9 @@ def test_requests_are_answered_before_and_during_the_job(runs, scenario, carico_
 
 
 def test_low_requests_slow_a_server_down(runs, scenario, carico_paper):
-    """Pods that are all started at once take the server's CPU time: the node's quota stops it with them (§5.5).
+    """Pods that all start at once take the server's CPU time: the node's quota throttles both (§5.5).
 
-    Presets below `full` show it and cannot tell.
+    Presets below `full` show the result but cannot fail.
     """
     before, during = ([latency_s(run, phase)["p99"] for run in runs[LOW]] for phase in PHASES)
     found = compare_repetitions(before, during)
@@ -68,7 +68,7 @@ def test_low_requests_slow_a_server_down(runs, scenario, carico_paper):
 
 @pytest.mark.parametrize("column", SHOWN)
 def test_carico_slows_a_server_down_no_more(runs, scenario, carico_paper, request, column):
-    """Presets below `full` show it and cannot tell."""
+    """Presets below `full` show the result but cannot fail."""
     ours, theirs = ([latency_s(run, "during")[column] for run in runs[scheduler]] for scheduler in SCHEDULERS)
     found = compare_repetitions(theirs, ours)
     carico_paper.row(f"{scenario}: {column} during, carico / low request", found.ratio, None, note=str(found))

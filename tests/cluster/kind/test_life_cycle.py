@@ -1,4 +1,4 @@
-"""What a killed session leaves of its nodes is removed by the next one; what nodes tell of what failed on them."""
+"""Life cycle of clusters on kind: the next session removes a killed one's nodes; and diagnostics of failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTED_S = 120.0
 KILLED = """
 import sys, time
 from pathlib import Path
-# The cluster that the next session removes is made by the command kind, whether pytest-kind is there or not.
+# Make the cluster with the command kind, whether pytest-kind is installed or not.
 sys.modules["pytest_kind"] = None
 from testbed.real.kind.maker import KindMaker
 from testbed.real.lifecycle import MadeCluster
@@ -33,9 +33,9 @@ time.sleep(3600)
 """
 
 
-def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path, carico_provider):
+def test_the_next_session_removes_the_cluster_of_a_killed_one(tmp_path, carico_provider):
     maker, registry = KindMaker(), Registry(tmp_path)
-    # The name of this test's own folder: what runs beside it has another.
+    # Named after this test's own folder, so that tests that run beside it use another name.
     command = [sys.executable, "-c", KILLED, str(tmp_path), f"killed-{tmp_path.parent.name.rpartition('-')[2]}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as session:
         assert session.stdout is not None
@@ -52,7 +52,7 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(tmp_path, carico_pr
         maker.delete(name, tmp_path)
 
 
-def test_diagnostics_say_why_a_pod_does_not_start_and_have_every_nodes_logs(kind_cluster, tmp_path):
+def test_diagnostics_show_why_a_pod_does_not_start_and_include_all_nodes_logs(kind_cluster, tmp_path):
     pod = kind_cluster.pi_pod("no-image", kind_cluster.workers[0], 10)
     pod["spec"]["containers"][0]["image"] = "carico.local/none:1"
     api, namespace = kind_cluster.api, kind_cluster.namespace

@@ -1,4 +1,4 @@
-"""A pod that takes more memory than its node has: it is killed, told apart, and takes nothing else with it."""
+"""A pod that takes more memory than its node has is killed, recognised as such, and harms no other pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOG = "hog"
 
 
 def with_a_hog() -> Scenario:
-    """The scenario with a pod on the first node that asks for a fifth more memory than that has."""
+    """Return the scenario with a pod on the first node that takes a fifth more memory than the node has."""
     scenario = load_scenario("pi-two-nodes")
     hog = JobSpec(
         name=HOG,
@@ -29,7 +29,7 @@ def with_a_hog() -> Scenario:
     return msgspec.structs.replace(scenario, jobs=[hog, *scenario.jobs])
 
 
-def test_a_pod_killed_for_memory_is_told_apart(carico_experiment):
+def test_a_pod_killed_for_memory_is_recognised(carico_experiment):
     for run in carico_experiment.run(with_a_hog(), "carico", settings=WARM_UP):
         every_pod_completed_once(run)
         assert [(pod.outcome, pod.node) for pod in run.pods if pod.job == HOG] == [("oom_killed", "node-0")]

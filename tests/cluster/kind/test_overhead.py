@@ -1,4 +1,4 @@
-"""What CARICO's agents cost: a job with and without them, and what they take themselves (thesis §5.7)."""
+"""The overhead of CARICO's agents: a job with and without them, and their own CPU and memory (thesis §5.7)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.cluster
 SCENARIO, SCHEDULER = "pi-two-nodes", "kube-scheduler:cpu=250m"
 WATCHED_S = 60.0
 AIM_CPU = 0.005
-"""Of a core, that an agent is to take at most; shown, for what it takes depends on the machine."""
+"""The share of a core that an agent should take at most; shown and not asserted, because it depends on the machine."""
 REQUESTED_CPU, REQUESTED_BYTES = 0.02, 64 << 20
-"""What the DaemonSet requests for it (carico/manifests/agent.yaml): the scheduler keeps that free, and no more."""
+"""An agent's requests in the DaemonSet (carico/manifests/agent.yaml): the scheduler keeps only these free."""
 
 
 @pytest.fixture
 def runs(carico_experiment) -> dict[bool, list[Repetition]]:
-    """The job with agents and without, in turns; what was run already is not run again."""
+    """The repetitions with and without agents, in turns; repetitions that have run are not run again."""
     found: dict[bool, list[Repetition]] = {}
     for turn in range(1, carico_experiment.repetitions + 1):
         for agents in (True, False) if turn % 2 else (False, True):
@@ -46,14 +46,14 @@ def test_a_job_takes_as_long_with_agents_as_without(runs, carico_paper):
 
 
 def test_an_agent_takes_no_more_than_it_requests(kind_cluster, carico_paper):
-    """CPU time and memory of the pod, as the control groups of its node count them, on an idle node."""
+    """CPU time and memory of the pod on an idle node, as the node's control groups count them."""
     node, docker = kind_cluster.workers[0], kind_cluster.docker
     pods = kind_cluster.api.objects.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT}=agent")
     uid = next(pod["metadata"]["uid"] for pod in pods if pod["spec"].get("nodeName") == node)
     folders = docker.call("exec", node, "find", "/sys/fs/cgroup", "-type", "d", "-name", f"pod{uid}").split()
 
     def content(name: str) -> str:
-        """A file of the pod's group, in whichever hierarchy has it."""
+        """Return a file of the pod's control group, from the hierarchy that has it."""
         return docker.call(
             "exec", node, "sh", "-c", " || ".join(f"cat {folder}/{name} 2>/dev/null" for folder in folders)
         )
@@ -64,7 +64,7 @@ def test_an_agent_takes_no_more_than_it_requests(kind_cluster, carico_paper):
         return int(content("cpu.stat").split()[1]) / 1e6
 
     def used_bytes() -> int:
-        """Without files that the kernel may drop, as the kubelet counts it."""
+        """Return the memory in use without files that the kernel may drop, as the kubelet counts it."""
         version_1 = any("/memory/" in folder for folder in folders)
         usage, inactive = (
             ("memory.usage_in_bytes", "total_inactive_file") if version_1 else ("memory.current", "inactive_file")

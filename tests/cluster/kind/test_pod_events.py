@@ -1,4 +1,4 @@
-"""How much earlier a node's own events tell of pods than the API does, on a real node (thesis §4.2.4, Fig 4.8)."""
+"""The lead of a node's own pod events over the API's watch, on a real node (thesis §4.2.4, Fig 4.8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCES = ("containerd", "control groups")
 
 
 class Heard:
-    """When something was heard for the first time, on the monotonic clock; pods run one after the other."""
+    """Times at which sources first reported changes, on the monotonic clock; pods run one after the other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Heard:
             self._at_s.setdefault((source, change), []).append(time.monotonic())
 
     def of_api(self, pod: dict[str, Any]) -> None:
-        """Take in a pod as the API's watch has it: Running, and over."""
+        """Record a pod from the API's watch when it is first Running and when it has Succeeded."""
         phase, name = pod["status"].get("phase"), pod["metadata"]["name"]
         for change, phases in ((START, ("Running", "Succeeded")), (STOP, ("Succeeded",))):
             if phase in phases and (name, change) not in self._seen:
@@ -67,7 +67,7 @@ class Heard:
 
 @pytest.fixture
 def leads(kind_cluster) -> dict[tuple[str, int], list[float]]:
-    """By source and change: seconds before the API's watch, pod by pod."""
+    """By source and change, each pod's lead over the API's watch, seconds."""
     node, api = kind_cluster.workers[0], kind_cluster.api
     pid = kind_cluster.docker.call("inspect", "--format", "{{.State.Pid}}", node).strip()
     root = Path("/proc", pid, "root")
@@ -77,7 +77,7 @@ def leads(kind_cluster) -> dict[tuple[str, int], list[float]]:
         sources.enter_context(Reflector(pods, heard.of_api, SystemClock(), random.Random(0)))
         sources.enter_context(heard.by("containerd", ContainerdEvents(str(root / "run/containerd/containerd.sock"))))
         sources.enter_context(heard.by("control groups", CgroupEvents(root / "sys/fs/cgroup")))
-        # What the platform runs here was told at the start, all of it, and begins or ends nothing now.
+        # The platform's pods were reported at the start, and none begins or ends now.
         known = {(source, change): heard.number(source, change) for source in SOURCES for change in (START, STOP)}
         for number in range(1, PODS + 1):
             api.create_pod(kind_cluster.namespace, kind_cluster.pi_pod(f"pi-{number}", node, 1000))

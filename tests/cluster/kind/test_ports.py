@@ -1,4 +1,4 @@
-"""What CARICO's pods listen on, as the kernel tells it: the declared ports alone, and on these nothing but TLS."""
+"""The ports that CARICO's pods listen on, from the kernel: only the declared ones, and only with TLS."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR
 pytestmark = pytest.mark.cluster
 
 PROGRAMS = {"agent": "carico agent", "aggregator": "carico aggregator", "scheduler": "carico extender"}
-"""By component, what finds a process of its pods; one of the scheduler's shares its network with kube-scheduler."""
+"""By component, the command line of a process; the scheduler's extender shares its network with kube-scheduler."""
 LISTENS = "0A"
 ANY = ("0" * 8, "0" * 32)
 LOOPBACK = ("0100007F", "00000000000000000000000001000000")
-"""As the kernel writes 127.0.0.1 and ::1."""
+"""127.0.0.1 and ::1 as the kernel writes them."""
 ALERT = b"\x15\x03"
 REFUSED_BY_GO = b"HTTP/1.0 400 Bad Request"
-"""What Go's servers say where TLS is wanted, in words that say so."""
+"""The answer of Go's servers to a request without TLS; its text names HTTPS."""
 
 
 def ports_beyond_loopback(sockets: str) -> set[int]:
-    """Return ports that are listened on from what /proc/net/tcp and tcp6 say."""
+    """Return the ports of listening sockets beyond loopback, from the contents of /proc/net/tcp and tcp6."""
     found = set()
     for line in sockets.splitlines():
         columns = line.split()
@@ -28,7 +28,7 @@ def ports_beyond_loopback(sockets: str) -> set[int]:
             continue
         address, port = columns[1].split(":")
         if address not in LOOPBACK:
-            assert address in ANY, f"a socket of its own address: {line}"
+            assert address in ANY, f"a socket with an address of its own: {line}"
             found.add(int(port, 16))
     return found
 
@@ -47,7 +47,7 @@ def test_declared_ports_are_open_and_speak_tls_only(kind_cluster, component):
             )
             assert opened == declared
             for port in opened:
-                # The server may hang up before it has heard all.
+                # The server may close the connection before it has read the whole request.
                 connect = f"trap '' PIPE; exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1; exec 2> /dev/null"
                 ask = f"{connect}; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3"
                 answer = bytes.fromhex(docker.call(*inside, f"{ask}; timeout 5 cat <&3 | od -An -v -tx1"))

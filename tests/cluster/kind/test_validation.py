@@ -1,4 +1,4 @@
-"""What containers cost on a real node, and whether a simulated one with these costs is like it."""
+"""The costs of containers on a real node, and whether a simulated cluster with these costs agrees with it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.cluster
 SCENARIO, SCHEDULER = "pi-two-nodes", "kube-scheduler:cpu=250m"
 SIMULATED = 10
 FACTOR = 1.5
-"""What one measurement and one repetition on a machine that may be busy can say; the aim of 10 % on mean PCT is for
-`carico-testbed validate`, which takes both more often (docs/reference/validation.md)."""
+"""The precision of one measurement and one repetition on a machine that may be busy; the aim of 10 % on mean PCT is for
+`carico-testbed validate`, which repeats both (docs/reference/validation.md)."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def measured(carico_cluster, kind_maker, plan) -> Measured:
     return measure(carico_cluster, kind_maker, platform, plan, "validation", lambda text: None, turns=1)
 
 
-def test_a_simulated_cluster_of_such_nodes_takes_about_as_long(measured, plan, carico_experiment, carico_paper):
+def test_a_simulated_cluster_with_measured_costs_takes_about_as_long(measured, plan, carico_experiment, carico_paper):
     costs, settings = measured.costs, measured.settings
     single, several = costs.bursts
     for what, figure, unit in (

@@ -1,4 +1,4 @@
-"""What tests on KWOK share: a namespace of their own on the session's cluster, with the nodes that they ask for."""
+"""Fixtures of tests on KWOK: a namespace for each test on the session's cluster, with the nodes that it needs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class KwokCluster:
         return self.cluster.api
 
     def shape(self, shape: ClusterShape) -> None:
-        """Give it these nodes."""
+        """Give the cluster the nodes of a shape."""
         shape_nodes(self.api, shape)
 
     def submit(self, name: str, requests: Requests) -> float:
-        """Create a pod that runs until it is deleted and return when, on the monotonic clock."""
+        """Create a pod that runs until it is deleted, and return the time of its creation on the monotonic clock."""
         asked = {"cpu": f"{requests.millicpu}m", "memory": str(requests.memory_bytes)}
         written = {key: value for key, value in asked.items() if getattr(requests, key) is not None}
         spec = fake_pod_spec()
@@ -52,7 +52,7 @@ class KwokCluster:
         return str(self.pod(name)["spec"]["nodeName"])
 
     def wait_until_bound(self, name: str) -> float:
-        """Wait until a pod is bound and return when, on the monotonic clock; at most `POLL_S` late."""
+        """Wait until a pod is bound and return that time on the monotonic clock, at most `POLL_S` late."""
 
         def lacking() -> str:
             pod = self.pod(name)
@@ -62,7 +62,7 @@ class KwokCluster:
         return time.monotonic()
 
     def wait_until_refused(self, name: str) -> float:
-        """Wait until a pod is Unschedulable and return when, on the monotonic clock; at most `POLL_S` late."""
+        """Wait until a pod is Unschedulable and return that time on the monotonic clock, at most `POLL_S` late."""
 
         def lacking() -> str:
             conditions = self.pod(name)["status"].get("conditions", [])

@@ -1,4 +1,4 @@
-"""CARICO deployed on a real API server, and what its accounts and pods would use there."""
+"""CARICO deployed on a real API server, with its accounts' rights and its pods' files."""
 
 import base64
 import io
@@ -16,7 +16,7 @@ NAMESPACE = "carico"
 
 
 class Cluster:
-    """What tests ask of a cluster that has CARICO on it."""
+    """A cluster with CARICO, as tests use it."""
 
     def __init__(self, kubeconfig):
         self.kubeconfig = kubeconfig
@@ -27,7 +27,7 @@ class Cluster:
         self.authorization = kubernetes.client.AuthorizationV1Api(api)
 
     def carico(self, *arguments):
-        """Run a command and return its exit code and what it printed."""
+        """Run a `carico` command and return its exit code and output."""
         out = io.StringIO()
         with redirect_stdout(out):
             try:
@@ -37,7 +37,7 @@ class Cluster:
         return code, out.getvalue()
 
     def may(self, account, verb, group, resource, name="", subresource="", namespace=""):
-        """Whether a service account of CARICO's is allowed something: `kubectl auth can-i`."""
+        """Whether a service account of CARICO's has a right, as by `kubectl auth can-i`."""
         review = {
             "spec": {
                 "user": f"system:serviceaccount:{NAMESPACE}:{account}",
@@ -63,7 +63,7 @@ class Cluster:
             yield kubernetes.client.CoreV1Api(api)
 
     def secret(self, name):
-        """Return the decoded content of a Secret; None if there is none."""
+        """Return the decoded content of a Secret; None if it does not exist."""
         try:
             data = self.core.read_namespaced_secret(name, NAMESPACE).data
         except ApiException as error:
@@ -77,7 +77,7 @@ class Cluster:
         return yaml.safe_load(self.core.read_namespaced_config_map(f"carico-{config_map}", NAMESPACE).data[name])
 
     def server_files(self, server, folder):
-        """Write what the pod of a server has mounted, and return it."""
+        """Write the files that a server's pod has mounted, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         content = self.secret(f"carico-{server}-tls") | {"ca.crt": self._ca()}
         for name, text in content.items():
@@ -85,7 +85,7 @@ class Cluster:
         return TlsFiles(*(str(folder / name) for name in ("tls.crt", "tls.key", "ca.crt")))
 
     def node_files(self, node, folder):
-        """Write what the agent of a node has mounted, and return it."""
+        """Write the files that a node's agent has mounted, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ca.crt").write_bytes(self._ca())
         (folder / f"{node}.pem").write_bytes(self.secret("carico-agent-tls")[node])
@@ -96,7 +96,7 @@ class Cluster:
         return sorted(node.metadata.name for node in self.core.list_node().items)
 
     def add_node(self, name):
-        """Add a fake node, which pods of a DaemonSet may run on; it is there until `remove_node`."""
+        """Add a fake node, on which pods of a DaemonSet may run; it stays until `remove_node`."""
         node = {
             "metadata": {
                 "name": name,

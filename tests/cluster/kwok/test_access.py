@@ -1,4 +1,4 @@
-"""What CARICO's accounts may do on a real API server: what they need, and nothing else."""
+"""The rights of CARICO's accounts on a real API server: what they need, and nothing else."""
 
 import time
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def cluster(carico_cluster):
-    """A cluster with CARICO, and one node at least."""
+    """A cluster with CARICO and at least one node."""
     cluster = Cluster(carico_cluster.kubeconfig)
     cluster.add_node("access-node")
     try:
@@ -26,7 +26,7 @@ def cluster(carico_cluster):
 
 
 def wait_for_the_policy(cluster, within_s=60.0):
-    """API servers take roles and admission policies up a moment after they were made."""
+    """API servers apply roles and admission policies a moment after their creation."""
     deadline = time.monotonic() + within_s
     for tried in (
         lambda core: core.patch_node("access-node", {"metadata": {"labels": {"tried": "1"}}}, dry_run="All"),
@@ -39,7 +39,7 @@ def wait_for_the_policy(cluster, within_s=60.0):
 
 
 def refused(tried, core):
-    """Whether an admission policy refuses this."""
+    """Whether an admission policy refuses a call."""
     try:
         tried(core)
     except ApiException as error:
@@ -74,7 +74,7 @@ ALLOWED = [
     # The extender.
     ("patch", "", "nodes", {"name": "access-node"}),
 ]
-NOBODY_OF_US = [
+ALLOWED_TO_NONE = [
     ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-ca"}),
     ("list", "", "secrets", {"namespace": NAMESPACE}),
     ("list", "", "secrets", {}),
@@ -95,7 +95,7 @@ NOBODY_OF_US = [
     ("impersonate", "", "users", {}),
     ("patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", {}),
 ]
-OTHERS_ONLY = [
+ALLOWED_TO_THE_SCHEDULER = [
     ("get", "", "pods", {"namespace": NAMESPACE}),
     ("list", "", "pods", {}),
     ("watch", "", "pods", {}),
@@ -120,22 +120,22 @@ def test_the_scheduler_may(cluster, asked):
 
 
 @pytest.mark.parametrize("account", [SCHEDULER, "carico-aggregator", "carico-agent"])
-@pytest.mark.parametrize("asked", NOBODY_OF_US, ids=named)
-def test_nobody_may(cluster, account, asked):
+@pytest.mark.parametrize("asked", ALLOWED_TO_NONE, ids=named)
+def test_no_account_may(cluster, account, asked):
     *what, where = asked
     assert not cluster.may(account, *what, **where)
 
 
 @pytest.mark.parametrize("account", ["carico-aggregator", "carico-agent"])
-@pytest.mark.parametrize("asked", OTHERS_ONLY, ids=named)
-def test_who_asks_nothing_may_nothing(cluster, account, asked):
+@pytest.mark.parametrize("asked", ALLOWED_TO_THE_SCHEDULER, ids=named)
+def test_accounts_that_do_not_call_the_api_have_no_rights(cluster, account, asked):
     *what, where = asked
     assert not cluster.may(account, *what, **where)
 
 
 class TestLocksThatTheSchedulerMayHold:
     def test_its_own(self, cluster):
-        """By a deployed scheduler or, as none runs here, by this."""
+        """No scheduler runs here, so the test takes the lock in its place."""
         with cluster.acting_as(SCHEDULER) as core:
             assert make_lease(core, NAMESPACE, "carico-kube-scheduler", dry_run="All").metadata.name
 
@@ -149,12 +149,12 @@ class TestLocksThatTheSchedulerMayHold:
         assert failed.value.status == 422
         assert "may hold no lock but its own" in failed.value.body
 
-    def test_not_that_of_the_clusters_own_scheduler(self, cluster):
-        """It is there, and the role that kube-scheduler needs would let it be taken."""
+    def test_not_the_lock_of_the_clusters_own_scheduler(self, cluster):
+        """The lock exists, and the role that kube-scheduler needs would allow CARICO's scheduler to take it."""
         with cluster.acting_as(SCHEDULER) as core:
             api = kubernetes.client.CoordinationV1Api(core.api_client)
             status = 409
-            while status == 409:  # its holder has renewed it since it was read
+            while status == 409:  # its holder has renewed it after the test has read it
                 lease = api.read_namespaced_lease("kube-scheduler", "kube-system")
                 lease.spec.holder_identity = "somebody"
                 with pytest.raises(ApiException) as failed:
@@ -193,6 +193,6 @@ class TestNodesAsTheSchedulerMayPatchThem:
         assert "CARICO's scheduler may" in refused.value.body
         assert what in refused.value.body
 
-    def test_others_are_not_concerned(self, cluster):
+    def test_other_accounts_are_not_affected(self, cluster):
         node = cluster.core.patch_node("access-node", {"metadata": {"labels": {"zone": "b"}}})
         assert node.metadata.labels["zone"] == "b"

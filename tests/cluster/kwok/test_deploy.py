@@ -1,4 +1,4 @@
-"""`carico deploy`, `status` and `undeploy` on a real API server, and the real kube-scheduler with what they made."""
+"""`carico deploy`, `status` and `undeploy` on a real API server, and a real kube-scheduler with the deployed files."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ NODES = ["deploy-node-0", "deploy-node-1"]
 
 @pytest.fixture
 def cluster(carico_cluster):
-    """A cluster without CARICO that has two nodes more."""
+    """A cluster without CARICO and with two additional nodes."""
     cluster = Cluster(carico_cluster.kubeconfig)
     for node in NODES:
         cluster.add_node(node)
@@ -46,20 +46,20 @@ def cluster(carico_cluster):
 
 @pytest.fixture
 def deployed(cluster):
-    """The same with CARICO, its (fake) pods ready."""
+    """The same cluster with CARICO, whose (fake) pods are ready."""
     code, out = cluster.carico("deploy", "--wait", "180")
     assert code == 0, out
     return cluster
 
 
 def program(name):
-    """Where a program of Kubernetes lies: among those built here, or where commands are."""
+    """Return the path of a program of Kubernetes."""
     found = found_programs([name])
-    assert found, f"{name} is missing: `carico-testbed images programs` builds it"
+    assert found, f"{name} is missing: build it with `carico-testbed images programs`"
     return str(found[name])
 
 
-def test_every_object_is_told_and_there(deployed):
+def test_every_object_is_listed_and_created(deployed):
     code, again = deployed.carico("deploy", "--wait", "60")
     assert code == 0
     for line in ["daemonset.apps/carico-agent", "statefulset.apps/carico-scheduler", "secret/carico-agent-tls"]:
@@ -70,7 +70,7 @@ def test_every_object_is_told_and_there(deployed):
     assert (components.count("aggregator"), components.count("scheduler")) == (2, 2)
 
 
-def test_again_it_changes_nothing(deployed):
+def test_a_second_deployment_changes_nothing(deployed):
     def seen():
         secrets = ["carico-ca", "carico-agent-tls", "carico-extender-tls", "carico-aggregator-tls"]
         pods = {pod.metadata.uid for pod in deployed.core.list_namespaced_pod(NAMESPACE).items}
@@ -81,7 +81,7 @@ def test_again_it_changes_nothing(deployed):
     assert seen() == before
 
 
-def test_a_node_that_was_added_gets_a_certificate_and_the_others_keep_theirs(deployed):
+def test_a_new_node_gets_a_certificate_and_the_others_keep_theirs(deployed):
     before = deployed.secret("carico-agent-tls")
     deployed.add_node("late")
     deployed.carico("deploy", "--wait", "60")
@@ -91,7 +91,7 @@ def test_a_node_that_was_added_gets_a_certificate_and_the_others_keep_theirs(dep
     assert {node: after[node] for node in before} == before
 
 
-def test_a_configuration_that_changes_rolls_its_pods_and_no_others(deployed):
+def test_a_changed_configuration_rolls_only_its_own_pods(deployed):
     def pods():
         found = deployed.core.list_namespaced_pod(NAMESPACE).items
         return {pod.metadata.uid: pod.metadata.labels["app.kubernetes.io/component"] for pod in found}
@@ -119,7 +119,7 @@ def test_undeploy_leaves_nothing_and_may_be_repeated(deployed):
     assert (code, "nothing to remove" in out) == (0, True)
 
 
-def test_a_namespace_of_somebody_else_stays(cluster):
+def test_a_namespace_of_another_owner_stays(cluster):
     cluster.core.create_namespace({"metadata": {"name": "shared"}})
     try:
         code, out = cluster.carico("deploy", "--namespace", "shared", "--wait", "60")
@@ -134,7 +134,7 @@ def test_a_namespace_of_somebody_else_stays(cluster):
         cluster.core.delete_namespace("shared")
 
 
-def test_what_others_own_is_taken_over_only_if_asked_for(deployed):
+def test_fields_of_other_owners_are_taken_over_only_if_asked_for(deployed):
     deployed.core.patch_namespaced_config_map(
         "carico-aggregator", NAMESPACE, {"data": {"aggregator.yaml": "port: 1"}}, field_manager="somebody"
     )
@@ -145,7 +145,7 @@ def test_what_others_own_is_taken_over_only_if_asked_for(deployed):
     assert code == 0, out
 
 
-def test_kubectl_makes_the_same_of_the_folder(cluster):
+def test_kubectl_kustomize_gives_the_same_objects(cluster):
     made = subprocess.run(
         [program("kubectl"), "kustomize", str(files("carico") / "manifests")],
         capture_output=True,
@@ -158,7 +158,7 @@ def test_kubectl_makes_the_same_of_the_folder(cluster):
 
 
 def comparable(text):
-    """Objects by kind and name, but for what tells configurations apart: suffixes of names there, a digest here."""
+    """Return objects by kind and name, without the suffixes of names, or the digest, that mark a configuration."""
     text = re.sub(r"\b(carico-\w+)-[a-z0-9]{10}\b", r"\1", text)
     objects = list(yaml.safe_load_all(text))
     for each in objects:
@@ -169,8 +169,8 @@ def comparable(text):
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-def test_status_tells_pods_and_that_nobody_leads(deployed):
-    """KWOK's pods run nothing, so nobody leads there."""
+def test_status_shows_pods_and_that_no_scheduler_leads(deployed):
+    """KWOK's pods run nothing, so no kube-scheduler leads."""
     code, out = deployed.carico("status")
     assert code == 1
     assert "daemonset.apps/carico-agent" in out
@@ -187,7 +187,7 @@ def test_status_tells_pods_and_that_nobody_leads(deployed):
 
 @contextmanager
 def extender(deployed, folder):
-    """Run the extender as its pod would: with its account, its certificate and (addresses apart) its settings."""
+    """Run the extender as in its pod: with its account, its certificate and, except for addresses, its settings."""
     tls = deployed.server_files("extender", folder / "extender")
     config = msgspec.convert(deployed.configuration_file("scheduler", "extender.yaml"), ExtenderConfig)
     kubeconfig = kubeconfig_of(deployed, "carico-scheduler", folder)
@@ -226,7 +226,7 @@ def kubeconfig_of(deployed, account, folder):
 
 @contextmanager
 def kube_scheduler(deployed, folder, extender_port):
-    """Run the real kube-scheduler as its pod would; yields its log's file."""
+    """Run the real kube-scheduler as in its pod; yields its log file."""
     tls = folder / "kube-scheduler"
     deployed.server_files("kube-scheduler", tls)
     for kind in ("crt", "key"):
@@ -260,14 +260,14 @@ def kube_scheduler(deployed, folder, extender_port):
 
 
 async def report(deployed, folder, port, node, about, pod_capacity):
-    """Report with a node's certificate."""
+    """Report about a node with the certificate of a (possibly different) node."""
     credentials = ClientTls(deployed.node_files(node, folder / "nodes"))
     async with ReportClient(f"localhost:{port}", credentials, deadline_s=5.0) as client:
         await client.report(CapacityReport(about, pod_capacity, 0, time.time(), int(time.monotonic() * 1e3)))
 
 
-def test_a_pod_is_scheduled_with_what_was_deployed(deployed, tmp_path):
-    """The accounts' rights, the certificates and the configuration suffice for the real kube-scheduler."""
+def test_the_deployed_rights_and_files_suffice_to_schedule_a_pod(deployed, tmp_path):
+    """The deployed rights, certificates and configuration suffice for the real kube-scheduler."""
     pod = {
         "metadata": {"name": "one", "namespace": "default"},
         "spec": {
@@ -298,7 +298,7 @@ def leader(deployed):
     return lease.spec.holder_identity
 
 
-def test_a_nodes_certificate_reports_for_no_other_node(deployed, tmp_path):
+def test_a_nodes_certificate_cannot_report_for_another_node(deployed, tmp_path):
     with extender(deployed, tmp_path) as process:
         with pytest.raises(Refused, match=f"carico:node:{NODES[0]} is needed, got carico:node:{NODES[1]}"):
             asyncio.run(report(deployed, tmp_path, process.report_port, NODES[1], NODES[0], 3.0))
@@ -306,7 +306,7 @@ def test_a_nodes_certificate_reports_for_no_other_node(deployed, tmp_path):
         assert [known.node for known in process.extender.nodes()] == [NODES[1]]
 
 
-def test_no_account_gets_at_the_certificates(deployed):
+def test_no_account_can_read_the_cas_key(deployed):
     for account in ("carico-scheduler", "carico-aggregator", "carico-agent"):
         with deployed.acting_as(account) as core, pytest.raises(ApiException) as refused:
             core.read_namespaced_secret("carico-ca", NAMESPACE)

@@ -1,4 +1,4 @@
-"""CARICO's extender in the real kube-scheduler, with a thousand nodes that report: how fast, how soon, with faults."""
+"""CARICO's extender with the real kube-scheduler and a thousand reporting nodes: rate, wake-up and faults."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ pytestmark = pytest.mark.cluster
 
 CLOCK = SystemClock()
 UNREPORTED_S = 8.0
-"""A report of 5 s is believed; what is told of pods comes up to 3 s late on a busy machine."""
+"""Reports up to 5 s old are believed, and on a busy machine watches are up to 3 s late."""
 SILENT_TIMEOUT_S = 60.0
 BACK_S = 30.0
-"""The longest pause of a watch on pods that finds no API server (`carico.kube.reflector`)."""
+"""The longest pause of a watch that cannot reach the API server (`carico.kube.reflector`)."""
 AIM = 0.8
 BOUND_TIMEOUT_S = 240.0
 
 
 @pytest.fixture
 def carico(kwok_cluster, tmp_path):
-    """A function that gives the cluster nodes and prepares CARICO for them; what it starts ends with the test."""
+    """A function that gives the cluster nodes and prepares CARICO for them; its processes end with the test."""
     made = []
 
     def prepare(nodes, slots, **settings):
@@ -55,7 +55,7 @@ def carico(kwok_cluster, tmp_path):
 
 
 def assert_right(backlog, pods):
-    """None is lost, and none bound twice."""
+    """Assert that no pod is lost, and none bound twice."""
     assert len(backlog.bound) == pods
     assert backlog.moved == []
     assert set(backlog.bindings().values()) == {1}
@@ -67,9 +67,9 @@ SLOTS = 2.0
 
 
 def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, carico_paper, tmp_path):
-    """The aim is 0.8 of kube-scheduler's own rate. It is told, not asserted.
+    """The aim is 0.8 of kube-scheduler's own rate; it is shown and not asserted.
 
-    On two CPUs 0.83 with nothing else on them, 0.60 to 0.95 beside other load (docs/reference/performance.md).
+    Measured on two CPUs: 0.83 without other load, 0.60 to 0.95 with it (docs/reference/performance.md).
     """
     rates = {"alone": [], "extender": []}
 
@@ -96,7 +96,7 @@ def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, caric
     for scheduler, rate in medians.items():
         carico_paper.row(f"pods bound a second, {scheduler}", rate, None, "pods/s")
     carico_paper.row(f"ratio, aim {AIM:g}", ratio, None, "")
-    # Far below all that was found.
+    # Far below all measured ratios.
     assert ratio > 0.4
 
 
@@ -113,14 +113,14 @@ def refused(kwok_cluster, carico, **settings):
 def test_a_refused_pod_is_woken_by_the_annotation(kwok_cluster, carico, carico_paper):
     with refused(kwok_cluster, carico) as pod:
         slept = [pod.sleep_s(node, ASLEEP_FOR_S) for node in FEW * 2]
-    assert None not in slept, "each is woken sooner than without the annotation"
+    assert None not in slept, "every pod must wake sooner than without the annotation"
     carico_paper.row("a refused pod sleeps, median", statistics.median(slept), None, "s")
-    # A report's period, the wake-up's interval and one second's back-off; other load makes it more, never less.
+    # The period of reports, the wake-up's interval and a back-off of one second; other load only adds to it.
     assert min(slept) < 2.0
 
 
-def test_without_the_annotation_it_sleeps_until_something_happens_to_another_pod(kwok_cluster, carico, carico_paper):
-    """kube-scheduler would try it again after five minutes; what happens to any assigned pod wakes it, from 1.32 on."""
+def test_without_the_annotation_a_refused_pod_sleeps_until_another_pods_event(kwok_cluster, carico, carico_paper):
+    """kube-scheduler retries after five minutes or, from 1.32 on, at an event of any assigned pod."""
     with refused(kwok_cluster, carico, wake_up=NEVER_WAKE) as pod:
         assert pod.sleep_s(FEW[0], 30.0) is not None, "the first room wakes once"
         assert pod.sleep_s(FEW[1], ASLEEP_FOR_S) is None
@@ -130,7 +130,7 @@ def test_without_the_annotation_it_sleeps_until_something_happens_to_another_pod
 
 
 ASLEEP_FOR_S = 20.0
-"""As long as nothing happens; a part of the five minutes."""
+"""A part of the five minutes, in which nothing happens."""
 FAULTY_SLOTS, FAULTY_PODS = 4.0, 300
 
 
@@ -144,7 +144,7 @@ def extender_killed(carico):
 
 
 def believed(carico):
-    """How many reports are still believed, in words."""
+    """Return in words how many reports are still believed; nothing if none is."""
     known = carico.known()
     fresh = [node for node, pod_capacity in known.items() if pod_capacity is not None]
     return "" if known and not fresh else f"{len(fresh)} of {len(known)} nodes' reports are"
@@ -163,7 +163,7 @@ def reports_stopped(carico):
 
 @pytest.fixture(scope="module")
 def faulty(carico_cluster, tmp_path_factory):
-    """CARICO with all of its nodes, for one fault after the other."""
+    """CARICO with all nodes, shared by tests of one fault after the other."""
     shape = ClusterShape(nodes=NODES, cores=4, memory="16Gi")
     shape_nodes(carico_cluster.api, shape)
     slots = dict.fromkeys(shape.node_names, FAULTY_SLOTS)
@@ -177,7 +177,7 @@ def faulty(carico_cluster, tmp_path_factory):
 
 @pytest.fixture
 def half_bound(kwok_cluster, faulty, request):
-    """CARICO, and a backlog of which a part is bound; its parameter is how long pods that run may be unreported."""
+    """CARICO and a partly bound backlog; the parameter is the time for which running pods may be unreported."""
     one, unreported_s = faulty, getattr(request, "param", UNREPORTED_S)
     one.wait_until_reported()
     backlog = Backlog(kwok_cluster.api, kwok_cluster.namespace, CARICO, CLOCK)
@@ -200,7 +200,7 @@ def test_without_decisions_or_reports_no_pod_is_bound_and_none_is_lost(half_boun
         assert not meanwhile & set(backlog.bound)
 
 
-def test_an_aggregator_that_is_restarted_holds_up_no_pod_and_nodes_exchange_with_it_again(half_bound):
+def test_a_restarted_aggregator_delays_no_pod_and_exchanges_resume(half_bound):
     carico, backlog = half_bound
     carico.wait_until_exchanged()
     carico.process("aggregator").kill()
@@ -214,7 +214,7 @@ def test_an_aggregator_that_is_restarted_holds_up_no_pod_and_nodes_exchange_with
 
 
 @pytest.mark.parametrize("half_bound", [UNREPORTED_S + BACK_S], ids=[""], indirect=True)
-def test_a_control_plane_that_is_restarted_loses_no_pod(half_bound, kwok_cluster):
+def test_a_restarted_control_plane_loses_no_pod(half_bound, kwok_cluster):
     _, backlog = half_bound
     backlog.create(FAULTY_PODS // 2)
     KwokMaker().restart(kwok_cluster.cluster.name, kwok_cluster.cluster.folder)

@@ -1,4 +1,4 @@
-"""The provider external on a cluster that somebody has: here KWOK's, with namespaces and pods that are not ours."""
+"""The provider external on a user's own cluster: here one of KWOK, with namespaces and pods that are not ours."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ USED = 2
 THEIRS = "theirs"
 IMAGE = "none.example/w:1"
 ENDING, ENDLESS = "pi", "endless"
-"""Jobs."""
+"""Names of jobs; pods of the second never end."""
 PATIENCE_S = 180.0
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "external-cluster.md"
 ROLES = {
     role["kind"]: role
     for role in map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE))
 }
-"""What the page tells users to ask for, by kind."""
+"""The documented roles, by kind."""
 RIGHTS = [
     (verb, resource, group)
     for rule in ROLES["ClusterRole"]["rules"]
@@ -56,16 +56,16 @@ RIGHTS = [
     for verb in rule["verbs"]
 ]
 RIGHTS_TIMEOUT_S = 60.0
-"""An API server takes roles up a moment after they were made."""
+"""API servers apply roles a moment after their creation."""
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory):
-    """A cluster of somebody, where pods of `ENDING` end after a second, with a pod of theirs on the last node."""
-    place = tmp_path_factory.mktemp("somebody")
+    """A user's own cluster with a pod of theirs on the last node; pods of `ENDING` end after a second."""
+    place = tmp_path_factory.mktemp("user")
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(kwok, "_stages", _ending(kwok._stages()).__str__)
-    life = MadeCluster(kwok.KwokMaker(), ClusterOptions("somebody"), Registry(place / "clusters"))
+    life = MadeCluster(kwok.KwokMaker(), ClusterOptions("user"), Registry(place / "clusters"))
     try:
         cluster = life.open()
         shape_nodes(cluster.api, ClusterShape(nodes=NODES, cores=4))
@@ -80,7 +80,7 @@ def kubeconfig(tmp_path_factory):
 
 
 def _ending(stages):
-    """KWOK's stages with pods of a Job that end without being told when."""
+    """Return KWOK's stages, changed so that pods of one Job end without an annotation."""
     documents = list(yaml.safe_load_all(stages))
     complete = next(one for one in documents if one["metadata"]["name"] == "carico-pod-complete")
     *others, _ = complete["spec"]["selector"]["matchExpressions"]
@@ -102,7 +102,7 @@ def api(kubeconfig):
 
 @pytest.fixture
 def started(kubeconfig, tmp_path):
-    """A function that starts `carico-testbed run` on the cluster; what still runs in the end is killed."""
+    """A function that starts `carico-testbed run` on the cluster; processes that still run at the end are killed."""
     processes = []
 
     def start(name, *options, job=ENDING, limit_s=120):
@@ -139,7 +139,7 @@ def started(kubeconfig, tmp_path):
 
 
 def everything(api: ClusterApi):
-    """What there is beside our own: namespaces, nodes without their status, pods with their identity."""
+    """Return all namespaces, the pods by their UID, and the nodes without their status."""
     objects = api.objects
     namespaces = {one["metadata"]["name"] for one in objects.list("v1", "Namespace")}
     pods = {(one["metadata"]["namespace"], one["metadata"]["uid"]) for one in objects.list("v1", "Pod")}
@@ -148,7 +148,7 @@ def everything(api: ClusterApi):
 
 
 def ours(api: ClusterApi):
-    """The namespaces of runs; one more is the maker's, who is somebody else here."""
+    """Return the namespaces of runs, without that of the cluster's maker, which stands for the user here."""
     return sorted({one["metadata"]["name"] for one in api.namespaces()} - {OWN})
 
 
@@ -159,7 +159,7 @@ def wait_for_pods(api: ClusterApi):
     wait_until("the run has pods", lacking, PATIENCE_S)
 
 
-def test_a_run_uses_the_nodes_it_asks_for_and_leaves_the_cluster_as_it_was(api, started):
+def test_a_run_uses_its_nodes_and_leaves_the_cluster_as_it_was(api, started):
     before = everything(api)
     process, results = started("run")
     out, _ = process.communicate(timeout=PATIENCE_S)
@@ -187,7 +187,7 @@ def test_ctrl_c_leaves_the_cluster_as_it_was(api, started):
     assert everything(api) == before
 
 
-def test_what_a_killed_run_leaves_is_removed_by_the_next(api, started):
+def test_the_next_run_removes_the_namespaces_of_a_killed_one(api, started):
     before = everything(api)
     process, _ = started("killed", "--repetitions", "50")
     wait_for_pods(api)
@@ -200,7 +200,7 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next(api, started):
     assert everything(api) == before
 
 
-def test_two_runs_at_a_time_leave_one_another_alone(api, started):
+def test_simultaneous_runs_leave_one_another_alone(api, started):
     before = everything(api)
     first, results = started("first", "--repetitions", "4")
     wait_for_pods(api)
@@ -221,7 +221,7 @@ def test_a_scenario_that_wants_more_nodes_is_refused_at_once(api, started):
 
 
 def grant(api: ClusterApi, role):
-    """Give the account of `limited` a role."""
+    """Grant a role to the account of `limited`."""
     kind, metadata = role["kind"], role["metadata"]
     binding = {"apiVersion": role["apiVersion"], "kind": f"{kind}Binding", "metadata": metadata}
     binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": metadata["name"]}
@@ -231,7 +231,7 @@ def grant(api: ClusterApi, role):
 
 
 def problems(kubeconfig):
-    """What the preflight has to say to somebody."""
+    """Return the problems that the preflight finds with a kubeconfig."""
     cluster = ExternalCluster(ClusterOptions("limited", kubeconfig=kubeconfig))
     try:
         return "; ".join(map(str, cluster.preflight()))
@@ -241,7 +241,7 @@ def problems(kubeconfig):
 
 @pytest.fixture
 def limited(kubeconfig, api, tmp_path):
-    """The kubeconfig of an account that has the rights on the page in all namespaces, and nothing but a token."""
+    """The kubeconfig of an account with a token and only the documented rights in all namespaces."""
     account = {"name": "limited", "namespace": THEIRS}
     api.objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     grant(api, ROLES["ClusterRole"])
@@ -252,11 +252,11 @@ def limited(kubeconfig, api, tmp_path):
     content["users"] = [{"name": user["name"], "user": {"token": token}} for user in content["users"]]
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(content))
-    wait_until("the preflight has nothing to say", lambda: problems(file), RIGHTS_TIMEOUT_S)
+    wait_until("the preflight finds no problems", lambda: problems(file), RIGHTS_TIMEOUT_S)
     return file
 
 
-def test_the_rights_on_the_page_are_enough_for_a_run(api, started, limited):
+def test_the_documented_rights_suffice_for_a_run(api, started, limited):
     before = everything(api)
     process, results = started("limited", "--kubeconfig", str(limited))
     out, _ = process.communicate(timeout=PATIENCE_S)
@@ -267,7 +267,7 @@ def test_the_rights_on_the_page_are_enough_for_a_run(api, started, limited):
     assert [pod.outcome for pod in run.pods] == ["succeeded"] * 6
 
 
-def test_the_rights_on_the_page_are_enough_for_what_tells_why_a_run_failed(api, started, limited):
+def test_the_documented_rights_suffice_for_diagnostics(api, started, limited):
     before = everything(api)
     process, results = started("limited", "--kubeconfig", str(limited), job=ENDLESS, limit_s=10)
     out, _ = process.communicate(timeout=PATIENCE_S)
@@ -280,7 +280,7 @@ def test_the_rights_on_the_page_are_enough_for_what_tells_why_a_run_failed(api, 
 
 
 @pytest.mark.parametrize(("verb", "resource", "group"), RIGHTS)
-def test_a_right_that_is_lacking_is_named_before_anything_runs(api, limited, verb, resource, group):
+def test_a_missing_right_is_named_before_anything_runs(api, limited, verb, resource, group):
     others = [right for right in RIGHTS if right != (verb, resource, group)]
     rules = [{"verbs": [one], "resources": [of], "apiGroups": [within]} for one, of, within in others]
     grant(api, ROLES["ClusterRole"] | {"rules": rules})
@@ -288,13 +288,13 @@ def test_a_right_that_is_lacking_is_named_before_anything_runs(api, limited, ver
 
     def lacking() -> str:
         said = problems(limited)
-        return "" if told in said else f"the preflight says: {said}"
+        return "" if told in said else f"the preflight finds: {said}"
 
     wait_until(f"the cluster {told}", lacking, RIGHTS_TIMEOUT_S)
 
 
-def test_the_rights_on_the_page_are_enough_to_ask_carico(api, limited):
-    """Down to its leader: the pod that should be it is asked for, and is not there."""
+def test_the_documented_rights_suffice_to_check_carico(api, limited):
+    """The check goes as far as the leader's pod, which does not exist here."""
     held = {"holderIdentity": "gone_0", "leaseDurationSeconds": 3600}
     held["renewTime"] = datetime.now(UTC).isoformat(timespec="microseconds")
     configuration = {"name": "carico-agent", "namespace": CARICO}

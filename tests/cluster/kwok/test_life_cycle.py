@@ -1,4 +1,4 @@
-"""The life of a real cluster: kept and used again, made anew, and gone after Ctrl-C and after a process was killed."""
+"""The life of a real cluster: kept and used again, made anew, and removed after Ctrl-C and after a kill."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ finally:
 
 @pytest.fixture
 def place(tmp_path):
-    """A place for clusters of this test alone; what it leaves is removed."""
+    """A folder for this test's own clusters, which are removed at the end."""
     yield tmp_path / "clusters"
     registry = Registry(tmp_path / "clusters")
     for folder, noted in registry.all():
@@ -87,7 +87,7 @@ def life(place, **options):
 
 
 def processes(place):
-    """How many processes have something of a place on their command line."""
+    """Return the number of processes whose command line contains a folder."""
     found = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -98,7 +98,7 @@ def processes(place):
 
 
 def wait_until_ended(place):
-    """What was killed is there a moment longer."""
+    """Killed processes exist a moment longer."""
     wait_until("its processes have ended", lambda: f"{left} are left" if (left := processes(place)) else "", ENDED_S)
 
 
@@ -136,7 +136,7 @@ def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
 
 @pytest.fixture
 def cache(tmp_path):
-    """A cache of a session's own, with the programs that there are; what is left of its clusters is removed."""
+    """A cache for this test's sessions, with all built programs; clusters that they leave are removed."""
     cache = tmp_path / "cache" / "carico"
     cache.mkdir(parents=True)
     for kept in user_cache().glob("*"):
@@ -150,7 +150,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def project(tmp_path):
-    """A folder with a test. Caches lie elsewhere: pytest would look for tests in them."""
+    """A folder with a test. Caches lie elsewhere, because pytest would look for tests in them."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "test_it.py").write_text(TEST)
@@ -160,7 +160,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def session(cache, project):
-    """A function that starts a session of pytest; what it says is in `said` of its folder."""
+    """A function that starts a session of pytest; its output is in the project's file `said`."""
 
     def start(repetitions):
         command = [sys.executable, "-m", "pytest", "-m", "cluster", "--carico-provider=kwok"]
@@ -177,13 +177,13 @@ def session(cache, project):
 
 
 def finished(project):
-    """How many repetitions have been written, whole."""
+    """Return the number of finished repetitions."""
     files = (project / ".carico" / "runs").glob("*/repetitions.jsonl")
     return sum(file.read_text().count("\n") for file in files)
 
 
-def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, session):
-    """Killed within a repetition: the one before it is kept, and the next session has a cluster of its own."""
+def test_the_next_session_removes_the_cluster_of_a_killed_one(cache, project, session):
+    """The session is killed within a repetition: earlier ones are kept, and the next session makes a new cluster."""
     clusters = cache / "clusters"
 
     def said():
@@ -209,11 +209,11 @@ def test_what_a_killed_session_leaves_is_removed_by_the_next(cache, project, ses
     assert f"cluster {noted.name} is removed: its run was killed" in said()
     wait_until_ended(clusters)
     assert Registry(clusters).all() == []
-    assert finished(project) >= 1, "what the killed session had measured"
+    assert finished(project) >= 1, "the finished repetitions of the killed session are lost"
 
 
-def test_ctrl_c_within_a_repetition_keeps_what_was_finished_and_leaves_nothing_else(cache, project):
-    """As a terminal sends it, to all processes of its group, while pods run, and CARICO beside the control plane."""
+def test_ctrl_c_within_a_repetition_keeps_only_finished_repetitions(cache, project):
+    """Ctrl-C reaches all processes of the group, as from a terminal, while pods, CARICO and the control plane run."""
     (project / "steady.yaml").write_text(STEADY)
     clusters, testbed = cache / "clusters", [sys.executable, "-m", "testbed"]
     options = {
@@ -256,7 +256,7 @@ def test_ctrl_c_within_a_repetition_keeps_what_was_finished_and_leaves_nothing_e
     assert all(one.job_completion_time_s["steady"] for one in repetitions)
 
 
-def test_a_repetition_that_does_not_complete_leaves_what_tells_why(project, session):
+def test_a_repetition_that_does_not_complete_leaves_diagnostics(project, session):
     (project / "test_it.py").write_text(CUT_OFF)
     (project / "slow.yaml").write_text(SLOW)
     with session(repetitions=1) as failing:

@@ -1,4 +1,4 @@
-"""A scenario on a real control plane, by the same fixtures and measurements as on the simulated cluster."""
+"""A scenario on a real control plane, with the same fixtures and measurements as on the simulated cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cluster
 
 PODS = 200
 LATE_S = 0.5
-"""What KWOK and the watch may be late by: measured 0.1 s at most on two CPUs."""
+"""The most by which KWOK and the watch may be late; measured at most 0.1 s on two CPUs."""
 
 
 @pytest.fixture
@@ -22,28 +22,28 @@ def runs(carico_experiment):
 
 
 def median_item(runs, metric, name):
-    """The median over the repetitions of a figure of the data item."""
+    """Return a figure of a data item, as the median over the repetitions."""
     items = (one.data for run in runs for one in run.data_items if one.labels["metric"] == metric)
     return statistics.median(item[name] for item in items)
 
 
-def test_every_pod_is_placed_by_the_real_scheduler_and_ends_when_it_is_told_to(runs):
+def test_every_pod_is_placed_by_the_real_scheduler_and_ends_after_its_time(runs):
     for run in runs:
         assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS
         assert len({pod.node for pod in run.pods}) == len(run.nodes) == 19
         for pod in run.pods:
             assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s < pod.finished_s
-        # pi-2000 is 5.8 CPU-seconds with a deviation of a tenth, drawn pod by pod: not all the same, and none rounded.
+        # pi-2000 takes 5.8 CPU-seconds with a deviation of a tenth, drawn for each pod: times differ, with fractions.
         times = pod_completion_times(run.pods)
         assert min(times) > 3.5
-        assert 5 < statistics.median(times) < 8  # KWOK may be seconds late with some, on a busy machine
+        assert 5 < statistics.median(times) < 8  # on a busy machine KWOK may be seconds late with some pods
         assert len({round(time, 2) for time in times}) > PODS / 4
 
 
 def test_the_job_controller_creates_pods_at_the_rate_that_the_simulation_assumes(runs, carico_paper):
     """20 a second after a burst of 30, kube-controller-manager's defaults.
 
-    What holds it up once is made up for afterwards, so that the median over seconds' worth of pods is what counts.
+    The controller catches up after a delay, so the median over spans of about a second counts.
     """
     assumed = SimulationParameters()
     pods, seconds = round(assumed.pod_creations_per_s), []
@@ -61,12 +61,12 @@ def test_scheduling_is_measured_below_a_second(runs, carico_paper):
     carico_paper.row("median scheduling latency, real", latency_s, None, "s")
     throughput = median_item(runs, "scheduling_throughput", "value")
     carico_paper.row("scheduling throughput, real", throughput, None, "pods/s")
-    # An idle scheduler decides in milliseconds; whole seconds, as the API dates, would give 0 or 1.
+    # An idle scheduler decides in milliseconds; the API's whole seconds would give 0 or 1.
     assert 0 < latency_s < LATE_S
 
 
-def test_carico_schedules_there_on_synthetic_reports(carico_experiment, carico_paper):
-    """A node reports room for a pod per core; what began to run since its last report is above that, and told here."""
+def test_carico_schedules_on_synthetic_reports(carico_experiment, carico_paper):
+    """A node reports room for a pod per core; pods that began to run since its last report may exceed that."""
     runs = carico_experiment.run("pi-2000", "carico", pods=PODS)
     for run in runs:
         assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS

@@ -21,11 +21,11 @@ from .conftest import BOUND_TIMEOUT_S
 pytestmark = pytest.mark.cluster
 
 BARE = SimulationParameters(platform_millicpu=0, platform_memory_mib=0, pop_from_backoff=True)
-"""KWOK's nodes run nothing of the platform's; its kube-scheduler is of 1.34."""
+"""KWOK's nodes run none of the platform's pods; its kube-scheduler has version 1.34."""
 AT_ONCE_S = 0.5
-"""A pod that waits for the end of its back-off, as before 1.33, waits for longer: 0.8 to 1.8 s here."""
+"""A pod that waits for the end of its back-off, as before 1.33, takes longer: 0.8 to 1.8 s here."""
 TRIES = 5
-"""Other load makes it later, and never sooner."""
+"""The best try counts, because other load only delays a pod."""
 PODS = 60
 THESIS = ClusterShape()
 POOLS = ClusterShape(
@@ -60,7 +60,7 @@ def emulated(name, requests):
 @pytest.mark.parametrize("shape", [THESIS, POOLS], ids=["alike", "pools"])
 @pytest.mark.parametrize("mix", MIXES)
 def test_placements_agree_up_to_ties(kwok_cluster, carico_paper, shape, mix):
-    """The real one picks one of the nodes that the emulation scores highest, for every pod."""
+    """The real kube-scheduler chooses one of the emulation's highest-scored nodes for every pod."""
     kwok_cluster.shape(shape)
     emulation = KubeScheduler(shape, BARE, np.random.default_rng(0))
     rng = np.random.default_rng(1)
@@ -76,7 +76,7 @@ def test_placements_agree_up_to_ties(kwok_cluster, carico_paper, shape, mix):
             differ.append(f"{pod.name} {requests}: {chosen}, not one of {best}")
         pod.node = names.index(chosen)
         emulation.reserve(pod, pod.node)
-    carico_paper.row(f"pods of {PODS} placed otherwise", len(differ), None, "pods")
+    carico_paper.row(f"pods of {PODS} placed differently", len(differ), None, "pods")
     carico_paper.row("nodes that the emulation scores highest, mean", np.mean(ties), None, "nodes")
     # If all nodes were tied, nothing would have been checked.
     assert min(ties) < len(names)
@@ -85,14 +85,14 @@ def test_placements_agree_up_to_ties(kwok_cluster, carico_paper, shape, mix):
 
 @pytest.fixture
 def full_node(kwok_cluster):
-    """One node that has room for one pod, which is there."""
+    """A cluster with one node, filled by its only pod."""
     kwok_cluster.shape(ClusterShape(nodes=1, cores=1, memory="1Gi"))
     kwok_cluster.submit("first", Requests(cpu="800m"))
     kwok_cluster.wait_until_bound("first")
     return kwok_cluster
 
 
-def test_a_pod_that_fits_nowhere_stays_pending_and_is_told_why(full_node):
+def test_a_pod_that_fits_nowhere_stays_pending_with_a_reason(full_node):
     full_node.submit("second", Requests(cpu="800m"))
     full_node.wait_until_refused("second")
     emulation = KubeScheduler(ClusterShape(nodes=1, cores=1, memory="1Gi"), BARE, np.random.default_rng(0))
@@ -105,13 +105,13 @@ def test_a_pod_that_fits_nowhere_stays_pending_and_is_told_why(full_node):
         of_second = [event for event in events if event["involvedObject"]["name"] == "second"]
         return [event["message"] for event in of_second if event["reason"] == "FailedScheduling"]
 
-    # An event is sent beside the pod's condition, not before it.
-    wait_until("its failure is an event", lambda: "" if told() else "it is not", BOUND_TIMEOUT_S)
+    # The event and the pod's condition are sent independently.
+    wait_until("there is an event of the failure", lambda: "" if told() else "there is none", BOUND_TIMEOUT_S)
     assert all("Insufficient cpu" in message for message in told())
 
 
 def emulated_wait(room_after_s):
-    """Seconds from when there is room until the refused pod is bound, under virtual time."""
+    """Return the seconds from when there is room until the refused pod is bound, under virtual time."""
     env = simpy.Environment()
     api = ApiServer(env, BARE.watch_latency_s)
     shape = ClusterShape(nodes=1, cores=1, memory="1Gi")
@@ -128,7 +128,7 @@ def emulated_wait(room_after_s):
 
 @pytest.mark.parametrize("room_after_s", [0.2, 3.0])
 def test_a_refused_pod_is_tried_again_when_there_is_room(full_node, carico_paper, room_after_s):
-    """As soon as in the emulation: within its first back-off of a second, and when that is over."""
+    """The real wait equals the emulated one, both within the first back-off of a second and after it."""
     clock, expected, took = SystemClock(), emulated_wait(room_after_s), []
     pods = ["first", *(f"waiting-{number}" for number in range(TRIES))]
     for there, waiting in pairwise(pods):
