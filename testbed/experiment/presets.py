@@ -23,12 +23,12 @@ class Preset:
     """How often a disturbed repetition is run at most; see `run_with_retries`."""
 
 
-SMOKE = Preset("smoke", 1, "everything once, close claims more often: at most 3 minutes, simulated with -n 2")
+SMOKE = Preset("smoke", 1, "one repetition, more of what is near its limit: simulated at most 3 minutes with -n 2")
 CI = Preset("ci", 3, "three repetitions: differences come with an interval")
 FULL = Preset(
     "full",
     10,
-    "ten repetitions, each of up to three attempts on a disturbed machine: for figures to be published",
+    "ten repetitions, of up to three attempts each where others use the machine: for figures to be published",
     attempts=3,
 )
 

@@ -1,4 +1,4 @@
-"""How a pytest session shows its progress: past pytest's capturing, and for xdist's workers, whom nobody can read."""
+"""Shows the progress of a pytest session: past pytest's capturing, and in place of xdist's workers, which cannot."""
 
 from __future__ import annotations
 

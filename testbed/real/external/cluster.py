@@ -75,7 +75,7 @@ class ExternalCluster:
         self._wall = wall
         self._cluster: Cluster | None = None
         self._signs: SignsOfLife | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -153,14 +153,16 @@ class ExternalCluster:
     def clean(self) -> None:
         """Remove the namespaces of this run, and of runs that are dead; see `ClusterLifecycle.clean`."""
         alive: set[str] = set()
-        wait_until("the namespaces of earlier repetitions are gone", lambda: self._left(alive), CLEAN_TIMEOUT_S)
+        wait_until(
+            "the namespaces of earlier repetitions are gone", lambda: self._namespaces_left(alive), CLEAN_TIMEOUT_S
+        )
 
     def close(self) -> None:
         """Return when the namespaces of this run are gone; see `ClusterLifecycle.close`."""
         signs, self._signs, self._cluster = self._signs, None, None
         try:
             if signs is not None:
-                wait_until("the namespaces of this run are gone", self._own_left, CLEAN_TIMEOUT_S)
+                wait_until("the namespaces of this run are gone", self._own_namespaces_left, CLEAN_TIMEOUT_S)
         except KubeError as error:
             raise ClusterError(
                 f"cluster {self.name}: namespaces of run {self._options.run} are left: {error}"
@@ -192,13 +194,13 @@ class ExternalCluster:
         except KubeRefused:  # if even the question is refused, the run itself finds out
             return []
 
-    def _own_left(self) -> str:
+    def _own_namespaces_left(self) -> str:
         own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._options.run]
         for name in own:
             self.api.delete_namespace(name)
         return f"there are still {', '.join(own)}" if own else ""
 
-    def _left(self, alive: set[str]) -> str:
+    def _namespaces_left(self, alive: set[str]) -> str:
         """Remove own and dead runs' namespaces; return what is not gone yet, and add living namespaces to `alive`."""
         left = []
         for namespace in self.api.namespaces():
@@ -214,7 +216,7 @@ class ExternalCluster:
                 left.append(f"{name}, whose run {run} may be alive")
                 continue
             alive.add(name)
-            if run not in self._told:
-                self._told.add(run)
+            if run not in self._reported:
+                self._reported.add(run)
                 self._options.say(f"run {run} measures on this cluster, too: the two disturb each other")
         return f"there are still {', '.join(left)}" if left else ""

@@ -129,7 +129,7 @@ class LocalCarico:
         self.wait_until_reported()
 
     def start(self, name: str) -> Tethered:
-        """Start a process, for the first time or anew, and return it."""
+        """Start a process, or start it anew, and return it."""
         self._running[name] = Tethered(self._commands[name], self._folder / f"{name}.log")
         return self._running[name]
 

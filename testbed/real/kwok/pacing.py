@@ -1,4 +1,4 @@
-"""Calls something for every node once in a period, spread evenly over it, as agents do."""
+"""Calls a function for every node once in a period, with the nodes spread over the period, as agents are."""
 
 from __future__ import annotations
 
