@@ -47,8 +47,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="N",
         type=arguments.count,
         default=REPETITIONS,
-        help="repetitions on kind, with schedulers in turns; from six on intervals are bootstrapped "
-        f"(default: {REPETITIONS})",
+        help=f"repetitions on kind, in turns; from six on intervals are bootstrapped (default: {REPETITIONS})",
     )
     validate.add_argument(
         "--simulated",
@@ -58,16 +57,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help=f"repetitions on the simulated cluster (default: {SIMULATED})",
     )
     validate.add_argument(
-        "--seed",
-        metavar="S",
-        type=arguments.seed,
-        default=DEFAULT_SEED,
-        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
+        "--seed", metavar="S", type=arguments.seed, default=DEFAULT_SEED, help="seed of the first repetition"
     )
     validate.add_argument("--json", metavar="FILE", type=Path, help="write all measurements to this file")
-    validate.add_argument(
-        "--figure", metavar="FILE", type=Path, help="draw both clusters' times into this file (.svg, .png, .pdf)"
-    )
+    validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both clusters' times (.svg, .png, .pdf)")
     add_cluster_options(validate)
     validate.add_argument("--quiet", action="store_true", help="no progress on standard error")
     validate.set_defaults(run=_validate)

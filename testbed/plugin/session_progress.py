@@ -69,10 +69,7 @@ def progress_line(config: pytest.Config) -> ProgressLine | None:
 
 
 def log_line(config: pytest.Config, watched_period_s: float | None = None) -> ProgressLine | None:
-    """Return a log with a new line for every message; None where it would not be read.
-
-    On a terminal `watched_period_s` may set a shorter period between lines.
-    """
+    """Return a log, with `watched_period_s` between lines on a terminal; None where it would not be read."""
     reporter = _reporter(config)
     if reporter is None:
         return None

@@ -57,9 +57,7 @@ def program_pod(job: JobSpec, image: str, pull: str) -> dict[str, Any]:
 
 
 def _server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:
-    """Return the spec of a pod with a server and its client: the client begins when the server answers.
-
-    The pod ends with its client.
+    """Return the spec of a pod with a server and a client, which begins when the server answers and ends the pod.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class ExternalCluster:
 
     @cached_property
     def kubernetes_version(self) -> str:
-        """What the API server says; see `ClusterLifecycle`."""
+        """The API server's version; see `ClusterLifecycle`."""
         try:
             return self.api.version()
         except KubeError as error:
@@ -153,16 +153,14 @@ class ExternalCluster:
     def clean(self) -> None:
         """Remove the namespaces of this run, and of runs that are dead; see `ClusterLifecycle.clean`."""
         alive: set[str] = set()
-        wait_until(
-            "the namespaces of earlier repetitions are gone", lambda: self._namespaces_left(alive), CLEAN_TIMEOUT_S
-        )
+        wait_until("the namespaces of earlier repetitions are gone", lambda: self._remaining(alive), CLEAN_TIMEOUT_S)
 
     def close(self) -> None:
-        """Return when the namespaces of this run are gone; see `ClusterLifecycle.close`."""
+        """Wait until the namespaces of this run are gone; see `ClusterLifecycle.close`."""
         signs, self._signs, self._cluster = self._signs, None, None
         try:
             if signs is not None:
-                wait_until("the namespaces of this run are gone", self._own_namespaces_left, CLEAN_TIMEOUT_S)
+                wait_until("the namespaces of this run are gone", self._own_remaining, CLEAN_TIMEOUT_S)
         except KubeError as error:
             raise ClusterError(
                 f"cluster {self.name}: namespaces of run {self._options.run} are left: {error}"
@@ -194,13 +192,13 @@ class ExternalCluster:
         except KubeRefused:  # if even the question is refused, the run itself finds out
             return []
 
-    def _own_namespaces_left(self) -> str:
+    def _own_remaining(self) -> str:
         own = [one["metadata"]["name"] for one in self.api.namespaces() if run_of(one) == self._options.run]
         for name in own:
             self.api.delete_namespace(name)
         return f"there are still {', '.join(own)}" if own else ""
 
-    def _namespaces_left(self, alive: set[str]) -> str:
+    def _remaining(self, alive: set[str]) -> str:
         """Remove own and dead runs' namespaces; return what is not gone yet, and add living namespaces to `alive`."""
         left = []
         for namespace in self.api.namespaces():

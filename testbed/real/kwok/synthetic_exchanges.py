@@ -17,7 +17,7 @@ from carico.rpc.tls import ClientTls
 from testbed.real.kwok.pacing import say_in_turn
 
 DEADLINE_S = 5.0
-"""Of an answer; see `synthetic_reports.DEADLINE_S`."""
+"""The longest wait for an answer; see `synthetic_reports.DEADLINE_S`."""
 _RESOURCES, _SAMPLES = 2, 10
 
 

@@ -35,7 +35,7 @@ from testbed.real.kwok.pacing import say_in_turn
 from testbed.real.kwok.synthetic_exchanges import SyntheticExchanges
 
 DEADLINE_S = 5.0
-"""Of an answer; a thousand nodes connect at the same time when a server has restarted."""
+"""The longest wait for an answer: a thousand nodes connect at the same time when a server has restarted."""
 
 
 class ReportsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
