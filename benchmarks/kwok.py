@@ -22,7 +22,7 @@ from benchmarks.common import parse, parser, shown
 from benchmarks.cpus import cpus_taken
 from carico.clock import SystemClock
 from testbed.cluster_options import ClusterOptions
-from testbed.programs.child_process import Tethered
+from testbed.programs.child_process import ChildProcess
 from testbed.real.kwok.carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
 from testbed.real.kwok.maker import KwokMaker
 from testbed.real.kwok.platform import shape_nodes
@@ -85,7 +85,7 @@ def _rates(
     carico = LocalCarico(cluster.kubeconfig, folder / "rates", dict.fromkeys(shape.node_names, SLOTS), LIFTED_QPS)
     alone = partial(kube_scheduler_alone, cluster.kubeconfig, folder, LIFTED_QPS)
 
-    def take(arm: str, start: Callable[[], Tethered]) -> dict[str, float]:
+    def take(arm: str, start: Callable[[], ChildProcess]) -> dict[str, float]:
         name = namespace()
         with namespace_of_run(cluster.api, name, RUN):
             backlog = Backlog(cluster.api, name, CARICO, _CLOCK)

@@ -13,7 +13,7 @@ _END_TIMEOUT_S = 10.0
 _LAST_BYTES = 2000
 
 
-class Tethered:
+class ChildProcess:
     """A program that runs until `end`, `kill` or the end of the thread that made this object.
 
     Parameters

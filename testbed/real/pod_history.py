@@ -32,7 +32,7 @@ class _Life:
     outcome: Outcome = "unfinished"
 
 
-class PodLives:
+class PodHistory:
     """Collects the lives of pods; one thread may report changes while another reads.
 
     Parameters

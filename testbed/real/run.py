@@ -22,7 +22,7 @@ from testbed.real.jobs import Publication, job_manifest, publications
 from testbed.real.namespaces import OWN as PLATFORM
 from testbed.real.namespaces import borrowed
 from testbed.real.platform import Prepared
-from testbed.real.pod_history import PodLives
+from testbed.real.pod_history import PodHistory
 from testbed.real.program_pods import CLIENT, TELL_CPU, request_series, told_cpu_s
 from testbed.real.waiting import wait_until
 from testbed.results.schema import NodeSeries, PodResult, RequestSeries
@@ -85,7 +85,7 @@ class ClusterRun:
         self._lasted_s = 0.0
         self._origin = clock.now()
         self._began_unix_s = wall()
-        self._lives = PodLives(self._began_unix_s)
+        self._history = PodHistory(self._began_unix_s)
         self._requests: list[RequestSeries] = []
         self._cpu_s: dict[str, float | None] = {}
 
@@ -115,7 +115,7 @@ class ClusterRun:
                     looked_s = now
                     if on_progress is not None:
                         on_progress(self._progress(now))
-                    if self._lives.failures and not waiting and self._all_given_up():
+                    if self._history.failures and not waiting and self._all_given_up():
                         break
                 if now >= limit_s or (not waiting and self._all_succeeded()):
                     break
@@ -134,7 +134,7 @@ class ClusterRun:
     @property
     def pods(self) -> list[PodResult]:
         """All pods that were created."""
-        lives = self._lives.results([job.name for job in self._scenario.jobs])
+        lives = self._history.results([job.name for job in self._scenario.jobs])
         return [
             msgspec.structs.replace(
                 life, node=life.node and self._names.get(life.node, life.node), cpu_s=self._cpu_s.get(life.name)
@@ -208,10 +208,10 @@ class ClusterRun:
         listed = threading.Event()
         with Reflector(
             self._api.pods_in(namespace),
-            lambda pod: self._lives.changed(pod, self._now()),
+            lambda pod: self._history.changed(pod, self._now()),
             self._clock,
             random.Random(namespace),
-            lambda uid: self._lives.deleted(uid, self._now()),
+            lambda uid: self._history.deleted(uid, self._now()),
             listed.set,
         ):
             wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", WATCH_TIMEOUT_S)
@@ -225,7 +225,7 @@ class ClusterRun:
         self._api.create_job(self._namespace_of(published.job), manifest)
 
     def _all_succeeded(self) -> bool:
-        return all(self._lives.succeeded(job.name) >= job.pods for job in self._measured_jobs)
+        return all(self._history.succeeded(job.name) >= job.pods for job in self._measured_jobs)
 
     def _all_given_up(self) -> bool:
         """Whether every Job that counts is complete or has failed, as the API says."""
@@ -243,8 +243,8 @@ class ClusterRun:
     def _progress(self, now: float) -> Progress:
         return Progress(
             phase="running",
-            bound=self._lives.bound,
-            finished=self._lives.finished,
+            bound=self._history.bound,
+            finished=self._history.finished,
             pods=sum(job.pods for job in self._scenario.jobs),
             at_s=now,
             limit_s=self._scenario.limit_s,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from carico.clock import Clock
 from carico.kube.reflector import Reflector
-from testbed.programs.child_process import Tethered
+from testbed.programs.child_process import ChildProcess
 from testbed.real.api import ClusterApi, Json
 from testbed.real.kwok.platform import fake_pod_spec
 from testbed.real.waiting import wait_until
@@ -140,7 +140,7 @@ class Backlog:
 
 
 @contextmanager
-def scheduling(start: Callable[[], Tethered]) -> Iterator[None]:
+def scheduling(start: Callable[[], ChildProcess]) -> Iterator[None]:
     """Run a scheduler within the context."""
     scheduler = start()
     try:
@@ -149,7 +149,7 @@ def scheduling(start: Callable[[], Tethered]) -> Iterator[None]:
         scheduler.end()
 
 
-def schedule(backlog: Backlog, pods: int, start: Callable[[], Tethered], timeout_s: float) -> None:
+def schedule(backlog: Backlog, pods: int, start: Callable[[], ChildProcess], timeout_s: float) -> None:
     """Create pods, then run their scheduler until all are bound.
 
     Raises

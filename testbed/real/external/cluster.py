@@ -16,7 +16,7 @@ from carico.errors import CaricoError, KubeError, KubeRefused
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError
 from testbed.real.api import ClusterApi
-from testbed.real.external.heartbeat import BEAT_S, SignsOfLife, Watched, run_of
+from testbed.real.external.heartbeat import BEAT_S, Heartbeat, OtherRuns, run_of
 from testbed.real.lifecycle import Cluster, connected
 from testbed.real.namespaces import CLEAN_TIMEOUT_S, OWN
 from testbed.real.nodes import usable_nodes
@@ -50,7 +50,7 @@ class ExternalCluster:
         Returns the API that a kubeconfig and a context lead to.
     clock : Clock, optional
     beat_s : float
-        Between two signs of life, seconds.
+        Between two heartbeats, seconds.
     wall : callable, optional
         Seconds since 1970.
     """
@@ -70,11 +70,11 @@ class ExternalCluster:
         self._kubeconfig = options.kubeconfig
         self._options = options
         self._connect = connect
-        self._others = Watched(SystemClock() if clock is None else clock)
+        self._others = OtherRuns(SystemClock() if clock is None else clock)
         self._beat_s = beat_s
         self._wall = wall
         self._cluster: Cluster | None = None
-        self._signs: SignsOfLife | None = None
+        self._heartbeat: Heartbeat | None = None
         self._reported: set[str] = set()
 
     @property
@@ -146,8 +146,8 @@ class ExternalCluster:
                 used_again=True,
                 context=self._options.context,
             )
-            self._signs = SignsOfLife(self.api, self._options.run, self._beat_s, self._options.say)
-            self._signs.start()
+            self._heartbeat = Heartbeat(self.api, self._options.run, self._beat_s, self._options.say)
+            self._heartbeat.start()
         return self._cluster
 
     def clean(self) -> None:
@@ -157,17 +157,17 @@ class ExternalCluster:
 
     def close(self) -> None:
         """Wait until the namespaces of this run are gone; see `ClusterLifecycle.close`."""
-        signs, self._signs, self._cluster = self._signs, None, None
+        heartbeat, self._heartbeat, self._cluster = self._heartbeat, None, None
         try:
-            if signs is not None:
+            if heartbeat is not None:
                 wait_until("the namespaces of this run are gone", self._own_remaining, CLEAN_TIMEOUT_S)
         except KubeError as error:
             raise ClusterError(
                 f"cluster {self.name}: namespaces of run {self._options.run} are left: {error}"
             ) from error
         finally:
-            if signs is not None:
-                signs.stop()
+            if heartbeat is not None:
+                heartbeat.stop()
             if "api" in self.__dict__:
                 self.api.close()
 

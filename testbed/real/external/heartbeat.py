@@ -15,9 +15,9 @@ from carico.errors import KubeRefused, KubeUnreachable
 from testbed.real.api import ALIVE, LABEL, ClusterApi, Json
 
 BEAT_S = 5.0
-"""Time between two signs of life."""
+"""Time between two beats."""
 SILENCE_S = 30.0
-"""A run without a sign of life for so long is dead."""
+"""A run without a beat for so long is dead."""
 _PASSING = (404, 409)
 """Refusals that pass: the namespace was removed, or changed, after it was listed."""
 
@@ -27,8 +27,8 @@ def run_of(namespace: Json) -> str:
     return str(namespace["metadata"]["labels"][LABEL])
 
 
-class SignsOfLife:
-    """Shows signs of life on all namespaces of a run, from `start` to `stop`.
+class Heartbeat:
+    """Beats on all namespaces of a run, from `start` to `stop`.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class SignsOfLife:
     run : str
         The run's id.
     beat_s : float
-        Seconds between two signs.
+        Seconds between two beats.
     say : callable, optional
-        Called once with a message if the cluster refuses the signs.
+        Called once with a message if the cluster refuses a beat.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class SignsOfLife:
 
     def start(self) -> None:
         """Begin, in a new thread."""
-        threading.Thread(target=self._show, name="signs of life", daemon=True).start()
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def stop(self) -> None:
         """End."""
         self._over.set()
 
-    def _show(self) -> None:
+    def _beat(self) -> None:
         is_told = False
         for number in count():
             try:
@@ -78,7 +78,7 @@ class SignsOfLife:
                 return
 
 
-class Watched:
+class OtherRuns:
     """Observes the namespaces of other runs, and tells living from dead.
 
     Parameters
@@ -91,11 +91,11 @@ class Watched:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def is_alive(self, namespace: Json) -> bool | None:
-        """Return True if the sign of life has changed since the last call, False after `SILENCE_S`, else None."""
+        """Return True if the heartbeat has changed since the last call, False after `SILENCE_S`, else None."""
         metadata, now = namespace["metadata"], self._clock.now()
-        sign = str((metadata.get("annotations") or {}).get(ALIVE))
-        last, since = self._seen.setdefault(metadata["name"], (sign, now))
-        if sign != last:
-            self._seen[metadata["name"]] = (sign, now)
+        beat = str((metadata.get("annotations") or {}).get(ALIVE))
+        last, since = self._seen.setdefault(metadata["name"], (beat, now))
+        if beat != last:
+            self._seen[metadata["name"]] = (beat, now)
             return True
         return False if now - since >= SILENCE_S else None

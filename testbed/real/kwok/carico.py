@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from carico.config import AggregatorConfig, ExtenderConfig, JournalConfig, KubernetesConfig, StatusConfig, TlsFiles
 from carico.deployment.authority import Authority
 from testbed.errors import ClusterError
-from testbed.programs.child_process import Tethered
+from testbed.programs.child_process import ChildProcess
 from testbed.programs.find import found_programs
 from testbed.real.kwok.synthetic_reports import ReportsConfig, node_files
 from testbed.real.waiting import wait_until
@@ -68,7 +68,7 @@ class LocalCarico:
     ) -> None:
         self._folder = folder
         self.slots = dict(slots)
-        self._running: dict[str, Tethered] = {}
+        self._running: dict[str, ChildProcess] = {}
         authority = Authority(folder / "tls", datetime.now(UTC), valid_days=7, overwrite=True)
         authority.make_ca()
         own = authority.make_server("kube-scheduler", [_HOST])
@@ -128,12 +128,12 @@ class LocalCarico:
             self.start(name)
         self.wait_until_reported()
 
-    def start(self, name: str) -> Tethered:
+    def start(self, name: str) -> ChildProcess:
         """Start a process, or start it anew, and return it."""
-        self._running[name] = Tethered(self._commands[name], self._folder / f"{name}.log")
+        self._running[name] = ChildProcess(self._commands[name], self._folder / f"{name}.log")
         return self._running[name]
 
-    def process(self, name: str) -> Tethered:
+    def process(self, name: str) -> ChildProcess:
         """Return a process that was started."""
         return self._running[name]
 
@@ -225,10 +225,10 @@ def kube_scheduler_command(
     return [str(program), f"--config={file}", "--secure-port=0"]
 
 
-def kube_scheduler_alone(kubeconfig: Path, folder: Path, qps: int = DEFAULT_QPS) -> Tethered:
+def kube_scheduler_alone(kubeconfig: Path, folder: Path, qps: int = DEFAULT_QPS) -> ChildProcess:
     """Start a kube-scheduler for pods that name CARICO as their scheduler, but without CARICO's extender."""
     command = kube_scheduler_command(kubeconfig, folder / "kube-scheduler-alone.yaml", qps=qps)
-    return Tethered(command, folder / "kube-scheduler-alone.log")
+    return ChildProcess(command, folder / "kube-scheduler-alone.log")
 
 
 def _free_ports(number: int) -> list[int]:

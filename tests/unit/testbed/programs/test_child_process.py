@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from testbed.errors import ClusterError
-from testbed.programs.child_process import Tethered
+from testbed.programs.child_process import ChildProcess
 from testbed.programs.tether import TETHER
 
 from .processes import is_alive, wait_for, wait_until_ended
@@ -24,9 +24,9 @@ def log(tmp_path):
     return tmp_path / "program.log"
 
 
-@pytest.mark.parametrize("end", [Tethered.end, Tethered.kill])
+@pytest.mark.parametrize("end", [ChildProcess.end, ChildProcess.kill])
 def test_it_runs_until_it_is_ended(log, end):
-    program = Tethered(SLEEPER, log)
+    program = ChildProcess(SLEEPER, log)
     wait_for(log, "ready")
     program.require_alive()
     assert is_alive(program.pid)
@@ -37,7 +37,7 @@ def test_it_runs_until_it_is_ended(log, end):
 
 def test_a_program_that_ignores_sigterm_is_killed(log, monkeypatch):
     monkeypatch.setattr("testbed.programs.child_process._END_TIMEOUT_S", 0.1)
-    program = Tethered(STUBBORN, log)
+    program = ChildProcess(STUBBORN, log)
     wait_for(log, "ready")
     program.end()
     assert not is_alive(program.pid)
@@ -45,8 +45,8 @@ def test_a_program_that_ignores_sigterm_is_killed(log, monkeypatch):
 
 def test_a_program_ends_with_a_killed_process(log):
     starter = (
-        f"import time; from pathlib import Path; from testbed.programs.child_process import Tethered\n"
-        f"print(Tethered({SLEEPER!r}, Path({str(log)!r})).pid, flush=True); time.sleep(60)"
+        f"import time; from pathlib import Path; from testbed.programs.child_process import ChildProcess\n"
+        f"print(ChildProcess({SLEEPER!r}, Path({str(log)!r})).pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True) as process:
         pid = int(process.stdout.readline())
@@ -62,7 +62,7 @@ def test_a_program_of_an_ended_process_is_not_run():
 
 
 def test_an_error_includes_the_end_of_the_log(log):
-    program = Tethered([sys.executable, "-c", "print('no such thing'); raise SystemExit(3)"], log)
+    program = ChildProcess([sys.executable, "-c", "print('no such thing'); raise SystemExit(3)"], log)
     wait_for(log, "no such thing")
     program.end()
     with pytest.raises(ClusterError, match=r"ended with (3|-15); the end of program.log:\nno such thing"):
@@ -70,11 +70,11 @@ def test_an_error_includes_the_end_of_the_log(log):
 
 
 def test_a_missing_program_is_an_error(log):
-    program = Tethered(["/nowhere/kube-scheduler"], log)
+    program = ChildProcess(["/nowhere/kube-scheduler"], log)
     wait_for(log, "kube-scheduler cannot be run: No such file or directory")
     program.end()
 
 
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(ClusterError, match="cannot be run with the log"):
-        Tethered(SLEEPER, tmp_path / "nowhere" / "program.log")
+        ChildProcess(SLEEPER, tmp_path / "nowhere" / "program.log")

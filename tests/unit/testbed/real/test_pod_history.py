@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from testbed.real.jobs import JOB_LABEL
-from testbed.real.pod_history import PodLives
+from testbed.real.pod_history import PodHistory
 
 BEGAN = datetime(2026, 11, 21, 12, 0, 0, 250_000, tzinfo=UTC).timestamp()
 
@@ -24,7 +24,7 @@ def pod(node=None, phase="Pending", state=None, name="pi-0-0", **status):
 
 
 def lives(*changes):
-    told = PodLives(BEGAN)
+    told = PodHistory(BEGAN)
     for at_s, change in changes:
         told.changed(change, at_s)
     return told.results(["pi"])[0]
@@ -77,7 +77,7 @@ def test_failures_are_told_apart(ended, status, outcome):
 
 
 def test_a_deleted_pod_was_evicted_if_it_ran_and_else_is_unfinished():
-    told = PodLives(BEGAN)
+    told = PodHistory(BEGAN)
     told.changed(pod("node-0", "Running"), 1.0)
     told.changed(pod(name="pi-0-1"), 1.0)
     for name in ("pi-0-0", "pi-0-1", "stranger"):
@@ -87,7 +87,7 @@ def test_a_deleted_pod_was_evicted_if_it_ran_and_else_is_unfinished():
 
 
 def test_pods_of_others_and_invalid_times_change_nothing():
-    told = PodLives(BEGAN)
+    told = PodHistory(BEGAN)
     told.changed({"metadata": {"name": "x", "uid": "x"}}, 1.0)
     assert told.results(["pi"]) == []
     odd = pod("node-0", "Running", {"running": {"startedAt": "yesterday"}})

@@ -13,7 +13,7 @@ from carico.errors import KubeRefused, KubeUnreachable
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError
 from testbed.real.api import ALIVE, LABEL
-from testbed.real.external import heartbeat as signs_of_life
+from testbed.real.external import heartbeat
 from testbed.real.external.cluster import ExternalCluster
 from testbed.real.external.platform import ExternalPlatform
 from testbed.real.provider import RealProvider
@@ -158,14 +158,14 @@ def test_namespaces_of_dead_runs_are_removed_and_those_of_living_runs_stay(clust
     server.put(f"{NAMESPACES}/alive", **namespace("alive", **{LABEL: "neighbour"}))
     server.put(f"{NAMESPACES}/mine", **namespace("mine", **{LABEL: "run-1"}))
     server.put(f"{NAMESPACES}/carico-testbed", **namespace("carico-testbed", **{LABEL: "who-made-the-cluster"}))
-    signs = signs_of_life.SignsOfLife(cluster.api, "neighbour", 0.01)
-    signs.start()
+    beating = heartbeat.Heartbeat(cluster.api, "neighbour", 0.01)
+    beating.start()
     try:
         for _ in range(2):
             cluster.clean()
             assert names(server) == ["alive", "carico-testbed", "theirs"]
     finally:
-        signs.stop()
+        beating.stop()
     assert said == ["run neighbour measures on this cluster, too: the two disturb each other"]
     cluster.close()
 
@@ -182,11 +182,11 @@ def test_the_wait_for_another_runs_sign_of_life_ends_with_its_namespace(cluster,
 
     cluster.api.namespaces = ending
     cluster.clean()
-    assert next(wait) < signs_of_life.SILENCE_S
+    assert next(wait) < heartbeat.SILENCE_S
     cluster.close()
 
 
-def test_it_shows_signs_of_life_from_the_first_use_to_the_end(cluster, server):
+def test_it_sends_heartbeats_from_the_first_use_to_the_end(cluster, server):
     cluster.open()
     cluster.api.create_namespace("carico-0-run-1", "run-1")
 
@@ -274,7 +274,7 @@ def test_a_refused_check_of_rights_is_no_problem(cluster, api, monkeypatch):
 
 
 class Refusing:
-    """A cluster that answers signs of life with the given errors, one after the other, and records later ones."""
+    """A cluster that answers heartbeats with the given errors, one after the other, and records later ones."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -289,23 +289,23 @@ class Refusing:
         self.shown.append(sign)
 
 
-def signs_after(*errors):
+def messages_after(*errors):
     """Return the messages while a cluster answers with errors, until it accepts a sign again."""
     api, said = Refusing(*errors), []
-    signs = signs_of_life.SignsOfLife(api, "run-1", 0.001, said.append)
-    signs.start()
+    beating = heartbeat.Heartbeat(api, "run-1", 0.001, said.append)
+    beating.start()
     wait_until("there is a sign", lambda: "" if api.shown else "none", 5.0, 0.001)
-    signs.stop()
+    beating.stop()
     return said
 
 
 @pytest.mark.parametrize("status", [404, 409, 429, 500, 503])
-def test_signs_go_on_after_passing_errors_without_a_message(status):
-    assert signs_after(KubeRefused("not now", status), KubeUnreachable("no answer")) == []
+def test_heartbeats_go_on_after_passing_errors_without_a_message(status):
+    assert messages_after(KubeRefused("not now", status), KubeUnreachable("no answer")) == []
 
 
 def test_a_run_whose_signs_are_refused_says_so_once_and_keeps_trying():
-    (said,) = signs_after(*[KubeRefused("403: namespaces is forbidden", 403)] * 3)
+    (said,) = messages_after(*[KubeRefused("403: namespaces is forbidden", 403)] * 3)
     assert said == (
         "run run-1 cannot show that it is alive, so other runs on this cluster will remove its namespaces after 30 s: "
         "403: namespaces is forbidden; it must be allowed to list and patch namespaces"
