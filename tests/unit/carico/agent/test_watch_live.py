@@ -45,6 +45,7 @@ def watch(start, *arguments):
     )
 
 
+@pytest.mark.quiet
 def test_the_signal_falls_while_pi_runs_and_recovers(started):
     # Marks this test's own load: another one beside it may compute pi as well.
     mark = f"load_of={uuid.uuid4().hex}"

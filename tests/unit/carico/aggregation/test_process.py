@@ -72,6 +72,6 @@ def test_serves_until_it_is_told_to_stop_and_ends_with_code_0(process, pki):
 @pytest.mark.usefixtures("logs_restored")
 def test_a_configuration_that_cannot_work_is_refused_in_one_line(configured, capsys, changes, message):
     assert main(["aggregator", "--config", configured(**changes)]) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
+    (error,) = capsys.readouterr().err.splitlines()
     assert error.startswith("carico: ")
     assert message in error

@@ -13,7 +13,7 @@ from carico.extender.journal_reader import read_entries
 
 from .real_processes import Cluster, wait_for
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.quiet]
 
 LOADS = 3 * (os.cpu_count() or 1)
 """Three for every CPU: all busy and others waiting on each of them, whatever else this machine does."""

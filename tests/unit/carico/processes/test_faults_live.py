@@ -23,7 +23,7 @@ from carico.extender.journal_reader import read_entries
 from . import fleet
 from .real_processes import PATIENCE_S, Cluster, Process, filter_answer, metrics_at, wait_for
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.quiet]
 
 FLEETS = ("a", "b")
 AGENTS = 50

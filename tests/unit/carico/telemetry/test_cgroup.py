@@ -408,6 +408,7 @@ def busy_group():
 
 
 @pytest.mark.machine
+@pytest.mark.quiet
 def test_on_this_machine_a_throttled_process_fills_its_group_and_waits(busy_group):
     with CgroupSource(group=busy_group.name) as source:
 
