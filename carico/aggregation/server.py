@@ -174,7 +174,7 @@ class AggregationServer:
             kept_s = _KEPT_ROUNDS * self._config.reconcile_every_s
             self._replicas = {name: (view, at) for name, (view, at) in self._replicas.items() if at > now - kept_s}
             waiting = self._aggregator.take_waiting()
-        self._aggregator.merge_at_once(waiting)
+        self._aggregator.merge(waiting)
         self._metrics.merged.inc(len(waiting))
         self._metrics.nodes.set(self._aggregator.nodes)
         self._metrics.replicas.set(len(self._replicas))

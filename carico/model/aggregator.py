@@ -71,8 +71,9 @@ class Aggregator:
     >>> busy = Subspace.from_batch([[0.9], [0.2]])
     >>> aggregator.exchange("node-0", busy) is busy   # nobody was heard of before
     True
-    >>> aggregator.merge_pending()
-    1
+    >>> aggregator.merge(aggregator.take_waiting())
+    >>> np.allclose(aggregator.view.workload, busy.workload)
+    True
     """
 
     def __init__(self, resources: int, rank: int | None = None) -> None:
@@ -126,12 +127,12 @@ class Aggregator:
         self._waiting.clear()
         return waiting
 
-    def merge_at_once(self, subspaces: Sequence[Subspace]) -> None:
-        """Merge many subspaces with one decomposition, as if one after the other in this order.
+    def merge(self, subspaces: Sequence[Subspace]) -> None:
+        """Merge subspaces into the view with one decomposition, as if one after the other in this order.
 
         A merge is linear in the Gram matrices U Σ² Uᵀ: after m merges with weight w = 1 / N, the i-th subspace weighs
         w (1 - w)^(m - i) and the old view (1 - w)^m. With a rank below the number of resources nothing is cut off in
-        between, which makes this the more exact of the two.
+        between.
         """
         if not subspaces:
             return
@@ -149,14 +150,3 @@ class Aggregator:
         blank = np.zeros((self.resources, 1))
         view = Subspace(blank, blank[0]) if self._view is None else self._view
         self._view = view.updated(columns, min(total, 1.0), self.rank)
-
-    def merge_pending(self) -> int:
-        """Merge everything that waits, oldest first, and return how many subspaces that were."""
-        merged = len(self._waiting)
-        while self._waiting:
-            _, subspace = self._waiting.popitem(last=False)
-            if self._view is None:
-                self._view = Subspace(subspace.basis[:, : self.rank], subspace.singular_values[: self.rank])
-            else:
-                self._view = Subspace.merge(self._view, subspace, self.nodes - 1, 1, self.rank)
-        return merged

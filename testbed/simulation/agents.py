@@ -130,7 +130,7 @@ class AgentFleet:
             self._model.adopt(self._aggregator.exchange(self._names[node], own), [node])
         if due.size:
             self._model.exchanged(report.at_s, stepping[due])
-            self._aggregator.merge_pending()
+            self._aggregator.merge(self._aggregator.take_waiting())
         if self._on_report is not None:
             loss = self._parameters.report_loss
             arrives = self._rng.random(stepping.size) >= loss if loss else np.ones(stepping.size, dtype=np.bool_)

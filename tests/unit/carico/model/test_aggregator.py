@@ -20,6 +20,13 @@ def gram(view):
     return view.columns @ view.columns.T
 
 
+def merge_waiting(aggregator):
+    """Merge what waits, and return how many subspaces that was."""
+    waiting = aggregator.take_waiting()
+    aggregator.merge(waiting)
+    return len(waiting)
+
+
 class TestExchange:
     def test_the_first_caller_gets_its_own_back(self):
         aggregator, own = Aggregator(2), subspace(0.5, 0.1)
@@ -30,11 +37,11 @@ class TestExchange:
     def test_answers_with_the_view_before_the_callers_own_is_in_it(self):
         aggregator = Aggregator(2)
         aggregator.exchange("a", subspace(0.5, 0.1))
-        aggregator.merge_pending()
+        merge_waiting(aggregator)
         view = aggregator.view
         assert aggregator.exchange("b", subspace(0.1, 0.9)) is view
         assert aggregator.view is view
-        aggregator.merge_pending()
+        merge_waiting(aggregator)
         assert aggregator.view is not view
 
     @pytest.mark.parametrize(
@@ -50,12 +57,12 @@ class TestExchange:
     def test_refuses_what_does_not_fit_without_any_change(self, wrong):
         aggregator = Aggregator(2)
         aggregator.exchange("a", subspace(0.5, 0.1))
-        aggregator.merge_pending()
+        merge_waiting(aggregator)
         view = aggregator.view
         with pytest.raises(InvalidInput, match=r"^b: "):
             aggregator.exchange("b", wrong)
         assert aggregator.nodes == 1
-        assert aggregator.merge_pending() == 0
+        assert merge_waiting(aggregator) == 0
         assert aggregator.view is view
 
 
@@ -69,7 +76,7 @@ class TestMerge:
             known.add(node)
             share = 1 / len(known)
             oracle = gram(own) if oracle is None else (1 - share) * oracle + share * gram(own)
-            assert aggregator.merge_pending() == 1
+            assert merge_waiting(aggregator) == 1
             assert aggregator.nodes == len(known)
             np.testing.assert_allclose(gram(aggregator.view), oracle, atol=1e-11)
 
@@ -79,11 +86,11 @@ class TestMerge:
         for node, own in history:
             one.exchange(node, own)
         latest = dict(history)
-        assert one.merge_pending() == len(latest)
-        assert one.merge_pending() == 0
+        assert merge_waiting(one) == len(latest)
+        assert merge_waiting(one) == 0
         for node, own in latest.items():
             other.exchange(node, own)
-        other.merge_pending()
+        merge_waiting(other)
         np.testing.assert_array_equal(one.view.basis, other.view.basis)
         np.testing.assert_array_equal(one.view.singular_values, other.view.singular_values)
 
@@ -91,11 +98,11 @@ class TestMerge:
         aggregator = Aggregator(2)
         for own in [subspace(0.5, 0.1), subspace(0.1, 0.7)]:
             aggregator.exchange("a", own)
-            aggregator.merge_pending()
+            merge_waiting(aggregator)
             np.testing.assert_allclose(aggregator.view.workload, own.workload)
 
     def test_nothing_waiting_changes_nothing(self):
-        assert Aggregator(2).merge_pending() == 0
+        assert merge_waiting(Aggregator(2)) == 0
         assert Aggregator(2).view is None
 
     def test_nodes_that_agree_keep_a_stable_view(self):
@@ -103,16 +110,16 @@ class TestMerge:
         for _ in range(50):
             for node in "abc":
                 aggregator.exchange(node, own)
-            aggregator.merge_pending()
+            merge_waiting(aggregator)
         np.testing.assert_allclose(aggregator.view.workload, own.workload, rtol=1e-9)
 
     def test_no_node_can_say_more_than_ten_nodes_that_are_full(self):
         aggregator, loudest = Aggregator(2), Subspace([[0.0], [1.0]], [largest_singular_value(2)])
         for node in range(99):
             aggregator.exchange(f"node-{node}", subspace(1.0, 0.0))
-        aggregator.merge_pending()
+        merge_waiting(aggregator)
         aggregator.exchange("loud", loudest)
-        aggregator.merge_pending()
+        merge_waiting(aggregator)
         np.testing.assert_allclose(gram(aggregator.view).diagonal() / 10, [0.99, 0.2])
 
     def test_follows_a_cluster_that_changes(self):
@@ -120,7 +127,7 @@ class TestMerge:
         for own in [subspace(0.1, 0.5)] + [subspace(0.9, 0.1)] * 30:
             for node in "abc":
                 aggregator.exchange(node, own)
-            aggregator.merge_pending()
+            merge_waiting(aggregator)
         np.testing.assert_allclose(aggregator.view.workload, subspace(0.9, 0.1).workload, rtol=1e-3)
 
     @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -129,7 +136,7 @@ class TestMerge:
         aggregator = Aggregator(4, rank)
         for node in "abc":
             aggregator.exchange(node, Subspace.from_batch(rng.random((4, 10))))
-            aggregator.merge_pending()
+            merge_waiting(aggregator)
             assert aggregator.view.basis.shape == (4, rank)
 
     def test_the_callers_arrays_are_not_touched(self):
@@ -138,47 +145,47 @@ class TestMerge:
         aggregator = Aggregator(2, rank=1)
         for node in "abab":
             aggregator.exchange(node, own)
-            aggregator.merge_pending()
+            merge_waiting(aggregator)
         assert np.array_equal(own.basis, basis)
         assert np.array_equal(own.singular_values, singular_values)
+
+
+def one_after_the_other(view, subspaces, nodes, rank=None):
+    """Return what merging each by itself gives: weights (N - 1) / N and 1 / N (thesis §4.3)."""
+    for subspace in subspaces:
+        view = subspace if view is None else Subspace.merge(view, subspace, nodes - 1, 1, rank)
+    return view
 
 
 class TestMergeAtOnce:
     @given(calls, calls)
     def test_is_what_merging_one_after_the_other_gives(self, before, history):
-        one, other = Aggregator(2), Aggregator(2)
+        aggregator, oracle = Aggregator(2), None
         for batch in (before, history):
             for node, own in batch:
-                one.exchange(node, own)
-                other.exchange(node, own)
-            one.merge_pending()
-            other.merge_at_once(other.take_waiting())
-            np.testing.assert_allclose(gram(one.view), gram(other.view), atol=1e-9)
+                aggregator.exchange(node, own)
+            waiting = aggregator.take_waiting()
+            aggregator.merge(waiting)
+            oracle = one_after_the_other(oracle, waiting, aggregator.nodes)
+            np.testing.assert_allclose(gram(aggregator.view), gram(oracle), atol=1e-9)
 
     @pytest.mark.parametrize("resources", [1, 2, 5])
     def test_of_many_nodes_and_any_number_of_resources(self, resources):
         rng = np.random.default_rng(3)
-        one, other = Aggregator(resources), Aggregator(resources)
+        aggregator = Aggregator(resources)
         for node in range(500):
-            own = Subspace.from_batch(rng.random((resources, 10)))
-            one.exchange(f"node-{node}", own)
-            other.exchange(f"node-{node}", own)
-        one.merge_pending()
-        other.merge_at_once(other.take_waiting())
-        np.testing.assert_allclose(gram(one.view), gram(other.view), rtol=1e-9)
+            aggregator.exchange(f"node-{node}", Subspace.from_batch(rng.random((resources, 10))))
+        waiting = aggregator.take_waiting()
+        aggregator.merge(waiting)
+        np.testing.assert_allclose(gram(aggregator.view), gram(one_after_the_other(None, waiting, 500)), rtol=1e-9)
 
     def test_keeps_the_rank(self):
         rng = np.random.default_rng(4)
         aggregator = Aggregator(4, rank=2)
         for node in "abc":
             aggregator.exchange(node, Subspace.from_batch(rng.random((4, 10))))
-        aggregator.merge_at_once(aggregator.take_waiting())
+        merge_waiting(aggregator)
         assert aggregator.view.basis.shape == (4, 2)
-
-    def test_nothing_changes_nothing(self):
-        aggregator = Aggregator(2)
-        aggregator.merge_at_once(aggregator.take_waiting())
-        assert aggregator.view is None
 
 
 class TestPooled:
@@ -202,12 +209,12 @@ class TestForget:
         aggregator.forget("b")
         aggregator.forget("never-heard-of")
         assert aggregator.nodes == 2
-        assert aggregator.merge_pending() == 2
+        assert merge_waiting(aggregator) == 2
 
     def test_the_view_outlives_the_nodes(self):
         aggregator = Aggregator(2)
         aggregator.exchange("a", subspace(0.5, 0.1))
-        aggregator.merge_pending()
+        merge_waiting(aggregator)
         aggregator.forget("a")
         assert aggregator.nodes == 0
         view = aggregator.view

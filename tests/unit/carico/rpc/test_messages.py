@@ -85,7 +85,7 @@ class TestHostileSubspace:
             assert 0 <= read.singular_values.min() <= read.singular_values.max() <= largest_singular_value(2)
             aggregator = Aggregator(2)
             aggregator.exchange("node-1", read)
-            aggregator.merge_at_once(aggregator.take_waiting())
+            aggregator.merge(aggregator.take_waiting())
             assert np.isfinite(aggregator.view.columns).all()
 
     @pytest.mark.parametrize(
