@@ -14,7 +14,6 @@ from testbed.requirements import check_installed
 SCENARIO = "pi-two-nodes"
 SCHEDULERS = ("kube-scheduler:cpu=50m", "kube-scheduler:cpu=250m", "carico")
 REPETITIONS, SIMULATED = 6, 20
-WARM_UP_S = 10.0
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -85,7 +84,7 @@ def _validate(options: argparse.Namespace) -> int:
     scenario = load_scenario(options.scenario)
     check_measurable(scenario)
     schedulers = tuple(parse_spec(text) for text in options.scheduler or SCHEDULERS)
-    run = RecordedRun(options, Plan(scenario, schedulers, options.repetitions, options.seed, {"warm_up_s": WARM_UP_S}))
+    run = RecordedRun(options, Plan(scenario, schedulers, options.repetitions, options.seed))
     cluster_options = run.cluster_options
     maker = KindMaker(cluster_options.workers, cluster_options.node_image)
     platform = KindPlatform(maker)

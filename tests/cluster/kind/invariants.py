@@ -6,9 +6,6 @@ from collections import Counter
 
 from testbed.results.schema import Repetition
 
-WARM_UP = {"warm_up_s": 10}
-"""For runs whose agents need only ten steps on an idle node, one a second."""
-
 
 def every_pod_completed_once(run: Repetition, replaced: bool = False) -> None:
     """Assert that every job completed, each index exactly once; with `replaced`, other pods of it may have failed."""

@@ -10,7 +10,7 @@ from testbed.measurement.utilisation import median_between
 from testbed.plugin.claims import not_reproduced
 from testbed.results.schema import Repetition
 
-from .invariants import WARM_UP, every_pod_completed_once
+from .invariants import every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
 
@@ -26,7 +26,7 @@ BEFORE_S, LATE_S = 8.0, 8.0
 def signals(request, carico_experiment, carico_paper) -> tuple[float, float]:
     """k of the observed node before the job on its peer, and late in it: the median over the repetitions."""
     repetitions = max(LEAST, carico_experiment.repetitions)
-    runs = carico_experiment.run(request.param, "kube-scheduler", repetitions=repetitions, settings=WARM_UP)
+    runs = carico_experiment.run(request.param, "kube-scheduler", repetitions=repetitions)
     before, during = (statistics.median(found) for found in zip(*map(before_and_during, runs), strict=True))
     carico_paper.row("k before the peer's job", before, None)
     carico_paper.row("k during the peer's job", during, None)

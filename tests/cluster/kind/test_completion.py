@@ -8,7 +8,7 @@ from testbed.measurement.completion_times import pod_completion_summary
 from testbed.results.compare import LEAST_FOR_INTERVAL, Comparison, compare_repetitions
 from testbed.results.schema import Repetition
 
-from .invariants import WARM_UP, every_pod_completed_once
+from .invariants import every_pod_completed_once
 from .losses import Loss, assert_not_worse
 
 pytestmark = pytest.mark.cluster
@@ -28,7 +28,7 @@ SCHEDULERS = ["carico", *(f"kube-scheduler:cpu={cpu}" for cpu in REQUESTS.values
 
 @pytest.fixture
 def runs(carico_experiment) -> dict[str, list[Repetition]]:
-    return carico_experiment.compare(SCENARIO, SCHEDULERS, settings=WARM_UP)
+    return carico_experiment.compare(SCENARIO, SCHEDULERS)
 
 
 def jct(run: Repetition) -> float:

@@ -39,6 +39,7 @@ KEPT = 0.25
 TAKEN_S = 2.0
 UNIFIED = "/sys/fs/cgroup/unified"
 SETTINGS = {"agents": True, "warm_up_s": 5.0}
+"""Faults are injected and no figure is compared, so the usual warm-up is not waited for."""
 
 Injury = Callable[[], object]
 """Injures the cluster, or returns False if it is too early; then it is called again."""

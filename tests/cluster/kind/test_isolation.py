@@ -11,7 +11,7 @@ from testbed.measurement.statistics import summary
 from testbed.results.compare import LEAST_FOR_INTERVAL, compare_repetitions
 from testbed.results.schema import Repetition
 
-from .invariants import WARM_UP, every_pod_completed_once
+from .invariants import every_pod_completed_once
 from .losses import Loss, assert_not_worse
 
 pytestmark = pytest.mark.cluster
@@ -36,7 +36,7 @@ def scenario(request) -> str:
 
 @pytest.fixture
 def runs(carico_experiment, scenario) -> dict[str, list[Repetition]]:
-    return carico_experiment.compare(scenario, SCHEDULERS, settings=WARM_UP)
+    return carico_experiment.compare(scenario, SCHEDULERS)
 
 
 def latency_s(run: Repetition, phase: str) -> dict[str, float]:

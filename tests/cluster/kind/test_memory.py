@@ -7,7 +7,7 @@ import pytest
 
 from workloads.scenario import JobSpec, Scenario, load_scenario
 
-from .invariants import WARM_UP, every_pod_completed_once
+from .invariants import every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
 
@@ -30,6 +30,6 @@ def with_a_hog() -> Scenario:
 
 
 def test_a_pod_killed_for_memory_is_recognised(carico_experiment):
-    for run in carico_experiment.run(with_a_hog(), "carico", settings=WARM_UP):
+    for run in carico_experiment.run(with_a_hog(), "carico"):
         every_pod_completed_once(run)
         assert [(pod.outcome, pod.node) for pod in run.pods if pod.job == HOG] == [("oom_killed", "node-0")]

@@ -11,7 +11,7 @@ from testbed.measurement.stolen_cpu import discarded_attempts
 from testbed.results.compare import compare_repetitions
 from testbed.results.schema import Repetition
 
-from .invariants import WARM_UP, every_pod_completed_once
+from .invariants import every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
 
@@ -29,7 +29,7 @@ def runs(carico_experiment) -> dict[bool, list[Repetition]]:
     found: dict[bool, list[Repetition]] = {}
     for turn in range(1, carico_experiment.repetitions + 1):
         for agents in (True, False) if turn % 2 else (False, True):
-            settings = WARM_UP | {"agents": agents}
+            settings = {"agents": agents}
             found[agents] = carico_experiment.run(SCENARIO, SCHEDULER, repetitions=turn, settings=settings)
     return found
 

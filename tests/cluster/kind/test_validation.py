@@ -12,7 +12,7 @@ from testbed.validation.demands import measured_demands
 from testbed.validation.validation import Measured, measure, simulate
 from workloads.scenario import load_scenario
 
-from .invariants import WARM_UP, every_pod_completed_once
+from .invariants import every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
 
@@ -25,7 +25,7 @@ FACTOR = 1.5
 
 @pytest.fixture
 def plan(carico_experiment) -> Plan:
-    return Plan(load_scenario(SCENARIO), (parse_spec(SCHEDULER),), 1, carico_experiment.seed, WARM_UP)
+    return Plan(load_scenario(SCENARIO), (parse_spec(SCHEDULER),), 1, carico_experiment.seed)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_simulated_cluster_with_measured_costs_takes_about_as_long(measured, p
     assert 0 < costs.stop_cpu_s < 2
     assert several.start_pressure > single.start_pressure
 
-    real = carico_experiment.run(SCENARIO, SCHEDULER, settings=WARM_UP)
+    real = carico_experiment.run(SCENARIO, SCHEDULER)
     for run in real:
         every_pod_completed_once(run)
     rows = agreements(real, simulate(measured, measured_demands(plan.scenario, real), plan, SIMULATED, None))
