@@ -16,7 +16,7 @@ from benchmarks.common import parse, parser, report
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_times
 from testbed.results.compare import compare
 from testbed.schedulers.spec import parse_spec
-from testbed.simulation import provider as simulated
+from testbed.simulation import cluster as simulated
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.control_plane.api import ApiServer, Pod
 from testbed.simulation.control_plane.framework import SchedulingFramework, SchedulingPlugin
@@ -24,12 +24,13 @@ from testbed.simulation.parameters import SimulationParameters, parameters_from
 from workloads.scenario import load_scenario
 
 SCENARIOS = ("pi-2000", "sklearn", "pi-and-sklearn", "long-pods")
-SCHEDULERS = {
-    "neither": "carico",
-    "wake_up": "carico:wake_up=true",
-    "backoff_1s": "carico:backoff_max_s=1",
-    "both": "carico:variant=thesis-rebased-wake-up",
+SETTINGS: dict[str, dict[str, object]] = {
+    "neither": {"wake_up": False, "carico_backoff_max_s": 10.0},
+    "wake_up": {"carico_backoff_max_s": 10.0},
+    "backoff_1s": {"wake_up": False},
+    "both": {},
 }
+"""Both is how CARICO is deployed."""
 EVENTS = ("end", "any")
 
 
@@ -63,12 +64,12 @@ def main() -> None:
 
 def _rows(figures: dict[str, float], scenario: str, events: str, seeds: range) -> None:
     reference: dict[int, float] = {}
-    for name, scheduler in SCHEDULERS.items():
+    for name, settings in SETTINGS.items():
         jct: dict[int, float] = {}
         pct: list[float] = []
         attempts, wake_ups = [], []
         for seed in seeds:
-            cluster = SimulatedCluster(load_scenario(scenario), parse_spec(scheduler), seed, parameters_from({}))
+            cluster = SimulatedCluster(load_scenario(scenario), parse_spec("carico"), seed, parameters_from(settings))
             run = cluster.run()
             jct[seed] = max(mean_job_completion_s([run], job) for job in run.job_completion_time_s)
             pct += [time for job in run.job_completion_time_s for time in pod_completion_times(run.pods, job)]

@@ -18,6 +18,7 @@ from carico.errors import InvalidConfig
 from carico.model.capacity import MAX_PODS
 from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PLATFORM_NAMESPACES
+from carico.scheduling.scheduler import RESERVATION_TIMEOUT_S, STALE_AFTER_S
 
 CONNECTION_AGE_S = 3600.0
 """How long a connection lasts: certificates are checked when it is made, and clients would keep it for ever."""
@@ -174,8 +175,8 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clients: tuple[str, ...] = ("carico:server:kube-scheduler",)
     kubernetes: KubernetesConfig | None = KubernetesConfig()
     scheduler_name: Annotated[str, Meta(pattern=r"\A[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")] = "carico"
-    stale_after_s: Seconds = 5.0
-    reservation_timeout_s: Seconds = 60.0
+    stale_after_s: Seconds = STALE_AFTER_S
+    reservation_timeout_s: Seconds = RESERVATION_TIMEOUT_S
     journal: JournalConfig | None = JournalConfig()
     wake_up: WakeUpConfig = WakeUpConfig()
     limits: HttpLimits = HttpLimits()

@@ -6,13 +6,12 @@ Modules that only some sources need are imported with these: an agent that reads
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carico.clock import Clock
 from carico.config import AgentConfig
-from carico.errors import InvalidConfig
-from carico.model.variants import Variant
+from carico.errors import InvalidConfig, InvalidInput
+from carico.model.variants import Variant, on_metrics_server
 from carico.podevents.source import PodEventSource
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.procfs import ProcfsSource
@@ -21,7 +20,6 @@ from carico.telemetry.source import TelemetrySource
 if TYPE_CHECKING:
     from carico.kube.client import KubeClient
 
-_PATIENCE_PERIODS = 3
 _LOOK_EVERY_S = 1.0
 """How often the latest answer of the metrics server is looked at."""
 
@@ -52,13 +50,10 @@ class NodeSources:
         """
         if self._config.telemetry != "metrics-server":
             return variant
-        if variant.cpu_metric != "utilisation":
-            raise InvalidConfig(
-                f"telemetry: metrics-server knows no pressure, which the variant {variant.name} learns from: "
-                f"set `variant: utilisation-only`"
-            )
-        # Between two answers the model counts pods from the baseline; it is blind once several answers are missing.
-        return replace(variant, blind_after_s=_PATIENCE_PERIODS * self._config.metrics_period_s)
+        try:
+            return on_metrics_server(variant, self._config.metrics_period_s)
+        except InvalidInput as error:
+            raise InvalidConfig(f"telemetry, variant: {error}") from error
 
     def telemetry(self) -> TelemetrySource:
         """Open the source of telemetry.

@@ -38,6 +38,7 @@ from carico.rpc.server import OnRefused
 from carico.rpc.tls import require_loopback
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.report import CapacityReport
+from carico.scheduling.scheduler import TICK_S, Scheduler
 from carico.scheduling.wake_up import WakeUp
 
 _log = logging.getLogger(__name__)
@@ -48,7 +49,6 @@ ANNOTATION = "carico.dev/capacity"
 The time makes every annotation differ from the one before: a patch that leaves a node as it was is no event, and wakes
 no pod. Milliseconds are too coarse for two annotations that follow each other closely.
 """
-_TICK_S = 1.0
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
 """HTTP statuses of annotations that would be refused again."""
 
@@ -195,15 +195,14 @@ class ExtenderProcess:
         if config.journal is not None:
             journal = opened.enter_context(self._journal(config.journal))
             self._parts["journal"] = journal.is_alive
-        self.extender = Extender(
+        scheduler = Scheduler(
             CaricoPlugin(config.stale_after_s),
-            journal,
-            self._clock,
-            self._metrics,
             config.reservation_timeout_s,
             WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
             self._wake,
+            lambda reason: self._metrics.released.labels(reason).inc(),
         )
+        self.extender = Extender(scheduler, journal, self._clock, self._metrics)
         pages = {"/nodes": self._nodes}
         status = serve_status(config.status, config.tls, self._registry, self.healthy, self.extender.ready, pages)
         self.status_port = opened.enter_context(status).port
@@ -258,9 +257,8 @@ class ExtenderProcess:
             self.extender.report(report)
 
     def _tick(self) -> None:
-        while not self._stop.wait(_TICK_S):
-            self.extender.release_overdue()
-            self.extender.forget_silent()
+        while not self._stop.wait(TICK_S):
+            self.extender.tick()
 
     def _pod_changed(self, pod: dict[str, Any]) -> None:
         phase = (pod.get("status") or {}).get("phase", "Pending")
@@ -276,7 +274,7 @@ class ExtenderProcess:
         """The latest room of each node that is to be annotated."""
         while not self._stop.is_set():
             with suppress(queue.Empty):
-                rooms.update([self._to_wake.get(timeout=_TICK_S)])
+                rooms.update([self._to_wake.get(timeout=TICK_S)])
                 while True:  # all that have gathered while the API server was slow
                     rooms.update([self._to_wake.get_nowait()])
             for node in list(rooms):

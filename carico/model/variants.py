@@ -56,12 +56,6 @@ class Variant:
     exchange_age_s: float = 5.0
     """A node deems its subspace outdated, and exchanges it, once its own average workload has changed by more than
     `exchange_drift`, relative to its length, or after `exchange_age_s`: peers may have news (§4.1)."""
-    wake_up: bool = False
-    """Refused pods are tried again when a node has got room (`carico.scheduling.wake_up`; no part of the thesis). For
-    the simulated cluster: the extender of a real one always does so."""
-    backoff_max_s: float | None = None
-    """podMaxBackoffSeconds of CARICO's own kube-scheduler; by default that of the cluster. For the simulated cluster:
-    a real one has it from `carico/manifests/kube-scheduler.yaml`."""
 
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
@@ -80,10 +74,6 @@ class Variant:
         for name in ("hold_off_s", "blind_after_s", "exchange_drift", "exchange_age_s"):
             if not getattr(self, name) >= 0:
                 raise InvalidInput(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.backoff_max_s is not None and not 0 < self.backoff_max_s < math.inf:
-            raise InvalidInput(
-                f"backoff_max_s must be finite and positive, or None for the cluster's, got {self.backoff_max_s}"
-            )
 
 
 THESIS_REBASED = Variant(
@@ -103,17 +93,28 @@ UTILISATION_ONLY = replace(
     cpu_metric="utilisation",
 )
 
-THESIS_REBASED_WAKE_UP = replace(
-    THESIS_REBASED,
-    name="thesis-rebased-wake-up",
-    description="thesis-rebased as its processes run: room that appears wakes refused pods, which back off for 1 s",
-    wake_up=True,
-    backoff_max_s=1.0,
-)
+_PATIENCE_PERIODS = 3
 
-VARIANTS: dict[str, Variant] = {
-    variant.name: variant for variant in (THESIS_REBASED, THESIS_LITERAL, UTILISATION_ONLY, THESIS_REBASED_WAKE_UP)
-}
+
+def on_metrics_server(variant: Variant, period_s: float) -> Variant:
+    """Return the variant as it learns from a metrics server that has news every `period_s` seconds.
+
+    Between two answers the model counts pods from the baseline; it is blind once several answers are missing.
+
+    Raises
+    ------
+    InvalidInput
+        If the variant learns from pressure, which the metrics server does not know.
+    """
+    if variant.cpu_metric != "utilisation":
+        raise InvalidInput(
+            f"a metrics server knows no pressure, which variant {variant.name} learns from: "
+            f"use the variant {UTILISATION_ONLY.name}"
+        )
+    return replace(variant, blind_after_s=_PATIENCE_PERIODS * period_s)
+
+
+VARIANTS: dict[str, Variant] = {variant.name: variant for variant in (THESIS_REBASED, THESIS_LITERAL, UTILISATION_ONLY)}
 DEFAULT_VARIANT = THESIS_REBASED
 
 

@@ -17,7 +17,7 @@ from carico.model.capacity import MAX_PODS
 from carico.model.node_model import RESOURCES, NodeModel
 from carico.model.report import Report
 from carico.model.subspace import Subspace
-from carico.model.variants import Variant
+from carico.model.variants import Variant, on_metrics_server
 from carico.telemetry.counters import Counters, Telemetry, usage_vector
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.telemetry import TelemetrySource
@@ -56,11 +56,13 @@ class AgentFleet:
         max_pods: ArrayLike = MAX_PODS,
     ) -> None:
         self._names = names
-        self._variant = variant
         self._parameters = parameters
         self._rng = rng
         self._on_report = on_report
         count = len(names)
+        if parameters.telemetry == "metrics-server":
+            variant = on_metrics_server(variant, parameters.metrics_period_s)
+        self._variant = variant
         self._model = NodeModel(variant, nodes=count, max_pods=max_pods)
         self._aggregator = Aggregator(len(RESOURCES), variant.rank)
         phases = rng.integers(0, variant.batch_size, count)
@@ -69,7 +71,7 @@ class AgentFleet:
         self._since: FloatArray = np.full(count, -np.inf)
         """The time from which every node's samples count; earlier samples are from before a restart."""
         self._ticks = 0
-        self._source = TelemetrySource(first, parameters)
+        self._source = TelemetrySource(first, parameters, rng)
         self._late: tuple[FloatArray, float, BoolArray] | None = None
         self.latest: dict[str, FloatArray] = {
             name: np.full(count, np.nan) for name in ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
@@ -97,8 +99,8 @@ class AgentFleet:
     def sample(self, counters: Counters) -> Telemetry:
         """Take a 10 Hz reading of all nodes; the agents whose phase it is step and report."""
         at = float(np.max(counters.at_s))
-        for telemetry in self._source.read(counters):
-            self._observe(usage_vector(telemetry, self._variant.cpu_metric), float(np.max(telemetry.at_s)))
+        for telemetry, shown in self._source.read(counters):
+            self._observe(usage_vector(telemetry, self._variant.cpu_metric), float(np.max(telemetry.at_s)), shown)
         stepping = self._stepping[self._ticks % len(self._stepping)]
         stepping = stepping[self._up[stepping]]
         self._ticks += 1
@@ -106,9 +108,9 @@ class AgentFleet:
             self._handle(stepping, self._model.step(at, nodes=stepping))
         return self._source.now
 
-    def _observe(self, usage: FloatArray, at: float) -> None:
+    def _observe(self, usage: FloatArray, at: float, shown: BoolArray) -> None:
         parameters, count = self._parameters, len(self._names)
-        received = self._up & (at > self._since)
+        received = shown & self._up & (at > self._since)
         if parameters.sample_loss:
             received &= self._rng.random(count) >= parameters.sample_loss
         overdue, self._late = self._late, None

@@ -1,10 +1,9 @@
-"""What the simulated cluster refuses before anything runs, and how the settings of a variant of CARICO are applied."""
+"""What the simulated cluster refuses before anything runs."""
 
 from __future__ import annotations
 
-import msgspec
-
-from carico.model.variants import Variant
+from carico.errors import InvalidInput
+from carico.model.variants import Variant, on_metrics_server
 from testbed.errors import UsageError
 from testbed.schedulers.spec import SchedulerSpec
 from testbed.simulation.parameters import SimulationParameters
@@ -19,29 +18,10 @@ def check(
     Raises
     ------
     UsageError
-        If a node can never hold a pod of some job, agents cannot see what they learn from, or the scheduler's own
-        back-off contradicts the parameters.
+        If a node can never hold a pod of some job, or agents cannot see what they learn from.
     """
-    framework_parameters(scheduler, parameters)
     _check_fit(scenario, scheduler, parameters)
     _check_telemetry(scheduler.variant or observer, parameters)
-
-
-def framework_parameters(scheduler: SchedulerSpec, parameters: SimulationParameters) -> SimulationParameters:
-    """Return the parameters of the scheduling framework: a variant of CARICO may set the longest back-off itself.
-
-    Raises
-    ------
-    UsageError
-        If that back-off contradicts the parameters.
-    """
-    longest = None if scheduler.variant is None else scheduler.variant.backoff_max_s
-    if longest is None:
-        return parameters
-    try:
-        return msgspec.structs.replace(parameters, backoff_max_s=longest)
-    except ValueError as error:
-        raise UsageError(f"{scheduler.text}: {error}: change either") from error
 
 
 def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: SimulationParameters) -> None:
@@ -62,8 +42,8 @@ def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: Simulat
 
 def _check_telemetry(variant: Variant | None, parameters: SimulationParameters) -> None:
     """Refuse agents that cannot see what they learn from."""
-    if variant is not None and parameters.telemetry == "metrics-server" and variant.cpu_metric != "utilisation":
-        raise UsageError(
-            f"telemetry=metrics-server knows no pressure, which variant {variant.name} learns from: "
-            f"use carico:variant=utilisation-only"
-        )
+    if variant is not None and parameters.telemetry == "metrics-server":
+        try:
+            on_metrics_server(variant, parameters.metrics_period_s)
+        except InvalidInput as error:
+            raise UsageError(f"telemetry=metrics-server: {error}") from error

@@ -11,6 +11,7 @@ import numpy as np
 import simpy
 
 from carico.model.variants import Variant
+from carico.scheduling.scheduler import TICK_S
 from carico.telemetry.counters import Telemetry
 from testbed.errors import UsageError
 from testbed.experiment.provider import OnProgress, Progress
@@ -19,7 +20,7 @@ from testbed.measurement.repetition import repetition_of
 from testbed.results.schema import PodResult, Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from testbed.simulation.agents import AgentFleet, OnReport
-from testbed.simulation.checks import check, framework_parameters
+from testbed.simulation.checks import check
 from testbed.simulation.control_plane.api import ApiServer, Pod, Process
 from testbed.simulation.control_plane.framework import SchedulingFramework
 from testbed.simulation.control_plane.jobs import JobController
@@ -29,7 +30,7 @@ from testbed.simulation.nodes.lifecycle import NodeLifecycleController
 from testbed.simulation.nodes.servers import Servers
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 from testbed.simulation.recorder import Recorder
-from testbed.simulation.schedulers.carico import CaricoScheduler
+from testbed.simulation.schedulers.carico import CaricoScheduler, carico_parameters
 from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
 from workloads.scenario import Scenario
 
@@ -98,9 +99,9 @@ class SimulatedCluster:
         self._agents: AgentFleet | None = None
         max_pods = [node.max_pods for node in each_node]
         if scheduler.variant is not None:
-            wake = self._annotate if scheduler.variant.wake_up else None
-            carico = CaricoScheduler(self._names, shape, parameters, wake, lambda: env.now)
-            framework = SchedulingFramework(env, self._api, framework_parameters(scheduler, parameters), carico)
+            carico = CaricoScheduler(self._names, shape, parameters, lambda: env.now, self._annotate)
+            framework = SchedulingFramework(env, self._api, carico_parameters(parameters), carico)
+            env.process(self._tick(carico))
             self._agents = AgentFleet(
                 self._names, scheduler.variant, parameters, agents_rng, first, self._delayed(carico.report), max_pods
             )
@@ -169,6 +170,11 @@ class SimulatedCluster:
                 self._recorder.record(at, fleet.counters(), self._kubelets.running, reported, self._kubelets.up)
                 if on_progress is not None:
                     on_progress(self._progress(at))
+
+    def _tick(self, carico: CaricoScheduler) -> Process:
+        while True:
+            yield self._env.timeout(TICK_S)
+            carico.tick()
 
     def _pod_event(self, node: int, change: int, at: float) -> None:
         if self._agents is not None:

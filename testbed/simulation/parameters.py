@@ -219,6 +219,14 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         Meta(description="Until the pods of a node that is NotReady are evicted: the default tolerationSeconds."),
     ] = 300.0
     backoff_max_s: Annotated[PositiveSeconds, Meta(description="The longest wait: podMaxBackoffSeconds.")] = 10.0
+    # CARICO's scheduler, as `carico deploy` runs it
+    carico_backoff_max_s: Annotated[
+        PositiveSeconds,
+        Meta(description="podMaxBackoffSeconds of CARICO's own kube-scheduler, carico/manifests/kube-scheduler.yaml."),
+    ] = 1.0
+    wake_up: Annotated[
+        bool, Meta(description="Whether CARICO's refused pods are tried again as soon as a node has room for one.")
+    ] = True
     # Agents
     telemetry: Annotated[
         Literal["procfs", "metrics-server"],
@@ -245,9 +253,10 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             low, high = getattr(self, f"{name}_min_s"), getattr(self, f"{name}_max_s")
             if low > high:
                 raise ValueError(f"{name}_min_s must not exceed {name}_max_s, got {low} and {high}")
-        if self.backoff_initial_s > self.backoff_max_s:
-            initial, most = self.backoff_initial_s, self.backoff_max_s
-            raise ValueError(f"backoff_initial_s must not exceed backoff_max_s, got {initial} and {most}")
+        for name in ("backoff_max_s", "carico_backoff_max_s"):
+            initial, longest = self.backoff_initial_s, getattr(self, name)
+            if initial > longest:
+                raise ValueError(f"backoff_initial_s must not exceed {name}, got {initial} and {longest}")
         if not _is_whole(SAMPLE_PERIOD_S / self.tick_s):
             raise ValueError(f"tick_s must divide the telemetry period of {SAMPLE_PERIOD_S} s, got {self.tick_s}")
         if not _is_whole(self.warm_up_s / SAMPLE_PERIOD_S):

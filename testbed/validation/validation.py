@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from packaging.version import Version
 
-from carico.model.variants import THESIS_REBASED_WAKE_UP
 from testbed.errors import ResultsError
 from testbed.experiment.plan import OnProgress, Plan
 from testbed.real.kind.maker import KindMaker
@@ -23,7 +21,6 @@ from testbed.results.files import write_whole
 from testbed.results.provenance import machine
 from testbed.results.run import Machine
 from testbed.results.schema import Repetition
-from testbed.schedulers.spec import SchedulerSpec
 from testbed.simulation.provider import SimulatedProvider
 from testbed.validation.container_costs import ContainerCosts, costs_table
 from testbed.validation.demands import twin_of
@@ -110,18 +107,8 @@ def simulate(
 ) -> list[Repetition]:
     """Run the plan's scenario on a simulated cluster like the measured one, with measured demands."""
     twin = twin_of(plan.scenario, demands_cpu_s)
-    schedulers = tuple(map(_as_deployed, plan.schedulers))
-    simulated = Plan(twin, schedulers, repetitions, plan.seed, measured.settings)
+    simulated = Plan(twin, plan.schedulers, repetitions, plan.seed, measured.settings)
     return simulated.check(SimulatedProvider()).run(on_progress)
-
-
-def _as_deployed(scheduler: SchedulerSpec) -> SchedulerSpec:
-    """Return CARICO as on a real cluster: refused pods are woken up, and back off for a second at most."""
-    if scheduler.variant is None:
-        return scheduler
-    woken = THESIS_REBASED_WAKE_UP
-    deployed = replace(scheduler.variant, wake_up=woken.wake_up, backoff_max_s=woken.backoff_max_s)
-    return replace(scheduler, variant=deployed)
 
 
 def write_validation(file: Path, measured: Measured, real: list[Repetition], simulated: list[Repetition]) -> None:

@@ -34,6 +34,10 @@ class SchedulingPlugin(Protocol):
         """Count `pod` against `node` from now on."""
         ...
 
+    def pod_bound(self, pod: Pod) -> None:
+        """Take note that the API shows `pod` as bound."""
+        ...
+
     def pod_running(self, pod: Pod) -> None:
         """Take note that the API shows `pod` as Running."""
         ...
@@ -76,6 +80,7 @@ class SchedulingFramework:
         self._work = env.event()
         api.watch(
             created=self._enqueue,
+            bound=plugin.pod_bound,
             running=plugin.pod_running,
             finished=self._pod_finished,
             node_changed=lambda _node: self._cluster_event(),

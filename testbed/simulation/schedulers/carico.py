@@ -1,22 +1,28 @@
-"""CARICO as a scheduler under test: its own plugin object inside the emulated framework.
+"""CARICO as a scheduler under test: its own core, driven as the extender drives it, inside the emulated framework.
 
 Hard constraints (requests where stated, node affinity) are kube-scheduler's; among what passes, `carico.scheduling`
-decides, exactly as the extender does in production. If the variant says so, it also decides when refused pods are tried
-again.
+decides. It hears what the extender hears: agents' reports, and what a watch on pods shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 
 from carico.scheduling.plugin import CaricoPlugin
+from carico.scheduling.scheduler import STALE_AFTER_S, Scheduler
 from carico.scheduling.wake_up import WakeUp
 from testbed.simulation.control_plane.api import Pod
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.schedulers.resources_fit import ResourcesFit
 from workloads.scenario import ClusterShape
+
+
+def carico_parameters(parameters: SimulationParameters) -> SimulationParameters:
+    """Return the parameters as CARICO's own kube-scheduler has them: with its own longest back-off."""
+    return msgspec.structs.replace(parameters, backoff_max_s=parameters.carico_backoff_max_s)
 
 
 class CaricoScheduler:
@@ -28,10 +34,10 @@ class CaricoScheduler:
         The nodes.
     shape : ClusterShape
     parameters : SimulationParameters
+    now : callable
+        Returns the time, seconds.
     wake : callable, optional
-        Called with a node that has room again, so that refused pods are tried again.
-    now : callable, optional
-        The time, seconds; needed with `wake`, whose rate is limited.
+        Called with a node that has room again, so that refused pods are tried again, unless the parameters say never.
     """
 
     def __init__(
@@ -39,67 +45,55 @@ class CaricoScheduler:
         names: list[str],
         shape: ClusterShape,
         parameters: SimulationParameters,
-        wake: Callable[[int], None] | None = None,
-        now: Callable[[], float] = lambda: 0.0,
+        now: Callable[[], float],
+        wake: Callable[[int], None] = lambda node: None,
     ) -> None:
         self._names = names
         self._index = {name: index for index, name in enumerate(names)}
         self._fit = ResourcesFit(shape, parameters)
-        self._plugin = CaricoPlugin()
-        self._wake = wake
         self._now = now
-        self._wake_up = WakeUp()
-        self._refused: set[Pod] = set()
-        """Pods for which the last attempt found no node."""
+        self._scheduler = Scheduler(
+            CaricoPlugin(STALE_AFTER_S),
+            wake_up=WakeUp() if parameters.wake_up else None,
+            wake=lambda name, available: wake(self._index[name]),
+        )
 
     def report(self, node: int, pod_capacity: float) -> None:
         """Take in the report of a node's agent."""
-        self._plugin.report(self._names[node], pod_capacity)
-        self._observe(node)
+        self._scheduler.report(self._names[node], pod_capacity, self._now())
+
+    def tick(self) -> None:
+        """Let what is overdue end; see `Scheduler.tick`."""
+        self._scheduler.tick(self._now())
 
     def select(self, pod: Pod) -> int | None:
-        """Filter and score."""
+        """Filter, score and reserve in one, as the extender does."""
         candidates = [self._names[node] for node in np.flatnonzero(self._fit.fits(pod)).tolist()]
-        best = self._plugin.filter(candidates).best
-        if best is None:
-            self._refused.add(pod)
-            return None
-        self._refused.discard(pod)
-        return self._index[best]
+        best = self._scheduler.filter(pod.uid, candidates, self._now()).best
+        return None if best is None else self._index[best]
 
     def reserve(self, pod: Pod, node: int) -> None:
-        """Reserve one pod's cost until the pod leaves Pending."""
+        """Count the pod's requests against the node."""
         self._fit.add(pod, node)
-        self._plugin.reserve(pod.uid, self._names[node])
-        self._observe(node)
+
+    def pod_bound(self, pod: Pod) -> None:
+        """Confirm the reservation."""
+        assert pod.node is not None
+        self._scheduler.pod_changed(pod.uid, self._names[pod.node], pending=True, now=self._now())
 
     def pod_running(self, pod: Pod) -> None:
         """End the reservation."""
-        self._release(pod)
+        self._left_pending(pod)
 
     def pod_finished(self, pod: Pod) -> None:
         """End the reservation of a pod that was never seen Running, and free its requests."""
-        self._release(pod)
+        self._left_pending(pod)
         if pod.node is not None:
             self._fit.add(pod, pod.node, -1)
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Let a node take pods, or none; what a lost node reported is forgotten."""
+        """Let a node take pods, or none."""
         self._fit.ready[node] = ready
-        if not ready:
-            self._plugin.forget(self._names[node])
-            self._wake_up.forget(self._names[node])
 
-    def _release(self, pod: Pod) -> None:
-        self._plugin.release(pod.uid)
-        if pod.node is not None:
-            self._observe(pod.node)
-
-    def _observe(self, node: int) -> None:
-        """Have refused pods tried again if a node has room; called whenever its room may have changed."""
-        if self._wake is None:
-            return
-        name = self._names[node]
-        waiting = any(not pod.deleted for pod in self._refused)
-        if self._wake_up.observe(name, self._plugin.score(name), self._now(), wanted=waiting):
-            self._wake(node)
+    def _left_pending(self, pod: Pod) -> None:
+        self._scheduler.pod_changed(pod.uid, "", pending=False, now=self._now())

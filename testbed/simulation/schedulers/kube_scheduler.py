@@ -53,8 +53,11 @@ class KubeScheduler:
         """Assume the pod on the node."""
         self._fit.add(pod, node)
 
-    def pod_running(self, pod: Pod) -> None:
+    def pod_bound(self, pod: Pod) -> None:
         """Do nothing: requests count the same before and after."""
+
+    def pod_running(self, pod: Pod) -> None:
+        """Do nothing, for the same reason."""
 
     def pod_finished(self, pod: Pod) -> None:
         """Free the pod's requests."""

@@ -52,7 +52,7 @@ class TestMetricsServer:
         assert sources(**config, metrics_period_s=20.0).variant(UTILISATION_ONLY).blind_after_s == 60.0
 
     def test_a_variant_that_learns_from_pressure_is_refused(self, config):
-        with pytest.raises(InvalidConfig, match="variant: utilisation-only"):
+        with pytest.raises(InvalidConfig, match="use the variant utilisation-only"):
             sources(**config).variant(THESIS_REBASED)
 
     def test_a_cluster_without_one_says_so(self, config, server):

@@ -10,6 +10,7 @@ from carico.extender.extender import Extender
 from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.report import CapacityReport
+from carico.scheduling.scheduler import Scheduler
 from carico.scheduling.wake_up import WakeUp
 from carico.testing import ManualClock
 
@@ -29,15 +30,15 @@ class Harness:
         self.registry = CollectorRegistry()
         self.plugin = CaricoPlugin(stale_after_s)
         self.woken = []
-        self.extender = Extender(
+        metrics = ExtenderMetrics(self.registry)
+        scheduler = Scheduler(
             self.plugin,
-            journal,
-            self.clock,
-            ExtenderMetrics(self.registry),
             reservation_timeout_s=60,
             wake_up=WakeUp(node_interval_s=5, interval_s=0.5),
             wake=lambda node, available: self.woken.append((node, available)),
+            released=lambda reason: metrics.released.labels(reason).inc(),
         )
+        self.extender = Extender(scheduler, journal, self.clock, metrics)
         self.extender.pods_listed(listed)
 
     def report(self, **capacities):

@@ -59,10 +59,11 @@ class TestFilter:
     def test_a_node_that_left_is_forgotten_and_what_is_on_its_way_there_is_not(self, harness):
         harness.report(a=5, b=5)
         harness.choice("u1", ["a"])
+        harness.extender.pod_changed("u1", "a", pending=True)
         harness.clock.advance(400)
         harness.report(b=5)
         harness.clock.advance(300)
-        harness.extender.forget_silent()
+        harness.extender.tick()
         assert harness.metric("carico_extender_nodes") == 1
         assert harness.reserved("a") == 1
         assert harness.ask("u2", ["a"])["FailedAndUnresolvableNodes"] == {"a": "no capacity reported yet"}
@@ -114,17 +115,17 @@ class TestReservation:
 
     def test_ends_when_nothing_is_heard_of_it(self, placed):
         placed.clock.advance(59.9)
-        placed.extender.release_overdue()
+        placed.extender.tick()
         assert placed.reserved("a") == 1
         placed.clock.advance(0.1)
-        placed.extender.release_overdue()
+        placed.extender.tick()
         assert placed.reserved("a") == 0
         assert placed.metric("carico_extender_released_total", reason="timeout") == 1
 
     def test_lasts_once_the_pod_is_bound_however_long_its_image_takes(self, placed):
         placed.extender.pod_changed("u1", "a", pending=True)
         placed.clock.advance(600)
-        placed.extender.release_overdue()
+        placed.extender.tick()
         assert placed.reserved("a") == 1
 
     def test_lasts_where_a_bound_pod_is_asked_for_late(self, placed):
@@ -145,7 +146,7 @@ class TestReservation:
 
     def test_comes_back_when_a_pod_is_bound_after_all(self, placed):
         placed.clock.advance(60)
-        placed.extender.release_overdue()
+        placed.extender.tick()
         placed.extender.pod_changed("u1", "a", pending=True)
         assert placed.reserved("a") == 1
 
@@ -212,7 +213,7 @@ class TestWakeUp:
         for _ in range(2):
             harness.clock.advance(301)
             harness.report(a=0.5)
-            harness.extender.forget_silent()
+            harness.extender.tick()
         assert harness.metric("carico_extender_waiting_pods") == 0
         harness.report(a=2)
         assert harness.woken == []

@@ -89,7 +89,7 @@ class Cluster(RuleBasedStateMachine):
     def time_passes(self, seconds):
         self.harness.clock.advance(seconds)
         self.expire()
-        self.harness.extender.release_overdue()
+        self.harness.extender.tick()
 
     @rule()
     def restart(self):

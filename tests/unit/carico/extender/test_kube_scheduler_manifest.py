@@ -16,8 +16,8 @@ import yaml
 from carico.config import ExtenderConfig
 from carico.extender.server import serve_extender
 from carico.http.tls import ServerTls
-from carico.model.variants import THESIS_REBASED_WAKE_UP
 from carico.rpc.identity import SERVER
+from testbed.simulation.parameters import SimulationParameters
 
 from .certificates import Certificates
 from .conftest import request
@@ -103,8 +103,9 @@ def test_the_extender_alone_decides(manifest):
     assert manifest.percentage_of_nodes_to_score == 100
 
 
-def test_back_off_is_the_variants_that_is_measured(manifest):
-    assert manifest.pod_max_backoff_seconds == THESIS_REBASED_WAKE_UP.backoff_max_s
+def test_back_off_is_the_simulated_one(manifest):
+    assert manifest.pod_initial_backoff_seconds == SimulationParameters().backoff_initial_s
+    assert manifest.pod_max_backoff_seconds == SimulationParameters().carico_backoff_max_s
     assert 0 < manifest.pod_initial_backoff_seconds <= manifest.pod_max_backoff_seconds, "else it is refused"
 
 

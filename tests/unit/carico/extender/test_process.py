@@ -204,7 +204,7 @@ def test_a_node_that_cannot_be_annotated_stops_nothing(started):
 
 @pytest.mark.parametrize("failure", [KubeRefused("busy", 429), KubeRefused("broken", 500), KubeUnreachable("gone")])
 def test_an_annotation_that_failed_is_made_up_for_without_another_report(started, monkeypatch, failure):
-    monkeypatch.setattr("carico.extender.process._TICK_S", 0.01)
+    monkeypatch.setattr("carico.extender.process.TICK_S", 0.01)
     kube = FakeKube()
     kube.failures = [failure]
     process = started(kube, kubernetes={})
@@ -217,7 +217,7 @@ def test_an_annotation_that_failed_is_made_up_for_without_another_report(started
 
 
 def test_an_annotation_that_would_be_refused_again_is_not_tried_again(started, monkeypatch):
-    monkeypatch.setattr("carico.extender.process._TICK_S", 0.01)
+    monkeypatch.setattr("carico.extender.process.TICK_S", 0.01)
     kube = FakeKube()
     kube.failures = [KubeRefused("there is no such node", 404)]
     process = started(kube, kubernetes={})

@@ -9,7 +9,6 @@ from carico.model.variants import (
     DEFAULT_VARIANT,
     THESIS_LITERAL,
     THESIS_REBASED,
-    THESIS_REBASED_WAKE_UP,
     UTILISATION_ONLY,
     VARIANTS,
     Variant,
@@ -50,7 +49,6 @@ def test_the_default_is_the_rebased_thesis():
 def test_variants_differ_in_what_their_name_says_and_in_nothing_else():
     assert differences(THESIS_REBASED, THESIS_LITERAL) == {"rebase"}
     assert differences(THESIS_REBASED, UTILISATION_ONLY) == {"cpu_metric"}
-    assert differences(THESIS_REBASED, THESIS_REBASED_WAKE_UP) == {"wake_up", "backoff_max_s"}
 
 
 def test_a_variant_is_a_value():
@@ -78,9 +76,6 @@ def test_a_variant_is_a_value():
         {"rank": -2},
         {"workload_exponent": -1},
         {"workload_exponent": np.nan},
-        {"backoff_max_s": 0},
-        {"backoff_max_s": np.nan},
-        {"backoff_max_s": np.inf},
     ],
     ids=str,
 )

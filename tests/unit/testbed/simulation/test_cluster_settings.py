@@ -33,7 +33,7 @@ class TestSettings:
             {"platform_millicpu": 0, "platform_memory_mib": 0},
             {"pod_creations_per_s": 1, "pod_creations_burst": 1, "bindings_per_s": 1, "bindings_burst": 1},
             {"scheduling_attempts_per_s": 1},
-            {"backoff_initial_s": 0.001, "backoff_max_s": 0.001},
+            {"backoff_initial_s": 0.001, "backoff_max_s": 0.001, "carico_backoff_max_s": 0.001},
             {"running_visible_max_s": 30, "finished_visible_min_s": 0, "finished_visible_max_s": 0},
             {"pressure": "at-least-one-waiting"},
         ],
@@ -108,13 +108,13 @@ class TestWakeUp:
     of = scenario(job(pods=9, workload="task", parameters={"cores": 1, "cpu_seconds": 60}))
 
     def test_without_it_refused_pods_wait_for_the_first_that_ends(self):
-        one = cluster(self.of, "carico")
+        one = cluster(self.of, "carico", wake_up=False)
         first = min(pod.finished_s for pod in one.run().pods)
         assert [pod.scheduled_s > first for pod in one._api.pods] == [False] * 4 + [True] * 5
         assert one.wake_ups == 0
 
     def test_with_it_they_follow_as_soon_as_there_is_room(self):
-        one = cluster(self.of, "carico:wake_up=true")
+        one = cluster(self.of, "carico")
         repetition = one.run()
         assert sum(pod.scheduled_s < 10 for pod in repetition.pods) > 4
         assert one.wake_ups > 0
@@ -122,22 +122,18 @@ class TestWakeUp:
         check(self.of, repetition)
 
     def test_the_call_and_the_watch_take_their_time(self):
-        one = cluster(self.of, "carico:wake_up=true", warm_up_s=2.0, bind_latency_s=0.5, watch_latency_s=1.0)
+        one = cluster(self.of, "carico", warm_up_s=2.0, bind_latency_s=0.5, watch_latency_s=1.0)
         heard = []
         one._api.watch(node_changed=lambda node: heard.append((one._env.now, node)))
         one._annotate(1)
         one._env.run(0)
         assert heard == [(-0.5, 1)]
 
-    def test_a_back_off_shorter_than_the_first_is_refused(self):
-        with pytest.raises(UsageError, match=r"carico:backoff_max_s=0\.5: backoff_initial_s must not exceed"):
-            SimulatedProvider().check(SMALL, parse_spec("carico:backoff_max_s=0.5"), {})
-
-    def test_the_back_off_is_that_of_the_variants_own_scheduler(self):
+    def test_the_back_off_is_that_of_caricos_own_scheduler(self):
         crowd = scenario(job(pods=50, parameters={"digits": 1500}), nodes=1)
         attempts = {}
-        for scheduler in ("carico", "carico:backoff_max_s=1"):
-            one = cluster(crowd, scheduler)
+        for longest in (1.0, 10.0):
+            one = cluster(crowd, "carico", carico_backoff_max_s=longest)
             assert one.run().settings["backoff_max_s"] == 10, "what the cluster's has"
-            attempts[scheduler] = one.scheduling_attempts
-        assert attempts["carico:backoff_max_s=1"] > 1.5 * attempts["carico"]
+            attempts[longest] = one.scheduling_attempts
+        assert attempts[1.0] > 1.5 * attempts[10.0]

@@ -62,7 +62,8 @@ class TestEveryScheduler:
         assert {pod.outcome for pod in repetition.pods} == {"succeeded", "evicted"}
 
     def test_pods_of_a_node_that_fails_come_back_only_after_their_toleration(self, scheduler):
-        repetition = run((20, "node-1", "failed"), scheduler=scheduler)
+        # So many failures at once let the Job controller wait for ten minutes.
+        repetition = run((20, "node-1", "failed"), scheduler=scheduler, limit_s=1000.0)
         lost = pods_of(repetition, "node-1", "evicted")
         assert lost
         names = {pod.name for pod in lost}

@@ -94,6 +94,7 @@ def test_an_unknown_name_lists_the_known_ones():
         ({"running_visible_max_s": "0.1"}, "running_visible_min_s must not exceed running_visible_max_s"),
         ({"finished_visible_max_s": "0.1"}, "finished_visible_min_s must not exceed finished_visible_max_s"),
         ({"backoff_initial_s": "11"}, "backoff_initial_s must not exceed backoff_max_s, got 11.0 and 10.0"),
+        ({"carico_backoff_max_s": "0.5"}, "backoff_initial_s must not exceed carico_backoff_max_s, got 1.0 and 0.5"),
     ],
 )
 def test_a_wrong_value_is_named(settings, message):

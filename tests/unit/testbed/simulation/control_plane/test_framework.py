@@ -27,6 +27,9 @@ class Plugin:
         self.room -= 1
         self.calls.append(("reserve", pod.name))
 
+    def pod_bound(self, pod):
+        self.calls.append(("bound", pod.name))
+
     def pod_running(self, pod):
         self.calls.append(("running", pod.name))
 
@@ -102,7 +105,18 @@ class TestActiveQueue:
         run = scheduler(room=10)
         run.create("a", "b")
         run.env.run(1)
-        assert run.plugin.calls == [("select", "a"), ("reserve", "a"), ("select", "b"), ("reserve", "b")]
+        assert [call for call in run.plugin.calls if call[0] != "bound"] == [
+            ("select", "a"),
+            ("reserve", "a"),
+            ("select", "b"),
+            ("reserve", "b"),
+        ]
+
+    def test_the_plugin_hears_of_the_binding(self, scheduler):
+        run = scheduler(room=1)
+        run.create("a")
+        run.env.run(1)
+        assert run.plugin.calls == [("select", "a"), ("reserve", "a"), ("bound", "a")]
 
     def test_waits_for_work_and_finds_it(self, scheduler):
         run = scheduler(room=10, scheduling_attempts_per_s=10)
@@ -231,7 +245,7 @@ class TestRefused:
         )
 
     def test_back_off_is_the_parameters(self, scheduler):
-        run = scheduler(backoff_initial_s=3.0, backoff_max_s=5.0)
+        run = scheduler(backoff_initial_s=3.0, backoff_max_s=5.0, carico_backoff_max_s=5.0)
         run.env.process(run.events_every(0.01))
         run.create("a")
         run.env.run(25)

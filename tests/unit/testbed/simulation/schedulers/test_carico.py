@@ -1,8 +1,12 @@
 """CARICO inside the framework: its own plugin decides among the nodes that hard constraints leave."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from testbed.simulation.control_plane.api import Pod
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.schedulers.carico import CaricoScheduler
+from tests.unit.carico.extender.conftest import Harness
 from workloads.scenario import ClusterShape, JobSpec
 
 
@@ -14,7 +18,7 @@ def pod(name="pod", millicpu=0, memory_bytes=0, **job):
 def scheduler(*capacities, **parameters):
     names = [f"node-{index}" for index in range(len(capacities))]
     shape = ClusterShape(nodes=len(capacities), cores=4, memory="8Gi")
-    one = CaricoScheduler(names, shape, SimulationParameters(**parameters))
+    one = CaricoScheduler(names, shape, SimulationParameters(**parameters), lambda: 0.0)
     for node, capacity in enumerate(capacities):
         if capacity is not None:
             one.report(node, capacity)
@@ -96,14 +100,40 @@ def test_a_kubelets_limit_of_pods_holds_whatever_is_reported():
     assert one.select(pod()) == 0
 
 
+def test_a_node_that_has_not_reported_for_long_takes_no_pods():
+    now = 0.0
+    shape = ClusterShape(nodes=1, cores=4, memory="8Gi")
+    one = CaricoScheduler(["node-0"], shape, SimulationParameters(), lambda: now)
+    one.report(0, 2.0)
+    now = 5.0
+    assert one.select(pod("a")) == 0
+    now = 5.1
+    assert one.select(pod("b")) is None
+
+
+def test_a_binding_that_never_comes_frees_its_place_after_a_minute():
+    now = 0.0
+    shape = ClusterShape(nodes=1, cores=4, memory="8Gi")
+    one = CaricoScheduler(["node-0"], shape, SimulationParameters(), lambda: now)
+    one.report(0, 2.0)
+    bound, lost = place(one, "a"), place(one, "b")
+    one.pod_bound(bound)
+    assert lost.node == 0
+    now = 60.0
+    one.report(0, 2.0)
+    one.tick()
+    assert [one.select(pod(name)) for name in "cd"] == [0, None], "the reservation of the bound pod lasts"
+
+
 class TestWakeUp:
     """Reports are no event of the cluster: who was refused would not hear of them."""
 
-    def make(self, *capacities):
+    def make(self, *capacities, **parameters):
         self.now, self.woken = 0.0, []
         names = [f"node-{index}" for index in range(len(capacities))]
         shape = ClusterShape(nodes=len(capacities), cores=4, memory="8Gi")
-        one = CaricoScheduler(names, shape, SimulationParameters(), self.woken.append, lambda: self.now)
+        parameters = SimulationParameters(**parameters)
+        one = CaricoScheduler(names, shape, parameters, lambda: self.now, self.woken.append)
         for node, capacity in enumerate(capacities):
             one.report(node, capacity)
         return one
@@ -129,7 +159,7 @@ class TestWakeUp:
         one.report(0, 2.0)
         assert self.woken == [0]
         assert one.select(first) == 0
-        second.deleted = True
+        one.pod_finished(second)
         one.report(0, 0.5)
         self.now = 60
         one.report(0, 2.0)
@@ -150,10 +180,57 @@ class TestWakeUp:
             one.report(0, 0.5)
         assert self.woken == [0, 0], "at 0 and at 5 s"
 
-    def test_a_node_that_left_is_new_when_it_is_back(self):
-        one = self.make(0.5)
+    def test_it_can_be_switched_off(self):
+        one = self.make(0.5, wake_up=False)
         place(one, "a")
-        one.node_ready(0, False)
-        one.node_ready(0, True)
         one.report(0, 2.0)
-        assert self.woken == [], "to be ready again is an event by itself"
+        assert self.woken == []
+
+
+PODS, NODES = "abcd", ("node-0", "node-1")
+happenings = st.lists(
+    st.one_of(
+        st.tuples(st.just("report"), st.sampled_from(range(len(NODES))), st.sampled_from([0.0, 0.9, 1.0, 1.5, 2.2])),
+        st.tuples(st.sampled_from(["select", "bound", "running", "finished"]), st.sampled_from(PODS)),
+        st.tuples(st.just("later"), st.sampled_from([0.3, 1.0, 6.0, 61.0, 700.0])),
+    ),
+    max_size=40,
+)
+
+
+@given(happenings)
+def test_it_decides_as_the_extender_does(what_happens):
+    """Simulated and deployed CARICO, told the same, place, refuse and wake alike."""
+    extender, woken = Harness(), []
+    shape = ClusterShape(nodes=len(NODES), cores=4, memory="8Gi")
+    simulated = CaricoScheduler(
+        list(NODES), shape, SimulationParameters(), extender.clock.now, lambda node: woken.append(NODES[node])
+    )
+    pods = {name: pod(name) for name in PODS}
+    phase = dict.fromkeys(PODS, "new")
+    for kind, *what in what_happens:
+        if kind == "report":
+            extender.report(**{NODES[what[0]]: what[1]})
+            simulated.report(*what)
+        elif kind == "later":
+            extender.clock.advance(what[0])
+            extender.extender.tick()
+            simulated.tick()
+        else:
+            name = what[0]
+            if kind == "select" and phase[name] == "new":
+                choice = extender.choice(name, list(NODES))
+                node = simulated.select(pods[name])
+                assert choice == (None if node is None else NODES[node])
+                if node is not None:
+                    simulated.reserve(pods[name], node)
+                    pods[name].node, phase[name] = node, "reserved"
+            elif kind == "bound" and phase[name] == "reserved":
+                extender.extender.pod_changed(name, NODES[pods[name].node], pending=True)
+                simulated.pod_bound(pods[name])
+                phase[name] = "bound"
+            elif kind in ("running", "finished") and phase[name] == "bound":
+                extender.extender.pod_changed(name, NODES[pods[name].node], pending=False)
+                (simulated.pod_running if kind == "running" else simulated.pod_finished)(pods[name])
+                phase[name] = "over"
+    assert [node for node, _ in extender.woken] == woken
