@@ -23,8 +23,8 @@ class Preset:
     """How often a disturbed repetition is run at most; see `run_with_retries`."""
 
 
-SMOKE = Preset("smoke", 1, "one repetition, more of what is near its limit: simulated at most 3 minutes with -n 2")
-CI = Preset("ci", 3, "three repetitions: differences come with an interval")
+SMOKE = Preset("smoke", 1, "one repetition: claims are judged on one seed")
+CI = Preset("ci", 5, "five repetitions: claims are judged on five seeds")
 FULL = Preset(
     "full",
     10,

@@ -63,6 +63,7 @@ class Experiment:
         pods: int | None = None,
         nodes: int | None = None,
         repetitions: int | None = None,
+        seed: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> list[Repetition]:
         """Run a scenario under a scheduler and return the repetitions in the order of their seeds.
@@ -77,6 +78,8 @@ class Experiment:
             Sizes that differ from the scenario's.
         repetitions : int, optional
             By default, as the session's options and preset say.
+        seed : int, optional
+            Of the first repetition; the session's by default.
         settings : mapping, optional
             Override the session's settings.
 
@@ -85,7 +88,9 @@ class Experiment:
         TestbedError, WorkloadError
             If an argument names something that does not exist, or is invalid.
         """
-        runs = self.compare(scenario, [scheduler], pods=pods, nodes=nodes, repetitions=repetitions, settings=settings)
+        runs = self.compare(
+            scenario, [scheduler], pods=pods, nodes=nodes, repetitions=repetitions, seed=seed, settings=settings
+        )
         return runs[scheduler]
 
     def compare(
@@ -96,6 +101,7 @@ class Experiment:
         pods: int | None = None,
         nodes: int | None = None,
         repetitions: int | None = None,
+        seed: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> dict[str, list[Repetition]]:
         """Run a scenario under several schedulers in turns and return the repetitions by scheduler; see `run`."""
@@ -104,7 +110,7 @@ class Experiment:
             loaded.scaled(pods, nodes),
             tuple(parse_spec(scheduler) for scheduler in schedulers),
             self.repetitions if repetitions is None else repetitions,
-            self.seed,
+            self.seed if seed is None else seed,
             {**self.settings, **(settings or {})},
         )
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Generator, Sequence
+from dataclasses import astuple
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ from testbed.plugin.fixtures import (
     carico_paper,
     carico_provider,
     carico_results,
+    carico_seeds,
     diagnose,
 )
 from testbed.plugin.markers import declare_markers, is_cluster, wrong_keys
 from testbed.plugin.options import add_options, options_of
+from testbed.plugin.outcomes import statement_of
 from testbed.plugin.selection import asks_for_all, count_providers, of_this_provider, split
 from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.session_progress import WorkersProgress
@@ -43,6 +46,7 @@ __all__ = [
     "carico_paper",
     "carico_provider",
     "carico_results",
+    "carico_seeds",
 ]
 
 HANDED_OVER = ("left_out", "elsewhere", "complaint")
@@ -70,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         command=["pytest", *config.invocation_params.args] if given is None else given["carico_command"],
         run_id=new_run_id(datetime.now(UTC), secrets.token_hex(3)) if given is None else given["carico_run"],
     )
-    config.pluginmanager.register(state.claims, "carico-claims")
+    config.pluginmanager.register(state.outcomes, "carico-outcomes")
     config.pluginmanager.register(WorkersProgress(config), "carico-progress")
 
 
@@ -177,7 +181,7 @@ def pytest_runtest_makereport(
     The test's namespace still exists at this point.
     """
     report = yield
-    report.carico_cluster = is_cluster(item)  # type: ignore[attr-defined]
+    report.carico_statement = astuple(statement_of(item)) if is_cluster(item) else None  # type: ignore[attr-defined]
     if report.failed and call.excinfo is not None:
         diagnose(item, call.excinfo.value)
     return report

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.plugin.claims import PAPER_PROPERTY
 from testbed.plugin.markers import experiment_of
+from testbed.plugin.outcomes import PAPER_PROPERTY, SEEDS_PROPERTY
+from testbed.plugin.seeds import Seeds
 from testbed.plugin.session_progress import progress_line
 from testbed.plugin.state import STATE, provider_of
 
@@ -99,6 +100,14 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
             pytrace=False,
         )
     return carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=asked.repetitions)
+
+
+@pytest.fixture
+def carico_seeds(request: pytest.FixtureRequest, carico_experiment: Experiment) -> Seeds:
+    """The session's seeds, to judge on each by itself: `for seed in carico_seeds: with seed: ...`."""
+    properties = request.node.user_properties
+    seeds = request.config.stash[STATE].options.seeds
+    return Seeds(carico_experiment, seeds, lambda counted: properties.append((SEEDS_PROPERTY, counted)))
 
 
 @pytest.fixture

@@ -42,6 +42,14 @@ def declare_markers(config: pytest.Config) -> None:
         "the experiment that the fixture carico_results runs for the test; scheduler is one spec or a list of them; "
         "providers are the kinds of cluster that the test is for, any by default",
     )
+    config.addinivalue_line(
+        "markers",
+        "carico_claim(source, statement, columns=('variant',)): the test asks whether a statement of a paper holds; "
+        "columns are its parameters that name the variant of a scheduler",
+    )
+    config.addinivalue_line(
+        "markers", "carico_calibration: the test asks for figures that the simulator was calibrated on"
+    )
 
 
 def is_cluster(item: pytest.Item) -> bool:

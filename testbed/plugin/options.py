@@ -22,7 +22,7 @@ from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_sett
 from testbed.results import OWN_FOLDER
 
 NAMES = (
-    *("provider", "preset", "seed", "repetitions", "attempts", "set", "json", "missing"),
+    *("provider", "preset", "seed", "extra_seed", "repetitions", "attempts", "set", "json", "claims", "missing"),
     *(flag.name for flag in CLUSTER_FLAGS),
 )
 SWITCHES = tuple(flag.name for flag in CLUSTER_FLAGS if flag.is_switch)
@@ -40,15 +40,25 @@ class Options:
     attempts: int
     """The most times that a repetition is run."""
     seed: int
+    extra_seed: int | None
+    """One more seed that claims are judged on; see `seeds`."""
     settings: Mapping[str, str]
     json: Path
     """The results file."""
+    claims: Path | None
+    """Where to write the table of claims."""
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
     cluster: Mapping[str, Any]
     """The options of the cluster: fields of `ClusterOptions`."""
     given: bool
     """Whether any flag was given: that asks for cluster tests."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that claims are judged on, each once."""
+        own = range(self.seed, self.seed + self.repetitions)
+        return (*own, *(() if self.extra_seed is None or self.extra_seed in own else (self.extra_seed,)))
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
@@ -59,8 +69,9 @@ class Options:
         switches = "".join(f" {flag.spelling}" for flag in CLUSTER_FLAGS if flag.is_switch and self.cluster[flag.name])
         places = (f" {name}={self.cluster[name]}" for name in ("kubeconfig", "context"))
         place = "".join(one for one in places if not one.endswith("=None"))
+        seeds = f"seed={self.seed}" + ("" if self.extra_seed is None else f" extra-seed={self.extra_seed}")
         return (
-            f"provider={self.provider}{place} preset={self.preset.name} ({times}) seed={self.seed}{missing}{switches} "
+            f"provider={self.provider}{place} preset={self.preset.name} ({times}) {seeds}{missing}{switches} "
             f"settings: {settings}"
         )
 
@@ -99,6 +110,13 @@ def add_options(parser: pytest.Parser) -> None:
         help=f"seed of the first repetition (default: {DEFAULT_SEED})",
     )
     declare(
+        "--carico-extra-seed",
+        metavar="S",
+        type=arguments.seed,
+        help="one more seed that claims are judged on, for example one that depends on the commit, so that nobody has "
+        "chosen it (default: none)",
+    )
+    declare(
         "--carico-set",
         metavar="KEY=VALUE",
         type=arguments.setting,
@@ -109,6 +127,12 @@ def add_options(parser: pytest.Parser) -> None:
         "--carico-json",
         metavar="FILE",
         help="where to write the results (default: .carico/result.json in the root folder)",
+    )
+    declare(
+        "--carico-claims",
+        metavar="FILE",
+        help="where to write a Markdown table of the claims: on how many seeds each holds, with the paper's figure and "
+        "the measured one (default: nowhere)",
     )
     declare(
         "--carico-missing",
@@ -145,6 +169,7 @@ def options_of(config: pytest.Config) -> Options:
         repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
         attempts = _value(config, "attempts", arguments.count, preset.attempts)
         seed = _value(config, "seed", arguments.seed, DEFAULT_SEED)
+        extra_seed = _value(config, "extra_seed", arguments.seed, None)
         # A flag replaces the ini file's value of the same setting only.
         written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
         settings = written | arguments.settings_of(flags["set"] or [])
@@ -165,8 +190,10 @@ def options_of(config: pytest.Config) -> Options:
         repetitions=repetitions,
         attempts=attempts,
         seed=seed,
+        extra_seed=extra_seed,
         settings=settings,
         json=_file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",
+        claims=_file(config, "claims"),
         missing=missing,
         cluster=cluster,
         given=given,

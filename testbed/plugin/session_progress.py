@@ -38,7 +38,7 @@ class WorkersProgress:
         if report.when != "teardown" or not hasattr(report, "node"):
             return
         self._done.add(report.nodeid)
-        if not getattr(report, "carico_cluster", False):
+        if not getattr(report, "carico_statement", None):
             return
         if self._line is None:
             self._line = log_line(self._config, WATCHED_PERIOD_S)

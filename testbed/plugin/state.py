@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.errors import TestbedError, UsageError
-from testbed.plugin.claims import Claims
 from testbed.plugin.options import Options
+from testbed.plugin.outcomes import Outcomes
 from testbed.requirements import Problem
 from testbed.results import runs_folder
 
@@ -50,7 +50,7 @@ class State:
     """Number of cluster tests that were not asked for."""
     order: dict[str, int] = field(default_factory=dict)
     """Places of the tests in the session, by node id."""
-    claims: Claims = field(default_factory=Claims)
+    outcomes: Outcomes = field(default_factory=Outcomes)
     wrong: list[Problem] = field(default_factory=list)
     """What is wrong with the markers of tests that are left out."""
     elsewhere: dict[str, int] = field(default_factory=dict)

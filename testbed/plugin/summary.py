@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from testbed.plugin.claims import Claim
 from testbed.plugin.options import Options
 from testbed.plugin.state import State
 from testbed.providers import SIMULATED
 
 if TYPE_CHECKING:
+    from testbed.results.outcomes import Outcome
     from testbed.results.schema import Results
 
 WIDTH = 80
@@ -28,16 +28,18 @@ NEXT = {
 
 def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
     """Write the summary; nothing for a session without cluster tests."""
-    claims = state.claims.in_order(state.order)
-    if claims or state.ended or state.complaint:
+    outcomes = state.outcomes.in_order(state.order)
+    if outcomes or state.ended or state.complaint:
         reporter.ensure_newline()
         reporter.section("carico", sep="=", bold=True)
         reporter.write_line(f"carico: {state.options}")
-        _write_tables(reporter, state, claims)
-        if claims:
-            _write_verdict(reporter, claims)
+        _write_tables(reporter, state, outcomes)
+        if outcomes:
+            _write_verdict(reporter, outcomes)
         if state.ended in ("interrupted", "failed"):
             reporter.write_line(f"{state.ended}: {_kept(state.results)}", yellow=True)
+        if state.options.claims is not None:
+            _write_claims(state.options.claims, outcomes, state)
         if state.written is not None:
             reporter.write_line(f"results: {state.written}")
         if state.ended is not None:
@@ -46,7 +48,7 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
             reporter.write_line(state.complaint, red=True)
         for said in state.said:
             reporter.write_line(said)
-        failed = any(claim.outcome == "failed" for claim in claims)
+        failed = any(one.verdict == "failed" for one in outcomes)
         reporter.write_line(f"next: {_next(state.options, failed)}")
     if state.elsewhere:
         count = sum(state.elsewhere.values())
@@ -71,16 +73,17 @@ def _kept(results: Results | None) -> str:
     return f"{count} finished repetition{'s are' if count != 1 else ' is'} kept, what was running is not"
 
 
-def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[Claim]) -> None:
-    if state.results is None and not any(claim.rows for claim in claims):
+def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: list[Outcome]) -> None:
+    if state.results is None and not any(one.rows for one in outcomes):
         return  # the tables need packages that may be missing
-    from testbed.report.tables import VERDICT_IS_GOOD, medians, paper_table
+    from testbed.report.claims import paper_table
+    from testbed.report.tables import VERDICT_IS_GOOD, medians
 
-    for module, of_module in groupby((claim for claim in claims if claim.rows), _module):
+    for module, of_module in groupby((one for one in outcomes if one.rows), _module):
         reporter.write_line("")
         reporter.write_line(module)
-        for claim in of_module:
-            for line in [f"  {_name(claim)}", *paper_table(claim.rows)]:
+        for one in of_module:
+            for line in [f"  {_name(one)}", *paper_table(one.rows)]:
                 reporter.write_line(line)
     if state.results is not None:
         for line in ["", *medians(state.results.repetitions)]:
@@ -90,34 +93,41 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, claims: list[
             reporter.write_line(verdict, green=good is True, red=good is False)
 
 
-def _write_verdict(reporter: pytest.TerminalReporter, claims: list[Claim]) -> None:
-    count = Counter(claim.outcome for claim in claims)
-    hold = count["holds"]
-    # Without a comparison with the paper there are no claims, only tests.
-    noun = "claim" if any(row["thesis"] is not None for claim in claims for row in claim.rows) else "test"
-    sentence = f"{hold} {noun}{'s' * (hold != 1)} hold{'s' * (hold == 1)}"
-    sentence += f", {count['not reproduced']} NOT REPRODUCED, {count['failed']} failed"
-    if count["not measured"]:
-        sentence += f", {count['not measured']} NOT MEASURED"
+def _write_verdict(reporter: pytest.TerminalReporter, outcomes: list[Outcome]) -> None:
+    from testbed.report.claims import counts
+
+    verdicts = [one.verdict for one in outcomes]
+    # The lines must not be green if a test failed or was not measured.
+    unmeasured = verdicts.count("not measured")
+    bad = "failed" in verdicts or unmeasured == len(outcomes) > 0
     reporter.write_line("")
-    # The line must not be green if a test failed or was not measured.
-    unmeasured = count["not measured"]
-    bad = bool(count["failed"]) or unmeasured == len(claims) > 0
-    reporter.write_line(sentence, red=bad, yellow=not bad and unmeasured > 0, green=not bad and not unmeasured)
-    for outcome in ("not reproduced", "not measured"):
-        if count[outcome]:
-            reporter.write_line(f"{outcome.upper()}: {count[outcome]}", yellow=True, bold=outcome == "not measured")
-            for reason, alike in groupby((one for one in claims if one.outcome == outcome), lambda one: one.reason):
-                for claim in alike:
-                    reporter.write_line(f"  {_name(claim)}")
-                for paragraph in reason.splitlines():
-                    for line in textwrap.wrap(paragraph, WIDTH, initial_indent="    ", subsequent_indent="    "):
-                        reporter.write_line(line)
+    for line in counts(outcomes):
+        reporter.write_line(line, red=bad, yellow=not bad and unmeasured > 0, green=not bad and not unmeasured)
+    for verdict in ("depends on the seed", "not reproduced", "not measured"):
+        found = [one for one in outcomes if one.verdict == verdict]
+        if not found:
+            continue
+        reporter.write_line(f"{verdict.upper()}: {len(found)}", yellow=True, bold=verdict == "not measured")
+        for reason, alike in groupby(found, lambda one: one.reason):
+            for one in alike:
+                reporter.write_line(f"  {_name(one)}" + (f"  {one.share}" if one.share else ""))
+            for paragraph in reason.splitlines():
+                for line in textwrap.wrap(paragraph, WIDTH, initial_indent="    ", subsequent_indent="    "):
+                    reporter.write_line(line)
 
 
-def _module(claim: Claim) -> str:
-    return claim.test.partition("::")[0]
+def _write_claims(file: Path, outcomes: list[Outcome], state: State) -> None:
+    from testbed.report.claims import claims_table
+
+    try:
+        file.write_text("\n".join(claims_table(outcomes)) + "\n", encoding="utf-8")
+    except OSError as error:
+        state.complaint = f"cannot write the table of claims to {file}: {error.strerror}"
 
 
-def _name(claim: Claim) -> str:
-    return claim.test.partition("::")[2]
+def _module(outcome: Outcome) -> str:
+    return outcome.test.partition("::")[0]
+
+
+def _name(outcome: Outcome) -> str:
+    return outcome.test.partition("::")[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,42 +13,15 @@ import numpy as np
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
 from testbed.measurement.stolen_cpu import RUN_AGAIN_FROM, TOLD_FROM, discarded_attempts, stolen_shares
+from testbed.report.numbers import WIDTH, seconds
 from testbed.results.compare import LEAST_FOR_INTERVAL, compare, compare_repetitions, median_interval
 from testbed.results.schema import Repetition
 
-WIDTH = 80
 VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
 """Verdicts to colour at the end of a row of `medians`; the others state no difference."""
 _VERDICTS = {"worse": "slower", "better": "faster", "inconclusive": "unclear"}
 """Words of a row for the verdicts of `compare_repetitions`."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
-
-
-def figure(value: float | None, unit: str = "") -> str:
-    """Return a number as people write it, with four digits and its unit.
-
-    Examples
-    --------
-    >>> figure(51.9312, "s"), figure(0.00012), figure(12345.6), figure(None)
-    ('51.93 s', '0.00012', '12346', '-')
-    """
-    if value is None or not math.isfinite(value):
-        return "-"
-    digits = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return f"{digits} {unit}".rstrip()
-
-
-def seconds(value: float | None) -> str:
-    """Return seconds for a column of seconds, with as many decimals as an eye can compare.
-
-    Examples
-    --------
-    >>> seconds(7.7), seconds(127.44), seconds(1234.5)
-    ('7.70', '127.4', '1234')
-    """
-    if value is None:
-        return "-"
-    return f"{value:.{2 if value < 100 else 1 if value < 1000 else 0}f}"
 
 
 def distributions(repetitions: Sequence[Repetition]) -> list[str]:
@@ -125,20 +98,6 @@ def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
             f"{counts}. They are in the run's folder, summaries of them in the results."
         )
     return textwrap.wrap(note, WIDTH)
-
-
-def paper_table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a table of measured figures beside the thesis's; a row has what, ours, thesis, unit and note."""
-    lines = [f"    {'quantity':44}{'thesis':>12}{'ours':>12}{'ratio':>8}"]
-    for row in rows:
-        ours, thesis = row["ours"], row["thesis"]
-        ratio = "" if thesis in (None, 0) else f"{ours / thesis:.2f}"
-        *head, last = textwrap.wrap(row["what"], 44) or [""]
-        lines += [f"    {part}" for part in head]
-        shown = "" if thesis is None else figure(thesis, row["unit"])
-        lines.append(f"    {last:44}{shown:>12}{figure(ours, row['unit']):>12}{ratio:>8}")
-        lines += textwrap.wrap(row["note"], WIDTH, initial_indent="      ", subsequent_indent="      ")
-    return [line.rstrip() for line in lines]
 
 
 def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str, list[Repetition]]]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from testbed.errors import ResultsError
 from testbed.measurement.completion_times import pod_completion_times
-from testbed.report.tables import WIDTH, seconds
+from testbed.report.numbers import WIDTH, seconds
 from testbed.results.compare import LEAST_FOR_INTERVAL, mean_interval
 from testbed.results.schema import Repetition
 

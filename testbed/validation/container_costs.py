@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from testbed.report.tables import WIDTH
+from testbed.report.numbers import WIDTH
 from testbed.validation.bursts import Burst, Idle, IdleNode
 
 

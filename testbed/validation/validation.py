@@ -16,7 +16,7 @@ from testbed.real.kind.maker import KindMaker
 from testbed.real.kind.platform import KindPlatform
 from testbed.real.lifecycle import Cluster
 from testbed.real.namespaces import wait_until_clean
-from testbed.report.tables import WIDTH
+from testbed.report.numbers import WIDTH
 from testbed.results.files import write_whole
 from testbed.results.provenance import machine
 from testbed.results.run import Machine

@@ -46,9 +46,9 @@ def test_experiments_use_the_options_of_the_session(session, pytester):
         """
         def test_options(carico_experiment):
             assert carico_experiment.seed == 5
-            assert carico_experiment.repetitions == 3
+            assert carico_experiment.repetitions == 5
             assert carico_experiment.preset.name == "ci"
-            assert [one.seed for one in carico_experiment.run("pi-2000", "carico")] == [5, 6, 7]
+            assert [one.seed for one in carico_experiment.run("pi-2000", "carico")] == [5, 6, 7, 8, 9]
             assert len(carico_experiment.run("pi-2000", "carico", repetitions=1)) == 1
         """,
         "--carico-preset=ci",

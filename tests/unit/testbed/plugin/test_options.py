@@ -28,7 +28,7 @@ def test_the_header_appears_however_cluster_tests_were_asked_for(session, mixed,
 
 
 def test_a_flag_overrides_the_ini_file_which_overrides_the_preset(header, pytester, mixed):
-    assert "ci (3 reps)" in header("--carico-preset=ci")
+    assert "ci (5 reps)" in header("--carico-preset=ci")
     pytester.makeini(
         "[pytest]\ncarico_preset = full\ncarico_repetitions = 2\ncarico_seed = 7\n"
         "carico_set =\n    tick_s=0.05\n    pressure=kernel\n"

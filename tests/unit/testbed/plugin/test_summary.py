@@ -42,7 +42,7 @@ def test_the_tables_compare_with_the_thesis(claims):
         [
             "test_claims.py",
             "  test_holds",
-            "    quantity * thesis * ours * ratio",
+            "    quantity * paper * ours * ratio *",
             "    median PCT, carico * 52 s * 51.9 s * 1.00",
             "    no number in the thesis *  0.25",
             "      read off Fig 5.1",
@@ -59,7 +59,7 @@ def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
             "pi-2000 · 3 pods · 19 nodes",
             "  carico  * 3 *[[]*, *[]] *",
             "",
-            "1 claim holds, 1 NOT REPRODUCED, 1 failed, 1 NOT MEASURED",
+            "4 tests: 1 holds, 1 NOT REPRODUCED, 1 NOT MEASURED, 1 failed",
             "NOT REPRODUCED: 1",
             "  test_differs",
             "    the thesis finds 3, ours is 4",
@@ -80,7 +80,7 @@ def test_the_verdict_counts_the_outcomes_of_tests(claims):
 def test_a_claim_that_holds_unexpectedly_has_failed(session, pytester):
     pytester.makeini("[pytest]\nxfail_strict = true")
     pytester.makepyfile("import pytest\n\n@pytest.mark.cluster\n@pytest.mark.xfail\ndef test_holds(): pass")
-    session("-m", "cluster").stdout.fnmatch_lines(["0 tests hold, 0 NOT REPRODUCED, 1 failed"])
+    session("-m", "cluster").stdout.fnmatch_lines(["1 test: 1 failed"])
 
 
 def test_an_error_before_or_after_a_test_is_a_failure(session, pytester):
@@ -102,7 +102,7 @@ def test_an_error_before_or_after_a_test_is_a_failure(session, pytester):
         def test_two(broken_after): pass
         """
     )
-    session("-m", "cluster").stdout.fnmatch_lines(["0 tests hold, 0 NOT REPRODUCED, 2 failed"])
+    session("-m", "cluster").stdout.fnmatch_lines(["2 tests: 2 failed"])
 
 
 def test_results_that_cannot_be_written_at_the_end_fail_the_session(session, pytester):
@@ -127,7 +127,7 @@ def test_results_that_cannot_be_written_at_the_end_fail_the_session(session, pyt
 def test_colour_is_for_verdicts(session, pytester):
     pytester.makepyfile(test_claims=CLAIMS)
     coloured = [line for line in session("-m", "cluster", "--color=yes").outlines if "\x1b[" in line]
-    assert any("1 claim holds" in line for line in coloured)
+    assert any("4 tests:" in line for line in coloured)
     assert not any("median PCT" in line or "results:" in line for line in coloured)
 
 
@@ -147,7 +147,7 @@ def test_an_error_does_not_count_as_not_reproduced(session, pytester):
             assert case == "holds"
         """
     )
-    session("-m", "cluster").stdout.fnmatch_lines(["1 test holds, 1 NOT REPRODUCED, 1 failed"])
+    session("-m", "cluster").stdout.fnmatch_lines(["3 tests: 1 holds, 1 NOT REPRODUCED, 1 failed"])
 
 
 def test_a_reason_for_an_unknown_case_is_an_error():

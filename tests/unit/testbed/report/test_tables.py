@@ -5,7 +5,7 @@ import pytest
 
 from testbed.experiment.plan import Plan
 from testbed.measurement.stolen_cpu import METRIC
-from testbed.report.tables import distributions, figure, medians, paper_table, seconds, stolen_note
+from testbed.report.tables import distributions, medians, stolen_note
 from testbed.results.schema import DataItem
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
@@ -17,18 +17,6 @@ def measured(scenario="pi-2000", pods=4, repetitions=1, outcome="succeeded", sch
         load_scenario(scenario).scaled(pods=pods), tuple(map(parse_spec, schedulers)), repetitions, settings=settings
     )
     return plan.check(FakeProvider(outcome)).run()
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (51.9312, "51.93"), (0.000123, "0.000123"), (123456.7, "123457"), (None, "-")]
-)
-def test_a_figure_has_four_digits(value, text):
-    assert figure(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.5, "0.50"), (99.999, "100.00"), (127.44, "127.4"), (None, "-")])
-def test_seconds_can_be_compared_by_eye(value, text):
-    assert seconds(value) == text
 
 
 def test_the_same_run_under_other_settings_is_another_group():
@@ -177,19 +165,6 @@ def test_a_long_name_has_a_line_of_its_own():
     table = medians(measured(schedulers=("carico", name)))
     place = table.index(f"  {name}")
     assert table[place + 1].split()[0] == "1"
-
-
-def test_the_paper_stands_beside_ours():
-    rows = [
-        {"what": "median PCT", "ours": 51.9, "thesis": 52.0, "unit": "s", "note": ""},
-        {"what": "a quantity " * 8, "ours": 0.5, "thesis": None, "unit": "", "note": "a note " * 20},
-        {"what": "none", "ours": 3.0, "thesis": 0.0, "unit": "pods", "note": ""},
-    ]
-    table = paper_table(rows)
-    assert max(map(len, table)) <= 80
-    assert table[1].split() == ["median", "PCT", "52", "s", "51.9", "s", "1.00"]
-    assert table[3].split()[-1] == "0.5"
-    assert table[-1].split() == ["none", "0", "pods", "3", "pods"]
 
 
 def stolen(share):

@@ -1,0 +1,35 @@
+"""Numbers as people read them in a column of text; imports nothing, so that it works without the extras' packages."""
+
+from __future__ import annotations
+
+import math
+
+WIDTH = 80
+"""Of all text, columns."""
+
+
+def figure(value: float | None, unit: str = "") -> str:
+    """Return a number as people write it, with four digits and its unit.
+
+    Examples
+    --------
+    >>> figure(51.9312, "s"), figure(0.00012), figure(12345.6), figure(None)
+    ('51.93 s', '0.00012', '12346', '-')
+    """
+    if value is None or not math.isfinite(value):
+        return "-"
+    digits = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{digits} {unit}".rstrip()
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds for a column of seconds, with as many decimals as an eye can compare.
+
+    Examples
+    --------
+    >>> seconds(7.7), seconds(127.44), seconds(1234.5)
+    ('7.70', '127.4', '1234')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.{2 if value < 100 else 1 if value < 1000 else 0}f}"
