@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import simpy
 
-from carico.model.variants import Variant
+from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.scheduling.scheduler import TICK_S
 from carico.telemetry.counters import Telemetry
 from testbed.errors import UsageError
@@ -48,8 +48,8 @@ class SimulatedCluster:
         Not negative.
     parameters : SimulationParameters
     observer : Variant, optional
-        Runs CARICO's agents beside a scheduler that does not listen to them, as the DaemonSet does in thesis §5.6.
-        CARICO as the scheduler brings its own.
+        The variant of agents that run beside a scheduler that does not listen to them, as the DaemonSet does in thesis
+        §5.6; by default the parameters say whether any do. CARICO as the scheduler brings its own.
     telemetry : list, optional
         Filled with the 10 Hz telemetry that the agents see, from the scenario's beginning on.
     """
@@ -65,6 +65,8 @@ class SimulatedCluster:
     ) -> None:
         if seed < 0:
             raise UsageError(f"a seed must not be negative, got {seed}")
+        if observer is None and parameters.agents:
+            observer = DEFAULT_VARIANT
         check(scenario, scheduler, parameters, observer)
         if telemetry is not None and scheduler.variant is None and observer is None:
             raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
@@ -87,12 +89,22 @@ class SimulatedCluster:
             [node.memory_bytes for node in each_node],
             parameters,
             nodes_rng,
+            agent_cores=parameters.agent_cores if scheduler.variant is not None or observer is not None else 0.0,
             boot_s=start,
             speed=[node.speed for node in each_node],
         )
         self._api = ApiServer(env, parameters.watch_latency_s)
         self._servers = Servers(self._fleet, parameters, requests_rng)
-        self._kubelets = Kubelets(env, self._api, self._fleet, parameters, kubelet_rng, self._pod_event, self._servers)
+        self._kubelets = Kubelets(
+            env, self._api, self._fleet, parameters, kubelet_rng, self._container_event, self._servers
+        )
+        self._counted: set[Pod] = set()
+        """The pods that the API has told agents of and that are not over."""
+        if parameters.pod_events != "containerd":
+            told = "bound" if parameters.pod_events == "kubernetes" else "running"
+            self._api.watch(
+                **{told: lambda pod: self._api_event(pod, +1)}, finished=lambda pod: self._api_event(pod, -1)
+            )
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
         first = self._fleet.counters()
         self._recorder = Recorder(self._names, first)
@@ -176,9 +188,20 @@ class SimulatedCluster:
             yield self._env.timeout(TICK_S)
             carico.tick()
 
-    def _pod_event(self, node: int, change: int, at: float) -> None:
-        if self._agents is not None:
+    def _container_event(self, node: int, change: int, at: float) -> None:
+        if self._agents is not None and self._parameters.pod_events == "containerd":
             self._agents.pod_event(node, change, at)
+
+    def _api_event(self, pod: Pod, change: int) -> None:
+        if self._agents is None or pod.job.platform or pod.node is None:
+            return
+        if change > 0:
+            self._counted.add(pod)
+        elif pod not in self._counted:
+            return
+        else:
+            self._counted.remove(pod)
+        self._agents.pod_event(pod.node, change, self._env.now)
 
     def _delayed(self, report: OnReport) -> OnReport:
         """Return `report`, or a callback that delays reports as the parameters say."""
@@ -199,8 +222,12 @@ class SimulatedCluster:
         written.callbacks.append(lambda _event: self._api.change_node(node))
 
     def _agent(self, node: int, runs: bool) -> None:
-        if self._agents is not None:
-            (self._agents.start if runs else self._agents.stop)(node)
+        if self._agents is None:
+            return
+        (self._agents.start if runs else self._agents.stop)(node)
+        # A new agent lists the pods of its node first.
+        for _ in range(sum(pod.node == node for pod in self._counted)) if runs else ():
+            self._agents.pod_event(node, +1, self._env.now)
 
     def _progress(self, at: float) -> Progress:
         # A failed pod counts as neither: its replacement does the work.

@@ -2,7 +2,7 @@
 
 `kind` is what `carico-testbed validate` measured (docs/reference/validation.md): nodes that share one machine, as
 containers with a quota of its CPUs. The platform's requests and memory depend on the scenario's nodes: here they are
-those of `pi-two-nodes`.
+those of `pi-two-nodes`. Agents' CPU is part of the background's there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ DEFAULT = "thesis"
 
 KIND: Mapping[str, Any] = {
     "quota_of_cpus": 2.0,
+    "agent_cores": 0.0,
     "background_cores": 0.0325,
     "background_variation": 1.6,
     "background_cores_per_pod": 0.0,

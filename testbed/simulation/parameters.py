@@ -79,7 +79,7 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     background_memory: Annotated[Share, Meta(description="Share of a node's memory that they hold.")] = 0.14
     background_memory_variation: Annotated[
         Share, Meta(description="Coefficient of variation of that from sample to sample (normal).")
-    ] = 0.0
+    ] = 0.0032
     contention_loss: Annotated[
         Share,
         Meta(
@@ -126,6 +126,9 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         ),
     ] = 0.2
     stop_cpu_s: Annotated[ShortSeconds, Meta(description="The same for stopping one.")] = 0.2
+    burst_processes: Annotated[
+        int, Meta(ge=1, le=1000, description="Processes of the runtime that do so at once (shim, runc, its init, ...).")
+    ] = 6
     start_delay_min_s: Annotated[
         Seconds,
         Meta(
@@ -162,9 +165,10 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     turn_s: Annotated[
         ShortSeconds,
         Meta(
-            description="Wait for a busy CPU per runnable thread of the server's weight on it (mean of an exponential)."
+            description="Wait for a busy CPU per runnable thread of the server's weight that queues there (mean of an "
+            "exponential)."
         ),
-    ] = 0.00026
+    ] = 0.00029
     # API server, Job controller, kube-scheduler
     watch_latency_s: Annotated[
         Seconds, Meta(description="Until a watcher hears of a new or bound pod: assumed, not measured.")
@@ -228,6 +232,19 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         bool, Meta(description="Whether CARICO's refused pods are tried again as soon as a node has room for one.")
     ] = True
     # Agents
+    agents: Annotated[
+        bool, Meta(description="Whether CARICO's agents run beside a scheduler that does not listen to them.")
+    ] = False
+    agent_cores: Annotated[
+        float, Meta(ge=0, le=64, description="CPU that an agent uses on its node: measured on kind.")
+    ] = 0.0054
+    pod_events: Annotated[
+        Literal["containerd", "kubernetes", "kubernetes-running"],
+        Meta(
+            description="What tells agents of pods: the container runtime; the Kubernetes API, from the binding to the "
+            "end; or the same from Running on, as the thesis had it first (§4.2.4)."
+        ),
+    ] = "containerd"
     telemetry: Annotated[
         Literal["procfs", "metrics-server"],
         Meta(

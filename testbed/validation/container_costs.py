@@ -67,6 +67,7 @@ class ContainerCosts:
         computing_s = self.start_cpu_s / min(max(self.cores - self.background_cores, 0.1), 1.0)
         waits = [max(latency - computing_s, 0.0) for one in single for latency in one.start_latency_s]
         found: dict[str, Any] = {
+            "agent_cores": 0.0,  # in background_cores: agents ran while that was measured
             "background_cores": self.background_cores,
             "background_variation": self.idle.cpu_variation,
             "background_memory": self.idle.memory,

@@ -37,6 +37,8 @@ class NodeFleet:
     parameters : SimulationParameters
     rng : numpy.random.Generator
         For the fluctuation of the background load.
+    agent_cores : float
+        CPU that CARICO's agent uses on every node.
     boot_s : float
         The time from which the counters count.
     speed : float or array_like
@@ -50,6 +52,7 @@ class NodeFleet:
         memory_bytes: ArrayLike,
         parameters: SimulationParameters,
         rng: np.random.Generator,
+        agent_cores: float = 0.0,
         boot_s: float = 0.0,
         speed: ArrayLike = 1.0,
     ) -> None:
@@ -61,6 +64,7 @@ class NodeFleet:
         self._guaranteed: FloatArray = self.cores * system / (system + kubepods)
         """Cores that system.slice gets at least."""
         self._parameters = parameters
+        self._background_cores = parameters.background_cores + agent_cores
         self._rng = rng
         self.now = boot_s
         differs = rng.normal(1.0, parameters.node_speed_variation, nodes) if parameters.node_speed_variation else 1.0
@@ -72,7 +76,7 @@ class NodeFleet:
         self._tasks = Tasks(nodes)
         self._last_tick: Tick | None = None
         self._background = [
-            self._tasks.add(node, math.inf, parameters.background_cores, system=True) for node in range(nodes)
+            self._tasks.add(node, math.inf, self._background_cores, system=True) for node in range(nodes)
         ]
 
     # ── tasks ──
@@ -82,8 +86,8 @@ class NodeFleet:
         return self._tasks.add_container(node, demand, work, weights, ended)
 
     def run_burst(self, node: int, cpu_s: float, ended: Ended | None = None) -> None:
-        """Let the container runtime of `node` spend `cpu_s` on one core, in competition with everything else."""
-        self._tasks.add(node, cpu_s, 1.0, ended, system=True)
+        """Let the container runtime of `node` spend `cpu_s`, in competition with everything else."""
+        self._tasks.add(node, cpu_s, float(self._parameters.burst_processes), ended, system=True)
 
     def stop(self, task: int) -> None:
         """End a container from outside; its `ended` is not called."""
@@ -110,7 +114,7 @@ class NodeFleet:
         if dt <= 0:
             return
         parameters, tasks, counters = self._parameters, self._tasks, self._counters
-        load = parameters.background_cores + parameters.background_cores_per_pod * tasks.containers
+        load = self._background_cores + parameters.background_cores_per_pod * tasks.containers
         if parameters.background_variation:
             variance = parameters.background_variation**2
             load = load * self._rng.gamma(1.0 / variance, variance, self.nodes)
@@ -125,7 +129,6 @@ class NodeFleet:
         self._last_tick = Tick(active, node, threads, system, weight, rate, cores, speed)
         runnable = per_node(node, threads, self.nodes)
         pressure = self._pressure(runnable)
-        counters.pressure_s += pressure * dt
 
         lost = np.maximum(tasks.loss[active], parameters.contention_loss) * pressure[node]
         useful = speed[node] * (1.0 - lost)
@@ -134,7 +137,10 @@ class NodeFleet:
         tasks.left[active] = before - progress
         tasks.done[active] += progress
         tasks.phase_left[active] -= progress
-        used_s = per_node(node, rate, self.nodes) * dt
+        # The share of the tick in which a task runs: from its end on it uses no CPU and waits for none.
+        runs = np.divide(before, progress, out=np.ones_like(before), where=progress > before)
+        counters.pressure_s += self._pressure_until_ends(pressure, node, threads, runs) * dt
+        used_s = per_node(node, rate * runs, self.nodes) * dt
         usable_s = cores * dt
         used_s += switch_phases(tasks, active, node, useful, usable_s - used_s)
         # A CPU that is stolen from a running thread is not idle; a CPU without a thread loses nothing to a thief.
@@ -192,6 +198,19 @@ class NodeFleet:
         if parameters.quota_of_cpus:
             return throttled_pressure(runnable, self.cores, parameters.quota_of_cpus, parameters.pressure)
         return some_pressure(runnable, self.cores, parameters.pressure)
+
+    def _pressure_until_ends(
+        self, pressure: FloatArray, node: IntArray, threads: FloatArray, runs: FloatArray
+    ) -> FloatArray:
+        """Mean pressure of the tick: until the last task ends that does, and without these tasks after that."""
+        ends = runs < 1.0
+        if not ends.any():
+            return pressure
+        until = np.where(np.bincount(node[ends], minlength=self.nodes) > 0, 0.0, 1.0)
+        np.maximum.at(until, node[ends], runs[ends])
+        after = self._pressure(per_node(node, np.where(ends, 0.0, threads), self.nodes))
+        mean: FloatArray = until * pressure + (1.0 - until) * after
+        return mean
 
     def _end(self, task: int, at: float, how: str) -> None:
         if (ended := self._remove(task)) is not None:

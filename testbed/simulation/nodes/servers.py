@@ -105,7 +105,8 @@ class Servers:
         no_idle_cpu = rng.random(shape) < np.clip(seen.runnable - seen.cores + 1.0, 0.0, 1.0)[:, None]
         regularity = parameters.idle_wake_up_cv**-2
         idle = rng.gamma(regularity, parameters.idle_wake_up_s / regularity, shape)
-        busy = rng.exponential(1.0, shape) * (parameters.turn_s * seen.weighed / seen.cores)[:, None]
+        queued = np.maximum(seen.weighed / seen.cores - 1.0, 0.0)
+        busy = rng.exponential(1.0, shape) * (parameters.turn_s * queued)[:, None]
         waits: FloatArray = np.where(no_idle_cpu, busy, idle).sum(axis=1)
         return parameters.request_base_s + cpu_seconds * seen.stretch + waits
 

@@ -17,7 +17,14 @@ from workloads.scenario import JobSpec
 
 GIB = 2**30
 TICK_S = 0.1
-QUIET = {"background_cores": 0, "background_cores_per_pod": 0, "background_memory": 0}
+QUIET = {
+    "background_cores": 0,
+    "background_cores_per_pod": 0,
+    "background_memory": 0,
+    "background_memory_variation": 0,
+    "burst_processes": 1,
+    "agent_cores": 0,
+}
 
 
 class Nodes:

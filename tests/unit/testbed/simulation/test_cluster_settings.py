@@ -108,7 +108,7 @@ class TestWakeUp:
     of = scenario(job(pods=9, workload="task", parameters={"cores": 1, "cpu_seconds": 60}))
 
     def test_without_it_refused_pods_wait_for_the_first_that_ends(self):
-        one = cluster(self.of, "carico", wake_up=False)
+        one = cluster(self.of, "carico", wake_up=False, background_memory_variation=0.0)
         first = min(pod.finished_s for pod in one.run().pods)
         assert [pod.scheduled_s > first for pod in one._api.pods] == [False] * 4 + [True] * 5
         assert one.wake_ups == 0

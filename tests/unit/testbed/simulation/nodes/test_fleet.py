@@ -240,3 +240,19 @@ class TestNodes:
         for pod in range(8):
             nodes.start(pod, work=4)
         assert max(nodes.until_all_ended().values()) == pytest.approx(8.0)
+
+
+class TestEndsWithinATick:
+    """A task uses CPU, and waits for it, only until it ends."""
+
+    @pytest.mark.parametrize(("processes", "pressure"), [(1, 0.0), (4, 0.0), (6, 0.25), (8, 0.5)])
+    def test_a_burst_of_several_processes_uses_its_cpu_time_and_presses_as_long_as_it_lasts(
+        self, make_nodes, processes, pressure
+    ):
+        nodes = make_nodes(burst_processes=processes)
+        nodes.fleet.run_burst(0, 0.2)
+        nodes.advance(1.0)
+        counters = nodes.fleet.counters()
+        assert nodes.fleet.busy_s[0] == pytest.approx(0.2)
+        # On 4 CPUs it is over after 0.05 s, half a tick.
+        assert counters.cpu_pressure_us[0] == pytest.approx(2 * pressure * 0.05e6)
