@@ -1,4 +1,4 @@
-"""`python -m carico`: the same as the command `carico`, where that is not on the path."""
+"""`python -m carico`: the command `carico`, for machines where it is not on the PATH."""
 
 import sys
 

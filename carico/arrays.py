@@ -1,4 +1,4 @@
-"""Checks shared by the mathematics: every public function takes array-likes and refuses what makes no sense."""
+"""Checks of array arguments, shared by the mathematics: array-likes in, arrays of one type or InvalidInput out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def numbers(name: str, values: ArrayLike) -> FloatArray:
     Raises
     ------
     InvalidInput
-        If they are no numbers, or rows of different lengths.
+        If they are not numbers, or their rows differ in length.
     """
     try:
         return np.asarray(values, dtype=np.float64)
@@ -37,7 +37,7 @@ def finite(name: str, values: ArrayLike, low: float = -np.inf, high: float = np.
         If any value is not a number, infinite or out of range; the message names the first such value.
     """
     array = numbers(name, values)
-    # The extremes settle the common case: a NaN among the values makes them NaN, and NaN fails every comparison.
+    # Checking the extremes is enough: one NaN makes both of them NaN, and NaN fails every comparison.
     if array.size and not (
         max(low, -_LARGEST) <= np.minimum.reduce(array, axis=None)
         and np.maximum.reduce(array, axis=None) <= min(high, _LARGEST)
@@ -54,7 +54,7 @@ def whole(name: str, values: ArrayLike) -> IntArray:
     Raises
     ------
     InvalidInput
-        If one is no whole number.
+        If a value is not a whole number.
     """
     array = finite(name, values)
     rounded = np.rint(array)
@@ -69,9 +69,9 @@ def common_shape(what: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     Raises
     ------
     InvalidInput
-        If they do not fit each other.
+        If the shapes do not broadcast.
     """
-    if len(set(shapes)) == 1:  # mostly, and numpy takes its time
+    if len(set(shapes)) == 1:  # the common case; np.broadcast_shapes is slow
         return shapes[0]
     try:
         return np.broadcast_shapes(*shapes)
@@ -80,5 +80,5 @@ def common_shape(what: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def zero_if_nan(values: FloatArray) -> FloatArray:
-    """Return the values with 0 for what is not known; np.nan_to_num, which looks for infinity too, costs ten times."""
+    """Replace NaN, an unknown value, by 0; np.nan_to_num, which replaces infinities too, takes ten times as long."""
     return np.where(np.isnan(values), 0.0, values)

@@ -1,7 +1,7 @@
-"""The command `carico`: arguments, exit codes and messages of errors; the work is done elsewhere.
+"""The command `carico`: arguments, exit codes and error messages; the work is done in `carico.commands`.
 
 Exit codes: 0 done, 1 an error, 2 wrong arguments, 128 + the signal's number when ended by a signal (130 Ctrl-C, 143
-SIGTERM, 141 the reader of a pipe has gone).
+SIGTERM, 141 the reader of a pipe is gone).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from carico.errors import CaricoError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments (the process's by default) name and return its exit code."""
+    """Run the command named by the arguments (by default the process's) and return its exit code."""
     options = _parser().parse_args(arguments)
     try:
-        with _unwound_by_sigterm():
+        with _exit_on_sigterm():
             options.run(options)
             return 0
     except CaricoError as error:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         package = (error.name or "carico").partition(".")[0]
         if package == "carico":
             raise
-        extra = "scheduler" if package == "kubernetes" else options.extra  # an agent may be configured to use the API
+        extra = "scheduler" if package == "kubernetes" else options.extra  # agents can use the API
         print(
             f"carico: this needs {error.name}, which is not installed: pip install 'carico-testbed[{extra}]', "
             f"or in a clone pip install '.[{extra}]'",
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except OSError as error:
-        # Python flushes standard output once more when it exits, which must not fail again.
+        # Python flushes standard output again at exit, and that flush must not fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="carico", description="CARICO, a Kubernetes scheduler that needs no resource requests."
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
-    parser.set_defaults(extra="scheduler")  # what commands need that set no other
+    parser.set_defaults(extra="scheduler")  # the extra of every command that sets no other
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (watch, record, processes, journal, certs, deploy):
         command.add(commands)
@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def _unwound_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind like Ctrl-C: as process 1 of a container Python would not react to it at all."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit; without a handler Python as process 1 of a container would ignore the signal."""
 
     def leave(number: int, _: object) -> None:
         sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""Time as a parameter: production reads the machine's clock, simulation and tests read their own."""
+"""Time as a parameter: production uses the machine's clock, the simulation and the tests use clocks of their own."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a class gets its time from."""
+    """The source of time of a class."""
 
     def now(self) -> float:
         """Seconds since an arbitrary origin; never runs backwards."""
         ...
 
     def sleep_until(self, at: float) -> None:
-        """Return at the time `at`, at once if it has passed."""
+        """Return at the time `at`, or immediately if it has passed."""
         ...
 
 

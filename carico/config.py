@@ -21,7 +21,7 @@ from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.scheduling.scheduler import RESERVATION_TIMEOUT_S, STALE_AFTER_S
 
 CONNECTION_AGE_S = 3600.0
-"""How long a connection lasts: certificates are checked when it is made, and clients would keep it for ever."""
+"""How long a connection lasts: certificates are checked only when it is made, and clients would never close it."""
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -32,7 +32,7 @@ Address = Annotated[str, Meta(pattern=ADDRESS)]
 
 
 class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """PEM files of a process: its certificate, its key, and the CA that the other side's certificate must be of."""
+    """PEM files of a process: its certificate, its key, and the CA that must have signed the peer's certificate."""
 
     certificate: str
     key: str
@@ -40,16 +40,16 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatusConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where /healthz, /readyz and /metrics are served; nothing in them is secret."""
+    """Where /healthz, /readyz and /metrics are served; they contain no secrets."""
 
     host: str = "127.0.0.1"
     port: Port = 0
     tls: bool = False
-    """HTTPS with the process's own certificate instead of plain HTTP; clients need none, because kubelets have none."""
+    """HTTPS with the process's own certificate; clients need no certificate, because kubelets have none."""
 
 
 class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is logged on standard error."""
+    """Format and level of the log on standard error."""
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -68,15 +68,16 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resources : int
         The number of resources that every agent observes.
     rank : int, optional
-        Components of the view; all by default.
+        The number of components of the view; all by default.
     node_timeout_s : float
-        A node that has not exchanged for so long counts no more. Agents exchange at least every 5 s.
+        A node that has not exchanged its subspace for this long is no longer counted. Agents exchange at least every
+        5 s.
     max_nodes : int
-        Further nodes are refused: each node may have one subspace waiting.
+        Nodes beyond this number are refused; it bounds the memory for subspaces that wait to be merged, one a node.
     merge_every_s : float
-        Subspaces that arrive within that time are merged in one go.
+        Subspaces that arrive within this time are merged together.
     peers : tuple of str
-        Other replicas, host:port each; one direction of every pair is enough.
+        host:port of other replicas; of every two replicas only one needs to name the other.
     reconcile_every_s : float
         How often the replicas exchange their views, on average.
     """
@@ -97,18 +98,18 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits for clients of the extender."""
+    """Limits on the extender's clients."""
 
     body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 8 << 20
     connections: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """At a time; a further connection replaces the one that has been silent for longest."""
+    """Simultaneous connections; a further one replaces the connection that has been idle the longest."""
     handshake_timeout_s: Seconds = 5.0
     request_timeout_s: Seconds = 10.0
-    """For each read of a header or a body that has begun."""
+    """For each read of a request that has begun, of its header or its body."""
     idle_timeout_s: Seconds = 300.0
-    """For the next request of a connection; longer than kube-scheduler keeps a connection (90 s)."""
+    """Between two requests on a connection; longer than kube-scheduler keeps an idle connection (90 s)."""
     connection_age_s: Seconds = CONNECTION_AGE_S
-    """An older connection ends with its next answer, so that certificates that were replaced are checked."""
+    """An older connection is closed after its next answer, so that replaced certificates are checked."""
 
 
 class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,25 +118,27 @@ class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str = "/var/log/carico/journal.jsonl"
     max_bytes: Annotated[int, Meta(ge=10_000)] = 64 << 20
     keep: Annotated[int, Meta(ge=0, le=1000)] = 4
-    """Full files that are kept before the oldest is deleted."""
+    """How many full files are kept; the oldest is deleted first."""
     max_nodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
-    """Candidates in a line: the best ones; the others are counted."""
+    """How many candidates a line lists, the best ones; the others are only counted."""
 
 
 class KubernetesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the API server is reached."""
+    """How to reach the API server."""
 
     kubeconfig: str | None = None
-    """A file; without one the process must run in the cluster."""
+    """A file; without it the process must run in the cluster."""
     context: str | None = None
-    """Of the kubeconfig, its current one by default."""
+    """A context of the kubeconfig; the current one by default."""
 
 
 class WakeUpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often nodes are annotated at most, so that refused pods are tried again."""
+    """The shortest time between annotations of nodes, which let kube-scheduler try refused pods again."""
 
     node_interval_s: Seconds = 5.0
+    """For one node."""
     interval_s: Seconds = 0.5
+    """For all nodes together."""
 
 
 class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,24 +149,24 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host, port
         Where the extender listens for kube-scheduler.
     report_host, report_port
-        Where it listens for the reports of agents; by default on the same host.
+        Where the extender listens for the agents' reports; by default on the same host.
     tls : TlsFiles, optional
         Without it nothing is encrypted, which needs `insecure_loopback` and loopback hosts.
     insecure_loopback : bool
     clients : tuple of str
-        Names (URI, DNS name or common name of the certificate) of clients that may ask; empty admits every client with
-        a certificate of the CA, agents included.
+        Names (URI, DNS name or common name in the certificate) of the clients that may send requests; an empty tuple
+        admits every client with a certificate of the CA, agents included.
     kubernetes : KubernetesConfig, optional
-        Without it no pods are watched: reservations end by the time-out alone, and no refused pod is woken. For trying
-        CARICO out.
+        Without it no pods are watched: reservations end only by the time-out, and refused pods are not woken. For
+        trying CARICO out.
     scheduler_name : str
-        Pods of this `spec.schedulerName` are watched.
+        Pods with this `spec.schedulerName` are watched.
     stale_after_s : float
-        A node whose last report is older is refused; a few of the agents' report periods of 1 s.
+        A node whose last report is older than this is refused; agents report every second.
     reservation_timeout_s : float
-        How long a pod that was given a node may take to be bound.
+        How long binding a pod to its node may take before the reservation ends.
     journal : JournalConfig, optional
-        Without it decisions are not written.
+        Without it decisions are not recorded.
     """
 
     host: str = "127.0.0.1"
@@ -185,25 +188,25 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The source of the events of a node's pods."""
+    """The source of a node's pod events."""
 
     source: Literal["cgroup", "containerd", "kubernetes", "processes"] = "cgroup"
-    """The kubelet's control groups, which are the fastest and need no privilege; containerd's events, over a socket
-    that is as good as root; the API server, which knows best which pods count and is the slowest; or, without a
-    kubelet, processes that stand for pods."""
+    """`cgroup`: the kubelet's control groups, the fastest source, which needs no privilege. `containerd`: containerd's
+    events, over a socket that gives root's rights. `kubernetes`: the API server, the slowest source, which knows best
+    which pods count. `processes`: processes that stand for pods, where there is no kubelet."""
     containerd_socket: str = "/run/containerd/containerd.sock"
     containerd_namespace: str = "k8s.io"
-    """A namespace of containerd's, not of Kubernetes."""
+    """A namespace of containerd, not of Kubernetes."""
     excluded_namespaces: tuple[str, ...] = PLATFORM_NAMESPACES
     """Kubernetes namespaces whose pods do not count."""
     cgroup_root: str = "/sys/fs/cgroup"
     pod_logs: str | None = "/var/log/pods"
-    """The folder in which `cgroup` finds the namespaces of pods; null counts all pods."""
+    """The folder from which `cgroup` learns the pods' namespaces; null counts all pods."""
     pattern: str | None = None
-    """A regular expression for the command lines of `processes`."""
+    """A regular expression that the command lines of `processes` match."""
 
     def __post_init__(self) -> None:
-        """Refuse processes without a pattern, and invalid patterns; msgspec reports what is raised here."""
+        """Refuse invalid patterns, and `processes` without one; msgspec turns a ValueError into a validation error."""
         if self.source == "processes" and not self.pattern:
             raise ValueError("processes stand for pods if their command line matches: give `pattern`")
         try:
@@ -220,28 +223,28 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node : str, optional
         The node's name; by default the environment variable NODE_NAME (the downward API), or the host name.
     aggregator : str, optional
-        host:port of the aggregation server; without one the node learns by itself.
+        host:port of the aggregation server; without it the node learns alone.
     schedulers : tuple of str
-        host:port of every replica of the extender, for reports.
+        host:port of every replica of the extender; the agent reports to all of them.
     tls : TlsFiles, optional
         Without it nothing is encrypted, which needs `insecure_loopback` and loopback addresses.
     insecure_loopback : bool
     telemetry : {"procfs", "cgroup", "metrics-server"}
-        `cgroup` for a node that is itself a container; `metrics-server` for a node on which nothing can be installed:
-        the agent may run anywhere then, learns slowly, and needs the variant `utilisation-only`.
+        `cgroup` is for a node that is itself a container. `metrics-server` is for a node on which nothing can be
+        installed: the agent may then run anywhere, learns slowly, and needs the variant `utilisation-only`.
     proc, cgroup : str
-        Where procfs and control groups are mounted; for an agent in a container, where those of the host are.
+        Where procfs and control groups are mounted; in a container, where the host's are mounted.
     metrics_period_s : float
-        How often the metrics server is asked; it has new numbers every 15 s by default.
+        Time between two requests to the metrics server, which by default has new numbers every 15 s.
     pod_events : PodEventsConfig
     kubernetes : KubernetesConfig
-        For `metrics-server` and the pod events of `kubernetes`; both need the extra `scheduler`.
+        For the telemetry `metrics-server` and the pod events `kubernetes`; both need the extra `scheduler`.
     variant : str
-        CARICO's parameters, by name.
+        A named set of CARICO's parameters.
     max_pods : int
-        The kubelet's limit.
+        The kubelet's limit of pods on the node.
     checkpoint : str, optional
-        A file that keeps what was learned over a restart.
+        A file that keeps what the agent has learned across restarts.
     """
 
     node: str | None = None
@@ -266,12 +269,12 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
-    """Return the configuration in a YAML file; an empty file means the defaults.
+    """Read a configuration from a YAML file; an empty file gives the defaults.
 
     Raises
     ------
     InvalidConfig
-        If the file cannot be read, is not YAML, or not what `kind` declares; the message names file and field.
+        If the file cannot be read, is not YAML, or does not match `kind`; the message names file and field.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))

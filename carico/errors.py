@@ -6,24 +6,24 @@
     ├── InvalidInput (also ValueError)     a number, shape or name that makes no sense
     │   ├── UnknownVariant                 no variant of that name
     │   ├── InvalidState                   a saved state that does not fit the model that reads it
-    │   ├── InvalidConfig                  a configuration file that is not what it should be
+    │   ├── InvalidConfig                  a configuration file that cannot be read or whose content is invalid
     │   ├── InvalidRequest                 a request to the extender that makes no sense
     │   └── InvalidJournal                 a journal of decisions that cannot be read
-    ├── NotReady                           a process that has yet to learn what it decides on, or what was decided
-    ├── KubeError                          the Kubernetes API did not do what it was asked; `may_pass`: ask again
-    │   ├── KubeUnreachable                no answer, or one that broke off
-    │   └── KubeRefused                    it answered that it will not
+    ├── NotReady                           the extender cannot decide yet, or pods are not ready in time
+    ├── KubeError                          a request to the Kubernetes API failed; `may_pass`: retrying may help
+    │   ├── KubeUnreachable                no answer, or an incomplete one
+    │   └── KubeRefused                    the API server refused the request
     ├── TelemetryError                     a source of telemetry cannot be read
-    │   ├── TelemetryFileMissing           a file of /proc is not there, or vanished
-    │   ├── TelemetryMalformed             a file is there and does not say what the kernel says
+    │   ├── TelemetryFileMissing           a telemetry file does not exist, or vanished
+    │   ├── TelemetryMalformed             a telemetry file or answer has unexpected content
     │   ├── PressureDisabled               the kernel offers no pressure stall information
     │   ├── CounterWentBackwards           a cumulative counter fell
     │   ├── InvalidRecording               a recording that cannot be read, or would be overwritten
     │   └── RecordingEnded                 a recording has no further reading
     ├── PodEventsError                     a source of pod events cannot be read
-    └── RpcError                           another process of CARICO did not do what it was asked
-        ├── Unreachable                    no answer within the deadline; asking again later may help
-        └── Refused                        it answered that it will not: who asks, or what is asked, is wrong
+    └── RpcError                           a call to another process of CARICO failed
+        ├── Unreachable                    no answer within the deadline; retrying later may help
+        └── Refused                        the other process refused the call: the caller or the request is wrong
 
 A message gives the value seen, the value wanted and the remedy.
 """
@@ -48,7 +48,7 @@ class InvalidState(InvalidInput):
 
 
 class InvalidConfig(InvalidInput):
-    """A configuration file that cannot be read or is not what it should be."""
+    """A configuration file that cannot be read or whose content is invalid."""
 
 
 class InvalidRequest(InvalidInput):
@@ -60,28 +60,28 @@ class InvalidJournal(InvalidInput):
 
 
 class NotReady(CaricoError):
-    """Nothing can be decided now: the process has yet to learn on what, or who asks that it was decided."""
+    """The extender cannot decide yet, or the pods of a deployment are not ready in time."""
 
 
 class KubeError(CaricoError):
-    """The Kubernetes API did not do what it was asked; `may_pass` says whether asking again may help."""
+    """A request to the Kubernetes API failed; `may_pass` says whether retrying may help."""
 
     may_pass = False
 
 
 class KubeUnreachable(KubeError):
-    """No answer came, or it broke off."""
+    """The API server gave no answer, or an incomplete one."""
 
     may_pass = True
 
 
 class KubeRefused(KubeError):
-    """The API server answered that it will not; `status` is HTTP's."""
+    """The API server refused the request; `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
-        # Too busy, or troubles of the server's own, as while it starts.
+        # 429: too busy. 5xx: an error of the server itself, for instance while it starts.
         self.may_pass = status == 429 or status >= 500
 
 
@@ -90,11 +90,11 @@ class TelemetryError(CaricoError):
 
 
 class TelemetryFileMissing(TelemetryError):
-    """A file of /proc is not there, or vanished while it was being read."""
+    """A telemetry file does not exist, cannot be opened, or vanished while it was being read."""
 
 
 class TelemetryMalformed(TelemetryError):
-    """A file is there and does not hold what the kernel writes."""
+    """A telemetry file does not hold what the kernel writes, or an answer is not what the metrics server sends."""
 
 
 class PressureDisabled(TelemetryError):
@@ -102,11 +102,11 @@ class PressureDisabled(TelemetryError):
 
 
 class CounterWentBackwards(TelemetryError):
-    """A cumulative counter fell between two samples."""
+    """A cumulative counter fell between two readings."""
 
 
 class InvalidRecording(TelemetryError):
-    """A recording that cannot be read, is not what it should be, or would be overwritten."""
+    """A recording that cannot be read, is malformed, or would be overwritten."""
 
 
 class RecordingEnded(TelemetryError):
@@ -118,12 +118,12 @@ class PodEventsError(CaricoError):
 
 
 class RpcError(CaricoError):
-    """Another process of CARICO did not do what it was asked."""
+    """A call to another process of CARICO failed."""
 
 
 class Unreachable(RpcError):
-    """No answer came within the deadline; asking again later may help."""
+    """No answer came within the deadline; retrying later may help."""
 
 
 class Refused(RpcError):
-    """The other side answered that it will not: who asks, or what is asked, is wrong."""
+    """The other process refused the call: the caller or the request is wrong."""

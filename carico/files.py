@@ -1,4 +1,4 @@
-"""Files that a process keeps writing: whether it can is known at the start, not when the first line is lost."""
+"""Check at the start of a process that it can write its files, before anything is lost."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from carico.errors import InvalidConfig
 
 
 def require_writable(file: Path, field: str) -> None:
-    """Check that a file can be made, or replaced if it is there; nothing is written.
+    """Check that a file can be created, or replaced if it exists; nothing is written.
 
     Parameters
     ----------
     file : Path
     field : str
-        Of the configuration, for the message.
+        The field of the configuration that names the file, for the message.
 
     Raises
     ------
     InvalidConfig
-        If its folder does not exist, something else than a file is there, or either may not be written.
+        If the folder does not exist, the path is not a file, or the folder or file is not writable.
     """
     folder = file.parent
     if not folder.is_dir():

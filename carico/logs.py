@@ -1,4 +1,4 @@
-"""Logs of CARICO's processes: one line each on standard error, as text or as JSON for machines."""
+"""Logs of CARICO's processes: one line a message on standard error, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def set_up_logs(kind: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
-    """Let the logger `carico` and all below it write to `stream`, standard error by default.
+    """Let the logger `carico` and its children write to `stream`, by default to standard error.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def set_up_logs(kind: str = "text", level: str = "info", stream: TextIO | None =
 
 
 def extras_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what a caller has given as `extra`."""
+    """Return the values that the caller passed as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
@@ -44,7 +44,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and what the caller has added."""
+    """One JSON object a line: time, level, logger, message, and the values passed as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line for a record."""

@@ -1,7 +1,7 @@
-"""Test kit: a clock that is moved by hand, a procfs made of ordinary files, clients that block.
+"""Test kit: a clock moved by hand, a procfs made of ordinary files, a client with blocking methods.
 
-For tests of CARICO and of what is built on it; nothing in the package imports it. Together they run the code that
-reads the machine in no time: ``clock.on_advance`` lets the fake machine's counters follow the fake time.
+For tests of CARICO and of programs built on it; nothing in the package imports it. With ``clock.on_advance`` set to
+``FakeProc.elapse`` the fake machine's counters follow the fake time, so no test needs to sleep.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class ManualClock:
     def __init__(self, now: float = 0.0) -> None:
         self._now = now
         self.on_advance: Callable[[float], None] = lambda seconds: None
-        """Called with the seconds that pass, before they have passed."""
+        """Called with the number of seconds that are about to pass."""
 
     def now(self) -> float:
-        """Seconds as moved so far."""
+        """Return the fake time, seconds."""
         return self._now
 
     def sleep_until(self, at: float) -> None:
-        """Move to the time `at`, if it is to come."""
+        """Move to the time `at`, unless it has passed."""
         if at > self._now:
             self.on_advance(at - self._now)
             self._now = at
@@ -63,16 +63,16 @@ class ManualClock:
 
 
 class FakeProc:
-    """A folder with the files of procfs that CARICO reads, of a machine whose load the test decides.
+    """A folder with the procfs files that CARICO reads, of a machine whose load the test sets.
 
     Parameters
     ----------
     root : path
-        A folder, empty or not there yet.
+        The folder, empty or to be created.
     cpus : int
         CPUs of the machine.
     memory_bytes : int
-        Its memory.
+        Memory of the machine.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class FakeProc:
         self.cpus = cpus
         self.memory_bytes = memory_bytes
         self.cpu_utilisation = 0.0
-        """In [0, 1]; like all below what `elapse` goes by, to be set at will."""
+        """In [0, 1]. `elapse` uses this load and the ones below; a test may set them at any time."""
         self.cpu_pressure = self.memory_pressure = self.io_pressure = 0.0
         self.memory_utilisation = 0.1
         self._busy_s = self._idle_s = 0.0
@@ -106,7 +106,7 @@ class FakeProc:
         self.elapse(0.0)
 
     def elapse(self, seconds: float) -> None:
-        """Let the counters go on for so long under the load that is set."""
+        """Advance the counters by this time under the present load."""
         self._busy_s += self.cpu_utilisation * self.cpus * seconds
         self._idle_s += (1.0 - self.cpu_utilisation) * self.cpus * seconds
         busy, idle = round(_JIFFIES_PER_S * self._busy_s), round(_JIFFIES_PER_S * self._idle_s)
@@ -127,7 +127,7 @@ class FakeProc:
             )
 
     def write(self, file: str, content: str) -> None:
-        """Change what a file holds, in place, as the kernel does: whoever has it open reads the new content."""
+        """Change a file's content in place, as the kernel does: a process that has the file open reads the new one."""
         data = content.encode()
         descriptor = os.open(self.root / file, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
@@ -137,11 +137,11 @@ class FakeProc:
             os.close(descriptor)
 
     def remove(self, file: str) -> None:
-        """Take a file away; whoever has it open keeps an orphan."""
+        """Remove a file; a process that has it open goes on reading the old one."""
         (self.root / file).unlink()
 
     def start_process(self, pid: int, *arguments: str, parent: int = 1, is_self: bool = False) -> None:
-        """Add a process with that command line; `is_self` makes it the one that reads."""
+        """Add a process with this command line; `is_self` makes it the one that ``/proc/self`` names."""
         folder = self.root / str(pid)
         folder.mkdir()
         (folder / "cmdline").write_bytes(b"".join(argument.encode() + b"\0" for argument in arguments))
@@ -150,17 +150,17 @@ class FakeProc:
             (self.root / "self").symlink_to(str(pid))
 
     def end_process(self, pid: int) -> None:
-        """Take a process away."""
+        """Remove a process."""
         shutil.rmtree(self.root / str(pid))
 
 
 class Blocking:
-    """A client of `carico.rpc.clients` whose methods return when they are done, for tests without an event loop.
+    """Wraps a client of `carico.rpc.clients` so that its methods block, for tests without an event loop.
 
     Parameters
     ----------
     client
-        Whatever has coroutines as methods, `close` among them.
+        An object whose methods are coroutines, among them `close`.
     """
 
     def __init__(self, client: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where samples come from: cumulative counters read from the node, and the normalised telemetry between two of them.
+"""Telemetry of a node: cumulative counters, and the normalised usage between two readings of them.
 
-Sources read; nothing here estimates. The same arithmetic serves the real `/proc` and the simulated cluster's counters.
+Nothing here estimates. The same arithmetic serves the counters of real nodes and of the simulated cluster.
 """

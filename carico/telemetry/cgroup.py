@@ -1,22 +1,22 @@
-"""Telemetry of a node that is itself a container (kind, k3d, LXC): what procfs tells, from the node's own cgroup.
+"""Telemetry of a node that is itself a container (kind, k3d, LXC), from the node's own cgroup.
 
-In such a node `/proc` is the whole machine's. The hierarchy that is there is found out (`CgroupSource.hierarchy`):
+In such a node `/proc` describes the whole machine. The source detects the hierarchy (`CgroupSource.hierarchy`):
 
-- `v2`: one tree for all controllers, pressure among them.
-- `v1`: a tree for every controller, no pressure.
-- `hybrid`: as `v1`, with an empty v2 tree in `unified/` that tells the pressure.
+- `v2`: one tree for all controllers, with pressure.
+- `v1`: a tree for every controller, without pressure.
+- `hybrid`: as `v1`, with an empty v2 tree in `unified/` that gives the pressure.
 
-CPU utilisation is the time used over the time granted: the quota, or the CPUs of the cpuset, whichever is less, or
-all CPUs of the machine. A quota that is changed counts from the next thorough reading on. Memory is what the group uses
-without its page cache (tmpfs counts as cache, as in `/proc/meminfo`) over its limit, or over the machine's memory.
-Limits of the groups above cannot be seen from inside and are not considered.
+CPU utilisation is the time used over the time granted: by the quota or by the CPUs of the cpuset, whichever is less, or
+by all CPUs of the machine. A changed quota counts from the next thorough reading on. Memory utilisation is what the
+group uses without its page cache (tmpfs counts as cache, as in `/proc/meminfo`) over its limit, or over the machine's
+memory. Limits of parent groups cannot be seen from inside and are ignored.
 
-CPU pressure is the group's own. The kernel's `some` counts tasks that the quota has stopped as waiting, so throttling
-is in it and nothing is added: one busy process with a fifth of a CPU was measured as a pressure of 0.79 (Linux 6.18,
-read at 20 Hz; read once in 3 s it was 0.4 to 0.6, for the kernel weighs CPUs between two readings, and the process
-moves). Without pressure files (`v1`) the time for which the quota stopped the group's CPUs, over the CPUs granted,
-stands for it: n busy threads that get q CPUs are a pressure of (n - q) / q, at most 1, as on a machine of q CPUs. It
-lacks the waiting for other groups. Pressure of memory and of input and output is 0 there.
+CPU pressure is the group's own. The kernel's `some` counts tasks stopped by the quota as waiting, so it includes
+throttling: one busy process with a fifth of a CPU was measured as a pressure of 0.79 (Linux 6.18, read at 20 Hz; read
+once in 3 s it was 0.4 to 0.6, because the kernel weights CPUs between two readings, and the process migrates). Without
+pressure files (`v1`) the time for which the quota stopped the group's CPUs, over the CPUs granted, takes its place:
+n busy threads that get q CPUs are a pressure of (n - q) / q, at most 1, as on a machine of q CPUs. It lacks the time
+spent waiting for other groups. The pressure of memory and of input and output is 0 under `v1`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from carico.telemetry.source import TelemetrySource
 
 _KIND = "cgroup hierarchy"
 _ALL_CPUS_BYTES = 2**20
-"""The lines of all CPUs in /proc/stat, about 100 bytes each, are within."""
+"""Enough for the lines of all CPUs in /proc/stat, about 100 bytes each."""
 
 
 class CgroupSource(TelemetrySource):
@@ -45,11 +45,11 @@ class CgroupSource(TelemetrySource):
     Parameters
     ----------
     root : path
-        Where cgroups are mounted; within a container its own group is the root.
+        Where cgroups are mounted; inside a container its own group is the root.
     group : str
-        A group below, as in `/proc/PID/cgroup`; the root itself by default.
+        A group below the root, as in `/proc/PID/cgroup`; the root itself by default.
     proc : path
-        Where procfs is mounted: the number of CPUs and the memory of the machine are from there.
+        Where procfs is mounted, which gives the machine's CPUs and memory.
     clock : Clock, optional
         Dates the readings; the machine's monotonic clock by default.
 
@@ -57,15 +57,15 @@ class CgroupSource(TelemetrySource):
     ------
     TelemetryFileMissing
         If there is no hierarchy, no such group, or a file is missing. The root group of a v2 machine has no
-        memory.current: what is not in a container is read from procfs.
+        memory.current: use procfs for a node that is not a container.
     PressureDisabled
-        If a v2 group tells no pressure.
+        If a v2 group has no pressure files.
     TelemetryMalformed
         If a file does not hold what the kernel writes.
     """
 
     period_s = 0.1
-    """As for procfs; every reading is of now."""
+    """As for procfs."""
 
     def __init__(
         self,
@@ -80,50 +80,50 @@ class CgroupSource(TelemetrySource):
             machine_cpus, self._machine_bytes = _machine(Path(proc))
             self._tree = _tree(self.root, group.strip("/"), machine_cpus, opened)
             self._files = opened.pop_all()
-        self._settled: _Settled | None = None
+        self._slow: _SlowValues | None = None
         self._at_s = math.nan
         self._used_us = self._granted_us = self._first_used_us = 0.0
 
     @property
     def hierarchy(self) -> Literal["v1", "hybrid", "v2"]:
-        """Which one was found."""
+        """The hierarchy that was found."""
         return self._tree.hierarchy
 
     def read(self) -> Counters:
-        """Return the counters of now; those of the CPU count microseconds since the first reading.
+        """Return the present counters; those of the CPU count microseconds since the first reading.
 
         Raises
         ------
         TelemetryFileMissing
-            If a file vanished, most likely with the container.
+            If a file vanished, most likely because the container ended.
         TelemetryMalformed
             If a file does not hold what the kernel writes.
         PressureDisabled
-            If the kernel refuses to tell the pressure.
+            If the kernel refuses to give the pressure.
         """
         return self.capture()()
 
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """See `TelemetrySource`.
 
-        A thorough one looks at limits, and at the pressure of memory and of input and output, which the others repeat,
-        and whether the files are still those that were opened.
+        Only thorough captures read the limits and the pressure of memory and of input and output, which the others
+        repeat, and check that no file was removed or replaced.
         """
-        if thorough or self._settled is None:
-            self._settled = self._tree.settled()
-            contents = [file.read() for file in self._tree.moving]
+        if thorough or self._slow is None:
+            self._slow = self._tree.read_slow()
+            contents = [file.read() for file in self._tree.fast_files]
         else:
-            contents = [file.peek() for file in self._tree.moving]
-        return partial(self._counters, self._clock.now(), self._settled, contents)
+            contents = [file.peek() for file in self._tree.fast_files]
+        return partial(self._counters, self._clock.now(), self._slow, contents)
 
-    def _counters(self, now: float, settled: _Settled, contents: Sequence[bytes]) -> Counters:
-        used_us, used, cached, pressure_us = self._tree.told(contents, settled)
-        total = min(settled.memory_limit, self._machine_bytes)
+    def _counters(self, now: float, slow: _SlowValues, contents: Sequence[bytes]) -> Counters:
+        used_us, used, cached, pressure_us = self._tree.parse_fast(contents, slow)
+        total = min(slow.memory_limit, self._machine_bytes)
         if used_us < self._used_us or math.isnan(self._at_s):
-            # A new group under the old name: all counters begin again, so that whoever compares two readings sees it.
+            # A new group has the old name: all counters restart, so that telemetry_between notices the change.
             self._granted_us, self._first_used_us = 0.0, used_us
         else:
-            self._granted_us += settled.granted_cpus * 1e6 * (now - self._at_s)
+            self._granted_us += slow.granted_cpus * 1e6 * (now - self._at_s)
         self._used_us, self._at_s = used_us, now
         return Counters(
             at_s=now,
@@ -134,8 +134,8 @@ class CgroupSource(TelemetrySource):
             memory_free=max(total - used, 0),
             memory_buffers=0,
             memory_cached=min(cached, used),
-            memory_pressure_us=settled.memory_pressure_us,
-            io_pressure_us=settled.io_pressure_us,
+            memory_pressure_us=slow.memory_pressure_us,
+            io_pressure_us=slow.io_pressure_us,
         )
 
     def close(self) -> None:
@@ -143,46 +143,47 @@ class CgroupSource(TelemetrySource):
         self._files.close()
 
 
-class _Settled(NamedTuple):
-    """What seldom changes."""
+class _SlowValues(NamedTuple):
+    """Values that only thorough captures read."""
 
     granted_cpus: float
-    """By quota and cpuset."""
+    """CPUs granted by quota and cpuset."""
     memory_limit: float
     """Bytes; without a limit more than any machine has."""
     memory_pressure_us: int
     io_pressure_us: int
 
 
-class _Told(NamedTuple):
-    """What is new every time."""
+class _FastValues(NamedTuple):
+    """Values that every capture reads."""
 
     used_us: float
     """CPU time so far."""
     memory: int
-    """Bytes in use, and of these in the page cache."""
+    """Bytes in use, page cache included."""
     cached: int
+    """Bytes in the page cache."""
     pressure_us: float
-    """Of the CPU, so far."""
+    """CPU pressure so far."""
 
 
 class _Tree(Protocol):
-    """What every hierarchy tells of a group."""
+    """A group in one of the hierarchies."""
 
     @property
     def hierarchy(self) -> Literal["v1", "hybrid", "v2"]: ...
 
     @property
-    def moving(self) -> Sequence[KeptOpen]:
-        """The files to be read every time; the last one dates what they say."""
+    def fast_files(self) -> Sequence[KeptOpen]:
+        """The files that every capture reads; CPU pressure is the last one, so that the reading's time is close."""
         ...
 
-    def settled(self) -> _Settled:
-        """Read the others."""
+    def read_slow(self) -> _SlowValues:
+        """Read the other files."""
         ...
 
-    def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
-        """Return what the moving files say."""
+    def parse_fast(self, contents: Sequence[bytes], slow: _SlowValues) -> _FastValues:
+        """Parse the contents of `fast_files`."""
         ...
 
 
@@ -194,20 +195,20 @@ class _V2:
             opened.enter_context(KeptOpen(folder / name, _KIND))
             for name in ("cpu.stat", "memory.current", "memory.max", "memory.stat")
         )
-        # Without the controller cpu there is no quota, without cpuset there are all CPUs.
+        # Without the controller cpu there is no quota; without cpuset the group may use all CPUs.
         self._cpu_max = _if_any(folder / "cpu.max", opened)
         self._cpus = _Cpus(folder / "cpuset.cpus.effective", machine_cpus, opened)
         self._pressure = opened.enter_context(PressureFile(folder / "cpu.pressure", _KIND))
         self._others = [pressure_if_any(folder / f"{what}.pressure", _KIND, opened) for what in ("memory", "io")]
-        self.moving = self._memory_current, self._memory_stat, self._cpu_stat, self._pressure
+        self.fast_files = self._memory_current, self._memory_stat, self._cpu_stat, self._pressure
 
-    def settled(self) -> _Settled:
+    def read_slow(self) -> _SlowValues:
         limit = math.inf if self._memory_max.read() == b"max\n" else self._memory_max.number()
-        return _Settled(self._granted_cpus(self._cpus.number()), limit, *_totals_us(self._others))
+        return _SlowValues(self._granted_cpus(self._cpus.number()), limit, *_totals_us(self._others))
 
-    def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
+    def parse_fast(self, contents: Sequence[bytes], slow: _SlowValues) -> _FastValues:
         in_use, memory, cpu, pressure = contents
-        return _Told(
+        return _FastValues(
             self._cpu_stat.number_in(cpu, b"usage_usec "),
             self._memory_current.number_in(in_use),
             self._memory_stat.number_in(memory, b"file "),
@@ -225,7 +226,7 @@ class _V2:
 
 class _V1:
     def __init__(self, root: Path, group: str, machine_cpus: int, opened: ExitStack) -> None:
-        # Runtimes that mount cpu and cpuacct together leave a link of each name.
+        # Runtimes that mount cpu and cpuacct together provide a link for each name.
         self._usage, self._quota, self._period, self._cpu_stat, self._limit, self._in_use, self._memory_stat = (
             opened.enter_context(KeptOpen(root / controller / group / name, _KIND))
             for controller, name in (
@@ -243,32 +244,32 @@ class _V1:
             pressure_if_any(root / "unified" / group / f"{what}.pressure", _KIND, opened)
             for what in ("cpu", "memory", "io")
         )
-        self.moving = self._in_use, self._memory_stat, self._usage, self._pressure or self._cpu_stat
-        self._throttled_us = self._waited_us = 0.0
+        self.fast_files = self._in_use, self._memory_stat, self._usage, self._pressure or self._cpu_stat
+        self._throttled_us = self._pressure_us = 0.0
 
     @property
     def hierarchy(self) -> Literal["v1", "hybrid"]:
         return "v1" if self._pressure is None else "hybrid"
 
-    def settled(self) -> _Settled:
-        return _Settled(self._granted_cpus(self._cpus.number()), self._limit.number(), *_totals_us(self._others))
+    def read_slow(self) -> _SlowValues:
+        return _SlowValues(self._granted_cpus(self._cpus.number()), self._limit.number(), *_totals_us(self._others))
 
-    def told(self, contents: Sequence[bytes], settled: _Settled) -> _Told:
+    def parse_fast(self, contents: Sequence[bytes], slow: _SlowValues) -> _FastValues:
         in_use, memory, usage, pressure = contents
-        return _Told(
+        return _FastValues(
             self._usage.number_in(usage) / 1e3,
             self._in_use.number_in(in_use),
             self._memory_stat.number_in(memory, b"total_cache "),
-            self._waited(self._cpu_stat.number_in(pressure, b"throttled_time ") / 1e3, settled.granted_cpus)
+            self._throttling_pressure_us(self._cpu_stat.number_in(pressure, b"throttled_time ") / 1e3, slow)
             if self._pressure is None
             else self._pressure.some_total_us_in(pressure),
         )
 
-    def _waited(self, throttled_us: float, granted_cpus: float) -> float:
-        """Add what is new over the CPUs granted meanwhile: a quota that is changed makes none of the old pressure."""
-        self._waited_us += (throttled_us - self._throttled_us) / granted_cpus
+    def _throttling_pressure_us(self, throttled_us: float, slow: _SlowValues) -> float:
+        """Return the sum of new throttled time over the CPUs granted then: a changed quota changes no past pressure."""
+        self._pressure_us += (throttled_us - self._throttled_us) / slow.granted_cpus
         self._throttled_us = throttled_us
-        return self._waited_us
+        return self._pressure_us
 
     def _granted_cpus(self, cpus: int) -> float:
         if self._quota.read() == b"-1\n":
@@ -280,7 +281,7 @@ class _V1:
 
 
 class _Cpus:
-    """How many CPUs a cpuset has; the machine's where there is none."""
+    """The number of CPUs in a cpuset, or of the machine where there is no cpuset."""
 
     def __init__(self, path: Path, machine_cpus: int, opened: ExitStack) -> None:
         self._file = _if_any(path, opened)
@@ -302,7 +303,7 @@ class _Cpus:
 
 
 def _tree(root: Path, group: str, machine_cpus: int, opened: ExitStack) -> _Tree:
-    """Find out what is mounted."""
+    """Return the group in the hierarchy that is mounted."""
     if (root / group / "cgroup.controllers").exists():
         return _V2(root / group, machine_cpus, opened)
     if (root / "cpuacct" / group).is_dir():
@@ -314,7 +315,7 @@ def _tree(root: Path, group: str, machine_cpus: int, opened: ExitStack) -> _Tree
 
 
 def _machine(proc: Path) -> tuple[int, int]:
-    """CPUs and bytes of memory; neither changes while a node runs."""
+    """Return the machine's CPUs and bytes of memory; neither changes while a node runs."""
     with KeptOpen(proc / "stat", "procfs") as stat, KeptOpen(proc / "meminfo", "procfs") as meminfo:
         lines = stat.read(_ALL_CPUS_BYTES).splitlines()
         cpus = sum(line.startswith(b"cpu") and not line.startswith(b"cpu ") for line in lines)

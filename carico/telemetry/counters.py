@@ -1,7 +1,6 @@
 """Kernel counters of a node and the [0, 1]-normalised telemetry between two readings (thesis §4.2.1).
 
-Fields are floats for one node or arrays for many; the arithmetic is the same. A reading is a value: it is never
-changed after it was taken.
+Fields are floats for one node or arrays for many nodes; the arithmetic is the same. A reading never changes.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ class Counters:
     """One reading of a node's counters (or of many nodes': arrays with a leading node axis)."""
 
     at_s: Number
-    """When it was read, in seconds of the reader's clock."""
+    """When the counters were read, in seconds of the reader's clock."""
     cpu_total: Number
     """CPU time in all modes since boot, summed over CPUs (any unit, jiffies on Linux)."""
     cpu_idle: Number
-    """The part of `cpu_total` spent in modes idle and iowait."""
+    """The part of `cpu_total` spent in the modes idle and iowait."""
     cpu_pressure_us: Number
     """`some total` of CPU pressure since boot, microseconds."""
     memory_total: Number
-    """Bytes (any unit, the same for all four)."""
+    """Bytes (any unit, the same for all four memory fields)."""
     memory_free: Number
     memory_buffers: Number
     memory_cached: Number
     memory_pressure_us: Number = 0.0
     """`some total` of memory pressure since boot, microseconds; 0 where the source does not know it."""
     io_pressure_us: Number = 0.0
-    """The same of input and output."""
+    """The same for input and output."""
 
 
 _values = attrgetter(*(field.name for field in fields(Counters)))
@@ -47,7 +46,7 @@ _values = attrgetter(*(field.name for field in fields(Counters)))
 
 @dataclass(frozen=True, eq=False)
 class Telemetry:
-    """What happened on a node between two readings; every figure in [0, 1]."""
+    """Usage of a node between two readings; every share is in [0, 1]."""
 
     at_s: Number
     """When the interval ended."""
@@ -55,25 +54,26 @@ class Telemetry:
     cpu_pressure: Number
     memory_utilisation: Number
     memory_pressure: Number = 0.0
-    """0 where the source does not know it; so is the next one."""
+    """0 where the source does not know it."""
     io_pressure: Number = 0.0
+    """0 where the source does not know it."""
 
 
 CPU_METRICS = ("utilisation-and-pressure", "utilisation")
-"""How CPU usage may be read. The mean of utilisation and pressure grows with the number of pods beyond the point where
-all CPUs are busy (thesis §4.2.1); utilisation alone is the early prototype that packed too few."""
+"""How CPU usage is computed. The mean of utilisation and pressure goes on growing with the number of pods when all CPUs
+are busy (thesis §4.2.1); utilisation alone is the metric of an early prototype that packed too few pods."""
 
 
 def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
-    """Normalise what happened between two readings.
+    """Normalise the usage between two readings.
 
-    CPU utilisation is 1 - (Δidle + Δiowait) / Δ(all modes); pressure Δtotal over the true interval, so that a late
-    sample is not mistaken for pressure; memory 1 - (free + buffers + cached) / total.
+    CPU utilisation is 1 - (Δidle + Δiowait) / Δ(all modes). Pressure is Δtotal over the true interval, so that a late
+    reading does not look like pressure. Memory utilisation is 1 - (free + buffers + cached) / total.
 
     Raises
     ------
     CounterWentBackwards
-        If time did not advance or a cumulative counter fell (a reboot, or readings of two machines).
+        If time did not advance or a cumulative counter fell: after a reboot, or with readings of two machines.
     """
     elapsed_s = np.asarray(current.at_s) - np.asarray(previous.at_s)
     if not (elapsed_s > 0).all():
@@ -81,7 +81,7 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
             f"readings must be of increasing time, got {previous.at_s} s then {current.at_s} s: drop the older one"
         )
     total = _growth(previous, current, "cpu_total")
-    # The kernel's iowait may fall by a jiffy (proc(5)), so idle time alone is not checked; the ratio is clipped.
+    # The kernel's iowait may fall (proc(5)), so the growth of idle time is not checked; the ratio is clipped instead.
     idle = np.asarray(current.cpu_idle) - np.asarray(previous.cpu_idle)
     elapsed_us = elapsed_s * 1e6
     cpu, memory, io = (
@@ -100,7 +100,7 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
 
 
 def consecutive(readings: Sequence[Counters]) -> tuple[Counters, Counters]:
-    """Return n readings of one node without the last and without the first, as arrays of shape (n - 1,)."""
+    """Return two copies of n readings, one without the last and one without the first, as arrays of shape (n - 1,)."""
     columns = np.array([_values(reading) for reading in readings], dtype=np.float64).T
     return Counters(*columns[:, :-1]), Counters(*columns[:, 1:])
 
@@ -113,7 +113,7 @@ def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
     telemetry : Telemetry
         Of one node or many.
     cpu : {"utilisation-and-pressure", "utilisation"}
-        How CPU usage is read, one of `CPU_METRICS`.
+        How CPU usage is computed, one of `CPU_METRICS`.
     """
     if cpu == "utilisation-and-pressure":
         usage = (np.asarray(telemetry.cpu_utilisation) + np.asarray(telemetry.cpu_pressure)) / 2
@@ -125,7 +125,7 @@ def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
 
 
 def _growth(previous: Counters, current: Counters, name: str) -> FloatArray:
-    """By how much a cumulative counter has grown."""
+    """Return by how much a cumulative counter has grown."""
     before, after = np.asarray(getattr(previous, name)), np.asarray(getattr(current, name))
     if (after < before).any():
         raise CounterWentBackwards(
@@ -136,7 +136,7 @@ def _growth(previous: Counters, current: Counters, name: str) -> FloatArray:
 
 
 def _share(part: ArrayLike, whole: ArrayLike) -> FloatArray:
-    """Part / whole in [0, 1]; an empty whole (no tick elapsed) has no part."""
+    """Return part / whole in [0, 1], or 0 where the whole is 0 because no tick has elapsed."""
     whole = np.asarray(whole, dtype=np.float64)
     part = np.asarray(part, dtype=np.float64)
     ratio = np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)

@@ -1,6 +1,7 @@
-"""Files of the kernel's pseudo-filesystems: kept open, read from the start every time, complete or an error.
+"""Files of the kernel's pseudo-filesystems, kept open and read from the start every time.
 
-A reading costs two system calls and no path look-up. What the files mean is said in `procfs` and `cgroup`.
+A reading costs two system calls and no path look-up; it is complete, or an error. `procfs` and `cgroup` know what the
+files mean.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from typing import Self
 
 from carico.errors import PressureDisabled, TelemetryError, TelemetryFileMissing, TelemetryMalformed
 
-# What is needed stands in the first lines of all of them.
+# The first lines of every file hold all that is needed.
 _BYTES_READ = 4096
 
 
 class KeptOpen:
-    """One file, opened once and read often.
+    """A file that is opened once and read often.
 
     Parameters
     ----------
     path : path
         The file.
     kind : str
-        What it is part of ("procfs"), for messages.
+        The file's filesystem, as in "procfs", for messages.
 
     Raises
     ------
     TelemetryFileMissing
-        If it cannot be opened.
+        If the file cannot be opened.
     """
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -42,49 +43,49 @@ class KeptOpen:
             raise self.unreadable(error) from error
 
     def read(self, size: int = _BYTES_READ) -> bytes:
-        """Return the first bytes of the file as it is now.
+        """Return the first bytes of the file's present content.
 
         Raises
         ------
         TelemetryFileMissing
-            If it vanished, was replaced or can no longer be read.
+            If the file vanished, was replaced or can no longer be read.
         """
         content = self.peek(size)
         if os.fstat(self._descriptor).st_nlink == 0:
-            # The descriptor outlives the name and would go on telling the past.
+            # The descriptor outlives the name and would go on returning old content.
             raise TelemetryFileMissing(f"{self.path} was removed or replaced while it was being read: start again")
         return content
 
     def peek(self, size: int = _BYTES_READ) -> bytes:
-        """Return the same without looking whether the file was removed or replaced."""
+        """Return the same as `read` without checking whether the file was removed or replaced."""
         try:
             return os.pread(self._descriptor, size, 0)
         except OSError as error:
             raise self.unreadable(error) from error
 
     def number(self, label: bytes = b"") -> int:
-        """Return the whole number that follows `label` at the beginning of a line, the first line without one.
+        """Read the file and return the whole number after `label` at the start of a line; by default the first line's.
 
         Raises
         ------
         TelemetryFileMissing
             As `read`.
         TelemetryMalformed
-            If there is none.
+            If there is no such number.
         """
         return self.number_in(self.read(), label)
 
     def number_in(self, content: bytes, label: bytes = b"") -> int:
-        """Return the same of what was read before."""
+        """Return the same number from content that was read before."""
         return self.labelled(b"\n" + content, b"\n" + label)
 
     def labelled(self, content: bytes, label: bytes, end: bytes = b"\n") -> int:
-        """Return the whole number between `label` and `end`; without the end it may have been cut off.
+        """Return the whole number between `label` and `end`; a number without the end may be incomplete and is refused.
 
         Raises
         ------
         TelemetryMalformed
-            If there is none.
+            If there is no such number.
         """
         _, found, rest = content.partition(label)
         digits, ended, _ = rest.partition(end)
@@ -94,14 +95,14 @@ class KeptOpen:
         return int(digits)
 
     def unreadable(self, error: OSError) -> TelemetryError:
-        """Return what to raise where the system refuses to open or read it."""
+        """Return the error to raise when the file cannot be opened or read."""
         return TelemetryFileMissing(
             f"{self.path} cannot be read ({error.strerror}): "
             f"a mounted {self._kind} is needed whose files this user may read; check the root folder"
         )
 
     def malformed(self, wanted: str, seen: bytes) -> TelemetryMalformed:
-        """Return what to raise where it does not hold what the kernel writes."""
+        """Return the error to raise when the file does not hold what the kernel writes."""
         shown = seen[:80].decode("ascii", "backslashreplace")
         return TelemetryMalformed(
             f"{self.path} must hold {wanted}, it holds {shown!r}: check that the root folder is a {self._kind} of Linux"
@@ -111,33 +112,33 @@ class KeptOpen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The number may soon be another file's: it is forgotten, so that a late read fails.
+        # The system may reuse the descriptor's number; -1 makes a late read fail.
         descriptor, self._descriptor = self._descriptor, -1
         os.close(descriptor)
 
 
 class PressureFile(KeptOpen):
-    """A pressure file: kernels without PSI have none, and those that were told to leave it out refuse to read it.
+    """A pressure file: it does not exist where the kernel lacks PSI, and cannot be read where PSI is switched off.
 
     Raises
     ------
     PressureDisabled
-        If there is no pressure to read.
+        If the kernel offers no pressure.
     """
 
     def some_total_us(self) -> int:
-        """Return the microseconds, so far, in which some task waited."""
+        """Return for how many microseconds so far some task waited."""
         return self.some_total_us_in(self.read())
 
     def some_total_us_in(self, content: bytes) -> int:
-        """Return the same of what was read before."""
+        """Return the same number from content that was read before."""
         line, ended, _ = content.partition(b"\n")
         if not line.startswith(b"some "):
             raise self.malformed('a first line "some ... total=N"', line)
         return self.labelled(line + ended, b" total=")
 
     def unreadable(self, error: OSError) -> TelemetryError:
-        """Tell a pressure that is switched off from a file that is out of order."""
+        """Distinguish missing pressure information from other failures."""
         if error.errno not in (errno.ENOENT, errno.EOPNOTSUPP):
             return super().unreadable(error)
         return PressureDisabled(
@@ -148,11 +149,11 @@ class PressureFile(KeptOpen):
 
 
 def pressure_if_any(path: Path, kind: str, opened: ExitStack) -> PressureFile | None:
-    """Return the pressure file, which `opened` will close, or None where the kernel does not offer that one."""
+    """Return the pressure file, which `opened` will close, or None where the kernel does not offer this pressure."""
     with ExitStack() as trial:
         try:
             file = trial.enter_context(PressureFile(path, kind))
-            file.read()  # some kernels open it and refuse then
+            file.read()  # some kernels open the file and refuse to read it
         except PressureDisabled:
             return None
         opened.push(trial.pop_all())

@@ -1,4 +1,4 @@
-"""Asks the metrics server in a thread of its own: an answer may take seconds, and the loop that samples cannot wait."""
+"""Asks the metrics server in a thread of its own: an answer may take seconds, and the sampling loop cannot wait."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Answer = Mapping[str, object]
 
 
 class MetricsPoll:
-    """Keeps the latest answer of a call that is made again and again, until it is closed.
+    """Repeats a call until closed, and keeps the latest answer.
 
     Parameters
     ----------
     ask : callable
-        Returns a node's metrics. The first answer is waited for, and what is raised instead is the caller's; later
-        failures are logged, and the answer before stays the latest one.
+        Returns a node's metrics. The first call is made by the constructor, and its exceptions are the caller's; later
+        failures are logged and leave the latest answer in place.
     period_s : float
-        Between two calls, seconds.
+        Time between two calls, seconds.
     """
 
     def __init__(self, ask: Callable[[], Answer], period_s: float) -> None:
@@ -34,11 +34,11 @@ class MetricsPoll:
         self._thread.start()
 
     def latest(self) -> Answer:
-        """Return the latest answer, at once."""
+        """Return the latest answer without waiting."""
         return self._latest
 
     def close(self) -> None:
-        """Ask no more; an answer that is under way is not waited for."""
+        """Make no more calls, and do not wait for one under way."""
         self._closing.set()
 
     def _run(self) -> None:
@@ -47,7 +47,7 @@ class MetricsPoll:
             try:
                 self._latest = self._ask()
                 answers = True
-            except Exception as error:  # a thread that ends would freeze what the node is known to use
+            except Exception as error:  # the thread must go on, or the usage would be frozen
                 if answers:
                     _log.warning(
                         "no news from the metrics server: %s", error, exc_info=not isinstance(error, CaricoError)

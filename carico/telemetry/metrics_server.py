@@ -1,7 +1,8 @@
 """Telemetry from the cluster's metrics server: means over many seconds, no pressure (thesis §4.2.1); needs msgspec.
 
-It is too slow for pods that live for ten seconds and knows no pressure; it is for nodes on which nothing can be
-installed, with the variant `utilisation-only`. The HTTP call is the caller's, here its answer is read.
+The metrics server is too slow for pods that live for ten seconds and knows no pressure. Use it, with the variant
+`utilisation-only`, for nodes on which nothing can be installed. The caller makes the HTTP call; this module reads the
+answer.
 """
 
 from __future__ import annotations
@@ -30,32 +31,32 @@ Text = Annotated[str, Meta(max_length=253)]
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """Of it, the name alone."""
+    """The metadata of a NodeMetrics; only the name is read."""
 
     name: Text
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """CPUs, a mean over the window where they are used, and bytes of memory, as Kubernetes quantities."""
+    """CPUs and bytes of memory, as Kubernetes quantities; CPUs in use are a mean over the window."""
 
     cpu: Text
     memory: Text
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """Of it, what pods may have."""
+    """The status of a Node; only the resources for pods are read."""
 
     allocatable: Usage
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What `v1` says of a node; other fields are skipped."""
+    """A Node of the API `v1`; other fields are skipped."""
 
     status: NodeStatus
 
 
 class NodeMetrics(msgspec.Struct, frozen=True):
-    """What `metrics.k8s.io/v1beta1` says of a node; other fields are skipped."""
+    """A NodeMetrics of the API `metrics.k8s.io/v1beta1`; other fields are skipped."""
 
     metadata: Metadata
     timestamp: Text
@@ -66,27 +67,27 @@ class NodeMetrics(msgspec.Struct, frozen=True):
 
 
 class MetricsServerSource(TelemetrySource):
-    """Turns a node's metrics into counters: CPU times the window, added up.
+    """Turns a node's metrics into counters: the sum of CPU usage times window.
 
-    A reading is dated by when it was first seen: the server's time and the clock's have nothing to do with each other.
-    Memory in use is the kubelet's working set; pressure is 0, for it is not known.
+    A reading's time is when it was first seen, because the server's clock and ours are unrelated. Memory in use is the
+    kubelet's working set. Pressure is unknown and given as 0.
 
     Parameters
     ----------
     fetch : callable
-        Returns the NodeMetrics of the node as parsed JSON; what it raises is the caller's.
+        Returns the NodeMetrics of the node as parsed JSON; its exceptions are the caller's.
     node : str
-        Whose they must be.
+        The name that the NodeMetrics must have.
     allocatable_cpus : float
-        CPUs for pods: what utilisation is measured by.
+        CPUs for pods; utilisation is a share of them.
     allocatable_bytes : float
         Memory for pods.
     clock : Clock, optional
         Dates the readings; the machine's monotonic clock by default.
     period_s : float
-        Between two calls, seconds; in between the latest reading is given again.
+        Time between two calls, seconds; in between the latest reading is repeated.
     on_close : callable, optional
-        Called when it is closed.
+        Called when the source is closed.
 
     Raises
     ------
@@ -122,12 +123,12 @@ class MetricsServerSource(TelemetrySource):
         Raises
         ------
         TelemetryMalformed
-            If the answer is no NodeMetrics, or another node's.
+            If the answer is not a NodeMetrics, or that of another node.
         """
         now = self._clock.now()
         if self._latest is not None and now < self._asked_s + self.period_s:
             return self._latest
-        # Also where that fails: a server in trouble is not asked ten times a second.
+        # Set before the call: after a failure, too, the server is not asked ten times a second.
         self._asked_s = now
         metrics = _metrics(self._fetch(), self._node)
         if self._latest is None or metrics.timestamp != self._timestamp:
@@ -135,7 +136,7 @@ class MetricsServerSource(TelemetrySource):
         return self._latest
 
     def close(self) -> None:
-        """Read no more."""
+        """Call `on_close`."""
         self._on_close()
 
     def _reading(self, metrics: NodeMetrics, now: float) -> Counters:
@@ -157,12 +158,12 @@ class MetricsServerSource(TelemetrySource):
 
 
 def checked(answer: Mapping[str, object], node: str) -> Mapping[str, object]:
-    """Return the answer if it is the NodeMetrics of that node.
+    """Return the answer if it is the NodeMetrics of this node.
 
     Raises
     ------
     TelemetryMalformed
-        If it is none, or another node's.
+        If the answer is not a NodeMetrics, or that of another node.
     """
     metrics = _metrics(answer, node)
     parse_window(metrics.window)
@@ -175,34 +176,34 @@ def _metrics(answer: Mapping[str, object], node: str) -> NodeMetrics:
     try:
         metrics = msgspec.convert(answer, NodeMetrics)
     except msgspec.ValidationError as error:
-        raise TelemetryMalformed(f"the metrics server's answer for {node} is no NodeMetrics: {error}") from error
+        raise TelemetryMalformed(f"the metrics server's answer for {node} is not a NodeMetrics: {error}") from error
     if metrics.metadata.name != node:
-        raise TelemetryMalformed(f"metrics of the node {node} were asked for, got {metrics.metadata.name!r}")
+        raise TelemetryMalformed(f"the metrics server must answer for the node {node}, got {metrics.metadata.name!r}")
     return metrics
 
 
 def allocatable(node: Mapping[str, object]) -> tuple[float, float]:
-    """Return the CPUs and the bytes of memory that a node, as parsed JSON, has for pods.
+    """Return the CPUs and the bytes of memory that a Node, given as parsed JSON, has for pods.
 
     Raises
     ------
     TelemetryMalformed
-        If it does not say so.
+        If these are missing or not quantities.
     """
     try:
         offered = msgspec.convert(node, Node).status.allocatable
     except msgspec.ValidationError as error:
-        raise TelemetryMalformed(f"the answer is no node that says what it has for pods: {error}") from error
+        raise TelemetryMalformed(f"the answer is not a Node with the resources for pods: {error}") from error
     return parse_quantity(offered.cpu), parse_quantity(offered.memory)
 
 
 def parse_quantity(text: str) -> float:
-    """Return a Kubernetes quantity that is not negative, in CPUs or bytes.
+    """Return the value of a non-negative Kubernetes quantity, in CPUs or bytes.
 
     Raises
     ------
     TelemetryMalformed
-        If it is none.
+        If the text is not such a quantity.
 
     Examples
     --------
@@ -212,7 +213,7 @@ def parse_quantity(text: str) -> float:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise TelemetryMalformed(
-            f"a quantity as in 123456789n or 1234Ki is needed, with none of the suffixes or one of "
+            f"a quantity as in 123456789n or 1234Ki is needed, without a suffix or with one of "
             f"{', '.join(filter(None, _SCALES))}, got {text!r}"
         )
     return float(match[1]) * _SCALES[match[2]]
@@ -224,7 +225,7 @@ def parse_window(text: str) -> float:
     Raises
     ------
     TelemetryMalformed
-        If it is none.
+        If the text is not such a duration.
 
     Examples
     --------

@@ -1,10 +1,9 @@
 """Telemetry of this machine from procfs: `/proc/stat`, `/proc/meminfo` and `/proc/pressure/` (thesis §4.2.1).
 
-A source that reads; what the numbers mean between two readings is in `counters`. The files stay open and every
-reading starts at offset 0, so that a sample costs a system call or two a file and no path look-up; a reading is
-complete or an error, never half of each. Pressure of memory and of input and output is not what CARICO goes by: where
-a kernel offers the CPU's alone, those two are 0, and captures, made ten times a second, take them along where that is
-asked for.
+This module only reads; `counters` computes the usage between two readings. The files stay open, so that a reading costs
+one or two system calls a file and no path look-up. A reading is complete, or an error. CARICO does not use the pressure
+of memory and of input and output: they are 0 where the kernel does not offer them, and only thorough captures read
+them.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from carico.telemetry.files import KeptOpen, PressureFile, pressure_if_any
 from carico.telemetry.source import TelemetrySource
 
 _KIND = "procfs"
-# user, nice, system, idle, iowait, irq, softirq, steal. The two fields that follow, guest and guest_nice, are already
-# contained in user and nice (proc(5)): "all fields" of the thesis's formula would count them twice.
+# user, nice, system, idle, iowait, irq, softirq, steal. The next two fields, guest and guest_nice, are already part of
+# user and nice (proc(5)): "all fields" of the thesis's formula would count them twice.
 _CPU_MODES = 8
 
 
@@ -31,7 +30,7 @@ class ProcfsSource(TelemetrySource):
     Parameters
     ----------
     root : path
-        Where procfs is mounted; in a container that is to see its host, the host's.
+        Where procfs is mounted; in a container, where the host's is mounted.
     clock : Clock, optional
         Dates the readings; the machine's monotonic clock by default.
 
@@ -51,12 +50,12 @@ class ProcfsSource(TelemetrySource):
     """
 
     period_s = 0.1
-    """The thesis's 10 Hz (§4.2.1); every reading is of now."""
+    """The thesis's 10 Hz (§4.2.1)."""
 
     def __init__(self, root: str | Path = "/proc", clock: Clock | None = None) -> None:
         self.root = Path(root)
         self._clock = clock or SystemClock()
-        # Files opened before one that fails are closed again.
+        # If a file cannot be opened, the stack closes the ones that were.
         with ExitStack() as opened:
             self._stat = opened.enter_context(KeptOpen(self.root / "stat", _KIND))
             self._meminfo = opened.enter_context(KeptOpen(self.root / "meminfo", _KIND))
@@ -67,7 +66,7 @@ class ProcfsSource(TelemetrySource):
         self._memory_pressure_us = self._io_pressure_us = 0
 
     def read(self) -> Counters:
-        """Return the counters of now.
+        """Return the present counters.
 
         Raises
         ------
@@ -76,15 +75,15 @@ class ProcfsSource(TelemetrySource):
         TelemetryMalformed
             If a file does not hold what the kernel writes.
         PressureDisabled
-            If the kernel refuses to tell the pressure.
+            If the kernel refuses to give the pressure.
         """
         return self.capture()()
 
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """See `TelemetrySource`.
 
-        A thorough one takes along the pressure of memory and of input and output, which the others repeat, and looks
-        whether the files are still those that were opened.
+        Only thorough captures read the pressure of memory and of input and output, which the others repeat, and check
+        that no file was removed or replaced.
         """
         if thorough:
             stat, meminfo = self._stat.read(), self._meminfo.read()
@@ -93,7 +92,7 @@ class ProcfsSource(TelemetrySource):
             pressure = self._pressure.read()
         else:
             stat, meminfo, pressure = self._stat.peek(), self._meminfo.peek(), self._pressure.peek()
-        # Dated by the pressure, whose change is divided by the time between two readings.
+        # The time is that of the pressure, whose growth is divided by the time between two readings.
         now = self._clock.now()
         return partial(self._counters, now, stat, meminfo, pressure, self._memory_pressure_us, self._io_pressure_us)
 
@@ -127,7 +126,7 @@ class ProcfsSource(TelemetrySource):
 
 
 def _cpu_times(file: KeptOpen, content: bytes) -> tuple[int, int]:
-    """Jiffies in all modes and the idle part of them."""
+    """Return the jiffies in all modes, and those in idle modes."""
     line, ended, _ = content.partition(b"\n")
     label, *fields = line.split()[: 1 + _CPU_MODES] or [b""]
     if not ended or label != b"cpu" or len(fields) < _CPU_MODES or not all(map(bytes.isdigit, fields)):
@@ -137,7 +136,7 @@ def _cpu_times(file: KeptOpen, content: bytes) -> tuple[int, int]:
 
 
 def _memory(file: KeptOpen, content: bytes) -> tuple[int, int, int, int]:
-    """Bytes in all, free, in buffers and in the page cache."""
+    """Return bytes of memory: total, free, in buffers and in the page cache."""
     content = b"\n" + content
     total = file.labelled(content, b"\nMemTotal:", b" kB")
     if total == 0:

@@ -1,7 +1,7 @@
-"""Recordings of a node's counters: a header and a reading a line, as JSON; needs msgspec.
+"""Recordings of a node's counters: JSON lines, a header and then one reading a line; needs msgspec.
 
-A line is written whole or not at all, so that a recording that Ctrl-C, a crash or a full disk has ended is one up to
-there. What is replayed are readings, not samples: whatever is computed from them is computed again.
+A line is written whole or not at all, so a recording cut short by Ctrl-C, a crash or a full disk remains valid. A
+recording holds readings, not telemetry: a replay computes everything from them again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     schema_version: Literal[1]
     node: Annotated[str, Meta(max_length=253)]
-    """Whose counters these are."""
+    """The node's name."""
     source: Annotated[str, Meta(max_length=64)]
-    """What was read."""
+    """The kind of telemetry source."""
     period_s: Annotated[float, Meta(ge=1e-3, le=86_400)]
-    """Between two readings."""
+    """Time between two readings."""
 
 
 class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_s: Annotated[float, Meta(ge=-1e18, le=1e18)]
     cpu_total: Amount
     cpu_idle: Annotated[float, Meta(ge=-1e18, le=1e18)]
-    """A cgroup may use more than it was granted: below 0, too."""
+    """Below 0 where a cgroup used more than it was granted."""
     cpu_pressure_us: Amount
     memory_total: Annotated[float, Meta(gt=0, le=1e18)]
     memory_free: Amount
@@ -73,14 +73,14 @@ class Recorder:
     Raises
     ------
     InvalidRecording
-        If there is such a file already; it is left as it is.
+        If the file exists; it is left unchanged.
     OSError
-        If it cannot be written.
+        If the file cannot be written.
     """
 
     def __init__(self, path: Path, header: Header) -> None:
         try:
-            # Unbuffered: every line is with the system when `write` returns.
+            # Unbuffered: when `write` returns, the system has the line.
             self._file = path.open("xb", buffering=0)
         except FileExistsError as error:
             raise InvalidRecording(f"{path} exists and is not overwritten: name another file") from error
@@ -93,7 +93,7 @@ class Recorder:
         Raises
         ------
         OSError
-            If it cannot be written, as on a full disk; the file ends with the line before, then.
+            If the reading cannot be written, as on a full disk; the file then ends with the previous line.
         """
         self._append(Reading(**{name: float(getattr(reading, name)) for name in _FIELDS}))
 
@@ -101,7 +101,7 @@ class Recorder:
         data = msgspec.json.encode(line) + b"\n"
         try:
             rest = data
-            while rest:  # a disk that gets full takes a part first, and refuses the rest
+            while rest:  # a disk that fills up takes a part of the line first
                 rest = rest[self._file.write(rest) :]
         except OSError:
             os.truncate(self._file.fileno(), self._written)
@@ -120,7 +120,7 @@ class Recorder:
 
 
 def record(source: TelemetrySource, clock: Clock, recorder: Recorder, duration_s: float = math.inf) -> None:
-    """Write every new reading of the source, at the source's own pace, for so many seconds.
+    """Write every new reading of the source, at the source's period, for `duration_s` seconds.
 
     Raises
     ------
@@ -139,17 +139,17 @@ def record(source: TelemetrySource, clock: Clock, recorder: Recorder, duration_s
 
 
 class ReplaySource(TelemetrySource):
-    """Gives the readings of a recording, each when its time has come.
+    """Replays a recording: returns each reading when its time has come.
 
-    They are dated by the clock, as if the first had been made half a period before it is asked for: with that, a loop
-    of the same period gets every reading once, however much the deadlines of the recording were missed by.
+    The times of the readings are shifted to the clock, so that the first one lies half a period before the first call.
+    A loop of the same period therefore gets every reading once, even where the recorded ones were late.
 
     Parameters
     ----------
     path : path
         The recording.
     clock : Clock
-        Sets the pace.
+        The clock of the replay.
 
     Raises
     ------
@@ -181,9 +181,9 @@ class ReplaySource(TelemetrySource):
         Raises
         ------
         RecordingEnded
-            If the last one was returned before.
+            If the last reading was returned before.
         InvalidRecording
-            If a line is no reading, or one that is not later than the one before.
+            If a line is not a reading, or its time is not after the previous line's.
         """
         now = self._clock.now()
         if self._latest is None and self._ahead is not None:
@@ -204,7 +204,7 @@ class ReplaySource(TelemetrySource):
     def _following(self, previous: Reading) -> Reading | None:
         reading = self._next(Reading)
         if reading is not None and reading.at_s <= previous.at_s:
-            raise self._invalid(f"at_s must be above that of the line before, {previous.at_s}, it is {reading.at_s}")
+            raise self._invalid(f"at_s must be above that of the line before, {previous.at_s}, got {reading.at_s}")
         return reading
 
     def _expected(self, kind: type[Line]) -> Line:
@@ -215,16 +215,16 @@ class ReplaySource(TelemetrySource):
         return line
 
     def _next(self, kind: type[Line]) -> Line | None:
-        """Return the next line; None at the end, and for a last line that was cut off."""
+        """Return the next line, or None at the end and for an incomplete last line."""
         try:
             line = self._file.readline(_LONGEST_LINE)
-        except (OSError, ValueError) as error:  # ValueError: it was closed
+        except (OSError, ValueError) as error:  # ValueError: the file is closed
             raise InvalidRecording(f"cannot read the recording {self.path}: {error}") from error
         if not line:
             return None
         if not line.endswith(b"\n"):
             if len(line) < _LONGEST_LINE:
-                _log.warning("%s: line %d was cut off and is left out", self.path, self._line + 1)
+                _log.warning("%s: line %d is incomplete and left out", self.path, self._line + 1)
                 return None
             self._line += 1
             raise self._invalid(f"a line has at most {_LONGEST_LINE} bytes")
@@ -232,7 +232,7 @@ class ReplaySource(TelemetrySource):
         try:
             return msgspec.json.decode(line, type=kind)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise self._invalid(f"no {kind.__name__.lower()}: {error}") from error
+            raise self._invalid(f"not a {kind.__name__.lower()}: {error}") from error
 
     def _invalid(self, problem: str) -> InvalidRecording:
         return InvalidRecording(f"{self.path}, line {self._line}: {problem}; record again with `carico record`")

@@ -1,7 +1,7 @@
-"""Readings of a source on absolute deadlines, and the telemetry between them: the one loop that samples a node.
+"""Samples a node: reads its counters at absolute deadlines and computes the telemetry between the readings.
 
-A late reading delays no other, and telemetry is of the true interval between two readings; a deadline that has passed
-is left out and counted, not caught up. After a restart of the machine sampling goes on with the next reading.
+A late reading delays no other, and telemetry is of the true interval between two readings. A missed deadline is
+skipped and counted. After a restart of the machine sampling continues with the next reading.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _SHORTEST_PERIOD_S = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What was read at one deadline after the other."""
+    """Readings of consecutive deadlines and the telemetry between them."""
 
     readings: Sequence[Counters]
-    """The last new reading before the batch, if there was any, and the new ones of the batch."""
+    """The last new reading before the batch, if there was one, and the new readings of the batch."""
     samples: Telemetry | None
-    """What happened between each reading and the next, as arrays of shape (n - 1,) for n readings; None if there are
-    fewer than two readings, or the machine was restarted between two of them."""
+    """Telemetry between each reading and the next, as arrays of shape (n - 1,) for n readings; None if there are fewer
+    than two readings, or the machine was restarted between two of them."""
 
     @property
     def whole(self) -> Telemetry:
-        """What happened between the first reading and the last; only of a batch that has samples."""
+        """Telemetry between the first reading and the last; only for a batch with samples."""
         return telemetry_between(self.readings[0], self.readings[-1])
 
 
@@ -40,11 +40,11 @@ class Sampler:
     Parameters
     ----------
     source : TelemetrySource
-        The node's counters; the sampler does not close it.
+        The node's counters; the sampler does not close the source.
     clock : Clock
-        Gives the deadlines.
+        The clock of the deadlines.
     period_s : float
-        Between two deadlines, seconds, at least 0.001.
+        Time between two deadlines, seconds, at least 0.001.
 
     Raises
     ------
@@ -66,16 +66,16 @@ class Sampler:
         finite("period_s", period_s, low=_SHORTEST_PERIOD_S)
         self._source = source
         self._clock = clock
-        # Deadlines are multiples of the frequency: 3 / 10.0 is 0.3, 3 * 0.1 is not.
+        # Deadlines are divided by the frequency, which rounds better: 3 / 10.0 is 0.3, 3 * 0.1 is not.
         self._per_s = 1.0 / period_s
         self._first_due, self._begun = 0.0, False
         self._latest: Counters | None = None
         self.last_read: Counters
-        """The reading of the latest deadline, whether new or not; not set before the first one."""
+        """The reading of the latest deadline, new or not; unset before the first deadline."""
         self.tick = 0
-        """Number of the latest deadline; the first one is at once and has number 0."""
+        """Number of the latest deadline; the first one, number 0, is immediate."""
         self.missed = 0
-        """Deadlines that were left out."""
+        """How many deadlines were missed and skipped."""
 
     @property
     def due(self) -> float:
@@ -83,7 +83,7 @@ class Sampler:
         return self._first_due + self.tick / self._per_s
 
     def start(self) -> Counters:
-        """Read at once and return the reading; the deadlines are counted from here.
+        """Read immediately and return the reading; deadlines are counted from now on.
 
         Raises
         ------
@@ -98,26 +98,26 @@ class Sampler:
     def next_batch(self, size: int, ended: Callable[[], bool] = lambda: False) -> Batch | None:
         """Read at every deadline up to the next one whose number is a multiple of `size`, or the first one after it.
 
-        The first call reads once, at once. Until the last deadline of a batch nothing but reading happens: ten readings
-        that are parsed in one go cost a fraction of parsing each after a sleep, with the processor's caches gone cold.
-        The last reading is thorough, see `TelemetrySource.capture`.
+        The first call reads once, immediately. Readings are parsed together after the last deadline: parsing each one
+        after a sleep, with cold processor caches, costs several times as much. The last reading is thorough, see
+        `TelemetrySource.capture`.
 
         Parameters
         ----------
         size : int
-            Deadlines of a batch.
+            Deadlines in a batch.
         ended : callable, optional
-            Asked before every wait; once it returns true, the batch is given up.
+            Called before every wait; once it returns true, the batch is abandoned.
 
         Returns
         -------
         Batch or None
-            None if the batch was given up.
+            None if the batch was abandoned.
 
         Raises
         ------
         TelemetryError
-            If the source cannot be read; the deadline has passed then.
+            If the source cannot be read; the deadline counts as used.
         """
         due = (self.tick // size + 1) * size if self._begun else 0
         captures: list[Callable[[], Counters]] = []
@@ -131,27 +131,27 @@ class Sampler:
         return Batch(readings, _series(readings))
 
     def next_reading(self) -> Counters | None:
-        """Wait for the next deadline, the first time for nothing, and return the reading; None if it is not new.
+        """Wait for the next deadline and return the reading, or None if it is not new; the first deadline is immediate.
 
         Raises
         ------
         TelemetryError
-            If the source cannot be read; the deadline has passed then.
+            If the source cannot be read; the deadline counts as used.
         """
         self._wait()
         return self._if_new(self._source.read())
 
     def _if_new(self, reading: Counters) -> Counters | None:
         self.last_read = reading
-        # A source may have nothing newer. And after a late wake-up the next deadline may fall into the same jiffy,
-        # which says nothing of utilisation.
+        # The source may have no newer reading. After a late wake-up two deadlines may also fall into one jiffy, and
+        # then utilisation between them is unknown.
         if self._latest is not None and reading.cpu_total == self._latest.cpu_total:
             return None
         self._latest = reading
         return reading
 
     def _wait(self) -> None:
-        """Wait for the next deadline; the first one is now."""
+        """Wait for the next deadline; the first one is immediate."""
         if not self._begun:
             self._first_due, self.tick, self._begun = self._clock.now(), 0, True
             return
@@ -167,5 +167,5 @@ def _series(readings: Sequence[Counters]) -> Telemetry | None:
         return None
     try:
         return telemetry_between(*consecutive(readings))
-    except CounterWentBackwards:  # the machine, or the container, was restarted
+    except CounterWentBackwards:  # the machine or the container was restarted
         return None

@@ -1,4 +1,4 @@
-"""The one protocol of all that counters are read from: procfs, a cgroup, the metrics server, a recording."""
+"""The protocol of all telemetry sources: procfs, a cgroup, the metrics server, a recording."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from carico.telemetry.counters import Counters
 
 
 class TelemetrySource(Protocol):
-    """Where a node's counters come from; closed on leaving a `with`."""
+    """A source of a node's counters; closed on leaving a `with`."""
 
     period_s: float
-    """How often it is worth reading, seconds."""
+    """The shortest useful time between two readings, seconds."""
 
     def read(self) -> Counters:
-        """Return the latest reading; the same again, with the same `at_s`, while there is none that is newer.
+        """Return the latest reading; while there is no newer one, the same reading with the same `at_s`.
 
         Raises
         ------
         TelemetryError
-            If there is none.
+            If there is no reading.
         """
         ...
 
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
-        """Read now, and return what gives the reading; what it takes to make sense of it may be left until then.
+        """Read now, and return a function that gives the reading; parsing may be left to that function.
 
-        One that need not be thorough may repeat what changes slowly from the latest one that was. Captures are looked
-        at in the order in which they were made, and before anything is read at once.
+        A capture that need not be thorough may repeat slowly changing values of the latest thorough one. Callers call
+        the returned functions in the order of the captures, and before the next `read`.
 
         Raises
         ------
         TelemetryError
-            If it cannot be read; what is returned raises it, too, where something else was read than it should be.
+            If the source cannot be read; the returned function raises it if the content is malformed.
         """
         reading = self.read()
         return lambda: reading
 
     def close(self) -> None:
-        """Give back what it holds; closing twice is fine."""
+        """Release files and connections; closing twice is fine."""
         ...
 
     def __enter__(self) -> Self:

@@ -58,7 +58,7 @@ class TestMetricsServer:
     def test_a_cluster_without_one_says_so(self, config, server):
         server.put(METRICS, usage={})
         with (
-            pytest.raises(TelemetryMalformed, match="node-1 is no NodeMetrics"),
+            pytest.raises(TelemetryMalformed, match="node-1 is not a NodeMetrics"),
             sources(**config).telemetry() as telemetry,
         ):
             telemetry.read()

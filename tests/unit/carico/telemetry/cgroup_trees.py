@@ -1,4 +1,4 @@
-"""A container's /sys/fs/cgroup as kernels write it, by hierarchy."""
+"""The files of a container's /sys/fs/cgroup as kernels write them, by hierarchy."""
 
 MIB = 2**20
 NO_LIMIT = "9223372036854771712"

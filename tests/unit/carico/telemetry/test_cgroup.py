@@ -1,4 +1,4 @@
-"""The cgroup source on trees as kernels write them, and on a group of this very machine with a busy process in it."""
+"""The cgroup source on trees as kernels write them, and on a group of this machine with a busy process in it."""
 
 import errno
 import itertools
@@ -38,24 +38,24 @@ class Node:
             (self.root / file).write_text(content)
 
     def write(self, **files):
-        """Change files, in place, by their names in v2; those of v1 are called alike."""
+        """Change files in place; `NAMES` gives each hierarchy's file for a common name."""
         for name, content in files.items():
             (self.root / NAMES[self.kind][name]).write_text(content)
 
     def source(self, **options):
         return CgroupSource(self.root, proc=self.proc, clock=self.clock, **options)
 
-    def used(self, seconds):
+    def set_used(self, seconds):
         if self.kind == "v2":
             self.write(usage=f"usage_usec {round(5e6 + 1e6 * seconds)}\nuser_usec 0\n")
         else:
             self.write(usage=f"{round(5e9 + 1e9 * seconds)}\n")
 
-    def cached(self, number):
-        """What the file about memory says then."""
+    def memory_stat(self, number):
+        """Return the content of memory.stat with this many bytes in the page cache."""
         return f"anon 0\nfile {number}\n" if self.kind == "v2" else f"cache 0\ntotal_cache {number}\n"
 
-    def waited(self, seconds):
+    def set_waited(self, seconds):
         self.write(pressure=NO_PRESSURE.format(round(1000 + 1e6 * seconds)))
 
 
@@ -93,7 +93,7 @@ def make(tmp_path, kind):
     return Node(tmp_path, kind)
 
 
-def test_the_hierarchy_is_found_out_and_nothing_stays_open(node):
+def test_the_hierarchy_is_detected_and_no_file_stays_open(node):
     before = descriptors()
     with node.source() as source:
         source.read()
@@ -104,17 +104,17 @@ def test_the_hierarchy_is_found_out_and_nothing_stays_open(node):
         source.read()
 
 
-def test_the_quota_is_what_cpu_time_is_measured_by(node):
+def test_utilisation_is_a_share_of_the_quota(node):
     with node.source() as source:
         before = source.read()
-        node.used(1.5)
+        node.set_used(1.5)
         node.clock.advance(1.0)
         after = source.read()
     assert telemetry_between(before, after).cpu_utilisation == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize(("cpus", "number"), [("0-3\n", 4), ("1\n", 1), ("0-1,3,5-7\n", 6), (None, 8)])
-def test_without_a_quota_the_cpus_are(node, cpus, number):
+def test_without_a_quota_utilisation_is_a_share_of_the_cpus(node, cpus, number):
     node.write(quota="max 100000\n" if node.kind == "v2" else "-1\n")
     if cpus is None:
         (node.root / NAMES[node.kind]["cpus"]).unlink()
@@ -122,54 +122,54 @@ def test_without_a_quota_the_cpus_are(node, cpus, number):
         node.write(cpus=cpus)
     with node.source() as source:
         before = source.read()
-        node.used(0.5 * number)
+        node.set_used(0.5 * number)
         node.clock.advance(1.0)
         after = source.read()
     assert telemetry_between(before, after).cpu_utilisation == pytest.approx(0.5)
 
 
-def test_a_quota_above_the_cpus_grants_no_more_than_these(node):
+def test_a_quota_above_the_cpus_grants_only_the_cpus(node):
     node.write(quota="900000 100000\n" if node.kind == "v2" else "900000\n")
     with node.source() as source:
         before = source.read()
-        node.used(2.0)
+        node.set_used(2.0)
         node.clock.advance(1.0)
         assert telemetry_between(before, source.read()).cpu_utilisation == pytest.approx(0.5)
 
 
-def test_a_quota_that_is_changed_counts_from_then_on(node):
+def test_a_changed_quota_counts_from_the_change_on(node):
     with node.source() as source:
         first = source.read()
-        node.used(2.0)
+        node.set_used(2.0)
         node.clock.advance(1.0)
         second = source.read()
         node.write(quota="100000 100000\n" if node.kind == "v2" else "100000\n")
-        node.used(2.5)
+        node.set_used(2.5)
         node.clock.advance(1.0)
         third = source.read()
     assert telemetry_between(first, second).cpu_utilisation == pytest.approx(1.0)
     assert telemetry_between(second, third).cpu_utilisation == pytest.approx(0.5)
 
 
-def test_captures_look_at_limits_where_they_are_thorough(node):
+def test_only_thorough_captures_read_limits(node):
     captures = []
     with node.source() as source:
         for second in range(5):
             if second == 2:
                 node.write(quota="100000 100000\n" if node.kind == "v2" else "100000\n")
-            node.used(0.5 * second)
+            node.set_used(0.5 * second)
             captures.append(source.capture(thorough=second in (0, 3)))
             node.clock.advance(1.0)
-    readings = [capture() for capture in captures]  # all of it was read before
+    readings = [capture() for capture in captures]
     samples = [telemetry_between(before, after) for before, after in itertools.pairwise(readings)]
     assert [sample.cpu_utilisation for sample in samples] == pytest.approx([0.25, 0.25, 0.5, 0.5])
 
 
-def test_captures_that_are_not_thorough_repeat_what_seldom_changes(node):
+def test_captures_that_are_not_thorough_repeat_slow_values(node):
     with node.source() as source:
         first = source.capture(thorough=False)()  # there is nothing to repeat yet
         assert first.memory_total == 400 * MIB
-        node.write(limit=f"{800 * MIB}\n", in_use=f"{100 * MIB}\n", memory_stat=node.cached(40 * MIB))
+        node.write(limit=f"{800 * MIB}\n", in_use=f"{100 * MIB}\n", memory_stat=node.memory_stat(40 * MIB))
         quick, thorough = (source.capture(thorough=thorough)() for thorough in (False, True))
     assert (quick.memory_total, thorough.memory_total) == (400 * MIB, 800 * MIB)
     for reading in (quick, thorough):
@@ -177,7 +177,7 @@ def test_captures_that_are_not_thorough_repeat_what_seldom_changes(node):
         assert reading.memory_cached == 40 * MIB
 
 
-def test_a_file_that_vanishes_ends_captures_at_the_next_thorough_one(node):
+def test_the_next_thorough_capture_notices_a_vanished_file(node):
     with node.source() as source:
         source.capture()
         (node.root / NAMES[node.kind]["usage"]).unlink()
@@ -186,7 +186,7 @@ def test_a_file_that_vanishes_ends_captures_at_the_next_thorough_one(node):
             source.capture()
 
 
-def test_memory_is_what_is_used_without_the_page_cache(node):
+def test_memory_in_use_excludes_the_page_cache(node):
     with node.source() as source:
         before = source.read()
         node.clock.advance(1.0)
@@ -205,7 +205,7 @@ def test_pressure_is_the_groups_own(tmp_path, kind):
     node = make(tmp_path, kind)
     with node.source() as source:
         before = source.read()
-        node.waited(0.25)
+        node.set_waited(0.25)
         node.clock.advance(1.0)
         after = source.read()
     assert telemetry_between(before, after).cpu_pressure == pytest.approx(0.25)
@@ -213,8 +213,8 @@ def test_pressure_is_the_groups_own(tmp_path, kind):
 
 
 @pytest.mark.parametrize(("threads", "pressure"), [(2, 0.0), (3, 0.5), (4, 1.0)])
-def test_without_pressure_files_throttling_stands_for_it(tmp_path, threads, pressure):
-    """So many busy threads on the two of four CPUs that are granted wait as they would on a machine of two."""
+def test_without_pressure_files_throttling_is_the_pressure(tmp_path, threads, pressure):
+    """Busy threads that are granted two of four CPUs show the same pressure as on a machine with two CPUs."""
     node = make(tmp_path, "v1")
     with node.source() as source:
         before = source.read()
@@ -227,7 +227,7 @@ def test_without_pressure_files_throttling_stands_for_it(tmp_path, threads, pres
 
 
 @pytest.mark.parametrize("quota", ["50000\n", "400000\n"])
-def test_a_quota_that_is_changed_is_no_pressure(tmp_path, quota):
+def test_a_changed_quota_is_not_pressure(tmp_path, quota):
     node = make(tmp_path, "v1")
     node.write(cpu_stat="nr_periods 20\nnr_throttled 13\nthrottled_time 3600000000000\n")
     with node.source() as source:
@@ -238,13 +238,13 @@ def test_a_quota_that_is_changed_is_no_pressure(tmp_path, quota):
     assert telemetry_between(before, after).cpu_pressure == 0
 
 
-def test_a_new_container_under_the_old_name_starts_anew(node):
+def test_counters_restart_with_a_new_container_of_the_same_name(node):
     with node.source() as source:
         sampler = Sampler(source, node.clock)
-        node.clock.on_advance = lambda seconds: node.used(node.clock.now() + seconds - 100.0)
+        node.clock.on_advance = lambda seconds: node.set_used(node.clock.now() + seconds - 100.0)
         sampler.start()
         assert sampler.next_batch(3).samples.cpu_utilisation == pytest.approx([0.5] * 3)
-        node.clock.on_advance = lambda seconds: node.used(-4.0 + node.clock.now() + seconds - 100.0)
+        node.clock.on_advance = lambda seconds: node.set_used(-4.0 + node.clock.now() + seconds - 100.0)
         assert sampler.next_batch(1).samples is None
         assert sampler.next_batch(1).samples.cpu_utilisation == pytest.approx(0.5)
 
@@ -263,7 +263,7 @@ def test_a_group_below_the_root(tmp_path):
             assert source.read().memory_total == 400 * MIB
 
 
-def test_a_folder_without_cgroups(tmp_path, node):
+def test_a_folder_without_cgroups_is_refused(tmp_path, node):
     before = descriptors()
     with pytest.raises(TelemetryFileMissing, match=r"neither cgroup.controllers .*v2.* nor cpuacct .*mount"):
         CgroupSource(tmp_path, proc=node.proc)
@@ -272,7 +272,7 @@ def test_a_folder_without_cgroups(tmp_path, node):
     assert descriptors() == before
 
 
-def test_a_procfs_that_is_none(tmp_path, node):
+def test_a_folder_without_procfs_is_refused(tmp_path, node):
     with pytest.raises(TelemetryFileMissing, match="procfs is needed"):
         CgroupSource(node.root, proc=tmp_path)
     FakeProc(node.proc).write("stat", "cpu 1 2 3\n")
@@ -289,7 +289,7 @@ NEEDED = [
 
 
 @pytest.mark.parametrize(("kind", "file"), NEEDED)
-def test_a_missing_file_is_named_and_nothing_stays_open(tmp_path, kind, file):
+def test_a_missing_file_is_named_and_no_file_stays_open(tmp_path, kind, file):
     node = make(tmp_path, kind)
     (node.root / file).unlink()
     before = descriptors()
@@ -310,7 +310,7 @@ def test_a_file_that_vanishes_later_is_an_error(tmp_path, kind, file):
     with node.source() as source:
         source.read()
         (node.root / file).unlink()
-        if kind == "hybrid" and file == "cpu/cpu.stat":  # pressure is known without it
+        if kind == "hybrid" and file == "cpu/cpu.stat":  # needed only without pressure files
             source.read()
         else:
             with pytest.raises(TelemetryFileMissing, match=rf"{file} was removed"):
@@ -320,7 +320,7 @@ def test_a_file_that_vanishes_later_is_an_error(tmp_path, kind, file):
 @pytest.mark.parametrize(
     ("kind", "file"), [(kind, file) for kind in TREES for file in TREES[kind] if "contr" not in file]
 )
-def test_garbage_is_refused_with_what_was_seen(tmp_path, kind, file):
+def test_garbage_is_refused_and_quoted(tmp_path, kind, file):
     node = make(tmp_path, kind)
     with node.source() as source:
         for content in ["", "\n", "garbage\n", "-7\n", "1 2 3\n", "0-\n", "3-1\n", "\xff"]:
@@ -340,7 +340,7 @@ def test_a_quota_of_nothing_is_refused(tmp_path, kind, content):
         source.read()
 
 
-def test_pressure_that_is_switched_off_is_told_apart(tmp_path, monkeypatch):
+def test_pressure_that_is_switched_off_has_an_error_of_its_own(tmp_path, monkeypatch):
     node = make(tmp_path, "v2")
     real = os.pread
 
@@ -409,20 +409,20 @@ def busy_group():
 
 @pytest.mark.machine
 @pytest.mark.quiet
-def test_on_this_machine_a_throttled_process_fills_its_group_and_waits(busy_group):
+def test_on_this_machine_a_throttled_process_shows_utilisation_and_pressure(busy_group):
     with CgroupSource(group=busy_group.name) as source:
 
         def during(seconds):
             first = reading = source.read()
             while reading.at_s < first.at_s + seconds:
-                time.sleep(0.05)  # PSI weighs CPUs between two readings: rare ones understate it
+                time.sleep(0.05)  # PSI weights CPUs between two readings: rare readings understate the pressure
                 reading = source.read()
             return telemetry_between(first, reading)
 
-        # Where others have the machine a process does not get even its share, now and then.
-        turns = (during(0.6) for _ in range(20))
-        telemetry = next((one for one in turns if one.cpu_utilisation > 0.6), None)
+        # On a busy machine the process sometimes gets less than its quota.
+        attempts = (during(0.6) for _ in range(20))
+        telemetry = next((attempt for attempt in attempts if attempt.cpu_utilisation > 0.6), None)
     assert telemetry is not None
     assert 0 < telemetry.memory_utilisation < 0.5
-    # Four fifths of its time it is stopped: all of it is pressure where there are files that tell, else a part.
+    # The quota stops the process for four fifths of the time: pressure files count all of it, throttled time a part.
     assert telemetry.cpu_pressure > (0.1 if source.hierarchy == "v1" else 0.5)

@@ -1,4 +1,4 @@
-"""The arithmetic between two readings (thesis §4.2.1)."""
+"""Telemetry between two readings (thesis §4.2.1)."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def test_the_formulas_of_the_thesis():
     assert telemetry.memory_utilisation == pytest.approx(1 - (300 + 50 + 150) / 1000)
 
 
-def test_pressure_of_memory_and_io_is_known_only_to_those_who_read_it():
+def test_pressure_of_memory_and_io_is_zero_unless_it_was_read():
     assert telemetry_between(START, replace(START, at_s=100.5)).memory_pressure == 0.0
     later = replace(START, at_s=100.5, memory_pressure_us=125_000, io_pressure_us=250_000)
     telemetry = telemetry_between(START, later)
@@ -42,12 +42,12 @@ def test_pressure_of_memory_and_io_is_known_only_to_those_who_read_it():
     assert telemetry.cpu_pressure == 0.0
 
 
-def test_a_late_sample_is_not_mistaken_for_pressure():
+def test_a_late_reading_does_not_look_like_pressure():
     later = replace(START, at_s=100.4, cpu_total=1160.0, cpu_pressure_us=5e6 + 100_000)
     assert telemetry_between(START, later).cpu_pressure == pytest.approx(0.25)
 
 
-def test_no_tick_elapsed_is_no_utilisation():
+def test_utilisation_is_zero_when_no_tick_has_elapsed():
     assert telemetry_between(START, replace(START, at_s=100.1)).cpu_utilisation == 0.0
 
 
@@ -65,12 +65,12 @@ def test_iowait_may_fall_and_idle_may_outrun_the_total_without_leaving_the_range
         ({"at_s": 101.0, "cpu_pressure_us": 0.0}, r"cpu_pressure_us fell from 5e\+06 to 0: the machine was restarted"),
     ],
 )
-def test_what_only_grows_and_fell(change, message):
+def test_a_cumulative_counter_that_fell_is_refused(change, message):
     with pytest.raises(CounterWentBackwards, match=message):
         telemetry_between(START, replace(START, **change))
 
 
-def test_one_node_of_many_that_fell_is_found():
+def test_a_counter_that_fell_on_one_node_of_many_is_found():
     many = [np.array([float(value)] * 3) for value in vars(START).values()]
     before = Counters(*many)
     after = replace(before, at_s=before.at_s + 1, cpu_total=np.array([1100.0, 900.0, 1100.0]))
@@ -78,7 +78,7 @@ def test_one_node_of_many_that_fell_is_found():
         telemetry_between(before, after)
 
 
-def test_many_nodes_are_the_same_as_each_by_itself():
+def test_many_nodes_at_once_equal_each_node_alone():
     rng = np.random.default_rng(1)
     before = Counters(*(np.full(5, float(value)) for value in vars(START).values()))
     after = replace(
@@ -97,7 +97,7 @@ def test_many_nodes_are_the_same_as_each_by_itself():
         assert np.array_equal(usage_vector(alone, "utilisation-and-pressure"), together[node])
 
 
-def test_how_cpu_usage_is_read():
+def test_both_ways_to_compute_cpu_usage():
     telemetry = Telemetry(at_s=1.0, cpu_utilisation=1.0, cpu_pressure=0.5, memory_utilisation=0.2)
     assert usage_vector(telemetry, "utilisation-and-pressure").tolist() == [0.75, 0.2]
     assert usage_vector(telemetry, "utilisation").tolist() == [1.0, 0.2]

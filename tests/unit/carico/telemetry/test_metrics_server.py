@@ -1,4 +1,4 @@
-"""Counters made of what the metrics server says."""
+"""Counters from the metrics server's answers."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ GIB = 2**30
 
 
 class Server:
-    """Scrapes every 15 s: four CPUs and 8 GiB, of which so much is used."""
+    """A metrics server that scrapes every 15 s, for a node with four CPUs and 8 GiB."""
 
     def __init__(self, clock):
         self.clock = clock
@@ -59,7 +59,7 @@ def test_a_sample_for_every_scrape(server):
     assert samples[1].cpu_pressure == 0.0
 
 
-def test_asked_ten_times_a_second_it_asks_the_server_every_15_s(server):
+def test_the_server_is_asked_every_15_s_however_often_the_source_is_read(server):
     with source_of(server) as source:
         sampler = Sampler(source, server.clock)
         sampler.start()
@@ -68,7 +68,7 @@ def test_asked_ten_times_a_second_it_asks_the_server_every_15_s(server):
     assert batch.samples.at_s == pytest.approx([615.0, 630.0])
 
 
-def test_a_scrape_that_was_seen_is_the_same_reading(server):
+def test_a_scrape_seen_before_gives_the_same_reading(server):
     with source_of(server, period_s=5.0) as source:
         first = source.read()
         server.clock.advance(5.0)
@@ -81,17 +81,17 @@ def test_a_scrape_that_was_seen_is_the_same_reading(server):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"metadata": {"name": "node-2"}}, "node-1 were asked for, got 'node-2'"),
-        ({"metadata": {}}, "no NodeMetrics: .*name"),
-        ({"usage": {"cpu": "1"}}, "no NodeMetrics: .*memory"),
-        ({"usage": {"cpu": 1, "memory": "1Gi"}}, r"no NodeMetrics: .*\$.usage.cpu"),
+        ({"metadata": {"name": "node-2"}}, "must answer for the node node-1, got 'node-2'"),
+        ({"metadata": {}}, "not a NodeMetrics: .*name"),
+        ({"usage": {"cpu": "1"}}, "not a NodeMetrics: .*memory"),
+        ({"usage": {"cpu": 1, "memory": "1Gi"}}, r"not a NodeMetrics: .*\$.usage.cpu"),
         ({"usage": {"cpu": "one", "memory": "1Gi"}}, "a quantity as in 123456789n .*, got 'one'"),
         ({"usage": {"cpu": "1", "memory": "-1Gi"}}, "got '-1Gi'"),
         ({"window": "0s"}, "a window above 0 s .*, got '0s'"),
-        ({"timestamp": None}, "no NodeMetrics: .*timestamp"),
+        ({"timestamp": None}, "not a NodeMetrics: .*timestamp"),
     ],
 )
-def test_an_answer_that_is_none_is_refused_and_loses_nothing(server, changes, message):
+def test_an_invalid_answer_is_refused_and_changes_nothing(server, changes, message):
     with source_of(server) as source:
         first = source.read()
         server.clock.advance(15.0)
@@ -99,19 +99,19 @@ def test_an_answer_that_is_none_is_refused_and_loses_nothing(server, changes, me
         with pytest.raises(TelemetryMalformed, match=message):
             source.read()
         server.changes = {}
-        assert source.read() is first  # and the server is left alone until it is asked again
+        assert source.read() is first  # no request before the next period
         server.clock.advance(15.0)
         second = source.read()
     assert second.cpu_total == 2 * first.cpu_total
 
 
-def test_what_is_not_a_document_at_all(server):
+def test_an_answer_that_is_not_a_document_is_refused(server):
     for answer in (None, [], "404 page not found", {}):
-        with pytest.raises(TelemetryMalformed, match="no NodeMetrics"):
+        with pytest.raises(TelemetryMalformed, match="not a NodeMetrics"):
             MetricsServerSource(lambda answer=answer: answer, "node-1", 4, GIB).read()
 
 
-def test_a_node_of_nothing_is_refused(server):
+def test_resources_and_periods_of_zero_are_refused(server):
     for cpus, memory, period_s in [(0, GIB, 15), (4, 0, 15), (4, GIB, 0), (float("nan"), GIB, 15)]:
         with pytest.raises(InvalidInput, match=r"allocatable|period_s"):
             MetricsServerSource(server.fetch, "node-1", cpus, memory, period_s=period_s)
@@ -131,7 +131,7 @@ def test_quantities(text, value):
 @pytest.mark.parametrize(
     "text", ["", "n", "-1", "+1", "1e3", "1 Ki", "1K", "1ki", "1Kib", "٣", "1\n", "nan", "9" * 300]
 )
-def test_what_is_no_quantity(text):
+def test_an_invalid_quantity_is_refused(text):
     with pytest.raises(TelemetryMalformed, match="a quantity as in"):
         parse_quantity(text)
 
@@ -142,6 +142,6 @@ def test_windows(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "0s", "15", "s", "-15s", "1s1m", "25h", "1ms", "1e1s", "15s\n"])
-def test_what_is_no_window(text):
+def test_an_invalid_window_is_refused(text):
     with pytest.raises(TelemetryMalformed, match="a window above 0 s"):
         parse_window(text)

@@ -1,4 +1,4 @@
-"""The procfs source: what it reads out of the files, and what it says when they are not what they should be."""
+"""The procfs source: the counters it reads, and its errors when files are missing or malformed."""
 
 import errno
 import itertools
@@ -48,7 +48,7 @@ def test_reads_the_fields_of_the_thesis(recorded):
     with ProcfsSource(recorded.root, ManualClock(12.5)) as source:
         counters = source.read()
     assert counters.at_s == 12.5
-    # Guest time (900 and 10) is contained in user and nice and not added again.
+    # Guest time (900 and 10) is part of user and nice and not added again.
     assert counters.cpu_total == 1000 + 20 + 300 + 50000 + 600 + 0 + 70 + 8
     assert counters.cpu_idle == 50000 + 600
     assert counters.cpu_pressure_us == 2059391
@@ -57,10 +57,10 @@ def test_reads_the_fields_of_the_thesis(recorded):
     assert counters.memory_total == 24684084 * 1024
     assert counters.memory_free == 24018896 * 1024
     assert counters.memory_buffers == 14564 * 1024
-    assert counters.memory_cached == 353300 * 1024  # and not SwapCached
+    assert counters.memory_cached == 353300 * 1024  # without SwapCached
 
 
-def test_every_reading_is_of_now(machine):
+def test_every_reading_has_the_present_values(machine):
     clock = ManualClock()
     clock.on_advance = machine.elapse
     with ProcfsSource(machine.root, clock) as source:
@@ -76,7 +76,7 @@ def test_every_reading_is_of_now(machine):
             previous = current
 
 
-def test_thorough_captures_alone_take_the_pressure_of_memory_and_io_along(machine):
+def test_only_thorough_captures_read_the_pressure_of_memory_and_io(machine):
     clock = ManualClock()
     clock.on_advance = machine.elapse
     machine.cpu_pressure, machine.memory_pressure, machine.io_pressure = 0.75, 0.5, 0.25
@@ -95,7 +95,7 @@ def test_thorough_captures_alone_take_the_pressure_of_memory_and_io_along(machin
 
 
 @pytest.mark.parametrize("file", ["stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io"])
-def test_a_file_that_vanishes_ends_captures_at_the_next_thorough_one(machine, file):
+def test_the_next_thorough_capture_notices_a_vanished_file(machine, file):
     with ProcfsSource(machine.root) as source:
         source.capture()
         machine.remove(file)
@@ -127,7 +127,7 @@ def test_a_closed_source_reads_nothing_and_may_be_closed_again(machine):
 
 
 @pytest.mark.parametrize("file", ["stat", "meminfo"])
-def test_a_missing_file_is_named_and_nothing_stays_open(machine, file):
+def test_a_missing_file_is_named_and_no_file_stays_open(machine, file):
     machine.remove(file)
     before = descriptors()
     with pytest.raises(TelemetryFileMissing, match=f"/{file} cannot be read .*procfs is needed"):
@@ -135,12 +135,12 @@ def test_a_missing_file_is_named_and_nothing_stays_open(machine, file):
     assert descriptors() == before
 
 
-def test_a_folder_that_is_no_procfs(tmp_path):
+def test_a_folder_that_is_not_procfs_is_refused(tmp_path):
     with pytest.raises(TelemetryFileMissing, match="check the root folder"):
         ProcfsSource(tmp_path / "nowhere")
 
 
-def test_without_pressure_information_the_remedy_is_told_and_nothing_stays_open(machine):
+def test_without_pressure_the_error_gives_the_remedy_and_no_file_stays_open(machine):
     machine.remove("pressure/cpu")
     before = descriptors()
     with pytest.raises(PressureDisabled, match=r"psi=1.*CONFIG_PSI"):
@@ -149,7 +149,7 @@ def test_without_pressure_information_the_remedy_is_told_and_nothing_stays_open(
 
 
 def failing(monkeypatch, call, path, number):
-    """Let a system call fail for one file; the others go on."""
+    """Let a system call fail for one file only."""
     real = getattr(os, call)
 
     def fake(file, *rest):
@@ -162,7 +162,7 @@ def failing(monkeypatch, call, path, number):
 
 
 @pytest.mark.parametrize("call", ["open", "pread"])
-def test_pressure_switched_off_at_boot(machine, monkeypatch, call):
+def test_pressure_switched_off_at_boot_is_refused(machine, monkeypatch, call):
     failing(monkeypatch, call, machine.root / "pressure/cpu", errno.EOPNOTSUPP)
     with pytest.raises(PressureDisabled, match="psi=1"), ProcfsSource(machine.root) as source:
         source.read()
@@ -170,7 +170,7 @@ def test_pressure_switched_off_at_boot(machine, monkeypatch, call):
 
 @pytest.mark.parametrize("what", ["memory", "io"])
 @pytest.mark.parametrize("call", ["remove", "open", "pread"])
-def test_pressure_of_memory_or_io_that_a_kernel_does_not_offer_is_zero(machine, monkeypatch, what, call):
+def test_pressure_of_memory_or_io_is_zero_where_the_kernel_lacks_it(machine, monkeypatch, what, call):
     machine.memory_pressure = machine.io_pressure = 0.5
     machine.elapse(2.0)
     if call == "remove":
@@ -191,7 +191,7 @@ FILES = ["stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io"]
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("number", [errno.ESRCH, errno.ENODEV, errno.EIO, errno.EACCES])
-def test_a_file_that_stops_answering(machine, monkeypatch, file, number):
+def test_a_file_that_can_no_longer_be_read_is_an_error(machine, monkeypatch, file, number):
     with ProcfsSource(machine.root) as source:
         source.read()
         failing(monkeypatch, "pread", machine.root / file, number)
@@ -201,7 +201,7 @@ def test_a_file_that_stops_answering(machine, monkeypatch, file, number):
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_file_that_vanishes_is_not_read_on_as_it_was(machine, file, replaced):
+def test_a_vanished_or_replaced_file_is_an_error(machine, file, replaced):
     with ProcfsSource(machine.root) as source:
         source.read()
         machine.remove(file)
@@ -236,7 +236,7 @@ def test_a_file_that_vanishes_is_not_read_on_as_it_was(machine, file, replaced):
         ("pressure/io", ""),
     ],
 )
-def test_garbage_is_refused_with_what_was_seen(machine, file, content):
+def test_garbage_is_refused_and_quoted(machine, file, content):
     with ProcfsSource(machine.root) as source:
         machine.write(file, content)
         with pytest.raises(TelemetryMalformed, match=rf"{file} must hold .*, it holds '.*': check"):

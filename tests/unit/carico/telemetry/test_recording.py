@@ -1,4 +1,4 @@
-"""Recordings: whole lines however they end, replayed at their own pace, and refused where they make no sense."""
+"""Recordings: only whole lines are written, a replay keeps their pace, and invalid ones are refused."""
 
 import json
 import signal
@@ -69,7 +69,7 @@ def test_a_replay_gives_the_same_telemetry_as_the_machine(machine, clock, file):
     assert samples.io_pressure == pytest.approx([0.125] * 30, abs=1e-4)
 
 
-def test_a_loop_that_is_as_punctual_as_the_recording_gets_every_reading_once(clock, file):
+def test_a_loop_of_the_recorded_period_gets_every_reading_once(clock, file):
     times = [10.0, 10.103, 10.197, 10.3001, 10.4, 10.46, 10.6]
     file.write_text(HEADER_LINE + "".join(map(reading, times)))
     with ReplaySource(file, clock) as source:
@@ -78,7 +78,7 @@ def test_a_loop_that_is_as_punctual_as_the_recording_gets_every_reading_once(clo
     assert seen == pytest.approx([time - 10.0 + 49.95 for time in times])
 
 
-def test_in_between_there_is_nothing_new_and_after_a_stop_only_the_latest(clock, file):
+def test_a_replay_repeats_a_reading_until_the_next_is_due_and_skips_overdue_ones(clock, file):
     file.write_text(HEADER_LINE + "".join(reading(at) for at in range(1, 9)))
     with ReplaySource(file, clock) as source:
         first = source.read()
@@ -90,14 +90,14 @@ def test_in_between_there_is_nothing_new_and_after_a_stop_only_the_latest(clock,
         assert latest.at_s - first.at_s == 5.0
 
 
-def test_nothing_is_overwritten(machine, clock, file):
+def test_an_existing_file_is_not_overwritten(machine, clock, file):
     file.write_text("precious")
     with pytest.raises(InvalidRecording, match="exists and is not overwritten: name another file"):
         Recorder(file, HEADER)
     assert file.read_text() == "precious"
 
 
-def test_a_line_that_was_cut_off_is_left_out_with_a_notice(clock, file, caplog):
+def test_an_incomplete_last_line_is_left_out_with_a_warning(clock, file, caplog):
     file.write_text(HEADER_LINE + reading(1) + reading(2) + reading(3)[:-2])
     with ReplaySource(file, clock) as source:
         source.read()
@@ -106,7 +106,7 @@ def test_a_line_that_was_cut_off_is_left_out_with_a_notice(clock, file, caplog):
         clock.advance(9.0)
         with pytest.raises(RecordingEnded):
             source.read()
-    assert [message for message in caplog.messages if "line 4 was cut off" in message]
+    assert [message for message in caplog.messages if "line 4 is incomplete" in message]
 
 
 @pytest.mark.parametrize(
@@ -115,24 +115,24 @@ def test_a_line_that_was_cut_off_is_left_out_with_a_notice(clock, file, caplog):
         ("", 1, "a header is needed"),
         (HEADER_LINE[:-1], 1, "a header is needed"),
         (HEADER_LINE, 2, "a reading is needed"),
-        (HEADER_LINE + "\n", 2, "no reading"),
-        (reading(1), 1, "no header"),
+        (HEADER_LINE + "\n", 2, "not a reading"),
+        (reading(1), 1, "not a header"),
         (HEADER_LINE.replace("1,", "2,", 1) + reading(1), 1, "schema_version"),
         (HEADER_LINE.replace("0.1", "0") + reading(1), 1, "period_s"),
         (HEADER_LINE + "{}\n", 2, "at_s"),
         (HEADER_LINE + reading(1, memory_free="50"), 2, "memory_free"),
         (HEADER_LINE + reading(1, memory_free=-1), 2, "memory_free"),
         (HEADER_LINE + reading(1, memory_total=0), 2, "memory_total"),
-        (HEADER_LINE + reading(1, cpu_total=float("nan")), 2, "no reading"),
+        (HEADER_LINE + reading(1, cpu_total=float("nan")), 2, "not a reading"),
         (HEADER_LINE + reading(1, cpu_total=1e300), 2, "cpu_total"),
         (HEADER_LINE + reading(1, more=1), 2, "more"),
-        (HEADER_LINE + "[" * 4000 + "\n", 2, "no reading"),
+        (HEADER_LINE + "[" * 4000 + "\n", 2, "not a reading"),
         (HEADER_LINE + " " * 5000 + reading(1), 2, "at most 4096 bytes"),
         (HEADER_LINE + reading(1) + reading(1), 3, "above that of the line before, 1.0"),
         (HEADER_LINE + reading(2) + reading(1), 3, "above that of the line before, 2.0"),
     ],
 )
-def test_what_is_no_recording_is_refused_with_the_line(clock, file, content, line, problem):
+def test_an_invalid_recording_is_refused_with_the_line_number(clock, file, content, line, problem):
     file.write_text(content)
 
     def replay():
@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_read(tmp_path, clock, file):
         max_size=5,
     )
 )
-def test_hostile_content_is_telemetry_in_range_or_an_error_of_ours(tmp_path, lines):
+def test_hostile_content_gives_telemetry_in_range_or_a_carico_error(tmp_path, lines):
     file, clock = tmp_path / "hostile.jsonl", ManualClock()
     file.write_bytes((HEADER_LINE + reading(1)).encode() + b"".join(lines))
     samples = []
@@ -192,7 +192,7 @@ PROGRAM = (
     "from carico.testing import FakeProc, ManualClock; clock = ManualClock(); record.SystemClock = lambda: clock;"
     "clock.on_advance = FakeProc(sys.argv[-1]).elapse; sys.exit(cli.main())"
 )
-# What Python compiles meanwhile must not be cut short, too.
+# Without bytecode files: the limit would truncate them, too.
 SMALL_DISK = (
     "import resource, sys; sys.dont_write_bytecode = True; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000));"
 )
@@ -222,7 +222,7 @@ def test_the_command_records_and_watch_replays(machine, clock, file, monkeypatch
         (["watch", "--replay", "nowhere", "--pods-matching", "x"], "give it --pods N"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_makes_no_file(tmp_path, monkeypatch, capsys, arguments, message):
+def test_an_error_is_one_line_and_creates_no_file(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 1
     captured = capsys.readouterr()
@@ -232,7 +232,7 @@ def test_what_cannot_be_done_is_one_line_and_makes_no_file(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_msgspec_the_remedy_is_told(tmp_path, monkeypatch, capsys):
+def test_without_msgspec_the_error_gives_the_remedy(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "carico.telemetry.recording")
     monkeypatch.setitem(sys.modules, "msgspec", None)
     assert main(["record", "--out", str(tmp_path / "file")]) == 1
@@ -240,7 +240,7 @@ def test_without_msgspec_the_remedy_is_told(tmp_path, monkeypatch, capsys):
 
 
 def test_a_full_disk_leaves_whole_lines(machine, file):
-    # The limit of a file's size stands for the disk: it, too, takes a part of the line first.
+    # A limit on the file's size behaves like a full disk: a part of the last line is written.
     done = subprocess.run(
         [sys.executable, "-c", SMALL_DISK + PROGRAM, "record", "--out", file, "--proc", machine.root],
         stderr=subprocess.PIPE,

@@ -37,7 +37,7 @@ def test_ten_samples_a_second_on_absolute_deadlines(sampler, machine):
     assert sampler.missed == 0
 
 
-def test_a_period_of_ones_own(machine, clock):
+def test_a_chosen_period(machine, clock):
     with ProcfsSource(machine.root, clock) as source:
         sampler = Sampler(source, clock, period_s=0.25)
         sampler.start()
@@ -46,12 +46,12 @@ def test_a_period_of_ones_own(machine, clock):
 
 
 @pytest.mark.parametrize("period_s", [0, -1, 1e-4, float("nan"), float("inf"), "often"])
-def test_a_period_that_makes_no_sense(machine, clock, period_s):
+def test_an_invalid_period_is_refused(machine, clock, period_s):
     with ProcfsSource(machine.root, clock) as source, pytest.raises(InvalidInput, match="period_s"):
         Sampler(source, clock, period_s)
 
 
-def test_a_late_sample_has_its_true_interval_and_missed_deadlines_are_left_out(sampler, machine, clock):
+def test_a_late_sample_has_its_true_interval_and_missed_deadlines_are_skipped(sampler, machine, clock):
     machine.cpu_pressure = 0.5
     sampler.start()
     sampler.next_batch(1)
@@ -62,7 +62,7 @@ def test_a_late_sample_has_its_true_interval_and_missed_deadlines_are_left_out(s
     assert sampler.missed == 3
 
 
-def test_what_is_due_is_told(sampler, clock):
+def test_tick_and_due_follow_the_deadlines(sampler, clock):
     sampler.start()
     assert (sampler.tick, sampler.due) == (0, 1000.0)
     clock.advance(0.05)
@@ -70,9 +70,9 @@ def test_what_is_due_is_told(sampler, clock):
     assert (sampler.tick, sampler.due) == (1, 1000.1)
 
 
-def test_the_same_reading_again_is_not_new(machine, clock):
+def test_a_repeated_reading_is_not_new(machine, clock):
     class Slow(ProcfsSource):
-        """Has something newer every other time."""
+        """Has a newer reading every other time."""
 
         times, last = 0, None
 
@@ -93,11 +93,11 @@ def test_the_same_reading_again_is_not_new(machine, clock):
     assert samples.cpu_utilisation == pytest.approx([0.5] * 4)
 
 
-def test_after_a_restart_it_starts_anew(sampler, machine, clock):
+def test_after_a_restart_sampling_continues(sampler, machine, clock):
     machine.cpu_utilisation = 0.5
     sampler.start()
     assert sampler.next_batch(3).samples is not None
-    restarted = FakeProc(machine.root)  # the same files, whose counters begin at 0
+    restarted = FakeProc(machine.root)  # the same files, with counters from 0
     restarted.cpu_utilisation = 0.25
     clock.on_advance = restarted.elapse
     assert sampler.next_batch(1).samples is None
@@ -106,7 +106,7 @@ def test_after_a_restart_it_starts_anew(sampler, machine, clock):
     assert samples.cpu_utilisation == pytest.approx([0.25] * 2)
 
 
-def test_an_error_is_the_callers_and_does_not_end_the_sampler(sampler, machine, clock):
+def test_an_error_is_raised_and_does_not_end_the_sampler(sampler, machine, clock):
     sampler.start()
     clock.on_advance = lambda seconds: None
     machine.write("stat", "garbage\n")
@@ -122,9 +122,9 @@ def test_an_error_is_the_callers_and_does_not_end_the_sampler(sampler, machine, 
 
 
 class TestBatches:
-    """What an agent does: read at every deadline, parse what was read at the last one."""
+    """Batches as the agent uses them: read at every deadline, parsed together at the last one."""
 
-    def test_hold_what_was_read_not_what_there_is_when_it_is_parsed(self, machine, clock):
+    def test_hold_the_content_at_reading_not_at_parsing(self, machine, clock):
         class Restless(ProcfsSource):
             """The machine changes between the last reading and the parsing."""
 
@@ -139,7 +139,7 @@ class TestBatches:
             batch = sampler.next_batch(5)
         assert batch.samples.cpu_utilisation == pytest.approx([0.5] * 5)
 
-    def test_are_told_as_a_whole_too(self, sampler, machine):
+    def test_have_telemetry_of_the_whole_batch(self, sampler, machine):
         sampler.next_batch(10)
         machine.cpu_utilisation = 0.2
         sampler.next_batch(5)
@@ -149,11 +149,11 @@ class TestBatches:
         assert [batch.whole.cpu_utilisation for batch in batches] == pytest.approx([0.2, 0.6])
         assert batches[-1].whole.at_s == pytest.approx(1001.5)
 
-    def test_the_first_one_is_a_reading_at_once(self, sampler, clock):
+    def test_the_first_one_is_one_immediate_reading(self, sampler, clock):
         batch = sampler.next_batch(10)
         assert (len(batch.readings), batch.samples, clock.now()) == (1, None, 1000.0)
 
-    def test_that_tell_nothing_new_have_no_samples(self, sampler, clock):
+    def test_without_new_readings_have_no_samples(self, sampler, clock):
         sampler.start()
         clock.on_advance = lambda seconds: None
         assert sampler.next_batch(10).samples is None
@@ -188,7 +188,7 @@ class TestBatches:
         assert thorough == [True, False, False, True, True]
         assert (sampler.tick, sampler.missed) == (7, 3)
 
-    def test_are_given_up_at_once_where_that_is_asked_for(self, sampler, clock):
+    def test_are_abandoned_before_the_next_wait(self, sampler, clock):
         sampler.start()
         assert sampler.next_batch(10, lambda: sampler.tick == 4) is None
         assert (sampler.tick, clock.now()) == (4, pytest.approx(1000.4))
