@@ -1,4 +1,4 @@
-"""What all tests share: a Ctrl-C that interrupts."""
+"""Shared by all tests: Ctrl-C interrupts."""
 
 import signal
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c_interrupts():
-    """A shell lets what it starts in the background ignore Ctrl-C, and so would all that the tests start."""
+    """Undo a shell's setting that background processes ignore Ctrl-C, which child processes would inherit."""
     previous = signal.getsignal(signal.SIGINT)
     if previous == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""CARICO on a cluster: manifests and certificates put together, applied, looked at and removed.
+"""CARICO on a cluster: builds its manifests and certificates, applies and removes them, and reads the status.
 
-Nothing here talks to the API server but through `carico.kube`; the commands print what is returned.
+Only `carico.kube` talks to the API server; the commands in `carico.commands` print the results.
 """

@@ -1,10 +1,11 @@
-"""A certificate authority for trying CARICO out, and the certificates its processes need; needs cryptography.
+"""A certificate authority for trying CARICO out, and certificates for CARICO's processes; needs cryptography.
 
-Not a public-key infrastructure: the CA's key lies beside what it signs. Where there is one already (cert-manager, a
-company's CA), let it sign: what a certificate has to say is in `carico.rpc.identity`.
+Not a public-key infrastructure: the CA's key lies in the same folder as the certificates. If you have a CA already
+(cert-manager, a company's), let it sign: `carico.rpc.identity` says which names a certificate needs.
 
-A node's certificate is good for calling only and a server's names its hosts, so no node can pass for a server. Keys are
-elliptic (P-256) and readable by their owner only. A file appears whole or not at all.
+A node's certificate allows client authentication only and a server's certificate names the server's hosts, so no node
+can pose as a server. Keys are elliptic-curve keys (P-256) readable only by their owner. A file appears whole or not at
+all.
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ from carico.rpc.identity import NODE, SERVER, node_name
 
 CA = "ca"
 _EARLIER = timedelta(minutes=5)
-"""Certificates are valid from a little before now: clocks of machines differ."""
+"""How long before now a certificate's validity begins, because the clocks of machines differ."""
 
 
 @dataclass(frozen=True)
 class Authority:
-    """Makes certificates in a folder, which holds the CA's own as ``ca.crt`` and ``ca.key``.
+    """Makes certificates in a folder that holds the CA's certificate and key as ``ca.crt`` and ``ca.key``.
 
     Parameters
     ----------
     folder : Path
-        Made where it does not exist.
+        Created if it does not exist.
     now : datetime
         With a time zone.
     valid_days : int
         How long certificates are valid.
     overwrite : bool
-        Whether files that are there may be replaced.
+        Whether existing files may be replaced.
 
     Raises
     ------
@@ -61,12 +62,12 @@ class Authority:
             raise InvalidInput(f"a certificate is valid for 1 to 36500 days, got {self.valid_days}")
 
     def make_ca(self) -> Path:
-        """Make the CA and return its certificate's file.
+        """Make the CA and return the file of its certificate.
 
         Raises
         ------
         InvalidInput
-            If there is one already and nothing may be overwritten.
+            If there is a CA already and `overwrite` is false.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         name = _named("CARICO CA")
@@ -84,19 +85,19 @@ class Authority:
         Parameters
         ----------
         name : str
-            The aggregation server must be ``aggregator``: only that may reconcile with its replicas.
+            The aggregation server must be ``aggregator``: only that name may reconcile with the server's replicas.
         hosts : sequence of str
-            Host names and addresses that clients call it by.
+            Host names and addresses under which clients reach the server.
 
         Raises
         ------
         InvalidInput
-            If a name makes no sense, there is no CA, or a file is there and nothing may be overwritten.
+            If a name is invalid, there is no CA, or a file exists and `overwrite` is false.
         """
         if not hosts:
-            raise InvalidInput(f"the server {name} needs a host that clients call it by: give --host")
+            raise InvalidInput(f"the server {name} needs a host under which clients reach it: give --host")
         names = _server_names(name, hosts)
-        # A replica also calls others.
+        # A server is also a client of its replicas.
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._issue(f"server-{name}", name, names, usages)
 
@@ -105,15 +106,15 @@ class Authority:
         return self._issue(f"node-{name}", name, _node_names(name), [ExtendedKeyUsageOID.CLIENT_AUTH])
 
     def keeps_server(self, name: str, hosts: Sequence[str]) -> bool:
-        """Whether there is a server's certificate of this CA for exactly these hosts, with a third of its time left."""
+        """Whether this CA's certificate for exactly these hosts exists, with a third of its time left."""
         return self._keeps(self.folder / f"server-{name}.crt", _server_names(name, hosts))
 
     def keeps_node(self, name: str) -> bool:
-        """Whether there is a node's certificate of this CA, with a third of its time left."""
+        """Whether this CA's certificate of the node exists, with a third of its time left."""
         return self._keeps(self.folder / f"node-{name}.crt", _node_names(name))
 
     def validity(self, certificate: Path) -> tuple[datetime, datetime]:
-        """Return from when, a few minutes before it was made, until when a certificate is valid.
+        """Return when a certificate's validity begins, a few minutes before it was made, and when it ends.
 
         Raises
         ------
@@ -124,14 +125,14 @@ class Authority:
         return loaded.not_valid_before_utc, loaded.not_valid_after_utc
 
     def renew(self, certificate: Path) -> Path:
-        """Replace a certificate of this CA by one that is valid from now on and says the same, for the same key.
+        """Replace a certificate of this CA by one with the same content and key that is valid from now on.
 
-        One file changes, so a process never sees a certificate and a key that do not fit.
+        Only one file changes, so a process never reads a certificate and a key that do not match.
 
         Raises
         ------
         InvalidInput
-            If there is no such certificate, it is another CA's, or the CA's own.
+            If there is no such certificate, another CA issued it, or it is the CA's own.
         """
         ca, ca_key = self._ca()
         old = _certificate(certificate)
@@ -153,11 +154,11 @@ class Authority:
         certificate = _certificate(file)
         try:
             certificate.verify_directly_issued_by(self._ca()[0])
-            said = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            present = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (x509.ExtensionNotFound, InvalidSignature, TypeError, ValueError):
             return False
         begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-        return set(said) == set(names) and begins <= self.now <= ends - (ends - begins) / 3
+        return set(present) == set(names) and begins <= self.now <= ends - (ends - begins) / 3
 
     def _issue(
         self, file: str, name: str, names: Sequence[x509.GeneralName], usages: Sequence[x509.ObjectIdentifier]
@@ -179,7 +180,7 @@ class Authority:
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(issuer)
-            .public_key(key)  # type: ignore[arg-type]  # an EC key here, or the one of a certificate
+            .public_key(key)  # type: ignore[arg-type]  # our EC key, or a certificate's key
             .serial_number(x509.random_serial_number())
             .not_valid_before(self.now - _EARLIER)
             .not_valid_after(self.now + timedelta(days=self.valid_days))
@@ -192,16 +193,16 @@ class Authority:
         try:
             loaded = serialization.load_pem_private_key(key.read_bytes(), password=None)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{key} is no PEM key without a password: {error}") from error
+            raise InvalidInput(f"{key} must be a PEM key without a password: {error}") from error
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
             raise InvalidInput(f"{key} must be an elliptic-curve key, as --ca makes it")
         return _certificate(certificate), loaded
 
     def _write(self, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Path:
         files = [self.folder / f"{name}.key", self.folder / f"{name}.crt"]
-        there = [str(file) for file in files if file.exists()]
-        if there and not self.overwrite:
-            raise InvalidInput(f"{' and '.join(there)} would be overwritten: give --force, or another --out")
+        existing = [str(file) for file in files if file.exists()]
+        if existing and not self.overwrite:
+            raise InvalidInput(f"{' and '.join(existing)} would be overwritten: give --force, or another --out")
         self.folder.mkdir(parents=True, exist_ok=True)
         secret = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -220,7 +221,7 @@ def _node_names(name: str) -> list[x509.GeneralName]:
 
 
 def _named(name: str) -> x509.Name:
-    # A common name holds 64 characters; the whole name is among the alternative ones.
+    # A common name holds 64 characters; the alternative names hold the whole name.
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
 
 
@@ -263,7 +264,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _replace(file: Path, content: bytes, mode: int) -> None:
-    """Write a file with these rights from its first moment on; it appears whole or not at all."""
+    """Write a file, whole or not at all, that has this mode from its creation on."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:

@@ -1,8 +1,8 @@
 """The certificates of a deployment: made by `authority` and kept as Secrets, or in a folder that the user names.
 
-A certificate is kept as long as it is of the same CA, says what it should and has more than a third of its time left.
-All nodes' keys are in one Secret, for pods of a DaemonSet have the same volumes; an agent is shown its own node's only
-(see the manifests). A Secret holds 1 MiB, which is about a thousand nodes.
+A certificate is reused as long as it is of the same CA, has the right names and more than a third of its time left.
+One Secret holds the keys of all nodes, because all pods of a DaemonSet have the same volumes; an agent sees only its
+own node's key (see the manifests). A Secret holds 1 MiB, which is enough for about a thousand nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from carico.errors import InvalidInput
 CA_SECRET = "carico-ca"  # noqa: S105  a name
 NODES_SECRET = "carico-agent-tls"  # noqa: S105  a name
 SERVERS = {"aggregator": "aggregator", "extender": "scheduler", "kube-scheduler": "scheduler"}
-"""Servers, and the component that each is of."""
+"""The component of each server."""
 CA_DAYS = 3650
 _LEAST_DAYS = 30
 _SECRET_BYTES = 1 << 20
@@ -28,7 +28,7 @@ _KEY_BEGINS = b"-----BEGIN PRIVATE KEY-----"
 
 
 def hosts_of(objects: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return by what names each server is called, from the StatefulSets: the service, and every replica by its own."""
+    """Return each server's host names, from the StatefulSets: the name of the service and the name of every replica."""
     names = {
         thing["metadata"]["name"]: [
             thing["spec"]["serviceName"],
@@ -48,12 +48,12 @@ def hosts_of(objects: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def unpack(secrets: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
-    """Write what the cluster's Secrets hold into a folder, as `carico certs` names it.
+    """Write the certificates and keys of the cluster's Secrets into a folder, with the file names of `carico certs`.
 
     Raises
     ------
     InvalidInput
-        If a Secret holds something else.
+        If a Secret does not hold a certificate and a key.
     """
     for name, thing in secrets.items():
         try:
@@ -67,17 +67,17 @@ def unpack(secrets: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
                 _write(folder / file, data["tls.crt"], data["tls.key"])
         except (KeyError, ValueError) as error:
             raise InvalidInput(
-                f"secret/{name} holds no certificate and key ({error}): delete it, and it is made anew"
+                f"secret/{name} must hold a certificate and a key ({error}): delete it and deploy again"
             ) from error
 
 
 def make(authority: Authority, hosts: Mapping[str, list[str]], nodes: Collection[str]) -> None:
-    """Make what is missing in the authority's folder, or near its end: the nodes' certificates all at once.
+    """Make certificates that the authority's folder lacks or that expire soon; renew all nodes' certificates together.
 
     Raises
     ------
     InvalidInput
-        If the CA is near its end.
+        If the CA expires soon.
     """
     ca = authority.folder / "ca.crt"
     if not ca.exists():
@@ -86,21 +86,21 @@ def make(authority: Authority, hosts: Mapping[str, list[str]], nodes: Collection
     left_days = (ends - authority.now).days
     if left_days < _LEAST_DAYS:
         raise InvalidInput(
-            f"the CA is valid until {ends:%Y-%m-%d}, {_LEAST_DAYS} days more are needed: make a new one (delete "
-            f"secret/{CA_SECRET}, or give another --certificates), and all certificates are made anew"
+            f"the CA is valid until {ends:%Y-%m-%d}, at least {_LEAST_DAYS} days are needed: delete "
+            f"secret/{CA_SECRET}, or give another --certificates, and deploy again: this makes all certificates new"
         )
     authority = replace(authority, valid_days=min(authority.valid_days, left_days))  # nothing outlives its CA
     for server, names in hosts.items():
         if not authority.keeps_server(server, names):
             authority.make_server(server, names)
-    there = [node for node in nodes if (authority.folder / f"node-{node}.crt").exists()]
-    all_anew = not all(authority.keeps_node(node) for node in there)
-    for node in nodes if all_anew else set(nodes).difference(there):
+    existing = [node for node in nodes if (authority.folder / f"node-{node}.crt").exists()]
+    renew_all = not all(authority.keeps_node(node) for node in existing)
+    for node in nodes if renew_all else set(nodes).difference(existing):
         authority.make_node(node)
 
 
 def pack(authority: Authority, nodes: Collection[str], namespace: str, with_ca_key: bool) -> list[dict[str, Any]]:
-    """Return the folder's content as objects.
+    """Return the folder's certificates and keys as Kubernetes objects.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ def pack(authority: Authority, nodes: Collection[str], namespace: str, with_ca_k
     nodes : collection of str
     namespace : str
     with_ca_key : bool
-        Whether the CA's key is kept on the cluster, where nobody's service account may read it.
+        Whether the cluster keeps the CA's key, in a Secret that no service account may read.
 
     Raises
     ------
     InvalidInput
-        If there are more nodes than a Secret holds.
+        If there are too many nodes for a Secret.
     """
     folder = authority.folder
     ca = (folder / "ca.crt").read_text(encoding="ascii")
@@ -139,9 +139,10 @@ def pack(authority: Authority, nodes: Collection[str], namespace: str, with_ca_k
 
 
 def issued(authority: Authority, names: Iterable[str]) -> str:
-    """Return when the oldest of some certificates was made.
+    """Return when the oldest of these certificates was made.
 
-    Pods that show it are rolled once all have been renewed, and when the node with the oldest is there no more.
+    Pods annotated with this time are rolled once all certificates have been renewed, and when the node with the oldest
+    certificate leaves the cluster.
     """
     moments = [authority.validity(authority.folder / f"{name}.crt")[0] for name in names]
     return min(moments).strftime("%Y-%m-%dT%H:%M:%SZ") if moments else ""

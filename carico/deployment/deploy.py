@@ -1,6 +1,6 @@
-"""Deploy and undeploy: everything is applied in order, and removed in reverse; both may be repeated.
+"""Deploy and undeploy: apply all objects in order, and remove them in reverse order; both may be repeated.
 
-What was applied before something was refused stays, and is taken up by the next attempt.
+If the API server refuses an object, the objects applied before it stay, and the next attempt continues from there.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from carico.extender.process import ANNOTATION
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 ISSUED = "carico.dev/certificates"
-"""Of a pod: when its certificates were made."""
+"""Annotation of a pod: when its certificates were made."""
 _REMEDIES = {
     401: "log in again, or give another --context",
     403: "deploying needs the rights of a cluster administrator",
     404: "Kubernetes 1.30 or later is needed",
-    409: "somebody else owns these fields: --force-conflicts takes them over",
+    409: "another field manager owns these fields: --force-conflicts takes them over",
 }
 
 
@@ -40,8 +40,9 @@ class Deployment:
     ----------
     kube : KubeObjects
     clock : Clock
-        Of the waits.
+        The clock of the waits.
     tell : callable
+        Called with every line for the user.
     """
 
     kube: KubeObjects
@@ -51,51 +52,52 @@ class Deployment:
     def deploy(
         self, choices: Choices, now: datetime, folder: Path | None = None, force: bool = False, wait_s: float = 0.0
     ) -> None:
-        """Apply everything.
+        """Apply all objects.
 
         Parameters
         ----------
         choices : Choices
         now : datetime
-            With a time zone; certificates are valid from then on.
+            With a time zone; new certificates are valid from then on.
         folder : Path, optional
-            Where the CA and the certificates are kept, instead of on the cluster, where no key of a CA stays then.
+            Keeps the CA and the certificates; the CA's key is then removed from the cluster. By default the cluster
+            keeps them.
         force : bool, optional
-            Take over fields that somebody else owns.
+            Take over fields that another field manager owns.
         wait_s : float, optional
             How long to wait for pods to be ready, seconds; 0 does not wait.
 
         Raises
         ------
         InvalidInput
-            If CARICO is deployed in another namespace, or certificates are no good.
+            If CARICO is deployed in another namespace, or certificates cannot be used.
         KubeError
-            If the API server does not answer, or refuses something; the message says what.
+            If the API server does not answer, or refuses an object; the message names the object.
         NotReady
             If pods are not ready in time.
         """
-        self._must_be_alone(choices.namespace)
+        self._refuse_second_deployment(choices.namespace)
         objects = manifests(choices)
         namespace, *others = objects
-        there = self.kube.read(namespace)
-        if there is not None and not _is_ours(there):
+        found = self.kube.read(namespace)
+        if found is not None and not _is_ours(found):
             self.tell(f"{title(namespace)} is not CARICO's: left as it is")
         else:
             self._apply([namespace], force)
         made = self._certificates(others, choices.namespace, now, folder)
         self._apply([*made, *others], force)
         if folder is not None:
-            self._forget_ca_key(choices.namespace)
+            self._remove_ca_key(choices.namespace)
         if wait_s > 0:
             wait_rolled_out(self.kube, [thing for thing in others if _has_pods(thing)], self.clock, wait_s, self.tell)
 
     def undeploy(self, namespace: str, wait_s: float = 0.0) -> None:
-        """Remove everything that bears the labels, and what the scheduler has made: its lock and nodes' annotations.
+        """Remove all objects with our labels, the scheduler's lock, and the extender's annotations of nodes.
 
-        A namespace that was not made by `deploy`, or in which others run pods, stays. Raises as `deploy` does.
+        A namespace that `deploy` did not make, or that holds pods of others, stays. Raises as `deploy` does.
         """
         home, *others = manifests(Choices(namespace))
-        self._must_be_alone(namespace)
+        self._refuse_second_deployment(namespace)
         kinds = dict.fromkeys([("v1", "Secret"), *((thing["apiVersion"], thing["kind"]) for thing in others)])
         found = [thing for kind in reversed(kinds) for thing in self.kube.list(*kind, labels=SELECTOR)]
         removed = [thing for thing in [*found, lease(namespace)] if self._remove(thing)]
@@ -103,8 +105,8 @@ class Deployment:
             if ANNOTATION in (node["metadata"].get("annotations") or {}):
                 self.kube.annotate_node(node["metadata"]["name"], {ANNOTATION: None})
                 self.tell(f"{title(node)} annotation removed")
-        there = self.kube.read(home)
-        if there is not None and _is_ours(there):
+        remaining = self.kube.read(home)
+        if remaining is not None and _is_ours(remaining):
             others_pods = sum(not _is_ours(pod) for pod in self.kube.list("v1", "Pod", namespace))
             if others_pods:
                 self.tell(f"{title(home)} stays: {others_pods} pods in it are not CARICO's")
@@ -128,14 +130,14 @@ class Deployment:
                 where = folder
             authority = Authority(where, now, overwrite=True)
             certificates.make(authority, hosts, nodes)
-            of_pods = {
+            names_of = {
                 "carico-agent": [f"node-{node}" for node in nodes],
                 "carico-aggregator": ["server-aggregator"],
                 "carico-scheduler": ["server-extender", "server-kube-scheduler"],
             }
             for thing in objects:
                 if _has_pods(thing):
-                    names = of_pods[thing["metadata"]["name"]]
+                    names = names_of[thing["metadata"]["name"]]
                     thing["spec"]["template"]["metadata"]["annotations"][ISSUED] = certificates.issued(authority, names)
             return certificates.pack(authority, nodes, namespace, with_ca_key=folder is None)
 
@@ -145,13 +147,13 @@ class Deployment:
         }
         if secrets and certificates.CA_SECRET not in secrets:
             raise InvalidInput(
-                f"the CA's key is not on the cluster: give the folder that it was deployed with (--certificates), or "
-                f"delete the secrets of the namespace {namespace}, and all certificates are made anew"
+                f"the CA's key is not on the cluster: give the folder of the last deployment (--certificates), or "
+                f"delete the secrets of the namespace {namespace} and deploy again: this makes all certificates new"
             )
         return secrets
 
-    def _forget_ca_key(self, namespace: str) -> None:
-        """Remove a CA's key that an earlier deployment without a folder has left: the next one would go back to it."""
+    def _remove_ca_key(self, namespace: str) -> None:
+        """Remove the CA's key of an earlier deployment without a folder, which a later one would use again."""
         for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR):
             if thing["metadata"]["name"] == certificates.CA_SECRET:
                 self._remove(thing)
@@ -175,8 +177,8 @@ class Deployment:
             self.tell(f"{title(thing)} deleted")
         return removed
 
-    def _must_be_alone(self, namespace: str) -> None:
-        """Nodes, roles and the scheduler's name are the whole cluster's, so there can be one deployment."""
+    def _refuse_second_deployment(self, namespace: str) -> None:
+        """Nodes, roles and the scheduler's name belong to the whole cluster, so only one deployment is possible."""
         found = self.kube.list("apps/v1", "DaemonSet", labels=SELECTOR)
         elsewhere = sorted({thing["metadata"]["namespace"] for thing in found} - {namespace})
         if elsewhere:

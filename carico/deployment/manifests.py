@@ -1,7 +1,7 @@
 """The manifests as objects: what `kubectl kustomize` makes of the package's folder, with a user's choices.
 
-Of kustomize this knows what the folder uses: resources, ConfigMaps of files, and images. Names get no suffix, for a
-deployment is one; a ConfigMap that has changed rolls its pods by an annotation that holds its digest.
+Only what the folder uses of kustomize is implemented: resources, ConfigMaps of files, and images. Names get no suffix,
+because a cluster has one deployment. An annotation with the digest of a ConfigMap rolls the pods when it changes.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ LABELS = {
     "app.kubernetes.io/part-of": "carico",
     "app.kubernetes.io/managed-by": "carico",
 }
-"""Of everything that is deployed, and of nothing else."""
+"""The labels of all deployed objects, and of no others."""
 SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-"""Label and taint of its nodes."""
+"""Label and taint of the control plane's nodes."""
 COMPONENT = "app.kubernetes.io/component"
 LEASE = "carico-kube-scheduler"
-"""The lock of the scheduler's replicas, which kube-scheduler makes."""
+"""The lock of the scheduler's replicas; kube-scheduler creates it."""
 _DIGEST = "carico.dev/configuration"
 _FOLDER = files("carico") / "manifests"
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user may choose without an overlay.
+    """What a user may choose without a kustomize overlay.
 
     Parameters
     ----------
     namespace : str
     image, kube_scheduler_image : str
-        With their tags.
+        Names with tags.
     telemetry : {"procfs", "cgroup"}
         See `AgentConfig`.
     variant : str
         The agents' parameters, see `AgentConfig`.
     excluded_namespaces : tuple of str
-        Whose pods are not counted, beside the usual ones and the deployment's own.
+        Namespaces whose pods are not counted, besides `PLATFORM_NAMESPACES` and the deployment's own.
     on_control_plane : bool
-        Whether servers and schedulers run on nodes of the control plane, and leave the others to pods.
+        Whether servers and schedulers run only on nodes of the control plane.
 
     Raises
     ------
     InvalidInput
-        If a name makes no sense.
+        If a name is invalid.
     """
 
     namespace: str = NAMESPACE
@@ -85,14 +85,14 @@ class Choices:
 
 
 def manifests(choices: Choices) -> list[dict[str, Any]]:
-    """Return all objects but the certificates, in the order in which they are applied."""
+    """Return all objects except the certificates, in the order in which they are applied."""
     kustomization = _documents("kustomization.yaml")[0]
-    made = [document for name in kustomization["resources"] for document in _documents(name)]
+    objects = [document for name in kustomization["resources"] for document in _documents(name)]
     maps = [_config_map(generator, choices) for generator in kustomization["configMapGenerator"]]
     images = {"carico": choices.image, KUBE_SCHEDULER: choices.kube_scheduler_image}
     digests = {each["metadata"]["name"]: _digest(each) for each in maps}
-    for thing in made:
-        _move(thing, choices.namespace)
+    for thing in objects:
+        _set_namespace(thing, choices.namespace)
         template = thing.get("spec", {}).get("template")
         if template is not None:
             for container in containers(template):
@@ -101,13 +101,13 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
             if choices.on_control_plane and thing["kind"] == "StatefulSet":
                 template["spec"]["nodeSelector"] = {CONTROL_PLANE: ""}
                 template["spec"]["tolerations"] = [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}]
-    # What pods mount is there before them.
-    first = next(index for index, thing in enumerate(made) if "template" in thing.get("spec", {}))
-    return made[:first] + maps + made[first:]
+    # The ConfigMaps come before the pods that mount them.
+    first = next(index for index, thing in enumerate(objects) if "template" in thing.get("spec", {}))
+    return objects[:first] + maps + objects[first:]
 
 
 def lease(namespace: str) -> dict[str, Any]:
-    """Return the lock of the scheduler's replicas, by name only."""
+    """Return the lock of the scheduler's replicas, with its name only."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -116,18 +116,18 @@ def lease(namespace: str) -> dict[str, Any]:
 
 
 def as_yaml(objects: list[dict[str, Any]]) -> str:
-    """Return objects as `kubectl apply -f -` reads them."""
+    """Return objects as YAML for `kubectl apply -f -`."""
     return str(yaml.safe_dump_all(objects, sort_keys=False))
 
 
 def containers(template: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield all containers of a pod's template, those that come first first."""
+    """Yield all containers of a pod template, init containers first."""
     yield from template["spec"].get("initContainers", [])
     yield from template["spec"]["containers"]
 
 
 def labelled(kind: str, name: str, namespace: str, component: str, **content: Any) -> dict[str, Any]:
-    """Return an object of the core API that bears the labels."""
+    """Return an object of the core API with `LABELS` and its component's label."""
     labels = LABELS | {COMPONENT: component}
     return {
         "apiVersion": "v1",
@@ -137,12 +137,12 @@ def labelled(kind: str, name: str, namespace: str, component: str, **content: An
 
 
 def _documents(name: str) -> list[Any]:
-    # Anchors would be the same object twice, and be changed twice; who asks may change what they get.
-    return [copy.deepcopy(each) for each in _shipped(name)]
+    # Copies, because callers change them: of the cached objects, and of nodes that YAML anchors share.
+    return [copy.deepcopy(each) for each in _parsed(name)]
 
 
 @cache
-def _shipped(name: str) -> list[Any]:
+def _parsed(name: str) -> list[Any]:
     return list(yaml.safe_load_all((_FOLDER / name).read_text(encoding="utf-8")))
 
 
@@ -150,13 +150,13 @@ def _config_map(generator: dict[str, Any], choices: Choices) -> dict[str, Any]:
     data = {}
     for name in generator["files"]:
         text = (_FOLDER / name).read_text(encoding="utf-8")
-        data[name.rpartition("/")[2]] = _chosen(text, choices) if name == "configuration/agent.yaml" else text
+        data[name.rpartition("/")[2]] = _with_choices(text, choices) if name == "configuration/agent.yaml" else text
     component = generator["name"].removeprefix("carico-")
     return labelled("ConfigMap", generator["name"], choices.namespace, component, data=data)
 
 
-def _chosen(text: str, choices: Choices) -> str:
-    """The agent's configuration with what was chosen; without a choice as it is, comments and all."""
+def _with_choices(text: str, choices: Choices) -> str:
+    """Return the agent's configuration with the user's choices; without choices the text is unchanged."""
     configuration = yaml.safe_load(text)
     changed = copy.deepcopy(configuration)
     changed["telemetry"] = choices.telemetry
@@ -168,8 +168,8 @@ def _chosen(text: str, choices: Choices) -> str:
     return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
 
 
-def _move(thing: dict[str, Any], namespace: str) -> None:
-    """Put what is in the manifests' namespace into another; what is elsewhere stays there."""
+def _set_namespace(thing: dict[str, Any], namespace: str) -> None:
+    """Replace the manifests' own namespace; other namespaces stay."""
     if thing["kind"] == "Namespace":
         thing["metadata"]["name"] = namespace
     for place in (thing["metadata"], *thing.get("subjects", ())):

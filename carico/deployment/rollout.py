@@ -1,4 +1,4 @@
-"""Waits for pods to be as they were declared, and for objects to be gone; every wait has a deadline."""
+"""Waits until pods are ready and up to date, or until objects are gone; every wait has a deadline."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from carico.kube.objects import KubeObject, KubeObjects, title
 
 _LOOK_EVERY_S = 1.0
 Tell = Callable[[str], None]
-"""Is told a line for the user."""
+"""Called with every line for the user."""
 
 
 def progress_of(thing: KubeObject) -> tuple[int, int, int]:
-    """Return how many pods of a DaemonSet or a StatefulSet are wanted, of the latest template, and ready."""
+    """Return how many pods of a DaemonSet or a StatefulSet are desired, how many are up to date, and how many ready."""
     status = thing.get("status") or {}
     if thing["kind"] == "DaemonSet":
         names = ("desiredNumberScheduled", "updatedNumberScheduled", "numberReady")
@@ -27,26 +27,26 @@ def progress_of(thing: KubeObject) -> tuple[int, int, int]:
 
 
 def rolled_out(thing: KubeObject) -> bool:
-    """Whether all pods of a DaemonSet or a StatefulSet are of the latest template, and ready."""
+    """Whether all pods of a DaemonSet or a StatefulSet are up to date and ready."""
     wanted, updated, ready = progress_of(thing)
     return _observed(thing) and updated >= wanted and ready >= wanted
 
 
 def _observed(thing: KubeObject) -> bool:
-    """Whether its controller has seen it as it is now; before, the status is of what was there."""
+    """Whether the controller has seen the present spec; until then the status describes an older one."""
     seen = int((thing.get("status") or {}).get("observedGeneration") or 0)
     return seen >= int(thing["metadata"].get("generation") or 0)
 
 
 def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Clock, within_s: float, tell: Tell) -> None:
-    """Wait for all pods to be ready, and tell what changes.
+    """Wait until all pods are up to date and ready, and report changes through `tell`.
 
     Raises
     ------
     NotReady
-        If they are not within so many seconds; it says what was seen last.
+        If some are not after `within_s` seconds; the message gives the last progress.
     KubeError
-        If the API server refuses. One that does not answer, or refuses for the moment, is waited for, too.
+        If the API server refuses for good. Errors that may pass are waited out.
     """
 
     def missing() -> list[str]:
@@ -56,7 +56,7 @@ def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Cloc
             if found is None:
                 lines.append(f"{title(thing)} is gone")
             elif not _observed(found):
-                lines.append(f"{title(thing)}: not yet begun")
+                lines.append(f"{title(thing)}: roll-out not started")
             elif not rolled_out(found):
                 wanted, updated, ready = progress_of(found)
                 lines.append(f"{title(thing)}: {ready} of {wanted} pods ready, {updated} up to date")
@@ -66,7 +66,7 @@ def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Cloc
 
 
 def wait_gone(kube: KubeObjects, things: Sequence[KubeObject], clock: Clock, within_s: float, tell: Tell) -> None:
-    """Wait for objects to be gone; raises as `wait_rolled_out` does."""
+    """Wait until objects are gone; raises as `wait_rolled_out` does."""
 
     def left() -> list[str]:
         return [f"{title(thing)} is being removed" for thing in things if kube.read(thing) is not None]

@@ -1,4 +1,4 @@
-"""How a deployment is: its components by their pods, its nodes by what the leading extender knows of them."""
+"""The status of a deployment: its components from their pods, its nodes from the leading extender."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from carico.errors import KubeError, KubeUnreachable
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 _STATUS_PORT = 9443
-"""As in the extender's configuration that is shipped."""
+"""As in the extender's shipped configuration."""
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A node, as the extender that decides sees it; None is not known."""
+    """A node as the leading extender sees it; None is unknown."""
 
     name: str
     agent_ready: bool
@@ -47,15 +47,15 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
 
     namespace: str
     leader: str
-    """The pod whose kube-scheduler leads; empty if none does."""
+    """The pod whose kube-scheduler is the leader; empty if there is no leader."""
     components: list[Component]
     nodes: list[Node]
     problems: list[str]
-    """What is not as it should be; empty if all is well."""
+    """Empty if all is well."""
 
 
-class _Known(msgspec.Struct):
-    """What the extender says of a node under /nodes."""
+class _KnownNode(msgspec.Struct):
+    """A node in the extender's answer under /nodes."""
 
     node: str
     pod_capacity: float | None
@@ -65,11 +65,11 @@ class _Known(msgspec.Struct):
 
 
 class _KnownNodes(msgspec.Struct):
-    nodes: list[_Known]
+    nodes: list[_KnownNode]
 
 
 def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentStatus:
-    """Look at everything once.
+    """Read the present status.
 
     Parameters
     ----------
@@ -90,15 +90,15 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     components = [_component(thing, pods, now) for thing in workloads]
     problems = [f"{each.name}: {each.ready} of {each.desired} pods ready" for each in components if not each.rolled_out]
     if not workloads:
-        problems.append(f"CARICO is not deployed in the namespace {namespace}: `carico deploy` does it")
+        problems.append(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
     leader = _leader(kube, namespace, now)
-    known: dict[str, _Known] = {}
+    known: dict[str, _KnownNode] = {}
     if leader:
         try:
             answer = kube.ask_pod(namespace, leader, _STATUS_PORT, "nodes")
             known = {each.node: each for each in msgspec.convert(answer, _KnownNodes).nodes}
         except (KubeError, msgspec.ValidationError) as error:
-            problems.append(f"the extender of {leader} does not tell what it knows of nodes: {error}")
+            problems.append(f"the extender of {leader} does not say what it knows about nodes: {error}")
     elif workloads:
         problems.append("no kube-scheduler leads: pods with schedulerName: carico wait")
     agents = {pod["spec"].get("nodeName"): _is_ready(pod) for pod in pods if _component_of(pod) == "agent"}
@@ -118,7 +118,7 @@ def as_json(status: DeploymentStatus) -> str:
 
 
 def show(status: DeploymentStatus) -> str:
-    """Return the status as tables, as kubectl writes them."""
+    """Return the status as tables in kubectl's style."""
     components = [
         [each.name, each.desired, each.up_to_date, each.ready, each.restarts, age(each.age_s), each.image]
         for each in status.components
@@ -143,7 +143,7 @@ def show(status: DeploymentStatus) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return a duration as kubectl shows it, in its largest unit.
+    """Return a duration in kubectl's style, in its largest unit.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def _component(thing: KubeObject, pods: Sequence[KubeObject], now: datetime) -> 
     )
 
 
-def _node(name: str, agents: dict[str, bool], known: _Known | None) -> Node:
+def _node(name: str, agents: dict[str, bool], known: _KnownNode | None) -> Node:
     ready = agents.get(name, False)
     if known is None:
         return Node(name, ready)

@@ -1,4 +1,4 @@
-"""What all unit tests share: the same examples on every run, and no garbage among the tests."""
+"""Shared by all unit tests: deterministic Hypothesis examples, a fast garbage collector, a wait for a condition."""
 
 import gc
 import time
@@ -11,18 +11,18 @@ settings.load_profile("deterministic")
 
 
 def pytest_collection_finish():
-    """Thousands of tests and all that they import stay to the end: nobody has to look for garbage among them."""
+    """Exclude the tests and their imports, which stay until the end, from garbage collection."""
     gc.freeze()
 
 
 @pytest.fixture
 def until():
-    """Wait for something that another thread or process does."""
+    """Return a function that waits until a condition, brought about by another thread or process, is true."""
 
     def wait(condition, deadline_s=30):
         end_s = time.monotonic() + deadline_s
         while not condition():
-            assert time.monotonic() < end_s, "nothing came of it"
-            time.sleep(0.001)  # the core may be the one that the other process needs
+            assert time.monotonic() < end_s, f"the condition was not met in {deadline_s} s"
+            time.sleep(0.001)  # the other process may need this core
 
     return wait

@@ -1,4 +1,4 @@
-"""A CA and certificates, made once: what the tests of everything that speaks gRPC show each other."""
+"""A CA and its certificates, made once for all tests with TLS, and a fixture that restores logging."""
 
 import logging
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ def other_pki(tmp_path_factory):
 
 @pytest.fixture
 def logs_restored():
-    """For what sets up logs as a process does, which is for good."""
+    """Restore the logger `carico` after a test that sets up logs as a process does."""
     logger = logging.getLogger("carico")
     handlers, propagate, level = logger.handlers[:], logger.propagate, logger.level
     yield

@@ -6,7 +6,7 @@ from carico.errors import CaricoError, InvalidInput
 
 
 @pytest.mark.parametrize("values", [1, 1.5, [1, 2], (), np.float32(1), np.zeros((0, 3)), True, [[1], [2]]])
-def test_finite_takes_whatever_holds_numbers(values):
+def test_finite_accepts_all_kinds_of_numbers(values):
     found = finite("x", values)
     assert found.dtype == np.float64
     assert np.array_equal(found, np.asarray(values, float))
@@ -15,13 +15,13 @@ def test_finite_takes_whatever_holds_numbers(values):
 @pytest.mark.parametrize(
     "values", [np.nan, [1, np.nan], [1, np.inf], -np.inf, None, "much", [1, "much"], [[1], [1, 2]], {}]
 )
-def test_finite_refuses_what_is_no_number(values):
+def test_finite_refuses_other_values(values):
     with pytest.raises(InvalidInput, match=r"^x must be"):
         finite("x", values)
 
 
 @pytest.mark.parametrize(("value", "fits"), [(0, True), (1, True), (-1e-300, False), (1.0000001, False)])
-def test_bounds_belong_to_the_range(value, fits):
+def test_bounds_are_inclusive(value, fits):
     if fits:
         assert finite("x", value, low=0, high=1) == value
     else:

@@ -1,4 +1,4 @@
-"""Waits after failures grow, are bounded, and differ from process to process."""
+"""Waits after failures double, are bounded, and have jitter."""
 
 import random
 

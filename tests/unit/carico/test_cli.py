@@ -1,4 +1,4 @@
-"""The command `carico`: arguments, exit codes, and one line where something is wrong."""
+"""The command `carico`: arguments, exit codes, and errors of one line."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def watch(machine, *arguments):
     return main(["watch", "--proc", str(machine.root), *arguments])
 
 
-def test_json_for_so_many_seconds(machine, clock, capsys):
+def test_watch_prints_json_for_the_given_seconds(machine, clock, capsys):
     machine.cpu_utilisation = 0.5
     assert watch(machine, "--json", "--duration", "3") == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -95,7 +95,7 @@ def test_help(capsys, arguments):
         (["watch", "--duration", "soon"], "from 1 on is needed, got 'soon'"),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_is_done(capsys, arguments, message):
+def test_wrong_arguments_are_refused_first(capsys, arguments, message):
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     captured = capsys.readouterr()
@@ -103,24 +103,24 @@ def test_wrong_arguments_are_refused_before_anything_is_done(capsys, arguments, 
     assert re.search(message, captured.err)
 
 
-def vanished(machine):
+def remove_stat(machine):
     machine.remove("stat")
     return "stat"
 
 
-def pressure_off(machine):
+def switch_pressure_off(machine):
     machine.remove("pressure/cpu")
     return "psi=1"
 
 
-def garbage(machine):
+def damage_meminfo(machine):
     machine.write("meminfo", "MemTotal: much\n")
     return "MemTotal: much"
 
 
-@pytest.mark.parametrize("break_it", [vanished, pressure_off, garbage])
+@pytest.mark.parametrize("break_it", [remove_stat, switch_pressure_off, damage_meminfo])
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
-def test_what_cannot_be_read_is_one_line_and_nothing_else(machine, clock, capsys, break_it, json_flag):
+def test_unreadable_telemetry_is_one_line_of_error(machine, clock, capsys, break_it, json_flag):
     message = break_it(machine)
     clock.on_advance = lambda seconds: None
     assert watch(machine, *json_flag) == 1
@@ -138,8 +138,8 @@ def test_the_help_says_where_the_fields_of_a_configuration_are(capsys, struct):
     assert f"python -m pydoc carico.config.{struct.__name__}" in " ".join(capsys.readouterr().out.split())
 
 
-class Lacking(ModuleType):
-    """A module that needs what is not installed."""
+class Uninstalled(ModuleType):
+    """A module that imports a package which is not installed."""
 
     def __init__(self, name, missing):
         super().__init__(name)
@@ -158,11 +158,11 @@ class Lacking(ModuleType):
         ("extender", "carico.extender.process", "prometheus_client", "scheduler"),
     ],
 )
-def test_the_extra_that_a_command_needs_is_advised_and_no_more(
+def test_a_missing_package_is_an_error_that_names_the_extra(
     monkeypatch, tmp_path, capsys, command, module, missing, extra
 ):
     (tmp_path / "config.yaml").write_text("insecure_loopback: true")
-    monkeypatch.setitem(sys.modules, module, Lacking(module, missing))
+    monkeypatch.setitem(sys.modules, module, Uninstalled(module, missing))
     assert main([command, "--config", str(tmp_path / "config.yaml")]) == 1
     assert f"this needs {missing}, which is not installed: pip install 'carico-testbed[{extra}]'" in (
         capsys.readouterr().err
@@ -192,14 +192,14 @@ def test_sigterm_ends_with_143_and_the_handler_is_put_back(machine, clock):
     assert open_descriptors() == descriptors
 
 
-# In a process of its own, since it is standard output that fails; without waiting for seconds to pass.
+# Runs in a process of its own, because standard output fails there, and under a manual clock, so that it never waits.
 PROGRAM = (
     "import sys; from carico import cli; from carico.commands import watch; from carico.testing import ManualClock;"
     "clock = ManualClock(); watch.SystemClock = lambda: clock; sys.exit(cli.main())"
 )
 
 
-def test_a_reader_that_has_gone_is_no_error(machine):
+def test_a_closed_pipe_is_not_an_error(machine):
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "watch", "--json", "--proc", machine.root],
         stdout=subprocess.PIPE,
@@ -211,7 +211,7 @@ def test_a_reader_that_has_gone_is_no_error(machine):
         assert process.wait() == 141
 
 
-def test_a_full_disk_is_told_once(machine):
+def test_a_full_disk_is_one_line_of_error(machine):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, "watch", "--proc", machine.root],

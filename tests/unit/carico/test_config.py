@@ -1,4 +1,4 @@
-"""Configuration files: what is wrong is named with file and field."""
+"""Configuration files: errors name the file and the field."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -33,11 +33,11 @@ def read(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "# nothing yet\n", "{}"])
-def test_an_empty_file_is_the_defaults(read, content):
+def test_an_empty_file_gives_the_defaults(read, content):
     assert read(content) == Example()
 
 
-def test_what_is_written_replaces_a_default(read):
+def test_values_in_the_file_replace_defaults(read):
     found = read("rate: 2\nserver: '[::1]:50051'\nstatus: {port: 8080}\nlogs: {format: json}\n")
     assert (found.rate, found.server, found.status.port, found.logs.format) == (2.0, "[::1]:50051", 8080, "json")
     assert found.status.host == "127.0.0.1"
@@ -66,13 +66,13 @@ def test_the_message_names_file_and_field(read, content, message):
         read(content)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InvalidConfig, match=r"cannot read the configuration .*nowhere.yaml"):
         read_config(tmp_path / "nowhere.yaml", Example)
 
 
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_any_bytes_are_a_configuration_or_refused(tmp_path_factory, content):
+def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     file = tmp_path_factory.mktemp("config") / "agent.yaml"
     file.write_bytes(content)
     with suppress(InvalidConfig):

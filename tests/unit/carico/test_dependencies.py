@@ -1,4 +1,4 @@
-"""What CARICO needs where it runs: Python and numpy; the processes on a cluster what their extras bring, no more."""
+"""CARICO needs only Python and numpy; its processes on a cluster need only their extras."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ NEEDS_AN_EXTRA = (
     "carico.telemetry.metrics_server",
     "carico.telemetry.recording",
 )
-"""Modules, or packages, that only a process of an extra imports."""
+"""Modules and packages that need an extra."""
 
 
 def imported(*modules):
@@ -51,6 +51,6 @@ def test_the_command_line_starts_without_any_extra():
     assert imported("carico.cli", "carico.commands.record", "carico.commands.watch") == set()
 
 
-def test_an_agent_imports_neither_the_servers_libraries_nor_the_testbeds():
+def test_an_agent_imports_no_libraries_of_servers_or_the_testbed():
     others = {"kubernetes", "cryptography", "grpc", "pytest", "pandas", "scipy", "simpy", "sklearn", "psutil"}
     assert not imported("carico.agent.process") & others

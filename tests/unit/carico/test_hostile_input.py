@@ -1,7 +1,7 @@
-"""Whatever a file or a server says: what makes sense is taken, anything else is an error of CARICO's own.
+"""Hostile content of files and answers: it is either valid, or raises one of CARICO's errors.
 
-The boundaries that have tests of this kind beside their others are not repeated: messages over gRPC, requests to the
-extender, configuration files, recordings, journals and checkpoints.
+Similar tests of gRPC messages, requests to the extender, configuration files, recordings, journals and checkpoints are
+in the test modules of these.
 """
 
 import copy
@@ -38,14 +38,14 @@ PER_EXAMPLE = settings(suppress_health_check=[HealthCheck.function_scoped_fixtur
 
 
 def damaged(data, content):
-    """The content with something cut out, put in or replaced."""
+    """Return the content with bytes removed, inserted or replaced."""
     first = data.draw(st.integers(0, len(content)))
     last = data.draw(st.integers(first, min(first + 40, len(content))))
     return content[:first] + data.draw(st.binary(max_size=40)) + content[last:]
 
 
 def paths(document):
-    """The places of everything within a JSON document."""
+    """Yield the paths of all values in a JSON document."""
     entries = {}
     if isinstance(document, dict):
         entries = document
@@ -57,7 +57,7 @@ def paths(document):
 
 
 def replaced(document, path, value):
-    """A copy of the document with another value in one place."""
+    """Return a copy of the document with another value at this path."""
     if not path:
         return value
     changed = copy.copy(document)
@@ -65,7 +65,7 @@ def replaced(document, path, value):
     return changed
 
 
-def with_something_else(data, document):
+def with_random_value(data, document):
     return replaced(document, data.draw(st.sampled_from(sorted(paths(document), key=str))), data.draw(JSON))
 
 
@@ -76,7 +76,7 @@ def test_procfs(tmp_path, data):
     name = data.draw(st.sampled_from(PROC_FILES))
     content = damaged(data, (tmp_path / name).read_bytes())
     with ProcfsSource(machine.root, ManualClock()) as source:
-        with (tmp_path / name).open("r+b") as file:  # the same file, as the kernel's are
+        with (tmp_path / name).open("r+b") as file:  # in place, as the kernel changes its files
             file.truncate()
             file.write(content)
         try:
@@ -114,7 +114,7 @@ def test_the_metrics_server(data):
         "window": "15.032s",
         "usage": {"cpu": "123456789n", "memory": "1234Ki"},
     }
-    answer = with_something_else(data, metrics)
+    answer = with_random_value(data, metrics)
     try:
         assert checked(answer, "node-1") is answer
     except TelemetryError:
@@ -122,10 +122,10 @@ def test_the_metrics_server(data):
 
 
 @given(data=st.data())
-def test_what_a_node_has_for_pods(data):
+def test_allocatable_resources_of_a_node(data):
     node = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}
     try:
-        offered = allocatable(with_something_else(data, node))
+        offered = allocatable(with_random_value(data, node))
     except TelemetryError:
         return
     assert all(np.isfinite(amount) and amount >= 0 for amount in offered)
@@ -140,7 +140,7 @@ def test_a_list_of_pods(data):
             pass
 
         def get(self, call, **options):
-            return with_something_else(data, listed)
+            return with_random_value(data, listed)
 
     try:
         pods, version = PodSelection(Client(), None, "").list()
@@ -165,7 +165,7 @@ POD = {
 
 @given(data=st.data(), kind=st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]))
 def test_a_watch_on_pods(data, kind):
-    line = json.dumps(with_something_else(data, {"type": kind, "object": POD})).encode() + b"\n"
+    line = json.dumps(with_random_value(data, {"type": kind, "object": POD})).encode() + b"\n"
     if data.draw(st.booleans()):
         line = damaged(data, line)
 
@@ -193,7 +193,7 @@ def test_a_watch_on_pods(data, kind):
 
 
 class Events(ContainerdEvents):
-    """What containerd sends is the test's; nothing is sent to it."""
+    """A source whose events and answers come from the test instead of containerd."""
 
     def _reach(self):
         pass
@@ -221,15 +221,15 @@ def test_events_of_containerd(data):
     }
     topic = data.draw(st.sampled_from(sorted(sound)))
     content = damaged(data, sound[topic].SerializeToString())
-    said = data.draw(st.just(topic) | st.text(max_size=20))
+    sent_topic = data.draw(st.just(topic) | st.text(max_size=20))
     source, changes = Events(clock=ManualClock()), []
-    source.sent = pb.Envelope(topic=said, event={"value": content})
+    source.sent = pb.Envelope(topic=sent_topic, event={"value": content})
     source._pods = RunningPods(lambda change, at: changes.append(change), ManualClock())
     try:
         for _ in source._session():
             assert sum(changes) in (0, 1, 2)
     except PodEventsError:
-        assert said in sound
+        assert sent_topic in sound
     finally:
         source.close()
 
@@ -259,9 +259,9 @@ STATE = learned()
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_a_state_that_is_taken_can_be_gone_on_with(data):
+def test_a_model_works_after_restoring_any_accepted_state(data):
     name = data.draw(st.sampled_from(sorted(STATE)))
-    state = STATE | {name: with_something_else(data, STATE[name])}
+    state = STATE | {name: with_random_value(data, STATE[name])}
     model = NodeModel()
     before = {name: array.tobytes() for name, array in model.save().items()}
     try:

@@ -1,4 +1,4 @@
-"""Log lines: for people and for machines."""
+"""Log lines as text and as JSON."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def test_text_has_time_level_logger_message_and_values(log):
     )
 
 
-def test_json_is_an_object_a_line(log):
+def test_json_has_one_object_a_line(log):
     logger, stream = log("json")
     logger.warning("two\nlines", extra={"node": "node-1", "capacity": 2.5, "odd": {1}})
     line = json.loads(stream.getvalue())
@@ -58,7 +58,7 @@ def test_an_exception_is_shown_with_its_trace(log, kind):
     assert "test_logs.py" in stream.getvalue()
 
 
-def test_the_level_decides_and_setting_up_twice_says_nothing_twice(log):
+def test_the_level_applies_and_a_second_set_up_repeats_no_lines(log):
     log("text", "warning")
     logger, stream = log("text", "warning")
     logger.info("no")

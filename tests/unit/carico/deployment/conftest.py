@@ -1,4 +1,4 @@
-"""A fake API server with two nodes, and calls on it."""
+"""A fake API server with two nodes, and a client of it."""
 
 import kubernetes.client
 import pytest

@@ -1,4 +1,4 @@
-"""Certificates for trying CARICO out: what they are good for, and that nothing is lost by making them."""
+"""Certificates for trying CARICO out: what they allow, and that nothing is overwritten unasked."""
 
 import re
 import stat
@@ -32,30 +32,30 @@ def names(certificate):
 
 
 class TestMade:
-    def test_a_server_is_called_by_its_hosts(self, folder):
+    def test_a_server_certificate_names_its_hosts(self, folder):
         made = loaded(Authority(folder, NOW).make_server("aggregator", ["aggregator.carico.svc", "10.0.0.1", "::1"]))
         assert names(made) == ["carico:server:aggregator", "aggregator.carico.svc", "10.0.0.1", "::1"]
         made.verify_directly_issued_by(loaded(folder / "ca.crt"))
 
-    def test_a_node_is_nobody_to_call(self, folder):
+    def test_a_node_certificate_is_for_clients_only(self, folder):
         made = loaded(Authority(folder, NOW).make_node("ip-10-0-0-1." + "a" * 60))
         assert names(made) == ["carico:node:ip-10-0-0-1." + "a" * 60]
         usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
         assert list(usages) == [x509.ExtendedKeyUsageOID.CLIENT_AUTH]
         assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
-    def test_keys_are_their_owners_secret(self, folder):
+    def test_only_the_owner_can_read_keys(self, folder):
         Authority(folder, NOW).make_node("node-1")
         keys = list(folder.glob("*.key"))
         assert len(keys) == 2
         assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
 
-    def test_valid_from_shortly_before_now_for_so_many_days(self, folder):
+    def test_certificates_are_valid_from_shortly_before_now_for_the_given_days(self, folder):
         made = loaded(Authority(folder, NOW, valid_days=7).make_node("node-1"))
         assert made.not_valid_before_utc == NOW - timedelta(minutes=5)
         assert made.not_valid_after_utc == NOW + timedelta(days=7)
 
-    def test_a_node_may_have_any_name_a_node_can_have(self, folder):
+    def test_a_node_or_server_may_be_named_ca(self, folder):
         authority = Authority(folder, NOW)
         before = (folder / "ca.crt").read_bytes()
         assert authority.make_node("ca").name == "node-ca.crt"
@@ -64,7 +64,7 @@ class TestMade:
 
 
 class TestOverwriting:
-    def test_is_refused_and_changes_nothing(self, folder):
+    def test_overwriting_is_refused_and_changes_nothing(self, folder):
         authority = Authority(folder, NOW)
         authority.make_node("node-1")
         before = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -73,14 +73,14 @@ class TestOverwriting:
                 again()
         assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
-    def test_unless_it_is_wanted(self, folder):
+    def test_overwriting_is_possible_on_request(self, folder):
         before = (folder / "ca.key").read_bytes()
         Authority(folder, NOW, overwrite=True).make_ca()
         assert (folder / "ca.key").read_bytes() != before
 
 
 class TestRenewed:
-    def test_says_the_same_for_the_same_key_from_now_on(self, folder):
+    def test_a_renewed_certificate_has_the_same_content_and_key(self, folder):
         file = Authority(folder, NOW).make_server("aggregator", ["localhost"])
         old, key = loaded(file), file.with_suffix(".key").read_bytes()
         later = NOW + timedelta(days=300)
@@ -92,7 +92,7 @@ class TestRenewed:
         assert file.with_suffix(".key").read_bytes() == key
         new.verify_directly_issued_by(loaded(folder / "ca.crt"))
 
-    def test_what_another_ca_has_issued_is_not(self, folder, tmp_path):
+    def test_a_certificate_of_another_ca_is_not_renewed(self, folder, tmp_path):
         other = Authority(tmp_path / "other", NOW)
         other.make_ca()
         foreign = other.make_node("node-1")
@@ -101,19 +101,19 @@ class TestRenewed:
             Authority(folder, NOW).renew(foreign)
         assert foreign.read_bytes() == before
 
-    def test_nor_the_ca_itself(self, folder):
+    def test_the_ca_itself_is_not_renewed(self, folder):
         with pytest.raises(InvalidInput, match="the CA's own certificate"):
             Authority(folder, NOW).renew(folder / "ca.crt")
 
 
 @pytest.mark.parametrize("days", [0, 36_501])
-def test_a_validity_that_makes_no_sense(tmp_path, days):
+def test_an_invalid_validity_is_refused(tmp_path, days):
     with pytest.raises(InvalidInput, match="1 to 36500 days"):
         Authority(tmp_path, NOW, days)
 
 
 class TestCommand:
-    def test_makes_what_a_cluster_needs(self, tmp_path, capsys):
+    def test_makes_all_certificates_of_a_cluster(self, tmp_path, capsys):
         out = ["certs", "--out", str(tmp_path / "certs")]
         assert main([*out, "--ca"]) == 0
         assert main([*out, "--server", "aggregator", "--host", "localhost", "--host", "10.0.0.1"]) == 0
@@ -140,7 +140,7 @@ class TestCommand:
         assert re.search(message, capsys.readouterr().err)
         assert list(tmp_path.iterdir()) == []
 
-    def test_without_the_extra_it_says_what_to_install(self, tmp_path, monkeypatch, capsys):
+    def test_without_the_extra_the_error_says_what_to_install(self, tmp_path, monkeypatch, capsys):
         monkeypatch.delitem(sys.modules, "carico.deployment.authority")
         monkeypatch.setitem(sys.modules, "cryptography", None)
         assert main(["certs", "--out", str(tmp_path), "--ca"]) == 1

@@ -1,4 +1,4 @@
-"""Certificates of a deployment: kept as long as they are good, for the nodes there are, and back from Secrets."""
+"""Certificates of a deployment: reused while they are valid, made for the cluster's nodes, restored from Secrets."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -28,20 +28,20 @@ def folder(tmp_path):
     return folder
 
 
-def test_again_nothing_changes(folder):
+def test_valid_certificates_do_not_change(folder):
     before = content(folder)
     make(authority(folder, days=200), HOSTS, ["node-a", "node-b"])
     assert content(folder) == before
 
 
-def test_what_is_near_its_end_is_made_anew_by_the_same_ca(folder):
+def test_certificates_near_expiry_are_renewed_by_the_same_ca(folder):
     before = content(folder)
     make(authority(folder, days=250), HOSTS, ["node-a", "node-b"])
     after = content(folder)
     assert {name for name in before if before[name] == after[name]} == {"ca.crt", "ca.key"}
 
 
-def test_a_new_node_changes_nobody_elses(folder):
+def test_a_new_node_changes_no_other_certificate(folder):
     before = content(folder)
     make(authority(folder, days=100), HOSTS, ["node-a", "node-b", "node-c"])
     assert set(content(folder)) - set(before) == {"node-node-c.crt", "node-node-c.key"}
@@ -53,7 +53,7 @@ def test_nodes_are_renewed_together_so_that_agents_are_rolled_once(folder):
     make(authority(folder, days=100), HOSTS, nodes)
     names = [f"node-{node}" for node in nodes]
     first = issued(authority(folder), names)
-    assert first == issued(authority(folder), names[:2]), "a node that came later rolls nobody"
+    assert first == issued(authority(folder), names[:2]), "a later node rolls no pods"
     make(authority(folder, days=250), HOSTS, nodes)
     assert issued(authority(folder), names) > first
     assert len({authority(folder).validity(folder / f"{name}.crt")[0] for name in names}) == 1
@@ -66,7 +66,7 @@ def test_other_hosts_need_another_certificate(folder):
     assert {name for name in before if before[name] != after[name]} == {"server-extender.crt", "server-extender.key"}
 
 
-def test_another_ca_makes_all_anew(folder):
+def test_a_new_ca_means_new_certificates(folder):
     before = content(folder)
     (folder / "ca.crt").unlink()
     make(authority(folder), HOSTS, ["node-a", "node-b"])
@@ -74,18 +74,18 @@ def test_another_ca_makes_all_anew(folder):
     assert authority(folder).keeps_node("node-a")
 
 
-def test_nothing_outlives_its_ca(folder):
+def test_no_certificate_outlives_its_ca(folder):
     make(authority(folder, days=CA_DAYS - 100), HOSTS, ["node-a"])
     until = authority(folder).validity(folder / "node-node-a.crt")[1]
     assert timedelta(0) <= authority(folder).validity(folder / "ca.crt")[1] - until < timedelta(days=1)
 
 
-def test_a_ca_near_its_end_is_told(folder):
+def test_a_ca_near_expiry_is_refused(folder):
     with pytest.raises(InvalidInput, match=r"the CA is valid until 2039-12-30, .*delete secret/carico-ca"):
         make(authority(folder, days=CA_DAYS - 29), HOSTS, ["node-a"])
 
 
-def test_secrets_hold_all_of_it(folder, tmp_path):
+def test_secrets_restore_the_whole_folder(folder, tmp_path):
     packed = pack(authority(folder), ["node-a", "node-b"], "carico", with_ca_key=True)
     back = tmp_path / "back"
     back.mkdir()
@@ -93,13 +93,13 @@ def test_secrets_hold_all_of_it(folder, tmp_path):
     assert content(back) == content(folder)
 
 
-def test_the_cas_key_may_stay_elsewhere(folder):
+def test_the_key_of_the_ca_may_stay_off_the_cluster(folder):
     packed = pack(authority(folder), ["node-a"], "carico", with_ca_key=False)
     assert "carico-ca" not in [each["metadata"]["name"] for each in packed if each["kind"] == "Secret"]
-    assert "PRIVATE KEY" not in str(packed[0]), "what everybody mounts is the certificate alone"
+    assert "PRIVATE KEY" not in str(packed[0]), "all pods mount this object, so it holds the certificate alone"
 
 
-def test_a_node_that_is_gone_is_left_out(folder):
+def test_a_removed_node_is_left_out(folder):
     (secret,) = [
         each
         for each in pack(authority(folder), ["node-b"], "carico", with_ca_key=False)
@@ -108,7 +108,7 @@ def test_a_node_that_is_gone_is_left_out(folder):
     assert list(secret["data"]) == ["node-b"]
 
 
-def test_more_nodes_than_a_secret_holds_are_told(folder):
+def test_too_many_nodes_for_a_secret_are_refused(folder):
     for kind in ("crt", "key"):
         (folder / f"node-big.{kind}").write_bytes(b"x" * (1 << 19))
     with pytest.raises(InvalidInput, match=r"of 2 nodes are \d+ bytes, a Secret holds 1048576"):
@@ -116,12 +116,12 @@ def test_more_nodes_than_a_secret_holds_are_told(folder):
 
 
 @pytest.mark.parametrize("data", [{}, {"tls.crt": "!"}, {"tls.crt": "YQ=="}], ids=["nothing", "no base64", "no key"])
-def test_a_secret_that_is_none_of_ours_is_told(tmp_path, data):
-    with pytest.raises(InvalidInput, match="secret/carico-ca holds no certificate and key"):
+def test_an_invalid_secret_is_refused(tmp_path, data):
+    with pytest.raises(InvalidInput, match="secret/carico-ca must hold a certificate and a key"):
         unpack({"carico-ca": {"data": data}}, tmp_path)
 
 
-def test_a_server_is_called_by_its_service_and_every_replica():
+def test_server_hosts_are_its_service_and_every_replica():
     hosts = hosts_of(manifests(Choices()))
     assert hosts["aggregator"] == [
         "carico-aggregator",

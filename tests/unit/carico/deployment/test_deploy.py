@@ -1,4 +1,4 @@
-"""Deploying to and removing from an API server that keeps what it is given."""
+"""Deploying to, and removing from, a fake API server that stores objects."""
 
 import base64
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ def deployed(kube):
     return Deployed(kube)
 
 
-def test_the_namespace_comes_first_and_what_pods_mount_before_them(cluster, deployed):
+def test_the_namespace_comes_first_and_mounted_objects_before_their_pods(cluster, deployed):
     deployed.deploy()
     paths = [change.path for change in cluster.changes]
     assert paths[0] == "/api/v1/namespaces/carico"
@@ -45,7 +45,7 @@ def test_the_namespace_comes_first_and_what_pods_mount_before_them(cluster, depl
     assert "daemonset.apps/carico-agent serverside-applied" in deployed.told
 
 
-def test_every_node_has_its_key(cluster, deployed):
+def test_every_node_gets_a_certificate_and_a_key(cluster, deployed):
     deployed.deploy()
     keys = cluster.objects[f"{SECRETS}/carico-agent-tls"]["data"]
     assert sorted(keys) == ["node-a", "node-b"]
@@ -53,14 +53,14 @@ def test_every_node_has_its_key(cluster, deployed):
     assert (text.count("BEGIN CERTIFICATE"), text.count("BEGIN PRIVATE KEY")) == (1, 1)
 
 
-def test_a_second_time_nothing_is_different(cluster, deployed):
+def test_a_second_deployment_changes_nothing(cluster, deployed):
     deployed.deploy()
     before = dict(cluster.objects)
     deployed.deploy()
     assert cluster.objects == before
 
 
-def test_renewed_certificates_roll_the_pods_that_do_not_read_them_again(cluster, deployed):
+def test_renewed_certificates_roll_the_agents(cluster, deployed):
     deployed.deploy()
     first = cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED]
     cluster.put("/api/v1/nodes/node-c")
@@ -70,26 +70,26 @@ def test_renewed_certificates_roll_the_pods_that_do_not_read_them_again(cluster,
     assert cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED] > first
 
 
-def test_a_folder_keeps_the_cas_key_off_the_cluster(cluster, deployed, tmp_path):
+def test_with_a_folder_the_key_of_the_ca_stays_off_the_cluster(cluster, deployed, tmp_path):
     deployed.deploy(folder=tmp_path / "certs")
     assert f"{SECRETS}/carico-ca" not in cluster.objects
     assert (tmp_path / "certs" / "ca.key").exists()
     before = dict(cluster.objects)
-    with pytest.raises(InvalidInput, match="give the folder that it was deployed with"):
+    with pytest.raises(InvalidInput, match="give the folder of the last deployment"):
         deployed.deploy()
     deployed.deploy(folder=tmp_path / "certs")
     assert cluster.objects == before
 
 
-def test_a_key_of_the_ca_that_is_on_the_cluster_goes_with_the_move_to_a_folder(cluster, deployed, tmp_path):
+def test_moving_to_a_folder_removes_the_key_of_the_ca_from_the_cluster(cluster, deployed, tmp_path):
     deployed.deploy()
     on_cluster = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]
     deployed.deploy(folder=tmp_path / "certs")
     assert f"{SECRETS}/carico-ca" not in cluster.objects
     assert "secret/carico-ca deleted" in deployed.told
     assert cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"] != on_cluster
-    # Who forgets the folder next time is told so, and nothing goes back to the CA that was there before.
-    with pytest.raises(InvalidInput, match="give the folder that it was deployed with"):
+    # A deployment that forgets the folder is refused, and does not return to the former CA.
+    with pytest.raises(InvalidInput, match="give the folder of the last deployment"):
         deployed.deploy()
 
 
@@ -97,7 +97,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("status", "remedy"), [(403, "cluster administrator"), (409, "--force-conflicts"), (422, "before stays")]
     )
-    def test_what_was_refused_and_why_is_told(self, cluster, deployed, status, remedy):
+    def test_the_error_names_the_object_the_reason_and_the_remedy(self, cluster, deployed, status, remedy):
         cluster.refuse["PATCH", "/carico-scheduler"] = status, "no such luck"
         with pytest.raises(
             KubeRefused, match=f"carico-scheduler was not applied: .*{status}: no such luck; .*{remedy}"
@@ -109,7 +109,7 @@ class TestRefused:
         deployed.deploy()
         assert AGENTS in cluster.objects
 
-    def test_where_others_have_changed_fields_new_nodes_get_their_certificates_still(self, cluster, deployed):
+    def test_new_nodes_get_certificates_even_if_others_own_fields(self, cluster, deployed):
         deployed.deploy()
         cluster.put("/api/v1/nodes/node-c")
         cluster.refuse["PATCH", "/carico-agent"] = 409, "conflict with kubectl"
@@ -117,17 +117,17 @@ class TestRefused:
             deployed.deploy()
         assert "node-c" in cluster.objects[f"{SECRETS}/carico-agent-tls"]["data"]
 
-    def test_fields_are_taken_over_if_asked_for(self, cluster, deployed):
+    def test_fields_are_taken_over_on_request(self, cluster, deployed):
         deployed.deploy(force=True)
         assert {change.query["force"].lower() for change in cluster.changes} == {"true"}
 
-    def test_a_server_that_is_gone_is_told(self, cluster, deployed):
+    def test_an_unreachable_server_is_an_error(self, cluster, deployed):
         cluster.close()
         with pytest.raises(KubeUnreachable, match="cannot be reached"):
             deployed.deploy()
         assert deployed.told == []
 
-    def test_two_deployments_are_not_possible(self, cluster, deployed):
+    def test_a_second_deployment_elsewhere_is_refused(self, cluster, deployed):
         deployed.deploy(Choices("batch"))
         changes = len(cluster.changes)
         with pytest.raises(InvalidInput, match="in the namespace batch, not carico: give --namespace batch"):
@@ -138,7 +138,7 @@ class TestRefused:
 
 
 class TestWaiting:
-    def become(self, cluster, ready):
+    def set_ready(self, cluster, ready):
         for path, thing in cluster.objects.items():
             if path.rpartition("/")[0].endswith(("/daemonsets", "/statefulsets")):
                 thing["status"] = {
@@ -151,19 +151,19 @@ class TestWaiting:
                 thing["metadata"]["generation"] = 1
 
     def test_until_all_pods_are_ready(self, cluster, deployed):
-        deployed.clock.on_advance = lambda seconds: self.become(cluster, min(2, int(deployed.clock.now())))
+        deployed.clock.on_advance = lambda seconds: self.set_ready(cluster, min(2, int(deployed.clock.now())))
         deployed.deploy(wait_s=60)
         assert "daemonset.apps/carico-agent: 1 of 2 pods ready, 2 up to date" in deployed.told
         assert deployed.clock.now() < 10
 
-    def test_not_for_ever(self, cluster, deployed):
-        deployed.clock.on_advance = lambda seconds: self.become(cluster, 1)
+    def test_ends_at_the_deadline(self, cluster, deployed):
+        deployed.clock.on_advance = lambda seconds: self.set_ready(cluster, 1)
         with pytest.raises(NotReady, match=r"not done within 5 s: .*carico-agent: 1 of 2 pods ready.*kubectl describe"):
             deployed.deploy(wait_s=5)
         assert deployed.clock.now() <= 5
 
     @pytest.mark.parametrize("error", [KubeUnreachable("timed out"), KubeRefused("it starts", 503)])
-    def test_for_a_server_that_does_not_answer_either(self, kube, deployed, monkeypatch, error):
+    def test_goes_on_while_the_server_does_not_answer(self, kube, deployed, monkeypatch, error):
         def fail(thing):
             raise error
 
@@ -171,7 +171,7 @@ class TestWaiting:
         with pytest.raises(NotReady, match=f"not done within 5 s: {error}"):
             deployed.deploy(wait_s=5)
 
-    def test_not_for_one_that_refuses(self, kube, deployed, monkeypatch):
+    def test_ends_when_the_server_refuses(self, kube, deployed, monkeypatch):
         def refuse(thing):
             raise KubeRefused("not you", 403)
 
@@ -181,7 +181,7 @@ class TestWaiting:
 
 
 class TestRemoved:
-    def test_nothing_is_left(self, cluster, deployed):
+    def test_undeploy_leaves_nothing_behind(self, cluster, deployed):
         deployed.deploy()
         cluster.put("/api/v1/namespaces/default/configmaps/mine")
         cluster.objects["/api/v1/nodes/node-a"]["metadata"]["annotations"] = {ANNOTATION: "1.00", "other": "1"}
@@ -206,7 +206,7 @@ class TestRemoved:
         deployed.undeploy()
         assert deployed.told == ["nothing to remove"]
 
-    def test_a_namespace_that_was_there_stays(self, cluster, deployed):
+    def test_a_namespace_that_existed_before_stays(self, cluster, deployed):
         cluster.put("/api/v1/namespaces/shared")
         deployed.deploy(Choices("shared"))
         cluster.put("/apis/coordination.k8s.io/v1/namespaces/shared/leases/carico-kube-scheduler")
@@ -215,14 +215,14 @@ class TestRemoved:
         assert "/api/v1/namespaces/shared" in cluster.objects
         assert not [path for path in cluster.objects if "/namespaces/shared/" in path]
 
-    def test_so_does_one_with_pods_of_others(self, cluster, deployed):
+    def test_a_namespace_with_pods_of_others_stays(self, cluster, deployed):
         deployed.deploy()
         cluster.put("/api/v1/namespaces/carico/pods/guest")
         deployed.undeploy()
         assert "namespace/carico stays: 1 pods in it are not CARICO's" in deployed.told
         assert "/api/v1/namespaces/carico/pods/guest" in cluster.objects
 
-    def test_what_is_refused_is_told(self, cluster, deployed):
+    def test_a_refused_removal_is_an_error(self, cluster, deployed):
         deployed.deploy()
         cluster.refuse["DELETE", "/carico-agent"] = 403, "not you"
         with pytest.raises(KubeRefused, match=r"carico-agent was not removed: .*403: not you; .*cluster administrator"):

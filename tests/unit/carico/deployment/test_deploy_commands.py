@@ -13,7 +13,7 @@ def kubeconfig(cluster, tmp_path):
     return str(cluster.kubeconfig(tmp_path))
 
 
-def test_there_and_away_again(cluster, kubeconfig, monkeypatch, capsys):
+def test_deploy_status_and_undeploy(cluster, kubeconfig, monkeypatch, capsys):
     monkeypatch.setenv("KUBECONFIG", kubeconfig)
     assert main(["deploy", "--image", "registry.example/carico:7", "--wait", "0"]) == 0
     agents = cluster.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]
@@ -26,13 +26,13 @@ def test_there_and_away_again(cluster, kubeconfig, monkeypatch, capsys):
     assert "namespace/carico deleted" in capsys.readouterr().out
 
 
-def test_a_status_for_machines(cluster, kubeconfig, capsys):
+def test_status_as_json(cluster, kubeconfig, capsys):
     with pytest.raises(SystemExit, match="1"):
         main(["status", "--json", "--kubeconfig", kubeconfig])
     assert json.loads(capsys.readouterr().out)["components"] == []
 
 
-def test_a_dry_run_is_yaml_and_asks_nobody(capsys, monkeypatch, tmp_path):
+def test_a_dry_run_prints_yaml_without_a_cluster(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     assert main(["deploy", "--dry-run", "--namespace", "batch"]) == 0
     objects = list(yaml.safe_load_all(capsys.readouterr().out))
@@ -41,7 +41,7 @@ def test_a_dry_run_is_yaml_and_asks_nobody(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["deploy", "undeploy", "status"])
-def test_no_cluster_is_one_line(command, tmp_path, capsys):
+def test_without_a_cluster_the_error_is_one_line(command, tmp_path, capsys):
     assert main([command, "--kubeconfig", str(tmp_path / "nothing")]) == 1
     error = capsys.readouterr().err
     assert error.startswith("carico: the Kubernetes API cannot be reached by the kubeconfig")

@@ -1,4 +1,4 @@
-"""The YAML that ships: valid for the processes that read it, with no right that is not stated here."""
+"""The shipped YAML: valid for the processes that read it, with only the rights stated here."""
 
 import subprocess
 import sys
@@ -52,7 +52,7 @@ def all_containers():
 
 @pytest.fixture(params=CONFIGURATIONS)
 def configuration(request, tmp_path):
-    """A process's configuration as its pod reads it."""
+    """A process's configuration from its pod's ConfigMap."""
     name = f"{request.param}.yaml"
     maps = [thing for thing in OBJECTS if thing["kind"] == "ConfigMap" and name in thing["data"]]
     assert len(maps) == 1
@@ -76,21 +76,21 @@ class TestFiles:
         }
         assert IMAGE.endswith(__version__)
 
-    def test_everything_bears_the_labels_that_it_is_removed_by(self):
+    def test_every_object_has_the_labels_that_undeploy_looks_for(self):
         for thing in OBJECTS:
             assert LABELS.items() <= thing["metadata"]["labels"].items(), thing["metadata"]["name"]
         for thing in WITH_PODS:
             labels = thing["spec"]["template"]["metadata"]["labels"]
             assert labels.items() >= {**LABELS, **thing["spec"]["selector"]["matchLabels"]}.items()
 
-    def test_no_object_is_there_twice(self):
+    def test_no_object_is_listed_twice(self):
         names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in OBJECTS]
         assert len(names) == len(set(names))
 
 
 class TestPrivileges:
     @pytest.mark.parametrize("name", all_containers())
-    def test_a_container_has_no_capability_and_writes_nothing_of_its_image(self, name):
+    def test_a_container_has_no_capability_and_a_read_only_image(self, name):
         spec, container = all_containers()[name]
         context = spec["securityContext"] | container["securityContext"]
         assert context["capabilities"] == {"drop": ["ALL"]}
@@ -99,13 +99,13 @@ class TestPrivileges:
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}
         assert "privileged" not in context
         if name == "carico-agent/checkpoint-folder":
-            assert (context["runAsUser"], context["runAsNonRoot"]) == (0, False), "root, for a folder that is root's"
+            assert (context["runAsUser"], context["runAsNonRoot"]) == (0, False), "root owns the folder"
             assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/var/lib/carico"]
         else:
             assert context["runAsNonRoot"] is True
             assert context["runAsUser"] > 0
 
-    def test_no_pod_shares_anything_of_its_host_but_the_agents_folders(self):
+    def test_only_agents_mount_host_folders_and_no_pod_shares_host_namespaces(self):
         for thing in WITH_PODS:
             spec = thing["spec"]["template"]["spec"]
             assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
@@ -113,7 +113,7 @@ class TestPrivileges:
             agents = {"/var/lib/carico", "/sys/fs/cgroup", "/var/log/pods"}
             assert paths == (agents if thing["kind"] == "DaemonSet" else set())
 
-    def test_an_agent_writes_its_checkpoint_only(self):
+    def test_an_agent_can_only_write_its_checkpoint(self):
         (agent,) = pod("carico-agent")["containers"]
         assert [mount["mountPath"] for mount in agent["volumeMounts"] if not mount.get("readOnly")] == [
             "/var/lib/carico"
@@ -127,7 +127,7 @@ class TestPrivileges:
             assert spec["automountServiceAccountToken"] is (name == "carico-scheduler")
             assert found("ServiceAccount", name)["automountServiceAccountToken"] is False
 
-    def test_the_rights_are_these(self):
+    def test_roles_grant_exactly_these_rights(self):
         rules = {
             (each["kind"], each["metadata"]["name"]): each["rules"]
             for each in OBJECTS
@@ -155,13 +155,13 @@ class TestPrivileges:
         for each in bindings:
             assert each["subjects"] == [{"kind": "ServiceAccount", "name": "carico-scheduler", "namespace": "carico"}]
 
-    def test_the_lock_is_the_one_that_kube_scheduler_takes(self):
+    def test_kube_scheduler_uses_the_lock_in_the_manifests(self):
         configuration = yaml.safe_load((FOLDER / "kube-scheduler.yaml").read_text())
         assert configuration["leaderElection"]["resourceName"] == LEASE
         (rule,) = found("ValidatingAdmissionPolicy", "carico-scheduler-lock")["spec"]["validations"]
         assert f"request.name == '{LEASE}'" in rule["expression"]
 
-    def test_the_policy_lets_the_extenders_annotation_pass(self):
+    def test_the_policy_admits_the_extenders_annotation(self):
         policy = found("ValidatingAdmissionPolicy", "carico-node-annotations")
         (rule,) = [each for each in policy["spec"]["validations"] if "annotations" in each["message"]]
         assert f"'{ANNOTATION}'" in rule["expression"]
@@ -170,12 +170,12 @@ class TestPrivileges:
 
 
 class TestConfigurations:
-    def test_nothing_is_plain_text_beyond_loopback(self, configuration):
+    def test_all_connections_beyond_loopback_use_tls(self, configuration):
         assert configuration.tls is not None
         assert not configuration.insecure_loopback
         assert configuration.status.tls or is_loopback(configuration.status.host)
 
-    def test_files_are_where_a_container_has_them(self, configuration):
+    def test_all_configured_files_are_mounted(self, configuration):
         name = type(configuration).__name__.removesuffix("Config").lower()
         ((spec, container),) = [each for path, each in all_containers().items() if path.endswith(f"/{name}")]
         assert container["command"][:2] == ["carico", name]
@@ -191,7 +191,7 @@ class TestConfigurations:
         volumes = {volume["name"] for volume in spec["volumes"]}
         assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
 
-    def test_ports_are_those_of_the_pod(self, configuration):
+    def test_configured_ports_are_declared_by_the_pod(self, configuration):
         name = type(configuration).__name__.removesuffix("Config").lower()
         ((_, container),) = [each for path, each in all_containers().items() if path.endswith(f"/{name}")]
         declared = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -204,7 +204,7 @@ class TestConfigurations:
         for probe in ("livenessProbe", "readinessProbe"):
             assert (container[probe]["httpGet"]["port"], container[probe]["httpGet"]["scheme"]) == ("status", "HTTPS")
 
-    def test_agents_know_every_replica_by_a_name_that_its_certificate_has(self, tmp_path):
+    def test_agents_call_every_replica_by_a_name_in_its_certificate(self, tmp_path):
         (tmp_path / "agent.yaml").write_text(found("ConfigMap", "carico-agent")["data"]["agent.yaml"])
         agent = read_config(tmp_path / "agent.yaml", AgentConfig)
         hosts = hosts_of(OBJECTS)
@@ -213,7 +213,7 @@ class TestConfigurations:
         assert len(called) == found("StatefulSet", "carico-scheduler")["spec"]["replicas"]
         assert agent.aggregator.rpartition(":")[0] in hosts["aggregator"]
 
-    def test_replicas_exchange_with_all(self, tmp_path):
+    def test_aggregators_exchange_with_all_replicas(self, tmp_path):
         (tmp_path / "aggregator.yaml").write_text(found("ConfigMap", "carico-aggregator")["data"]["aggregator.yaml"])
         peers = read_config(tmp_path / "aggregator.yaml", AggregatorConfig).peers
         names = [host for host in hosts_of(OBJECTS)["aggregator"] if "." in host]
@@ -224,14 +224,14 @@ POLICIES = [each for each in OBJECTS if each["kind"] == "NetworkPolicy"]
 
 
 class TestNetworkPolicies:
-    """What they let through is what listens, and what connects to it."""
+    """Network policies admit exactly the connections that the components make."""
 
     @staticmethod
     def component(thing):
         return thing["metadata"]["labels"]["app.kubernetes.io/component"]
 
     def open_ports(self, component):
-        """The ports that pods of a component declare."""
+        """Return the ports that pods of a component declare."""
         (thing,) = [each for each in WITH_PODS if self.component(each) == component]
         return {
             port["containerPort"]
@@ -239,7 +239,7 @@ class TestNetworkPolicies:
             for port in container.get("ports", [])
         }
 
-    def test_every_component_has_one_that_is_for_its_pods(self):
+    def test_every_component_has_a_policy_that_selects_its_pods(self):
         assert {self.component(each) for each in POLICIES} == {self.component(each) for each in WITH_PODS}
         for policy in POLICIES:
             (thing,) = [each for each in WITH_PODS if self.component(each) == self.component(policy)]
@@ -247,12 +247,12 @@ class TestNetworkPolicies:
             assert chosen.items() <= thing["spec"]["template"]["metadata"]["labels"].items()
             assert chosen["app.kubernetes.io/component"] == self.component(policy)
 
-    def test_what_is_let_in_is_what_listens(self):
+    def test_exactly_the_declared_ports_are_open(self):
         for policy in POLICIES:
             let_in = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
             assert let_in == self.open_ports(self.component(policy))
 
-    def test_who_may_connect_outward_is_let_in_there(self):
+    def test_egress_rules_match_ingress_rules(self):
         asked, let_in = set(), set()
         for policy in POLICIES:
             here = self.component(policy)
@@ -274,7 +274,7 @@ class TestNetworkPolicies:
 
 
 class TestDisruption:
-    def test_of_replicas_one_stays(self):
+    def test_a_disruption_may_stop_only_one_replica(self):
         budgets = {each["metadata"]["name"]: each["spec"] for each in OBJECTS if each["kind"] == "PodDisruptionBudget"}
         replicated = {
             each["metadata"]["name"]: each["spec"] for each in WITH_PODS if each["spec"].get("replicas", 1) > 1
@@ -286,7 +286,7 @@ class TestDisruption:
             )
             assert budget.get("maxUnavailable", replicated[name]["replicas"] - budget.get("minAvailable", 0)) == 1
 
-    def test_prometheus_finds_every_status(self):
+    def test_prometheus_scrapes_every_component(self):
         for thing in WITH_PODS:
             annotations = thing["spec"]["template"]["metadata"]["annotations"]
             statuses = {
@@ -301,7 +301,7 @@ class TestDisruption:
 
 
 class TestChoices:
-    def test_another_namespace_moves_what_was_in_ours_and_nothing_else(self):
+    def test_another_namespace_replaces_only_our_own(self):
         moved = manifests(Choices("batch"))
         text = as_yaml(moved)
         assert "namespace: carico\n" not in text
@@ -312,7 +312,7 @@ class TestChoices:
         (configuration,) = [each for each in moved if each["metadata"]["name"] == "carico-agent" and "data" in each]
         assert "batch" in yaml.safe_load(configuration["data"]["agent.yaml"])["pod_events"]["excluded_namespaces"]
 
-    def test_servers_and_schedulers_may_keep_to_the_control_plane(self):
+    def test_servers_and_schedulers_may_run_on_the_control_plane_only(self):
         for chosen in (False, True):
             templates = {
                 each["kind"]: each["spec"]["template"]["spec"]
@@ -323,7 +323,7 @@ class TestChoices:
             assert "nodeSelector" not in templates["DaemonSet"]
         assert templates["StatefulSet"]["tolerations"][0]["key"] in templates["StatefulSet"]["nodeSelector"]
 
-    def test_agents_take_a_variant_and_leave_out_namespaces(self):
+    def test_agents_get_the_variant_and_the_excluded_namespaces(self):
         made = manifests(Choices(variant="thesis-literal", excluded_namespaces=("kube-system", "probes")))
         (configuration,) = [each for each in made if each["metadata"]["name"] == "carico-agent" and "data" in each]
         told = msgspec.convert(yaml.safe_load(configuration["data"]["agent.yaml"]), AgentConfig)
@@ -344,7 +344,7 @@ class TestChoices:
         }
         assert used == {"registry.example/carico:7", "registry.example/ks:v1.33.1"}
 
-    def test_telemetry_rolls_the_agents_and_nobody_else(self):
+    def test_changed_telemetry_rolls_only_the_agents(self):
         def digests(choices):
             return {
                 thing["metadata"]["name"]: thing["spec"]["template"]["metadata"]["annotations"][
@@ -367,7 +367,7 @@ class TestChoices:
 
 
 class TestInitContainers:
-    """What they run, with the folders of the container elsewhere."""
+    """The programs of init containers, run with folders of the test in place of the container's."""
 
     def run(self, name, folder, **environment):
         (container,) = [each for each in pod("carico-agent")["initContainers"] if each["name"] == name]
@@ -378,7 +378,7 @@ class TestInitContainers:
             [sys.executable, flag, program], env=environment, capture_output=True, text=True, timeout=60
         )
 
-    def test_an_agent_is_given_its_own_key(self, tmp_path):
+    def test_an_agent_gets_only_its_own_key(self, tmp_path):
         there, here = tmp_path / "etc/carico/nodes", tmp_path / "run/carico"
         there.mkdir(parents=True)
         here.mkdir(parents=True)
@@ -389,13 +389,13 @@ class TestInitContainers:
         (file,) = here.iterdir()
         assert (file.name, file.read_text(), file.stat().st_mode & 0o777) == ("node.pem", "key of node-b", 0o400)
 
-    def test_without_one_it_says_what_to_do(self, tmp_path):
+    def test_without_a_key_the_error_gives_the_remedy(self, tmp_path):
         (tmp_path / "etc/carico/nodes").mkdir(parents=True)
         done = self.run("certificate", tmp_path, NODE_NAME="node-new")
         assert done.returncode == 1
         assert "no certificate of the node node-new: run `carico deploy` again" in done.stderr
 
-    def test_the_checkpoints_folder_is_opened_for_the_group(self, tmp_path):
+    def test_the_checkpoint_folder_becomes_writable_for_the_group(self, tmp_path):
         folder = tmp_path / "var/lib/carico"
         folder.mkdir(parents=True, mode=0o755)
         assert self.run("checkpoint-folder", tmp_path).returncode == 0

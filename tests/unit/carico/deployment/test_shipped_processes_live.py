@@ -1,4 +1,4 @@
-"""The processes with the configuration that is deployed: they work together, and nothing listens in plain text."""
+"""The processes with the shipped configuration: they work together, and no port accepts plain text."""
 
 import socket
 import ssl
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.machine
 HTTP = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 ALERT = 0x15
-"""How an answer of TLS begins that is a refusal."""
+"""The first byte of a TLS alert."""
 
 
 def shipped(name):
@@ -34,7 +34,7 @@ def shipped(name):
 
 @pytest.fixture
 def processes(tmp_path):
-    """Aggregation server, extender and agent as deployed, but for ports, files, and pods to count."""
+    """Aggregation server, extender and agent with the shipped configuration, except for ports, files and pod events."""
     make(Authority(tmp_path, datetime.now(UTC)), {server: ["localhost"] for server in SERVERS}, ["node-a"])
     (tmp_path / "node.pem").write_bytes(
         b"".join((tmp_path / f"node-node-a.{kind}").read_bytes() for kind in ("crt", "key"))
@@ -69,7 +69,7 @@ def processes(tmp_path):
 
 
 def answer(port, what, context=None):
-    """What a port says to some bytes, over TLS if a context is given; empty where it just closes."""
+    """Return a port's answer to these bytes, over TLS if a context is given; empty if the port just closes."""
     with (
         suppress(OSError),
         socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
@@ -85,7 +85,7 @@ def listening(process):
     return {each.laddr.port for each in found if each.status == psutil.CONN_LISTEN and not is_loopback(each.laddr.ip)}
 
 
-def test_they_work_together_and_nothing_listens_in_plain_text(processes):
+def test_the_processes_work_together_and_no_port_accepts_plain_text(processes):
     anybody = ssl._create_unverified_context()
     agent = processes["agent"]
     status = int(agent.told("status_port"))
@@ -97,12 +97,12 @@ def test_they_work_together_and_nothing_listens_in_plain_text(processes):
         assert len(ports) == number, name
         status = int(process.told("status_port"))
         assert status in ports
-        if name == "extender":  # where kube-scheduler asks is loopback, and wants TLS all the same
+        if name == "extender":  # the port for kube-scheduler is on loopback, and uses TLS nevertheless
             ports = {*ports, int(process.told("port"))}
         assert answer(status, HTTP, anybody).startswith(b"HTTP/1.1 200"), name
         for port in ports:
-            for said in (HTTP, HTTP2):
-                heard = answer(port, said)
-                assert not heard or heard[0] == ALERT, (name, heard)
+            for request in (HTTP, HTTP2):
+                reply = answer(port, request)
+                assert not reply or reply[0] == ALERT, (name, reply)
                 if port != status:
-                    assert answer(port, said, anybody) == b"", f"{name} answers who has no certificate"
+                    assert answer(port, request, anybody) == b"", f"{name} answers a client without a certificate"

@@ -1,4 +1,4 @@
-"""What `carico status` shows, and what it calls a problem."""
+"""What `carico status` shows, and what it reports as a problem."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -62,7 +62,7 @@ def lead(cluster, seconds_ago):
     )
 
 
-def test_all_is_well(kube, healthy):
+def test_a_healthy_deployment_has_no_problems(kube, healthy):
     status = read_status(kube, "carico", NOW)
     assert status.problems == []
     assert show(status) == "\n".join(
@@ -80,17 +80,17 @@ def test_all_is_well(kube, healthy):
     )
 
 
-def test_pods_that_are_not_ready(kube, healthy):
+def test_pods_that_are_not_ready_are_a_problem(kube, healthy):
     healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["status"]["numberReady"] = 1
     assert read_status(kube, "carico", NOW).problems == ["daemonset.apps/carico-agent: 1 of 2 pods ready"]
 
 
-def test_a_rollout_that_has_not_begun_is_no_health(kube, healthy):
+def test_a_rollout_that_has_not_started_is_a_problem(kube, healthy):
     healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["metadata"]["generation"] = 2
     assert len(read_status(kube, "carico", NOW).problems) == 1
 
 
-def test_nodes_that_do_not_report(kube, healthy):
+def test_nodes_that_do_not_report_are_a_problem(kube, healthy):
     healthy.objects[NODES] = {"nodes": [known("node-a", age_s=60.0)]}
     status = read_status(kube, "carico", NOW)
     assert status.problems == ["2 of 2 nodes do not report: node-a, node-b"]
@@ -98,7 +98,7 @@ def test_nodes_that_do_not_report(kube, healthy):
 
 
 @pytest.mark.parametrize("seconds_ago", [None, 16])
-def test_nobody_leads(kube, healthy, seconds_ago):
+def test_no_leader_is_a_problem(kube, healthy, seconds_ago):
     if seconds_ago is None:
         del healthy.objects[LEASE]
     else:
@@ -109,27 +109,27 @@ def test_nobody_leads(kube, healthy, seconds_ago):
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"nodes": [{"node": 3}]}])
-def test_an_extender_that_does_not_tell(kube, healthy, answer):
+def test_an_extender_without_a_valid_answer_is_a_problem(kube, healthy, answer):
     del healthy.objects[NODES]
     if answer is not None:
         healthy.objects[NODES] = answer
     (problem,) = read_status(kube, "carico", NOW).problems
-    assert problem.startswith("the extender of carico-scheduler-1 does not tell what it knows of nodes: ")
+    assert problem.startswith("the extender of carico-scheduler-1 does not say what it knows about nodes: ")
 
 
-def test_nothing_deployed(kube, cluster):
+def test_no_deployment_is_a_problem(kube, cluster):
     status = read_status(kube, "carico", NOW)
-    assert status.problems == ["CARICO is not deployed in the namespace carico: `carico deploy` does it"]
+    assert status.problems == ["CARICO is not deployed in the namespace carico: run `carico deploy`"]
     assert show(status) == status.problems[0]
 
 
-def test_who_may_not_look_is_told(kube, cluster):
+def test_missing_rights_are_an_error(kube, cluster):
     cluster.refuse["GET", "/pods"] = 403, "pods is forbidden"
     with pytest.raises(KubeRefused, match="403: pods is forbidden"):
         read_status(kube, "carico", NOW)
 
 
-def test_an_answer_that_is_none_of_kubernetes_is_told(kube, healthy):
+def test_an_invalid_answer_of_the_api_is_an_error(kube, healthy):
     healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["metadata"]["creationTimestamp"] = "soon"
     with pytest.raises(KubeUnreachable, match="sent 'soon' for a time"):
         read_status(kube, "carico", NOW)

@@ -333,7 +333,7 @@ def test_a_cluster_that_cannot_be_reached_is_a_problem(tmp_path):
         ),
         ({}, "kube-scheduler", {"agents": "false"}, InvalidSetting, "has no settings, got agents"),
         ({}, "kube-scheduler:cpu=2", {}, InvalidSpec, "at most 1500m"),
-        ({}, "carico", {}, UsageError, "CARICO is not deployed in the namespace carico: `carico deploy` does it"),
+        ({}, "carico", {}, UsageError, "CARICO is not deployed in the namespace carico: run `carico deploy`"),
         ({"jobs": [msgspec.structs.replace(PI, work=[1.0] * 3)]}, "kube-scheduler", {}, UsageError, "leave out `work`"),
     ],
 )
