@@ -1,8 +1,8 @@
-"""Measures what an agent costs its node: CPU and memory of the process, with everything on, and what a sample costs.
+"""Measures what an agent costs its node: CPU and memory of the whole process, and the CPU time of a sample.
 
-A real agent samples this machine at 10 Hz and steps at 1 Hz; it exchanges with a real aggregation server and reports to
-a real extender over mutual TLS, saves checkpoints and watches control groups. Its CPU time is what the kernel accounts
-to it: other load makes it wait, and hardly changes that.
+A real agent samples this machine at 10 Hz and steps at 1 Hz; it exchanges subspaces with a real aggregation server and
+reports to a real extender over mutual TLS, saves checkpoints and watches control groups. The figure is the agent's CPU
+time from the kernel, which other load on the machine hardly changes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 
 from benchmarks import telemetry
-from benchmarks.common import parse, parser, shown
+from benchmarks.common import parse, parser, run
 from benchmarks.nodes import certificates, running
 
 SETTLE_S = 10.0
-"""Imports and first connections, which are not what is asked for."""
+"""Time for imports and first connections, which are not measured."""
 
 
 def main() -> int:
@@ -29,21 +29,21 @@ def main() -> int:
     options = parse(arguments)
     if not 1 <= options.seconds <= 86_400:
         arguments.error(f"--seconds must be in [1, 86400], got {options.seconds}")
-    return shown("agent", lambda: samples() | measure(options.seconds), options.json)
+    return run("agent", lambda: samples() | measure(options.seconds), options.json)
 
 
 def samples() -> dict[str, float]:
-    """Return the microseconds of CPU time that a sample takes: ours, and psutil's."""
+    """Return the CPU time of a sample, microseconds, with our reader and with psutil."""
     figures = telemetry.measure(telemetry.ROUNDS)
     return {name: figures[name] for name in ("sample_us", "sample_psutil_us")}
 
 
 def measure(seconds: float) -> dict[str, float]:
-    """Return CPU (percent of a core) and memory (MiB) of an agent that runs for so long."""
+    """Return CPU (percent of a core) and memory (MiB) of an agent that runs for this time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = certificates(folder, "aggregator", "extender", nodes=1)
-        # The kubelet's tree, as it is while no pod runs.
+        # The kubelet's tree of a node without pods.
         (folder / "cgroup" / "kubepods" / "besteffort").mkdir(parents=True)
         (folder / "pods").mkdir()
         aggregator = {"port": 0, "tls": files["aggregator"]}

@@ -1,7 +1,8 @@
-"""Measures how many nodes an aggregation server carries: exchanges over mutual TLS, a connection of its own per node.
+"""Measures how many nodes an aggregation server can serve: exchanges over mutual TLS, one connection per node.
 
-The server is the real process, the nodes share this one; on a machine with two CPUs each side has one. All nodes call
-again as soon as they are answered, so what is measured is the server (or this process) at its limit. Best of three.
+The server is the real process; all nodes share this process, so that on a machine with two CPUs each side has one.
+Nodes send their next request as soon as they have an answer, so the server (or this process) is measured at its limit.
+The best of three rounds counts.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from benchmarks.common import parse, parser, shown
-from benchmarks.nodes import SECONDS, Files, Node, asking, certificates, connected, keeping_pace, running
+from benchmarks.common import parse, parser, run
+from benchmarks.nodes import SECONDS, Files, Node, call_continuously, call_periodically, certificates, connect, running
 from carico.config import TlsFiles
 from carico.model.subspace import Subspace
 from carico.rpc.messages import write_exchange
@@ -26,7 +27,7 @@ SEED = 1001
 ROUNDS = 3
 HOLD_S = 20.0
 EXCHANGES_PER_NODE_S = 0.45
-"""What an agent needs: measured in the simulated cluster under the thesis's jobs."""
+"""How often an agent exchanges: measured in the simulated cluster under the thesis's jobs."""
 METHOD = "/carico.v1.Aggregation/ExchangeStream"
 
 
@@ -39,7 +40,7 @@ def main() -> int:
     options = parse(arguments)
     if not 0 <= options.hold <= 1_000_000:
         arguments.error(f"--hold must be in [0, 1000000], got {options.hold}")
-    return shown("aggregator", lambda: hold(options.hold) if options.hold else measure(), options.json)
+    return run("aggregator", lambda: hold(options.hold) if options.hold else measure(), options.json)
 
 
 def measure() -> dict[str, float]:
@@ -56,19 +57,19 @@ def measure() -> dict[str, float]:
 
 
 def hold(number: int) -> dict[str, float]:
-    """Return what so many connections and their exchanges take; this process takes as much."""
+    """Return latencies, and the server's CPU and memory, with `number` nodes; this process needs as much again."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as folder:
         files = certificates(Path(folder), "aggregator", nodes=number)
         with running(Path(folder), "aggregator", {"port": 0, "tls": files.pop("aggregator")}) as serving:
             server = psutil.Process(int(str(serving["pid"])))
-            taken, used_s = asyncio.run(_held(f"localhost:{serving['port']}", files, server))
+            latencies, used_s = asyncio.run(_held(f"localhost:{serving['port']}", files, server))
             return {
                 "held_nodes": number,
-                "held_exchanges_per_s": len(taken) / HOLD_S,
-                "held_exchange_p50_ms": 1e3 * float(np.percentile(taken, 50)),
-                "held_exchange_p99_ms": 1e3 * float(np.percentile(taken, 99)),
+                "held_exchanges_per_s": len(latencies) / HOLD_S,
+                "held_exchange_p50_ms": 1e3 * float(np.percentile(latencies, 50)),
+                "held_exchange_p99_ms": 1e3 * float(np.percentile(latencies, 99)),
                 "held_server_cores": used_s / HOLD_S,
                 "held_server_rss_mib": server.memory_info().rss / 2**20,
             }
@@ -77,13 +78,13 @@ def hold(number: int) -> dict[str, float]:
 async def _held(target: str, files: Files, server: psutil.Process) -> tuple[list[float], float]:
     nodes = _nodes(target, files)
     streams = [node.over_stream(METHOD) for node in nodes]
-    await connected(streams)
+    await connect(streams)
     before = server.cpu_times()
-    taken = await keeping_pace(streams, 1 / EXCHANGES_PER_NODE_S, HOLD_S)
+    latencies = await call_periodically(streams, 1 / EXCHANGES_PER_NODE_S, HOLD_S)
     after = server.cpu_times()
     for node in nodes:
         await node.channel.close()
-    return taken, after.user + after.system - before.user - before.system
+    return latencies, after.user + after.system - before.user - before.system
 
 
 def _nodes(target: str, files: Files) -> list[Node]:
@@ -95,11 +96,11 @@ def _nodes(target: str, files: Files) -> list[Node]:
 
 
 async def _measured(target: str, files: Files) -> tuple[float, list[float]]:
-    """Exchanges per second of 256 nodes in the best round, and the latencies of that round, seconds."""
+    """Return the exchanges per second of 256 nodes in the best round, and that round's latencies, seconds."""
     nodes = _nodes(target, files)
     streams = [node.over_stream(METHOD) for node in nodes]
-    await connected(streams)
-    latencies = max([await asking(streams) for _ in range(ROUNDS)], key=len)
+    await connect(streams)
+    latencies = max([await call_continuously(streams) for _ in range(ROUNDS)], key=len)
     for node in nodes:
         await node.channel.close()
     return len(latencies) / SECONDS, latencies

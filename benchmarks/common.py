@@ -1,6 +1,6 @@
-"""What every benchmark shares: its command line, the machine it ran on, and the file it leaves.
+"""Shared by all benchmarks: the command line, a description of the machine, and the file of figures.
 
-The file appears whole or not at all; it is written when all figures are known.
+The file is written, whole or not at all, when all figures are known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from testbed.results.provenance import cpu_model
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return a parser that says what the benchmark's own docstring says and knows ``--json FILE``."""
+    """Return a parser with the first paragraph of the benchmark's docstring as description and the option --json."""
     description = (documentation or "").strip().partition("\n\n")[0]
     result = argparse.ArgumentParser(description=" ".join(description.split()))
     result.add_argument("--json", metavar="FILE", type=Path, help="write the figures to this file")
@@ -31,9 +31,9 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def parse(arguments: argparse.ArgumentParser) -> argparse.Namespace:
-    """Read the command line; a figure file that could not be written is refused before anything is measured.
+    """Parse the command line, and refuse a file in a missing folder before anything is measured.
 
-    SIGTERM unwinds from here on, as Ctrl-C does, so that whatever a benchmark started is ended.
+    From here on SIGTERM raises SystemExit, so that processes started by a benchmark are ended.
     """
     options = arguments.parse_args()
     if options.json is not None and not options.json.parent.is_dir():
@@ -43,7 +43,7 @@ def parse(arguments: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def machine() -> dict[str, Any]:
-    """What a figure depends on besides the code."""
+    """Return everything a figure depends on besides the code."""
     return {
         "cpus": len(os.sched_getaffinity(0)),
         "cpu_model": cpu_model(),
@@ -55,12 +55,12 @@ def machine() -> dict[str, Any]:
 
 
 def report(name: str, figures: Mapping[str, float], file: Path | None) -> None:
-    """Write the figures to the file, if one is asked for.
+    """Write the figures to the file, if one is given.
 
     Raises
     ------
     ValueError
-        If a figure is not a finite number; nothing is written then.
+        If a figure is not a finite number; nothing is written.
     """
     for figure, value in figures.items():
         if not math.isfinite(value):
@@ -71,7 +71,7 @@ def report(name: str, figures: Mapping[str, float], file: Path | None) -> None:
         print(f"written: {file}")
 
 
-def shown(name: str, measure: Callable[[], Mapping[str, float]], file: Path | None) -> int:
+def run(name: str, measure: Callable[[], Mapping[str, float]], file: Path | None) -> int:
     """Measure, print the figures, write them as `report` does, and return the exit code."""
     try:
         figures = measure()

@@ -1,4 +1,4 @@
-"""How many CPUs each program of a test on KWOK takes: all of them share this machine, clusters spread them."""
+"""How many CPUs each program of a cluster uses: on KWOK they all share this machine, real clusters spread them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PARTS = {
     "extender": "extender",
     "testbed.real.kwok.synthetic_reports": "reports",
 }
-"""Which part a process is of that has such a program, or such an argument."""
+"""The part that a process belongs to, by its program's name or an argument."""
 
 
 @contextmanager
-def cpus_taken() -> Iterator[dict[str, float]]:
-    """Yield what holds, at the end, how many CPUs each part took, and `machine`, all processes together."""
-    taken: dict[str, float] = dict.fromkeys(("machine", *PARTS.values()), 0.0)
+def cpus_used() -> Iterator[dict[str, float]]:
+    """Yield a dictionary that on exit gets the CPUs used by each part, and by all processes together as `machine`."""
+    used: dict[str, float] = dict.fromkeys(("machine", *PARTS.values()), 0.0)
     before, began = _cpu_s(), perf_counter()
-    yield taken
+    yield used
     after, seconds = _cpu_s(), perf_counter() - began
-    for (part, pid), used_s in after.items():
-        taken[part] += (used_s - before.get((part, pid), 0.0)) / seconds
+    for (part, pid), cpu_s in after.items():
+        used[part] += (cpu_s - before.get((part, pid), 0.0)) / seconds
 
 
 def _cpu_s() -> dict[tuple[str, int], float]:
@@ -37,7 +37,7 @@ def _cpu_s() -> dict[tuple[str, int], float]:
     whole = psutil.cpu_times()
     found = {("machine", 0): sum(whole) - whole.idle - whole.iowait - whole.steal - whole.guest - whole.guest_nice}
     for process in psutil.process_iter():
-        with suppress(psutil.Error):  # it has ended meanwhile
+        with suppress(psutil.Error):  # the process has ended meanwhile
             words = [Path(word).name for word in process.cmdline()]
             part = next((PARTS[word] for word in words if word in PARTS), None)
             if part is not None:

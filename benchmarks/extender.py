@@ -1,8 +1,8 @@
-"""How fast the extender decides: filter calls over one kept connection, as kube-scheduler makes them, one at a time.
+"""Measures how fast the extender decides: sequential filter calls over one connection, as kube-scheduler makes them.
 
-The server is a process of its own with all that a decision meets in production: journal, metrics, reservations that
-end, and every node reporting once a second (without gRPC, whose own limit is measured apart). The client is this one;
-plain HTTP on loopback.
+The server is a process of its own with a journal, metrics, reservations that end, and a report of every node once a
+second, as in production. These reports do not use gRPC, whose limit is measured separately. The client is this process
+and calls over plain HTTP on loopback.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks.common import parse, parser, shown
+from benchmarks.common import parse, parser, run
 from benchmarks.nodes import SECONDS as ROUND_S
-from benchmarks.nodes import Files, Node, asking, certificates, connected, running
+from benchmarks.nodes import Files, Node, call_continuously, certificates, connect, running
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, TlsFiles
 from carico.extender.process import ExtenderProcess, OnReport
@@ -35,13 +35,13 @@ from carico.rpc.messages import write_report
 from carico.scheduling.report import CapacityReport
 
 SECONDS = 5.0
-"""How long each figure is measured for."""
+"""How long each figure is measured."""
 SEED = 7
 
 
 def main() -> int:
     """Measure, print the table and write the figures."""
-    return shown("extender", measure, parse(parser(__doc__)).json)
+    return run("extender", measure, parse(parser(__doc__)).json)
 
 
 def measure() -> dict[str, float]:
@@ -58,7 +58,7 @@ def measure() -> dict[str, float]:
 
 
 def reports_per_s() -> float:
-    """Return how many reports of nodes are taken in a second over streams and mutual TLS, if nothing else is asked."""
+    """Return how many reports a second the extender receives over streams and mutual TLS, without filter calls."""
     with tempfile.TemporaryDirectory() as folder:
         files = certificates(Path(folder), "extender")
         tls = files.pop("extender")
@@ -70,27 +70,27 @@ def reports_per_s() -> float:
 async def _reporting(target: str, files: Files) -> float:
     numbers = itertools.count(1)
 
-    def said_by(name: str) -> Callable[[], bytes]:
+    def reports_of(name: str) -> Callable[[], bytes]:
         return lambda: write_report(CapacityReport(name, 2.0, 1, 1e9, next(numbers)))
 
-    nodes = [Node(target, TlsFiles(**paths), said_by(name)) for name, paths in files.items()]
+    nodes = [Node(target, TlsFiles(**paths), reports_of(name)) for name, paths in files.items()]
     streams = [node.over_stream("/carico.v1.Capacity/ReportStream") for node in nodes]
-    await connected(streams)
-    taken = await asking(streams)
+    await connect(streams)
+    latencies = await call_continuously(streams)
     for node in nodes:
         await node.channel.close()
-    return len(taken) / ROUND_S
+    return len(latencies) / ROUND_S
 
 
 def decisions_s(nodes: int, room: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return how long each filter call took that has so many candidates with up to so much room, seconds."""
+    """Return the duration of each filter call, seconds, with `nodes` candidates of Pod-Capacity up to `room`."""
     names = [f"node-{number:05d}.cluster.example" for number in range(nodes)]
     took = []
     with served(names, room) as port, closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         end = time.perf_counter() + SECONDS
         pod = 0
         while time.perf_counter() < end:
-            body = question(f"uid-{pod}", names)
+            body = filter_body(f"uid-{pod}", names)
             began = time.perf_counter()
             connection.request("POST", "/filter", body)
             content = connection.getresponse().read()
@@ -98,14 +98,14 @@ def decisions_s(nodes: int, room: float) -> np.ndarray[tuple[int], np.dtype[np.f
             answer = json.loads(content)
             if len(answer["NodeNames"]) != (room >= 1):
                 raise RuntimeError(
-                    f"one node, or none where all are full, is the right answer, got {str(answer)[:200]}"
+                    f"the extender must answer with one node, or with none if all are full, got {str(answer)[:200]}"
                 )
             pod += 1
     return np.array(took[10:])
 
 
-def question(uid: str, names: list[str]) -> bytes:
-    """Return a filter call's body with a pod of a usual size."""
+def filter_body(uid: str, names: list[str]) -> bytes:
+    """Return the body of a filter call for a pod of usual size."""
     container = {
         "name": "main",
         "image": "example.org/pi:1",
@@ -134,7 +134,7 @@ def served(names: list[str], room: float) -> Iterator[int]:
 
 
 class _Agents:
-    """All nodes report once a second, spread over it."""
+    """Reports of all nodes once a second, spread over the second."""
 
     port = 0
 
@@ -159,7 +159,7 @@ class _Agents:
                     on_report(CapacityReport(names[index], capacities[index], 0, 0.0, 0))
 
     def close(self) -> None:
-        """Report no more."""
+        """Stop reporting."""
         self._over.set()
 
 
@@ -169,7 +169,7 @@ def _serve(parent: Connection, names: list[str], room: float) -> None:
             "port": 0,
             "insecure_loopback": True,
             "kubernetes": None,
-            "reservation_timeout_s": 1.0,  # stands for the time until a pod runs
+            "reservation_timeout_s": 1.0,  # as if a pod ran after a second
             "journal": {"file": str(Path(folder) / "journal.jsonl")},
         }
         config = msgspec.convert(settings, ExtenderConfig)

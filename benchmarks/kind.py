@@ -1,6 +1,6 @@
-"""A cluster that kind makes of this machine's containers: how long it takes, and what it takes when idle.
+"""Measures a kind cluster on this machine: how long its creation takes, and its CPU and memory when idle.
 
-Programs and images must be there; what those take, `carico-testbed images build` tells as it makes them.
+Programs and images must exist; `carico-testbed images build` makes them and says how long that takes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import time
 from contextlib import closing
 from functools import partial
 
-from benchmarks.common import parse, parser, shown
-from benchmarks.cpus import cpus_taken
+from benchmarks.common import parse, parser, run
+from benchmarks.cpus import cpus_used
 from carico.clock import SystemClock
 from carico.model.variants import DEFAULT_VARIANT
 from testbed.cluster_options import WORKERS, ClusterOptions
@@ -27,7 +27,7 @@ from workloads.quantity import memory_bytes
 
 RUN = "benchmark"
 SETTLED_S = 20.0
-"""After so long pods that have just been deployed do only what they always do."""
+"""How long after the deployment its pods have finished starting."""
 
 
 def main() -> int:
@@ -41,7 +41,7 @@ def main() -> int:
     if problems := maker.preflight():
         print(listed(problems), file=sys.stderr)
         return 1
-    return shown("kind", partial(measure, maker, options), options.json)
+    return run("kind", partial(measure, maker, options), options.json)
 
 
 def measure(maker: KindMaker, options: argparse.Namespace) -> dict[str, float]:
@@ -62,7 +62,7 @@ def _figures(life: MadeCluster, maker: KindMaker, watched_s: float) -> dict[str,
     DeployedCarico(maker, SystemClock()).deploy(cluster, DEFAULT_VARIANT.name)
     deployed = time.monotonic()
     time.sleep(SETTLED_S)
-    with cpus_taken() as cpus:
+    with cpus_used() as cpus:
         time.sleep(watched_s)
     used = _memory_mib(maker, cluster)
     control_plane = sum(mib for node, mib in used.items() if node.endswith("control-plane"))
@@ -81,10 +81,10 @@ def _unready(cluster: Cluster) -> str:
 
 
 def _memory_mib(maker: KindMaker, cluster: Cluster) -> dict[str, float]:
-    """Return what each node has of memory, without files that the kernel may drop."""
+    """Return each node's memory in use, without files in the page cache that the kernel may drop."""
     nodes = maker.nodes(cluster.name)
-    told = maker.docker.call("stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}", *nodes)
-    lines = (line.split() for line in told.splitlines())  # NAME 840.1MiB / 23GiB
+    output = maker.docker.call("stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}", *nodes)
+    lines = (line.split() for line in output.splitlines())  # NAME 840.1MiB / 23GiB
     return {node: memory_bytes(used.removesuffix("B")) / 2**20 for node, used, *_ in lines}
 
 

@@ -1,9 +1,11 @@
-"""CARICO's extender in the real kube-scheduler on KWOK: a backlog with it and without; how long refused pods sleep.
+"""Measures the extender in the real kube-scheduler on KWOK: throughput with and without it, and waits of refused pods.
 
-Nodes and pods are objects without machines; everything else is real: control plane, both kube-schedulers, the extender
-with mutual TLS, and a report of every node once a second. kube-scheduler's own limit of 50 calls a second is lifted for
-both. All of it runs on this machine, the reports' other end, too: a third backlog is scheduled by kube-scheduler alone
-while an extender that it does not ask takes the reports. The three take turns.
+Nodes and pods are API objects without machines. The control plane, the kube-scheduler, the extender with mutual TLS and
+a report of every node once a second are real. kube-scheduler's default limit of 50 API calls a second is lifted.
+
+Three kinds of runs take turns: kube-scheduler alone, kube-scheduler alone beside an extender that only receives
+reports, and kube-scheduler with the extender. The second kind shows what the reports cost, because sender and receiver
+share this machine.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from benchmarks.common import parse, parser, shown
-from benchmarks.cpus import cpus_taken
+from benchmarks.common import parse, parser, run
+from benchmarks.cpus import cpus_used
 from carico.clock import SystemClock
 from testbed.cluster_options import ClusterOptions
 from testbed.programs.child_process import ChildProcess
@@ -35,11 +37,11 @@ from tests.kits.refused_pod import NEVER_WAKE, RefusedPod
 from workloads.scenario import ClusterShape
 
 SLOTS = 2.0
-"""Pods that a node has room for."""
+"""How many pods fit on a node."""
 BOUND_TIMEOUT_S = 600.0
 FEW = 5
 SLEEPS_TIMEOUT_S = 360.0
-"""kube-scheduler tries a refused pod again after five minutes, and looks every half minute."""
+"""kube-scheduler retries a refused pod after five minutes, and checks for such pods every half minute."""
 RUN = "benchmark"
 ALONE, BESIDE, ASKING = "alone", "beside_reports", "extender"
 _CLOCK = SystemClock()
@@ -52,7 +54,7 @@ def main() -> int:
     arguments.add_argument("--pods", type=int, default=1000, metavar="N", help="of a backlog (default: 1000)")
     arguments.add_argument("--repetitions", type=int, default=2, metavar="N", help="of each (default: 2)")
     options = parse(arguments)
-    return shown("kwok", partial(measure, options), options.json)
+    return run("kwok", partial(measure, options), options.json)
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
@@ -77,11 +79,11 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
 def _rates(
     cluster: Cluster, folder: Path, namespace: Callable[[], str], options: argparse.Namespace
 ) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
-    """Return how many pods were bound a second, by turns, and the CPUs taken while the extender was asked."""
+    """Return the pods bound a second of every turn, and the CPUs used in turns with the extender."""
     shape = ClusterShape(nodes=options.nodes)
     shape_nodes(cluster.api, shape)
     rates: dict[str, list[float]] = {ALONE: [], BESIDE: [], ASKING: []}
-    taken: list[dict[str, float]] = []
+    used: list[dict[str, float]] = []
     carico = LocalCarico(cluster.kubeconfig, folder / "rates", dict.fromkeys(shape.node_names, SLOTS), LIFTED_QPS)
     alone = partial(kube_scheduler_alone, cluster.kubeconfig, folder, LIFTED_QPS)
 
@@ -90,7 +92,7 @@ def _rates(
         with namespace_of_run(cluster.api, name, RUN):
             backlog = Backlog(cluster.api, name, CARICO, _CLOCK)
             backlog.create(options.pods)
-            with backlog.followed(), scheduling(start), cpus_taken() as cpus:
+            with backlog.followed(), scheduling(start), cpus_used() as cpus:
                 backlog.wait_until_bound(BOUND_TIMEOUT_S)
             rates[arm].append(backlog.pods_per_s)
             print(f"{arm}: {backlog.pods_per_s:.1f} pods/s", flush=True)
@@ -103,12 +105,12 @@ def _rates(
             carico.start("reports")
             carico.wait_until_reported()
             take(BESIDE, alone)
-            taken.append(take(ASKING, partial(carico.start, "kube-scheduler")))
-    return rates, taken
+            used.append(take(ASKING, partial(carico.start, "kube-scheduler")))
+    return rates, used
 
 
 def _sleeps(cluster: Cluster, folder: Path, namespace: Callable[[], str]) -> dict[str, float]:
-    """Return how long refused pods slept, seconds."""
+    """Return how long refused pods waited until they were tried again, seconds."""
     shape = ClusterShape(nodes=FEW)
     shape_nodes(cluster.api, shape)
     nodes = shape.node_names
@@ -120,9 +122,9 @@ def _sleeps(cluster: Cluster, folder: Path, namespace: Callable[[], str]) -> dic
         with namespace_of_run(cluster.api, space, RUN):
             pod = RefusedPod(cluster.api, space, carico, nodes, _CLOCK)
             with pod.running():
-                # Without it the first room still wakes; and one sleep is long enough.
-                asked = nodes if name == "with" else nodes[:2]
-                slept = [pod.sleep_s(node, SLEEPS_TIMEOUT_S) or SLEEPS_TIMEOUT_S for node in asked]
+                # Without wake-ups the first node with room still wakes the pod; one of the long waits is enough.
+                freed = nodes if name == "with" else nodes[:2]
+                slept = [pod.sleep_s(node, SLEEPS_TIMEOUT_S) or SLEEPS_TIMEOUT_S for node in freed]
                 found[f"refused_sleep_s_{name}"] = statistics.median(slept) if name == "with" else slept[-1]
                 if name == "without":
                     woken = pod.sleep_s(nodes[2], SLEEPS_TIMEOUT_S, other_pod=True)

@@ -1,4 +1,4 @@
-"""Nodes that call a real server over mutual TLS, each over a connection of its own, as fast as they are answered."""
+"""Nodes that call a real server over mutual TLS, each over its own connection."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from carico.rpc.tls import PemFiles
 
 NODES = 256
 _AT_ONCE = 50
-"""Connections that are made at the same time."""
+"""How many connections are opened at the same time."""
 SECONDS = 3.0
+"""How long `call_continuously` measures."""
 
-Ask = Callable[[], Awaitable[object]]
+Call = Callable[[], Awaitable[object]]
 Files = dict[str, dict[str, str]]
-"""Certificate, key and CA, by whose they are."""
+"""Paths of certificate, key and CA, by owner."""
 
 
 class Node:
-    """One node: its connection and what it says.
+    """A node's connection.
 
     Parameters
     ----------
     target : str
-        host:port.
+        host:port of the server.
     files : TlsFiles
     request : callable
-        Returns what it says next.
+        Returns the next request.
     """
 
     def __init__(self, target: str, files: TlsFiles, request: Callable[[], bytes]) -> None:
@@ -46,23 +47,23 @@ class Node:
         self.channel = aio.secure_channel(target, grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate))
         self._request = request
 
-    def over_stream(self, method: str) -> Ask:
-        """Return what asks over a stream, which is opened when it asks first."""
+    def over_stream(self, method: str) -> Call:
+        """Return a call that sends a request over a stream, opened by the first call, and awaits the answer."""
         open_stream: aio.StreamStreamMultiCallable[bytes, bytes] = self.channel.stream_stream(method, None, None)
         opened: list[aio.StreamStreamCall[bytes, bytes]] = []
 
-        async def ask() -> object:
+        async def call() -> object:
             if not opened:
                 opened.append(open_stream())
             stream = opened[0]
             await stream.write(self._request())
             return await stream.read()
 
-        return ask
+        return call
 
 
 def certificates(folder: Path, *servers: str, nodes: int = NODES) -> Files:
-    """Make a CA and return the files of the servers and of every node, node-0 and so on, by name."""
+    """Make a CA, and certificates for the servers and for the nodes node-0, node-1 and so on; return files by name."""
     authority = Authority(folder, datetime.now(UTC), valid_days=1)
     authority.make_ca()
     made = {server: authority.make_server(server, ["localhost"]) for server in servers}
@@ -75,58 +76,58 @@ def certificates(folder: Path, *servers: str, nodes: int = NODES) -> Files:
 
 @contextmanager
 def running(folder: Path, command: str, config: Mapping[str, object]) -> Iterator[dict[str, object]]:
-    """Run a process of CARICO's and yield what its first line of log says, its ports among it, and its `pid`."""
+    """Run one of CARICO's processes and yield its `pid` and the values of its first log line, among them its ports."""
     configuration = folder / f"{command}.yaml"
     configuration.write_text(json.dumps({**config, "logs": {"format": "json"}}))
     program = [sys.executable, "-m", "carico", command, "--config", str(configuration)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            said = server.stderr.readline()
-            if not said.startswith("{"):
-                raise RuntimeError(f"{' '.join(program)} did not start: {said.strip() or 'it said nothing'}")
-            yield json.loads(said) | {"pid": server.pid}
+            line = server.stderr.readline()
+            if not line.startswith("{"):
+                raise RuntimeError(f"{' '.join(program)} did not start: {line.strip() or 'it logged nothing'}")
+            yield json.loads(line) | {"pid": server.pid}
         finally:
             server.terminate()
 
 
-async def keeping_pace(asks: list[Ask], every_s: float, seconds: float) -> list[float]:
-    """Ask with all, each once in `every_s` as far as answers come in time; return how long each took, seconds."""
-    taken: list[float] = []
+async def call_periodically(calls: list[Call], every_s: float, seconds: float) -> list[float]:
+    """Make each call every `every_s` seconds, or later if the answer is late; return all latencies, seconds."""
+    latencies: list[float] = []
     began = perf_counter()
 
-    async def again(number: int, ask: Ask) -> None:
-        due = began + every_s * number / len(asks)
+    async def repeat(number: int, call: Call) -> None:
+        due = began + every_s * number / len(calls)
         while due < began + seconds:
             await asyncio.sleep(due - perf_counter())
             sent = perf_counter()
-            await ask()
-            taken.append(perf_counter() - sent)
+            await call()
+            latencies.append(perf_counter() - sent)
             due = max(due + every_s, perf_counter())
 
-    await asyncio.gather(*(again(number, ask) for number, ask in enumerate(asks)))
-    return taken
+    await asyncio.gather(*(repeat(number, call) for number, call in enumerate(calls)))
+    return latencies
 
 
-async def connected(asks: list[Ask]) -> None:
-    """Ask with all once, a few at a time: handshakes are not what is measured."""
-    for first in range(0, len(asks), _AT_ONCE):
-        await asyncio.gather(*(ask() for ask in asks[first : first + _AT_ONCE]))
+async def connect(calls: list[Call]) -> None:
+    """Make each call once, a few at a time, so that later measurements exclude handshakes."""
+    for first in range(0, len(calls), _AT_ONCE):
+        await asyncio.gather(*(call() for call in calls[first : first + _AT_ONCE]))
 
 
-async def asking(asks: list[Ask]) -> list[float]:
-    """Ask with all at the same time, again and again; return how long each answer took, seconds."""
-    taken: list[float] = []
+async def call_continuously(calls: list[Call]) -> list[float]:
+    """Repeat each call as soon as it is answered, all at the same time; return all latencies, seconds."""
+    latencies: list[float] = []
     end = perf_counter() + SECONDS
 
-    async def again(ask: Ask) -> None:
+    async def repeat(call: Call) -> None:
         began = perf_counter()
         while began < end:
-            if await ask() is aio.EOF:
+            if await call() is aio.EOF:
                 raise grpc.RpcError("the server has ended the stream")
             now = perf_counter()
-            taken.append(now - began)
+            latencies.append(now - began)
             began = now
 
-    await asyncio.gather(*map(again, asks))
-    return taken
+    await asyncio.gather(*map(repeat, calls))
+    return latencies

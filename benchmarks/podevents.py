@@ -1,16 +1,16 @@
-"""Measures how long before a pod's start-up CPU burst each source tells of the pod (thesis Fig. 4.8).
+"""Measures how long before a pod's start-up CPU burst each source reports the pod (thesis Fig. 4.8).
 
-Starts sandboxes, one after the other, on a real containerd of its own. The burst is the CPU time of the container
-runtime (containerd, its shims, runc), which has a control group of its own, read every 2 ms. It begins when a
-twentieth of it is spent; its peak is the 10 ms that cost most.
+Starts sandboxes, one after the other, on a private containerd. The burst is the CPU time of the container runtime
+(containerd, its shims, runc), which has its own control group, read every 2 ms. The burst begins when a twentieth of
+this CPU time is spent; its peak is the costliest 10 ms.
 
-- containerd: from the event that says that the sandbox was created.
-- cgroup: from the pod's group, made before the runtime is asked, as the kubelet does. What the kubelet does in between
-  (volumes, network) takes longer than what does here, which is the start of the program ctr: see the figure
-  ctr_start_ms.
-- cgroup_of_runc: from the pod's group where nobody makes it before runc does. The worst case.
+- containerd: from the event that the sandbox was created.
+- cgroup: from the pod's control group, made before the runtime is called, as the kubelet does. Between the two the
+  kubelet prepares volumes and network, which takes longer than starting the program ctr does here (the figure
+  ctr_start_ms).
+- cgroup_of_runc: from the pod's control group if only runc makes it. The worst case.
 
-Positive: earlier than the burst. The Kubernetes API's watch needs an API server and is not measured here. Needs root
+Positive leads are before the burst. The Kubernetes API's watch needs an API server and is not measured here. Needs root
 and Debian's packages containerd, runc and busybox-static.
 """
 
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def measure(starts: int) -> dict[str, float]:
-    """Return leads in milliseconds: medians, and the quantiles 0.1 and 0.9."""
+    """Return medians and the quantiles 0.1 and 0.9 of all leads, milliseconds."""
     as_kubelet = _starts(starts, group_first=True)
     as_runc = _starts(starts, group_first=False)
     figures: dict[str, float] = {}
@@ -86,9 +86,9 @@ def measure(starts: int) -> dict[str, float]:
     )
     print("                       lead over the beginning, ms      lead over the peak, ms")
     print("source                   q10   median      q90          q10   median      q90")
-    for name, told in leads:
-        begins = 1e3 * np.array([start.burst_begins_at - at for start, at in told])
-        peaks = 1e3 * np.array([start.burst_peaks_at - at for start, at in told])
+    for name, reported in leads:
+        begins = 1e3 * np.array([start.burst_begins_at - at for start, at in reported])
+        peaks = 1e3 * np.array([start.burst_peaks_at - at for start, at in reported])
         row = [*np.quantile(begins, [0.1, 0.5, 0.9]), *np.quantile(peaks, [0.1, 0.5, 0.9])]
         keys = [f"{name}_lead{of}_ms{which}" for of in ("", "_to_peak") for which in ("_q10", "", "_q90")]
         figures |= dict(zip(keys, map(float, row), strict=True))
@@ -99,8 +99,8 @@ def measure(starts: int) -> dict[str, float]:
     figures["starts"] = float(len(as_kubelet + as_runc))
     print(
         f"{figures['starts']:.0f} starts; a burst is {figures['burst_cpu_ms']:.0f} ms of CPU time, "
-        f"from the group to its event {figures['cgroup_latency_ms']:.2f} ms, "
-        f"ctr takes {figures['ctr_start_ms']:.1f} ms until containerd tells"
+        f"{figures['cgroup_latency_ms']:.2f} ms from the control group to its event, "
+        f"{figures['ctr_start_ms']:.1f} ms from the start of ctr to containerd's event"
     )
     return figures
 
@@ -117,24 +117,24 @@ def _starts(number: int, group_first: bool) -> list[Start]:
     ):
         groups.account_for(containerd.pid)
         sources: list[PodEventSource] = [ContainerdEvents(containerd.socket), CgroupEvents(groups.pods)]
-        told: list[list[float]] = [[], []]
+        reported: list[list[float]] = [[], []]
         try:
-            for source, times in zip(sources, told, strict=True):
-                source.start(_begins(times))
-            done = [_one(containerd, groups, group_first, told) for _ in range(_WARM_UPS + number)]
+            for source, times in zip(sources, reported, strict=True):
+                source.start(_append_starts(times))
+            done = [_start(containerd, groups, group_first, reported) for _ in range(_WARM_UPS + number)]
         finally:
             for source in sources:
                 source.close()
         return done[_WARM_UPS:]
 
 
-def _begins(times: list[float]) -> OnChange:
+def _append_starts(times: list[float]) -> OnChange:
     return lambda change, at: times.append(at) if change > 0 else None
 
 
-def _one(containerd: PrivateContainerd, groups: _Groups, group_first: bool, told: list[list[float]]) -> Start:
+def _start(containerd: PrivateContainerd, groups: _Groups, group_first: bool, reported: list[list[float]]) -> Start:
     pod = str(uuid.uuid4())
-    for times in told:
+    for times in reported:
         times.clear()
     with _sampled(groups.usage_file) as samples:
         time.sleep(_BEFORE_S)
@@ -145,8 +145,9 @@ def _one(containerd: PrivateContainerd, groups: _Groups, group_first: bool, told
         time.sleep(max(asked_at + _AFTER_S - time.monotonic(), 0.0))
     containerd.remove(pod)
     groups.remove(pod)
-    if [len(times) for times in told] != [1, 1]:
-        raise CaricoError(f"one pod was to be told by both sources, they told {[len(times) for times in told]}")
+    counts = [len(times) for times in reported]
+    if counts != [1, 1]:
+        raise CaricoError(f"containerd and cgroup must each report one pod, they reported {counts}")
     at, used = np.array(samples).T
     used = used - used[np.searchsorted(at, asked_at) - 1]
     ahead = np.searchsorted(at, at + _PEAK_S)
@@ -157,8 +158,8 @@ def _one(containerd: PrivateContainerd, groups: _Groups, group_first: bool, told
         burst_begins_at=float(at[np.argmax(used >= _BEGINS_AT * used[-1])]),
         burst_peaks_at=float(at[peak]) + _PEAK_S / 2,
         burst_cpu_s=float(used[-1]),
-        containerd_at=told[0][0],
-        cgroup_at=told[1][0],
+        containerd_at=reported[0][0],
+        cgroup_at=reported[1][0],
     )
 
 
@@ -185,7 +186,7 @@ def _sampled(usage_file: Path) -> Iterator[list[tuple[float, float]]]:
 
 
 class _Groups:
-    """Control groups of the benchmark's own: one to account for the runtime, one like a kubelet's for the pods."""
+    """The benchmark's control groups: one to account for the runtime, and a tree like a kubelet's for the pods."""
 
     def __init__(self) -> None:
         self._name = f"carico-podevents-{os.getpid()}"
@@ -196,15 +197,15 @@ class _Groups:
         self.usage_file = self._runtime / ("cpu.stat" if v2 else "cpuacct.usage")
 
     def account_for(self, pid: int) -> None:
-        """Count the CPU time of a process, and of all that it starts from now on."""
+        """Count the CPU time of a process and of all its future children."""
         (self._runtime / "cgroup.procs").write_text(str(pid))
 
     def path_of(self, pod: str) -> str:
-        """The pod's group, from the root of a hierarchy."""
+        """Return the path of the pod's group from the root of a hierarchy."""
         return f"/{self._name}/kubepods/besteffort/pod{pod}"
 
     def remove(self, pod: str) -> None:
-        """Remove the pod's group everywhere."""
+        """Remove the pod's group from all hierarchies."""
         for mount in self._mounts:
             with contextlib.suppress(FileNotFoundError):
                 (mount / self.path_of(pod)[1:]).rmdir()

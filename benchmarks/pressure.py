@@ -1,9 +1,9 @@
 """Checks that CPU pressure on this machine follows the formula that the simulated nodes use.
 
-The kernel counts pressure per CPU (some task waits for this CPU) and averages over CPUs. With n processes that never
-rest on c CPUs, n - c of the CPUs have one that waits: a pressure of (n - c) / c, from 0 to 1. Spawns 0 to 2 c such
-processes and compares. Other load on the machine makes pressure too: it is shown beside it, and a level that was
-disturbed is measured again. What is kept is chosen by that load, never by the pressure.
+The kernel counts pressure per CPU (some task waits for this CPU) and averages over CPUs. With n processes that are
+always busy on c CPUs, a task waits on n - c of the CPUs: a pressure of (n - c) / c, limited to 0 to 1. The benchmark
+starts 0 to 2 c such processes and compares. Other load on the machine adds pressure, so it is printed as well, and a
+disturbed level is measured again. The measurement with the least other load is kept, whatever its pressure.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from carico.telemetry.counters import telemetry_between
 from carico.telemetry.procfs import ProcfsSource
 
 _SETTLE_S = 0.5
-"""Interpreters start and the kernel spreads them over the CPUs before anything counts."""
+"""Time for the interpreters to start and for the kernel to spread them over the CPUs."""
 _DISTURBED_CPUS = 0.1
-"""Others' load above which a difference says nothing about the formula."""
+"""Load of other processes above which a difference says nothing about the formula."""
 _ATTEMPTS = 5
-"""How often a level is measured at most."""
+"""Most measurements of one level."""
 _HOG = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
 
 
@@ -51,10 +51,10 @@ def main() -> int:
 
 
 def measure(seconds: float) -> dict[str, float]:
-    """Return utilisation, pressure and what the formula says at every number of busy processes."""
+    """Return utilisation, pressure and the formula's value for every number of busy processes."""
     cpus = len(os.sched_getaffinity(0))
     if cpus != os.cpu_count():
-        # Pressure is the machine's; processes that may not use all of it cannot fill it.
+        # Pressure is that of the whole machine, which processes limited to some CPUs cannot fill.
         print(f"this process may use {cpus} of {os.cpu_count()} CPUs: the formula does not apply", file=sys.stderr)
     figures: dict[str, float] = {}
     errors, others = [], []
@@ -77,7 +77,7 @@ def measure(seconds: float) -> dict[str, float]:
     figures["largest_other_load_cpus"] = max(others)
     print(f"largest difference: {max(errors):.3f}")
     if max(others) > _DISTURBED_CPUS:
-        print(f"others used up to {max(others):.2f} CPUs meanwhile: repeat it when the machine is quiet")
+        print(f"other processes used up to {max(others):.2f} CPUs: repeat the benchmark when the machine is idle")
     return figures
 
 
@@ -91,7 +91,7 @@ def _least_disturbed(source: ProcfsSource, hogs: int, seconds: float, cpus: int)
 
 
 def _under_load(source: ProcfsSource, hogs: int, seconds: float, cpus: int) -> tuple[float, float, float]:
-    """Utilisation, pressure, and the CPUs that were used, but not by the busy processes."""
+    """Return utilisation, pressure, and the CPUs used by other processes than the busy ones."""
     with _busy_processes(hogs, at_most_s=60 + 2 * seconds) as processes:
         time.sleep(_SETTLE_S)
         before, used_before_s = source.read(), _cpu_time_s(processes)
@@ -110,10 +110,10 @@ def _cpu_time_s(processes: Iterable[subprocess.Popen[bytes]]) -> float:
 
 @contextmanager
 def _busy_processes(number: int, at_most_s: float) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Keep that many processes busy; should nobody be left to end them, they end by themselves."""
+    """Keep this many processes busy; each ends by itself after `at_most_s`, in case this process is killed."""
     running: list[subprocess.Popen[bytes]] = []
     try:
-        # Not a comprehension: what was started is known, should the next one fail.
+        # Not a comprehension: if a start fails, the processes started before must be known.
         for _ in range(number):
             running.append(subprocess.Popen([sys.executable, "-S", "-E", "-c", _HOG, str(at_most_s)]))  # noqa: PERF401
         yield running

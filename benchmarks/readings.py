@@ -1,6 +1,6 @@
-"""What each reading of the thesis changes: one parameter of CARICO or of the simulator at a time, the rest default.
+"""Measures what each reading of the thesis changes: one parameter of CARICO or of the simulator at a time.
 
-Fills the tables of `docs/design.md`. Figures are pod and job completion times, seconds, on seeds 2001, 2002, ...
+Fills the tables of `docs/design.md`. Figures are pod and job completion times, seconds, with seeds 2001, 2002, ...
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ KUBE_ROWS = (
     ("mixed", "pi-and-sklearn", "kube-scheduler"),
 )
 PEERS = ("conflicting-capacity", "complementary-capacity")
-"""Where a node learns of a workload that its peers run: their job is published at 30 s and takes about 100 s."""
+"""Scenarios in which a node learns about its peers' workload: their job is published at 30 s and takes about 100 s."""
 FIRST_SEED = 2001
 
 
 def carico_readings() -> Iterator[tuple[str, Variant]]:
-    """The variants that are compared, each with a name that says what is different."""
+    """Yield the variants to compare, each with a label that says what differs."""
     base = THESIS_REBASED
     yield "default", base
     yield "literal_unit", THESIS_LITERAL
@@ -76,7 +76,7 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
 
 
 def peer_readings(base: Variant) -> Iterator[tuple[str, Variant]]:
-    """Variants of `base` that differ in what a node makes of its peers' experience."""
+    """Yield variants of `base` that differ in how a node uses its peers' experience."""
     yield "default", base
     changes: dict[str, tuple[Any, ...]] = {
         "global_weight": (0.0, 0.9),
@@ -94,7 +94,7 @@ def _one_at_a_time(base: Variant, changes: dict[str, tuple[Any, ...]]) -> Iterat
 
 
 def _baseline_from_all_samples(self: DualKalman, learning: BoolArray, k: FloatArray, n: FloatArray) -> None:
-    """Correct the baseline while pods run, too, by what they cost."""
+    """Correct the baseline while pods run, too, after adding their cost to the signal."""
     correct = _ORIGINAL_CORRECT
     correct(self, learning, k, n)
     busy = learning & (n > 0)
@@ -104,7 +104,7 @@ def _baseline_from_all_samples(self: DualKalman, learning: BoolArray, k: FloatAr
 
 
 def _fed_back(self: NodeModel, own: Subspace, index: IntArray) -> Subspace:
-    """Go on from the merge with the aggregate, as if it were the node's own past."""
+    """Keep the merge with the aggregate as if it were the node's own past."""
     merged = _ORIGINAL_BLEND(self, own, index)
     rank = self._own_values.shape[-1]
     self._own_basis[index] = merged.basis[..., :rank]
@@ -126,7 +126,7 @@ REPLACED: tuple[tuple[str, type, str, Any], ...] = (
     ("baseline from all samples", DualKalman, "_correct", _baseline_from_all_samples),
     ("no reservation", CaricoScheduler, "reserve", lambda self, pod, node: self._fit.add(pod, node)),
 )
-"""Readings that are no parameter, because nobody should want the other one: what is replaced to measure it."""
+"""Readings without a parameter, because the alternative is of no use: label, class, attribute and its replacement."""
 
 TELEMETRY_READINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("30 % of samples lost", {"sample_loss": 0.3}),
@@ -211,7 +211,7 @@ def _measure(
 
 
 def _signal_row(figures: dict[str, float], label: str, variant: Variant, seeds: range) -> None:
-    """Find the signal of the node that runs no pod of the job, in the seconds before it and in the middle of it."""
+    """Measure the signal of the node without the peers' job, shortly before this job and in the middle of it."""
     cells = []
     for scenario in PEERS:
         k = {"before": 0.0, "during": 0.0}
@@ -226,7 +226,7 @@ def _signal_row(figures: dict[str, float], label: str, variant: Variant, seeds: 
 
 
 def _latest(run: Repetition) -> float:
-    """When the last job completed; the time of the cut-off where one did not."""
+    """Return when the last job completed, or the time of the cut-off if a job did not complete."""
     completed = [seconds for seconds in run.job_completion_time_s.values() if seconds is not None]
     return max(completed) if len(completed) == len(run.job_completion_time_s) else run.nodes[0].time_s[-1]
 

@@ -1,8 +1,8 @@
-"""Measures what simulation costs: 1000 pods under CARICO and kube-scheduler, and how that grows with the cluster.
+"""Measures what simulation costs: 1000 pods under CARICO and kube-scheduler, and the growth with the cluster's size.
 
-Figures are CPU time of this process, the best of three where that takes seconds. Other load on the machine makes them
-larger all the same, for caches and cores are shared. A node-second is dearest in a small cluster: every tick has a
-fixed cost in numpy, which 19 nodes share, or 5,000.
+Figures are CPU time of this process, the best of three where that takes only seconds. Other load on the machine makes
+them larger nevertheless, because caches and cores are shared. A node-second costs most in a small cluster, where fewer
+nodes share the fixed cost of every tick in numpy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from benchmarks.common import parse, parser, shown
+from benchmarks.common import parse, parser, run
 from carico.model.node_model import RESOURCES, NodeModel
 from carico.model.variants import DEFAULT_VARIANT
 from testbed.schedulers.spec import parse_spec
@@ -34,12 +34,12 @@ ALL_AT_ONCE = {
     "bindings_burst": 1_000_000,
     "warm_up_s": 0,
 }
-"""A control plane that is no bottleneck, so that all nodes are busy at once."""
+"""Parameters of a control plane that is no bottleneck, so that all nodes are busy from the start."""
 
 
 def main() -> int:
     """Measure, print the table and write the figures."""
-    return shown("simulation", measure, parse(parser(__doc__)).json)
+    return run("simulation", measure, parse(parser(__doc__)).json)
 
 
 def measure() -> dict[str, float]:
@@ -58,7 +58,7 @@ def measure() -> dict[str, float]:
 
 
 def repetition_s(scheduler: str) -> float:
-    """CPU time of a repetition of pi-2000 under a scheduler, seconds."""
+    """Return the CPU time of a repetition of pi-2000 under a scheduler, seconds."""
     scenario, spec = load_scenario("pi-2000"), parse_spec(scheduler)
     rounds = []
     for _ in range(ROUNDS):
@@ -69,7 +69,7 @@ def repetition_s(scheduler: str) -> float:
 
 
 def realtime_factor() -> float:
-    """Simulated seconds per second of CPU time: 10,000 pods under CARICO on 1,000 nodes."""
+    """Return simulated seconds per second of CPU time, with 10,000 pods under CARICO on 1,000 nodes."""
     scenario = load_scenario("pi-2000").scaled(pods=10_000, nodes=1000)
     before = process_time()
     repetition = SimulatedProvider().check(scenario, parse_spec("carico"), {}).run(SEED)
@@ -77,7 +77,7 @@ def realtime_factor() -> float:
 
 
 def busy_nodes_s(nodes: int, seconds: float) -> float:
-    """CPU time of a run in which every node has four pods from the beginning and agents watch, seconds."""
+    """Return the CPU time of a run with four pods on every node from the start and observing agents, seconds."""
     load = JobSpec(
         name="load", workload="stress", parameters={"cpu": 2, "cpu_load": 60, "duration_s": 1e5}, pods=4 * nodes
     )
@@ -90,14 +90,14 @@ def busy_nodes_s(nodes: int, seconds: float) -> float:
 
 
 def node_second_s(nodes: int, rounds: int) -> float:
-    """CPU time that a second of a busy node costs, its agent included, seconds: what a longer run takes more."""
+    """Return the CPU time that a longer run adds for each second of a busy node and its agent, seconds."""
     short_s, long_s = 20.0, 50.0
-    more = (busy_nodes_s(nodes, long_s) - busy_nodes_s(nodes, short_s) for _ in range(rounds))
-    return min(more) / (nodes * (long_s - short_s))
+    differences = (busy_nodes_s(nodes, long_s) - busy_nodes_s(nodes, short_s) for _ in range(rounds))
+    return min(differences) / (nodes * (long_s - short_s))
 
 
 def peak_rss_mib(nodes: int) -> float:
-    """Peak memory of a process that simulates so many nodes for 50 s and holds the result, MiB."""
+    """Return the peak memory of a process that simulates this many nodes for 50 s and holds the result, MiB."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         return pool.apply(_peak_rss_mib, (nodes,))
@@ -105,7 +105,7 @@ def peak_rss_mib(nodes: int) -> float:
 
 def _peak_rss_mib(nodes: int) -> float:
     busy_nodes_s(nodes, 50.0)
-    # Not ru_maxrss: that is inherited from the process that forked this one.
+    # Not ru_maxrss, which a process inherits from the one that forked it.
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -113,7 +113,7 @@ def _peak_rss_mib(nodes: int) -> float:
 
 
 def node_model_s() -> tuple[float, float]:
-    """CPU time of a 1 Hz step of 10,000 nodes, and of the step with the ten samples before it, seconds."""
+    """Return the CPU time of a 1 Hz step of 10,000 nodes, and of the step with its ten samples, seconds."""
     rng = np.random.default_rng(SEED)
     model = NodeModel(nodes=NODES)
     load = rng.uniform(0.0, 0.9, (NODES, len(RESOURCES)))
@@ -126,9 +126,9 @@ def node_model_s() -> tuple[float, float]:
         observed = process_time()
         model.step(second + 1.0)
         stepped = process_time()
-        # Pods come, so that the next step has costs to learn.
+        # Pods start, so that the next step has costs to learn.
         model.pod_event(rng.integers(0, 2, NODES), second - 0.5)
-        if second:  # the first second allocates and initialises, which is not what is asked for
+        if second:  # the first second, which allocates and initialises, is not measured
             steps.append(stepped - observed)
             whole.append(stepped - began)
     return min(steps), min(whole)

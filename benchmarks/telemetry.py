@@ -1,7 +1,7 @@
-"""Measures what a sample costs: our readers of procfs and cgroups, and psutil with pressure read beside it.
+"""Measures the CPU time of a sample: with our readers of procfs and cgroups, and with psutil plus pressure files.
 
-All take turns, many short rounds each, so that they meet the same disturbances; the figure is the median of the rounds.
-psutil has no pressure stall information: three files are opened and parsed for it, as its users do.
+The readers take turns in many short rounds, so that disturbances affect all of them; a figure is the median of the
+rounds. psutil has no pressure stall information, so its round opens and parses the three pressure files as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from carico.telemetry.procfs import ProcfsSource
 
 ROUNDS = 100
 _READS = 50
-"""Samples a round."""
+"""Samples in a round."""
 _PRESSURES = tuple(Path("/proc/pressure") / what for what in ("cpu", "memory", "io"))
 
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def measure(rounds: int) -> dict[str, float]:
-    """Return the microseconds of a sample by each reader that this machine has."""
+    """Return the microseconds of a sample with each reader that works on this machine."""
     with ExitStack() as opened:
         readers: dict[str, Callable[[], object]] = {
             "sample_us": opened.enter_context(ProcfsSource()).read,
@@ -66,7 +66,7 @@ def measure(rounds: int) -> dict[str, float]:
 
 
 def _cpu_us(read: Callable[[], object]) -> float:
-    # CPU time, not the wall's: other processes wait for the same CPUs.
+    # CPU time, because other processes share the CPUs.
     started_ns = time.process_time_ns()
     for _ in range(_READS):
         read()

@@ -1,7 +1,7 @@
-"""What waking refused pods gives, and what a shorter back-off does: CARICO with either, with both and with neither.
+"""Measures what waking refused pods and a shorter back-off gain: CARICO with either, with both and with neither.
 
-Fills a table of `docs/design.md`. Each twice: with the events at which the emulated kube-scheduler tries refused pods
-again, a pod's end, and with those of the real one from Kubernetes 1.32 on, whatever happens to any pod.
+Fills a table of `docs/design.md`. Each is measured twice: the kube-scheduler retries refused pods whenever a pod ends
+(`end`, as emulated), or after any change of any pod (`any`, as the real one does from Kubernetes 1.32 on).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EVENTS = ("end", "any")
 
 
 class AnyPodEvent(SchedulingFramework):
-    """Moves refused pods whenever a pod is bound or seen Running, too: queueing hints of pods an extender refused."""
+    """Retries refused pods also when a pod is bound or becomes Running, as queueing hints do for an extender's pods."""
 
     def __init__(
         self, env: simpy.Environment, api: ApiServer, parameters: SimulationParameters, plugin: SchedulingPlugin
