@@ -1,4 +1,4 @@
-"""What the evaluation tests share: CARICO's variants under both readings of pressure, and runs with 10 Hz telemetry."""
+"""Shared by the evaluation tests: CARICO's variants with both readings of pressure, and runs with 10 Hz telemetry."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from testbed.simulation.parameters import parameters_from
 from workloads.scenario import Scenario, load_scenario
 
 REAL_TIMEOUT_S = 3600
-"""Of a test on a real cluster. What it waits for has deadlines of its own; this lets ten repetitions end, of an attempt
-each."""
+"""Time-out of a test on a real cluster: enough for ten repetitions with one attempt each. Waits within the test have
+their own deadlines."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A folder of a provider's name has tests for it; all others need the thesis's nodes in virtual time."""
+    """Run tests in a provider's folder on this provider, all others on the simulated cluster."""
     for item in items:
         if (here := Path(__file__).parent) in item.path.parents:
             folder = item.path.relative_to(here).parts[0]
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @dataclass(frozen=True)
 class Prediction:
-    """A way to run CARICO. Nothing is fitted to its rows, so every table shows both variants and both readings."""
+    """A variant of CARICO and a reading of pressure. Nothing is fitted to CARICO's results, so tables show all four."""
 
     variant: str
     pressure: str
@@ -66,7 +66,7 @@ def prediction(request) -> Prediction:
 
 @dataclass(frozen=True)
 class Observation:
-    """A run with CARICO's agents watching, and the first node's telemetry at 10 Hz."""
+    """A run observed by CARICO's agents, and the first node's telemetry at 10 Hz."""
 
     repetition: Repetition
     cpu_utilisation: np.ndarray
@@ -79,7 +79,7 @@ Observe = Callable[..., Observation]
 
 @pytest.fixture(scope="session")
 def observe(carico_experiment) -> Observe:
-    """Run a scenario under kube-scheduler with agents that watch and do not schedule, as in thesis §5.6."""
+    """Return a function that runs a scenario under kube-scheduler while agents only observe, as in thesis §5.6."""
 
     known: dict[tuple[Any, ...], Observation] = {}
 

@@ -1,4 +1,4 @@
-"""Which CPU metric measures contention: utilisation, or its mean with pressure (thesis §4.2.1, Fig 4.4)."""
+"""CPU utilisation against the mean of utilisation and pressure as a measure of contention (thesis §4.2.1, Fig 4.4)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ pytestmark = pytest.mark.cluster
 POD_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20)
 SCENARIO = "single-node-contention"
 FULL = 0.95
-"""What the thesis takes for a full CPU (§5.3)."""
+"""The utilisation that the thesis calls a full CPU (§5.3)."""
 LINEAR = 0.98
-"""Correlation with the number of pods above which a curve of eight points passes for a line."""
+"""Correlation with the number of pods above which a curve of eight points counts as a line."""
 
 
 @pytest.fixture(scope="module")
 def metrics(observe):
-    """Utilisation and the combined metric of a busy node of 4 cores, by number of pods."""
+    """Utilisation and the combined metric of a busy node with 4 cores, by number of pods."""
     found = {}
     for pods in POD_COUNTS:
         seen = observe(SCENARIO, pods)
@@ -34,10 +34,10 @@ def metrics(observe):
 
 
 def test_every_pod_contributes_less_to_job_completion(carico_experiment, carico_paper):
-    """JCT per pod keeps falling as a job grows, also after the node's 4 CPUs are busy (Fig 4.4)."""
+    """JCT per pod keeps falling as a job grows, even after the node's 4 CPUs are busy (Fig 4.4)."""
     per_pod = {}
     for pods in POD_COUNTS:
-        # What is compared differs by a few per cent, and a pod's work by ten: that takes several runs to see.
+        # JCT per pod differs by a few per cent, and a pod's work varies by ten, so several runs are needed.
         repetitions = max(carico_experiment.repetitions, 16 if pods in (8, 16) else 2)
         runs = carico_experiment.run(SCENARIO, "kube-scheduler", pods=pods, repetitions=repetitions)
         per_pod[pods] = mean_job_completion_s(runs, "pi-2000") / pods
@@ -48,11 +48,11 @@ def test_every_pod_contributes_less_to_job_completion(carico_experiment, carico_
 
 
 def test_utilisation_alone_is_full_at_four_pods(metrics, carico_paper):
-    """CPU utilisation says full as soon as there are as many pods as CPUs (§4.2.1)."""
+    """CPU utilisation reaches its maximum as soon as there are as many pods as CPUs (§4.2.1)."""
     for pods, (utilisation, _) in metrics.items():
         carico_paper.row(f"CPU utilisation, {pods} pods", utilisation, None)
     assert metrics[4][0] > FULL
-    assert metrics[2][0] < 0.75, "two of four CPUs, and the platform"
+    assert metrics[2][0] < 0.75, "two pods and the platform use less than three of four CPUs"
 
 
 def test_the_mean_with_pressure_is_linear_in_pods(metrics, carico_paper):
@@ -64,7 +64,7 @@ def test_the_mean_with_pressure_is_linear_in_pods(metrics, carico_paper):
     correlation = float(np.corrcoef(growing, values)[0, 1])
     carico_paper.row("linear correlation with pods, 1 to 8 pods", correlation, None)
     assert correlation > LINEAR
-    assert metrics[5][1] < 0.8, "5 of 8"
+    assert metrics[5][1] < 0.8, "five pods are 5/8 of a full node"
     assert metrics[10][1] > FULL
 
 
@@ -80,5 +80,5 @@ def test_utilisation_only_packs_too_few_pods(carico_experiment, carico_paper):
         None,
     )
     assert typical <= 5
-    # Worse than what the thesis calls comparable, which is within 10 %.
+    # The thesis calls a JCT within 10 % comparable; this one is worse.
     assert mean_job_completion_s(only, "pi-2000") > 1.1 * mean_job_completion_s(both, "pi-2000")

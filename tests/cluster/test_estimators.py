@@ -16,34 +16,35 @@ COMPARED = ("thesis-rebased", "thesis-literal")
 SCENARIO = "estimator-convergence"
 ESTIMATORS = ("delta", "joint", "dual")
 SEEDS = 2
-"""Runs that every figure is the mean of."""
+"""Runs over which every figure is averaged."""
 SETTLED_S = 60
 """After this time every estimator has seen two bursts of different sizes."""
 TRUE_SHARE = 1 / 8
-"""A pi pod keeps one of 4 CPUs busy; (utilisation + pressure) / 2 is full at 8 of them, so a pod costs an eighth."""
+"""The true cost of a pi pod as a share of the baseline: 8 pods on 4 CPUs make (utilisation + pressure) / 2 full."""
 ACCURATE = 0.2
-"""The thesis calls the estimates accurate and gives no figure: a fifth decides about one pod of eight and less. The
-baseline, which an idle node shows for seconds, is held to half of that."""
+"""The thesis calls the estimates accurate and gives no figure; an error of a fifth makes one or two pods of eight. The
+baseline, which an idle node shows for seconds, is held to half of this."""
 OSCILLATES = 1.5
-"""Nor does it for "large oscillations" of the 2-D filter: half as much again as the dual filter's is visible."""
+"""The thesis gives no figure for the "large oscillations" of the 2-D filter, either: 1.5 times the dual filter's would
+be visible."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What an estimator did, as means over the seeds."""
+    """Figures of an estimator, as means over the seeds."""
 
     error: float
-    """Mean relative error of cost / baseline, the number that Pod-Capacity is made of, once settled."""
+    """Mean relative error of cost / baseline, from which Pod-Capacity is computed, once settled."""
     change: float
-    """Mean change of it from second to second, relative to its mean."""
+    """Mean change of cost / baseline from second to second, relative to its mean."""
     arrival_s: float
-    """When it first was within a quarter of the truth."""
+    """When cost / baseline first was within a quarter of the truth."""
     baseline_error: float
     """Mean relative error of the baseline against the signal of the idle node, between the bursts."""
 
 
 def course(observe, variant, estimator, idle_drift, seeds=SEEDS) -> Course:
-    """Let an estimator watch kube-scheduler's bursts."""
+    """Run an estimator on the pods that kube-scheduler starts in bursts."""
     base = VARIANTS[variant]
     kalman = replace(base.kalman, idle_drift=idle_drift)
     watching = replace(base, name=estimator, estimator=estimator, kalman=kalman)
@@ -75,7 +76,7 @@ def variant(request) -> str:
 
 @pytest.fixture
 def courses(observe, variant) -> dict[str, Course]:
-    """Every estimator's course without the idle drift of §5.7, which would be all that is seen between the bursts."""
+    """Every estimator's course without the idle drift of §5.7, which would dominate between the bursts."""
     return {estimator: course(observe, variant, estimator, 1.0) for estimator in ESTIMATORS}
 
 
@@ -84,8 +85,8 @@ def courses(observe, variant) -> dict[str, Course]:
     claimed(
         COMPARED,
         {
-            "thesis-literal": "thesis: all three filters find the cost of a pod; here their mean error is 0.3 to 0.4 "
-            "where the unit of k moves under them, against 0.03 to 0.12 in units of the idle node",
+            "thesis-literal": "thesis: all three filters find the cost of a pod; here their mean error is 0.3 to 0.4, "
+            "because the unit of k changes, against 0.03 to 0.12 in units of the idle node",
         },
     ),
 )
@@ -103,13 +104,13 @@ def test_cost_converges(courses, variant, observe, carico_paper):
     claimed(
         COMPARED,
         {
-            "thesis-literal": "thesis: joint and dual filter find the baseline; here it is 0.2 off on average, since "
-            "the idle node's k has another unit after a burst than before it",
+            "thesis-literal": "thesis: joint and dual filter find the baseline; here its mean error is 0.2, because "
+            "the unit of the idle node's k changes with every burst",
         },
     ),
 )
 def test_baseline_is_found(courses, variant, carico_paper):
-    """The joint and the dual filter know the signal of the idle node; the delta filter has no baseline (Fig 4.9)."""
+    """The joint and the dual filter find the signal of the idle node; the delta filter has no baseline (Fig 4.9)."""
     for estimator in ("joint", "dual"):
         carico_paper.row(f"{estimator}: mean error of the baseline", courses[estimator].baseline_error, None)
     assert max(courses[estimator].baseline_error for estimator in ("joint", "dual")) < ACCURATE / 2

@@ -1,4 +1,4 @@
-"""Two jobs of different character at once (thesis §5.4, Fig 5.7 to 5.9, Table 5.3)."""
+"""Two different jobs at the same time (thesis §5.4, Fig 5.7 to 5.9, Table 5.3)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ CARICO = {
     "sklearn": dict(zip(COLUMNS, (34.50, 7.39, 22.00, 27.50, 36.00, 40.25, 44.00), strict=True)),
 }
 MIXED_TOLERANCE = 0.15
-"""The joint calibration leaves the mixed rows about 9 % high (docs/design.md): more is a change for the worse."""
+"""The joint calibration leaves the mixed rows about 9 % too high (docs/design.md); a larger error is a regression."""
 
 
 SIMILAR = 0.15
-"""The thesis shows curves only and calls them similar; 15 % is our reading of that."""
+"""The thesis shows only curves and calls them similar; 15 % is our reading of this."""
 SEVERAL = 3.0
-"""The thesis's ratios are 3.9 and 6.6: three quarters of the smaller one still are several times."""
+"""The thesis's ratios are 3.9 and 6.6; three quarters of the smaller one still count as several times."""
 WELL_BELOW = 0.75
-"""Its ratios of CARICO's mean PCT to kube-scheduler's are 0.26 and 0.53."""
+"""The thesis's ratios of CARICO's mean PCT to kube-scheduler's are 0.26 and 0.53."""
 REPETITIONS = {"carico:variant=thesis-literal": 4}
 NEAR_LIMIT = 8
-"""At least so many where a variant is compared: 20 sklearn pods say little of a spread, utilisation varies by 5 %."""
+"""Least repetitions of other schedulers: 20 sklearn pods say little about a spread, and utilisation varies by 5 %."""
 
 
 def mixed_runs(carico_experiment, scheduler):
@@ -46,7 +46,7 @@ def mixed_runs(carico_experiment, scheduler):
 
 @pytest.mark.parametrize("job", ["pi-2000", "sklearn"])
 def test_calibration_rows(carico_experiment, carico_paper, job):
-    """kube-scheduler's mixed rows, as close as the joint calibration gets, with their quartiles."""
+    """kube-scheduler's rows of the mixed jobs are met as closely as the joint calibration allows."""
     ours = pod_completion_summary(carico_experiment.run(SCENARIO, "kube-scheduler"), job)
     for column in COLUMNS:
         carico_paper.row(f"{job} PCT {column}, kube-scheduler", ours[column], KUBE[job][column], "s")
@@ -119,7 +119,7 @@ def test_running_pods_are_more_even(carico_experiment, carico_paper, variant):
         carico_paper.row(f"peak of running pods, {scheduler}", peak[scheduler], thesis)
         carico_paper.row(f"std of running pods over time, {scheduler}", spread[scheduler], None, "pods")
     (kube_peak, carico_peak), (kube_spread, carico_spread) = peak.values(), spread.values()
-    # The figure's band under CARICO is well below half as high as kube-scheduler's.
+    # In the figure CARICO's band is well below half as high as kube-scheduler's.
     assert carico_peak < kube_peak / 2
     assert carico_spread < kube_spread / 2
 

@@ -1,4 +1,4 @@
-"""What a large job does to the clients of a server beside it (thesis §5.5, Table 5.4)."""
+"""The effect of a large job on the clients of a server beside it (thesis §5.5, Table 5.4)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KUBE = dict(zip(COLUMNS, (1.07, 10.06, 18.61, 22.28, 28.82, 54.49), strict=True)
 CARICO = dict(zip(COLUMNS, (1.00, 2.48, 6.09, 7.82, 10.53, 17.39), strict=True))
 BODY = ("p50", "p90", "p95", "p99")
 TOLERANCE = 0.10
-"""The latency model is calibrated to these rows. Extremes are reported: they are single requests, of a number that the
-thesis does not give."""
+"""The latency model is calibrated to these rows. Extremes are only reported: they are single requests out of a number
+that the thesis does not give."""
 REQUEST = "kube-scheduler:cpu=100m"
 REPETITIONS = {REQUEST: 3}
-"""Medians differ by 5 % from seed to seed, and have 10 % to be met in."""
+"""Least repetitions: medians differ by 5 % from seed to seed, and the tolerance is 10 %."""
 
 
 def latencies_ms(carico_experiment, scheduler, phase, scenario=SCENARIO, **settings):
@@ -35,7 +35,7 @@ def latencies_ms(carico_experiment, scheduler, phase, scenario=SCENARIO, **setti
 
 @pytest.mark.parametrize(("phase", "thesis"), [("before", PRISTINE), ("during", KUBE)], ids=["pristine", "100m"])
 def test_calibration_rows(carico_experiment, carico_paper, phase, thesis):
-    """The rows that the latency model was calibrated on: the quantiles within 10 %."""
+    """The quantiles to which the latency model was calibrated are met within 10 %."""
     ours = latencies_ms(carico_experiment, REQUEST, phase)
     for column in COLUMNS:
         carico_paper.row(f"latency {column}, {phase} the job, 100m", ours[column], thesis[column], "ms")
@@ -64,9 +64,7 @@ def test_carico_isolates(carico_experiment, carico_paper, prediction):
     assert during["p99"] < low["p99"] / 2, "thesis: 0.37"
 
 
-LOWER = (
-    "thesis: the median is 0.82 times that of an idle node, since busy CPUs need not be woken; here 0.94 to 1.07 times"
-)
+LOWER = "thesis: the median is 0.82 times an idle node's, because busy CPUs need not be woken; here 0.94 to 1.07 times"
 
 
 @pytest.mark.parametrize("variant", claimed(VARIANTS, dict.fromkeys(VARIANTS, LOWER)))
@@ -79,18 +77,18 @@ def test_the_median_is_lower_than_on_an_idle_node(carico_experiment, carico_pape
     assert during["p50"] < 0.9 * before["p50"]
 
 
-def test_a_server_that_is_counted_teaches_its_node_that_pods_cost_nothing(carico_experiment, carico_paper):
-    """A pod that hardly computes for a minute makes its node take too many that do: the limitation of §5.7.
+def test_counting_the_server_teaches_its_node_that_pods_cost_nothing(carico_experiment, carico_paper):
+    """After a minute with a pod that hardly computes, its node accepts too many that do: the limitation of §5.7.
 
-    The platform's own pods are not counted, and so is the server in the other tests.
+    In the other tests the server counts as a pod of the platform, and these are not counted.
     """
     scenario = load_scenario(SCENARIO)
     server, job = scenario.jobs
     counted = msgspec.structs.replace(scenario, jobs=[msgspec.structs.replace(server, platform=False), job])
     most = {}
-    for name, which in (("not counted", scenario), ("counted", counted)):
-        latency = latencies_ms(carico_experiment, "carico", "during", which)
-        runs = carico_experiment.run(which, "carico")
+    for name, variation in (("not counted", scenario), ("counted", counted)):
+        latency = latencies_ms(carico_experiment, "carico", "during", variation)
+        runs = carico_experiment.run(variation, "carico")
         most[name] = max(max(run.nodes[0].running_pods) for run in runs)
         carico_paper.row(f"most pods on the server's node, server {name}", most[name], None, "pods")
         carico_paper.row(f"latency p50, server {name}", latency["p50"], CARICO["p50"], "ms")

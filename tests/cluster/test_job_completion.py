@@ -1,4 +1,4 @@
-"""Job completion times against pod count and requests; what a wrong request costs (thesis §5.1, Fig 5.1, 5.2)."""
+"""Job completion times by number of pods and request, and the cost of wrong requests (thesis §5.1, Fig 5.1, 5.2)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NEAR_LIMIT = {
     ("sklearn", "thesis-rebased", 50): 8,
     ("sklearn", "thesis-literal", 100): 6,
 }
-"""At least so many: where the ratio is near its limit, a single run says little."""
+"""Least repetitions where the ratio is near its limit."""
 NOT_JUDGED = ("thesis-literal", 50)
-"""sklearn at 50 pods takes either 82 s or 102 s there: 1.15 times the best request on average, 0.12 more or less from
-seed to seed. It would take some thirty runs to say on which side of the limit that is; it is shown, not judged."""
+"""50 sklearn pods take either 82 s or 102 s with this variant: on average 1.15 times the best request, with a deviation
+of 0.12 between seeds. Some thirty runs would be needed to decide the claim, so this case is reported but not judged."""
 COMPARABLE = 1.10
-"""The thesis calls a JCT comparable that is within about 10 % of the best run with kube-scheduler."""
+"""The thesis calls a JCT comparable if it is within about 10 % of the best run with kube-scheduler."""
 WRONG = 1.8
 """A wrong request can cost about 80 % of JCT (§5.1)."""
 
@@ -42,15 +42,15 @@ NOT_COMPARABLE = {
     (
         "thesis-literal",
         1000,
-    ): "about 30 % above it at 1000 pods: a baseline in one unit beside a signal in another makes pods look expensive",
-    ("thesis-rebased", 100): "about 14 % above it at 100 pods: so small a job is mostly ramp, and a node that knows "
-    "nothing offers two pods a second at first",
+    ): "about 30 % above it at 1000 pods: baseline and signal have different units, which makes pods look expensive",
+    ("thesis-rebased", 100): "about 14 % above it at 100 pods: so small a job is mostly ramp-up, and nodes that have "
+    "learned nothing yet start two pods a second",
     ("thesis-rebased", 250): "about 16 % above it at 250 pods, for the same reason as at 100",
 }
 
 
 def sizes(counts, not_comparable):
-    """Every variant at every size; those that are not comparable are expected to fail, with what was measured."""
+    """Return every variant at every size; cases that are not comparable must fail, and give the measured figure."""
     thesis = "thesis: within 10 % of the best request at every size; here "
     cases = [case for case in product(VARIANTS, counts) if case != NOT_JUDGED]
     return claimed(cases, {case: thesis + found for case, found in not_comparable.items()})
@@ -58,7 +58,7 @@ def sizes(counts, not_comparable):
 
 @pytest.mark.parametrize(("variant", "pods"), sizes(PI_PODS, NOT_COMPARABLE))
 def test_pi_job_completion_is_comparable(carico_experiment, carico_paper, variant, pods):
-    """CARICO's JCT is within 10 % of the best request's, which nobody knows in advance (Fig 5.1)."""
+    """CARICO's JCT is within 10 % of that with the best request, which is not known in advance (Fig 5.1)."""
     repetitions = max(carico_experiment.repetitions, NEAR_LIMIT.get(("pi-2000", variant, pods), REPETITIONS))
 
     def jct(scheduler, pressure="kernel", repetitions=repetitions):
@@ -79,7 +79,7 @@ def test_pi_job_completion_is_comparable(carico_experiment, carico_paper, varian
 
 
 def test_a_wrong_request_costs_much(carico_experiment, carico_paper):
-    """A wrong request can cost about 80 % of JCT; CARICO has none to get wrong (Fig 5.1)."""
+    """A wrong request can cost about 80 % of JCT; CARICO needs no requests (Fig 5.1)."""
     jct = {
         cpu: mean_job_completion_s(carico_experiment.run("pi-2000", f"kube-scheduler:cpu={cpu}"), "pi-2000")
         for cpu in ("500m", "1000m", "2000m")
@@ -91,14 +91,14 @@ def test_a_wrong_request_costs_much(carico_experiment, carico_paper):
 
 
 NOT_COMPARABLE_SKLEARN = {
-    ("thesis-rebased", 50): "about 18 % above it at 50 pods, which CARICO runs two at a time and one after them where "
-    "2.6 fit on a node",
+    ("thesis-rebased", 50): "about 18 % above it at 50 pods: CARICO runs two pods on a node and then a third, where "
+    "2.6 would fit at once",
 }
 
 
 @pytest.mark.parametrize(("variant", "pods"), sizes(SKLEARN_PODS, NOT_COMPARABLE_SKLEARN))
 def test_sklearn_job_completion_is_comparable(carico_experiment, carico_paper, variant, pods):
-    """CARICO's JCT of memory-hungry jobs is comparable, too, without a request (Fig 5.2)."""
+    """CARICO's JCT of memory-hungry jobs is comparable, too (Fig 5.2)."""
     repetitions = max(carico_experiment.repetitions, NEAR_LIMIT.get(("sklearn", variant, pods), REPETITIONS))
 
     def jct(scheduler, repetitions=repetitions):
@@ -117,8 +117,8 @@ def test_sklearn_job_completion_is_comparable(carico_experiment, carico_paper, v
     assert carico <= COMPARABLE * best
 
 
-def test_too_little_memory_requested_gets_pods_killed(carico_experiment, carico_paper):
-    """Below 750Mi nodes run out of memory and the Job fails; CARICO kills nobody (§5.1)."""
+def test_requesting_too_little_memory_gets_pods_killed(carico_experiment, carico_paper):
+    """With requests below 750Mi nodes run out of memory and the Job fails; under CARICO no pod is killed (§5.1)."""
     schedulers = ("kube-scheduler:memory=500Mi", "kube-scheduler:memory=750Mi")
     schedulers += tuple(f"carico:variant={variant}" for variant in VARIANTS)
     runs = {scheduler: carico_experiment.run("sklearn", scheduler, pods=200) for scheduler in schedulers}

@@ -1,4 +1,4 @@
-"""Jobs after, and on top of, other jobs: what CARICO has learned is of use, or in the way (thesis §5.7)."""
+"""Jobs after and during other jobs: what CARICO has learned from earlier pods helps or harms (thesis §5.7)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ pytestmark = pytest.mark.cluster
 VARIANTS = ("thesis-rebased", "thesis-literal")
 LOW_THEN_HIGH = "low-then-high"
 LIGHT_OVER_S = 45.0
-"""When the light job is over: 43 s, whichever the seed."""
+"""When the light job is over; it takes 43 s with every seed."""
 DRIFT_S = 120.0
-"""The cost drifts from its floor of 0.05 to 0.5 of the baseline by 2 % a second: ln 10 / ln 1.02 = 116 s."""
+"""Time in which the cost drifts from its floor of 0.05 to 0.5 of the baseline, 2 % a second: ln 10 / ln 1.02 = 116 s.
+"""
 
 
 def after_pause(pause_s):
-    """The scenario with a pause between its jobs."""
+    """Return the scenario with a pause between its jobs."""
     scenario = load_scenario(LOW_THEN_HIGH)
     light, heavy = scenario.jobs
     heavy = msgspec.structs.replace(heavy, start_s=LIGHT_OVER_S + pause_s)
@@ -30,12 +31,12 @@ def after_pause(pause_s):
 
 @pytest.fixture
 def heavy_job(carico_experiment, carico_paper):
-    """Run the heavy job after a pause, and return its mean PCT and the most of its pods that a node ran."""
+    """A function that runs the heavy job after a pause, and returns its mean PCT and its most pods on a node."""
 
     def run(pause_s):
         runs = carico_experiment.run(after_pause(pause_s), "carico")
         light_s = [run.job_completion_time_s["light"] for run in runs]
-        assert light_s == pytest.approx([LIGHT_OVER_S] * len(runs), abs=5), "or the pause would be another"
+        assert light_s == pytest.approx([LIGHT_OVER_S] * len(runs), abs=5), "the pause depends on this"
         mean = pod_completion_summary(runs, "sklearn")["mean"]
         busiest = max(int(running_pods(one)[:, round(LIGHT_OVER_S + pause_s) :].max()) for one in runs)
         carico_paper.row(f"PCT mean, sklearn {pause_s:g} s after light pods", mean, None, "s")
@@ -47,7 +48,7 @@ def heavy_job(carico_experiment, carico_paper):
 
 @pytest.fixture
 def cold(carico_experiment, carico_paper):
-    """The heavy job on nodes that have seen nothing yet."""
+    """Mean PCT and most pods on a node of the heavy job on nodes that have learned nothing yet."""
     runs = carico_experiment.run("sklearn", "carico")
     mean, busiest = pod_completion_summary(runs, "sklearn")["mean"], max(int(running_pods(one).max()) for one in runs)
     carico_paper.row("PCT mean, sklearn on fresh nodes", mean, None, "s")
@@ -56,31 +57,31 @@ def cold(carico_experiment, carico_paper):
 
 
 def test_a_heavy_job_right_after_a_light_one_is_packed_too_densely(heavy_job, cold):
-    """Nodes that have just learned that pods cost little accept too many that cost much (§5.7)."""
+    """Nodes that have just learned that pods cost little accept too many expensive pods (§5.7)."""
     mean, busiest = heavy_job(0)
     assert busiest > 1.5 * cold[1]
     assert mean > 1.5 * cold[0]
 
 
-def test_the_idle_drift_hardly_helps_a_job_that_comes_soon(heavy_job, cold):
+def test_the_idle_drift_hardly_helps_an_early_job(heavy_job, cold):
     """The growing cost of an idle node "has a limited impact for workloads that arrive in quick succession" (§5.7)."""
     mean, _ = heavy_job(30)
     assert mean > 1.5 * cold[0]
 
 
-def test_the_idle_drift_helps_a_job_that_comes_late(heavy_job, cold):
-    """After two minutes the cost is where that of a fresh node begins."""
+def test_the_idle_drift_helps_a_late_job(heavy_job, cold):
+    """After two minutes the cost is back at the initial cost of a fresh node."""
     mean, busiest = heavy_job(DRIFT_S)
     assert mean < 1.2 * cold[0]
     assert busiest <= cold[1] + 1
 
 
-HARM = "thesis: no figure; here the second job takes 86 to 89 s, the first 58 to 71: what was learned is in an old unit"
+HARM = "thesis: no figure; here the second job takes 86 to 89 s, the first 58 to 71 s, since the unit of k has changed"
 
 
 @pytest.mark.parametrize("variant", claimed(VARIANTS, {"thesis-literal": HARM}))
 def test_the_same_job_after_a_pause_runs_as_well_as_the_first(carico_experiment, carico_paper, variant):
-    """What was learned from a job does not harm the same job later."""
+    """Learning from a job does not harm the same job later."""
     runs = carico_experiment.run("same-job-twice", f"carico:variant={variant}")
     jct = {job: mean_job_completion_s(runs, job) for job in ("first", "second")}
     pct = {job: pod_completion_summary(runs, job)["mean"] for job in ("first", "second")}
@@ -93,7 +94,7 @@ def test_the_same_job_after_a_pause_runs_as_well_as_the_first(carico_experiment,
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_jobs_that_arrive_while_others_run(carico_experiment, carico_paper, variant):
-    """Pods of all four jobs take less time than under kube-scheduler, with requests that are right for pi-2000."""
+    """Pods of all four jobs take less time than under kube-scheduler with the best request for pi-2000."""
     means = {}
     for scheduler in (f"carico:variant={variant}", "kube-scheduler:cpu=500m"):
         runs = carico_experiment.run("arriving-jobs", scheduler)

@@ -21,9 +21,9 @@ SKLEARN_750MI = dict(zip(COLUMNS, (127.38, 5.29, 118, 123.00, 126.00, 132.00, 13
 SKLEARN_CARICO = dict(zip(COLUMNS, (59.02, 14.62, 27.00, 55.00, 61.00, 66.00, 94.00), strict=True))
 
 CALIBRATION_TOLERANCE = 0.05
-"""The simulator is calibrated to these rows; their means are to be met within 5 %."""
+"""The simulator is calibrated to these rows and must meet their means within 5 %."""
 AS_LARGE = 0.9
-"""Nine tenths of a ratio that the thesis gives count as the same."""
+"""A ratio counts as reproduced from nine tenths of the thesis's ratio on."""
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ AS_LARGE = 0.9
     ],
 )
 def test_calibration_rows(carico_experiment, carico_paper, scenario, scheduler, job, thesis):
-    """The rows that the simulator was calibrated on: means within 5 %, quartiles reported."""
+    """The means to which the simulator was calibrated are met within 5 %; quartiles are reported."""
     ours = pod_completion_summary(carico_experiment.run(scenario, scheduler), job)
     for column in COLUMNS:
         carico_paper.row(f"PCT {column}, {scheduler}", ours[column], thesis[column], "s")
@@ -80,21 +80,21 @@ NOT_AS_LARGE = {
         "mean",
         "thesis-rebased",
         "kernel",
-    ): f"{MEAN}; here 1.08 times, since CARICO runs nearly as many pods as 500m does where pressure is the kernel's",
+    ): f"{MEAN}; here 1.08 times, because CARICO with the kernel's pressure runs nearly as many pods as 500m does",
     ("std", "thesis-rebased", "kernel"): f"{SPREAD}; here 0.8 times",
     ("std", "thesis-rebased", "at-least-one-waiting"): f"{SPREAD}; here 1.1 to 1.2 times",
     ("std", "thesis-literal", "kernel"): f"{SPREAD}; here 1.0 times",
     ("std", "thesis-literal", "at-least-one-waiting"): f"{SPREAD}; here 1.1 times",
 }
 REPETITIONS = 3
-"""At least so many, and twice as many near the limit: the ratio of spreads varies by 0.13 from seed to seed."""
+"""Least repetitions, doubled near the limit: the ratio of spreads varies by 0.13 from seed to seed."""
 
 
 @pytest.mark.parametrize(
     ("statistic", "variant", "pressure"),
     claimed(product(("mean", "std"), VARIANTS, ("kernel", "at-least-one-waiting")), NOT_AS_LARGE),
 )
-def test_pods_are_earlier_and_more_alike_than_with_the_best_request(
+def test_pods_complete_earlier_and_more_evenly_than_with_the_best_request(
     carico_experiment, carico_paper, statistic, variant, pressure
 ):
     """kube-scheduler at 500m has 25 % higher mean and 50 % more spread than CARICO (§5.2)."""

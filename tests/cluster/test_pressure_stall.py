@@ -13,16 +13,16 @@ pytestmark = pytest.mark.cluster
 SCENARIO = "single-node-contention"
 PUBLISHED_S = 10
 SPIKE = 0.1
-"""Above the level of the pods that compute: a burst of one thread of 4 CPUs adds 0.25 for 0.2 s where all are busy."""
+"""Least height of a spike above the level of running pods: one more thread on 4 busy CPUs adds 0.25 for 0.2 s."""
 
 RUNS = 4
 
 
 @pytest.fixture
 def pressure(observe):
-    """Return raw pressure at 10 Hz and how many pods run, sample by sample; of several runs, the one that peaks most.
+    """A function that returns raw pressure at 10 Hz and the number of running pods, of the run with the highest peak.
 
-    A burst is 0.2 s long: that one falls where the pods keep all CPUs busy is likely, and not sure.
+    Several runs are needed because a burst of 0.2 s is likely, but not certain, to come while all CPUs are busy.
     """
 
     def run(pods, runs=1):
@@ -35,13 +35,14 @@ def pressure(observe):
 
 
 NO_SPIKE = (
-    "thesis: spikes at every number of pods; here a start or stop keeps one thread busy, and {} CPUs of 4 are free"
+    "thesis: spikes at every number of pods; here none, because a start or stop uses one thread and {} of 4 CPUs are "
+    "free"
 )
 
 
 @pytest.mark.parametrize("pods", claimed((0, 1, 5), {0: NO_SPIKE.format(4), 1: NO_SPIKE.format(3)}))
 def test_container_churn_makes_spikes(pressure, carico_paper, pods):
-    """ "Spikes are observed across all workloads" (Fig 2.4); with 10 pods there is nothing left to spike to."""
+    """ "Spikes are observed across all workloads" (Fig 2.4); with 10 pods pressure is at its maximum already."""
     raw, running = pressure(pods or 1, runs=RUNS)
     raw = raw[: 10 * PUBLISHED_S] if pods == 0 else raw[10 * PUBLISHED_S :]
     level = float(np.median(raw[running[-raw.size :] == pods])) if pods else float(np.median(raw))
@@ -51,8 +52,8 @@ def test_container_churn_makes_spikes(pressure, carico_paper, pods):
     assert raw.max() > level + SPIKE
 
 
-def test_raw_pressure_answers_at_once(observe, carico_paper):
-    """Raw pressure is at its level as soon as all pods run."""
+def test_raw_pressure_follows_immediately(observe, carico_paper):
+    """Raw pressure reaches its level as soon as all pods run."""
     seen = observe(SCENARIO, 6)
     lives = [(pod.started_s, pod.finished_s) for pod in seen.repetition.pods]
     all_run, first_ends = round(10 * max(start for start, _ in lives)), round(10 * min(end for _, end in lives))
@@ -65,8 +66,8 @@ def test_raw_pressure_answers_at_once(observe, carico_paper):
     assert reached <= 5
 
 
-def test_the_average_does_not_get_there_before_the_pods_are_over(pressure, carico_paper):
-    """With 10 pods avg10 "failed to converge on the true value" before they had finished (Fig 2.5)."""
+def test_the_average_does_not_converge_before_the_pods_end(pressure, carico_paper):
+    """With 10 pods avg10 "failed to converge on the true value" before the pods had finished (Fig 2.5)."""
     raw, running = pressure(10)
     level, average = float(np.median(raw[running == 10])), avg10(raw)
     reached = float(average[running == 10].max())
@@ -76,7 +77,7 @@ def test_the_average_does_not_get_there_before_the_pods_are_over(pressure, caric
 
 
 def test_the_average_is_smooth(pressure, carico_paper):
-    """Averaging reduces the impact of the spikes: what jumps at once takes the average seconds (§2.3)."""
+    """Averaging reduces the impact of spikes: the average needs seconds to follow a jump (§2.3)."""
     raw, _ = pressure(5, runs=RUNS)
     jumps = {name: float(np.abs(np.diff(series)).max()) for name, series in (("raw", raw), ("avg10", avg10(raw)))}
     for name, jump in jumps.items():

@@ -12,16 +12,16 @@ pytestmark = pytest.mark.cluster
 
 VARIANTS = ("thesis-rebased", "thesis-literal")
 SIMILAR = 0.3
-"""The figure shows bands of running pods that overlap: within a third counts as similar."""
+"""The figure shows overlapping bands of running pods; a difference of up to 30 % counts as similar."""
 REPETITIONS = 3
-"""At least so many where a variant is compared: from seed to seed running pods vary by 5 %."""
+"""Least repetitions for comparisons of variants: running pods vary by 5 % from seed to seed."""
 RAMP = "thesis: CARICO takes more than twice as long as 500m to reach 95 % CPU"
 FULL = 0.95
-"""What the thesis takes for a full CPU (§5.3)."""
+"""The utilisation that the thesis calls a full CPU (§5.3)."""
 
 
 def plateau(repetition) -> slice:
-    """The middle half of the run, away from ramp and tail."""
+    """Return the middle half of the run, away from ramp and tail."""
     seconds = len(repetition.nodes[0].time_s)
     return slice(seconds // 4, 3 * seconds // 4)
 
@@ -39,12 +39,12 @@ def mean_cpu(repetitions) -> float:
 
 
 def test_too_low_a_request_packs_many_pods(carico_experiment, carico_paper):
-    """At 100m nodes hold 38 pods, at 500m 7: requests decide, not what pods need (Fig 5.3)."""
+    """A node holds 38 pods at 100m and 7 at 500m: requests decide, not the pods' needs (Fig 5.3)."""
     running = {}
     for cpu, slots in (("100m", 38), ("500m", 7)):
         running[cpu] = mean_running(carico_experiment.run("pi-2000", f"kube-scheduler:cpu={cpu}"))
         carico_paper.row(f"pi-2000 pods running per node, {cpu} ({slots} slots)", running[cpu], None, "pods")
-    # 38 / 7 is 5.4; start-up and churn leave slots empty, the more the shorter pods live.
+    # 38 / 7 is 5.4; start-up and churn leave slots empty, and more of them the shorter pods live.
     assert running["100m"] > 3 * running["500m"]
 
 
@@ -89,8 +89,8 @@ def test_carico_keeps_cpus_busy(carico_experiment, carico_paper, variant):
     claimed(
         VARIANTS,
         {
-            "thesis-rebased": f"{RAMP}; here 1.3 times as long (5 to 6 s against 4 s), and 1.7 times if pods are "
-            "created ten times faster",
+            "thesis-rebased": f"{RAMP}; here 1.3 times as long (5 to 6 s against 4 s), and 1.7 times as long if pods "
+            "are created ten times as fast",
             "thesis-literal": f"{RAMP}; here 1.75 times as long (7 s against 4 s)",
         },
     ),
@@ -102,7 +102,8 @@ def test_carico_takes_longer_to_fill_the_cluster(carico_experiment, carico_paper
         times = [time_to_utilisation(run.nodes) for run in pi_runs(carico_experiment, scheduler)]
         reached = [time for time in times if time is not None]
         if len(reached) < len(times):
-            pytest.fail(f"95 % CPU was not reached under {scheduler}")  # no answer to the question of the claim
+            # Not an assertion: the claim is neither confirmed nor refuted.
+            pytest.fail(f"95 % CPU was not reached under {scheduler}")
         seconds[scheduler] = float(np.mean(reached))
         carico_paper.row(f"time to 95 % CPU, {scheduler}", seconds[scheduler], None, "s")
     kube, carico = seconds.values()

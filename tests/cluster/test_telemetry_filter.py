@@ -12,16 +12,16 @@ pytestmark = pytest.mark.cluster
 
 PUBLISHED_S = 10
 EXPECTED_CPU = {1: 0.25, 5: 1.0, 10: 1.0}
-"""CPU utilisation of 4 CPUs while so many single-threaded pods run; the platform's own load comes on top."""
+"""CPU utilisation of 4 CPUs by number of single-threaded pods; the platform's own load comes on top."""
 LEVEL_TOLERANCE = 0.08
 """The platform's load fluctuates by half of its mean of 0.05, and every pod adds 0.004."""
 SUPPRESSED = 1 / 3
-"""Two samples at the slow factor of 0.1 let a fifth of a burst through; a third leaves room for the platform's load."""
+"""With the slow factor of 0.1 a fifth of a burst of two samples passes; a third leaves room for the platform's load."""
 
 
 @pytest.mark.parametrize("pods", [1, 5, 10])
 def test_telemetry_follows_the_pods(observe, carico_paper, pods):
-    """Raw utilisation answers to the number of pods at once; filtered, it settles at the same level (Fig 4.3, 4.5)."""
+    """Raw utilisation follows the number of pods; filtered utilisation settles at the same level (Fig 4.3, 4.5)."""
     seen = observe("single-node-contention", pods)
     running = np.repeat(np.array(seen.repetition.nodes[0].running_pods), 10)
     size = min(running.size, seen.cpu_utilisation.size)
@@ -41,8 +41,8 @@ def test_telemetry_follows_the_pods(observe, carico_paper, pods):
 
 
 def test_the_filter_suppresses_container_churn(observe, carico_paper):
-    """A container event spikes raw telemetry for about 200 ms; the filter lets little of that through (§4.2.2)."""
-    # Pods that hardly compute: what is seen is their containers being started and stopped, one core for 0.2 s each.
+    """A container event makes a spike of about 200 ms in raw telemetry; the filter passes little of it (§4.2.2)."""
+    # The pod hardly computes, so only the start and stop of its container are visible, one core for 0.2 s each.
     sleeper = JobSpec(
         name="sleeper",
         workload="stress",
@@ -60,7 +60,7 @@ def test_the_filter_suppresses_container_churn(observe, carico_paper):
     )
     carico_paper.row("rise of raw utilisation in the burst", raw_rise, None)
     carico_paper.row("rise of filtered utilisation in the burst", filtered_rise, None)
-    assert raw_rise > 0.2, "a core of four"
+    assert raw_rise > 0.2, "one core of four"
     assert filtered_rise < SUPPRESSED * raw_rise
 
 

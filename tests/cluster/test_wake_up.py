@@ -1,4 +1,4 @@
-"""What it gives to try refused pods again when a node has got room; no claim of the thesis, which does not say when."""
+"""The gain from retrying refused pods as soon as a node has room; the thesis does not say when pods are retried."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ CARICO = "carico"
 WITHOUT, WITH = {"wake_up": False, "carico_backoff_max_s": 10.0}, {}
 """The scheduler as in the thesis, inside a kube-scheduler with the usual back-off, and as it is deployed."""
 REPETITIONS = 3
-"""At least so many: fewer pairs have no interval."""
+"""Least repetitions: fewer pairs give no interval."""
 LONG_PODS = 5
-"""The same where one pod more or less on a node changes much."""
+"""Least repetitions of long pods, where one pod more or less on a node changes JCT much."""
 CLEARLY = -0.25
-"""Two rounds of pods against one would be half the time; a quarter leaves room for pods that crowd a node."""
+"""One round of pods instead of two would halve the time; a quarter leaves room for pods that crowd a node."""
 HARM = 0.1
-"""What counts as harm: from seed to seed JCT varies by a few per cent."""
+"""Least change that counts as harm: JCT varies by a few per cent from seed to seed."""
 
 
 @pytest.fixture
 def difference(carico_experiment, carico_paper):
-    """By what share a scenario takes longer with the wake-up than without, and whether that is sure."""
+    """A function that returns the relative change of JCT that the wake-up makes, and the verdict of the comparison."""
 
     def run(scenario, repetitions):
         count = max(carico_experiment.repetitions, repetitions)
@@ -43,15 +43,15 @@ def difference(carico_experiment, carico_paper):
     return run
 
 
-def test_pods_that_were_refused_before_nodes_learned_do_not_wait_for_others_to_end(difference):
-    """What nodes learn while long pods run is no event: without the wake-up the first that ends is."""
+def test_refused_pods_need_not_wait_until_other_pods_end(difference):
+    """Nodes learn while long pods run, but without the wake-up kube-scheduler retries only when a pod ends."""
     delta, verdict = difference("long-pods", LONG_PODS)
     assert verdict == "faster"
     assert delta < CLEARLY
 
 
 @pytest.mark.parametrize("scenario", ["pi-2000", "sklearn", "pi-and-sklearn"])
-def test_it_does_no_harm_where_pods_end_all_the_time(difference, scenario):
-    """Every pod that ends is an event, so that there is little left to wake."""
+def test_wake_up_does_no_harm_where_pods_end_often(difference, scenario):
+    """kube-scheduler retries refused pods whenever a pod ends, so few pods are left to wake."""
     delta, _ = difference(scenario, REPETITIONS)
     assert delta < HARM

@@ -1,4 +1,4 @@
-"""Fixtures of tests on kind: the nodes themselves, CARICO deployed on them, and a namespace for each test."""
+"""Fixtures of tests on kind: the cluster's nodes with CARICO deployed on them, and a namespace for each test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POOL = NodePool("node", 2, cores=0.5, memory="1Gi")
 
 @dataclass(frozen=True)
 class KindCluster:
-    """The session's cluster with small workers and CARICO, and a namespace."""
+    """The session's cluster with small workers and CARICO, and the test's namespace."""
 
     cluster: Cluster
     maker: KindMaker

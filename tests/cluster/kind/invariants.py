@@ -1,4 +1,4 @@
-"""Invariants of every run, whatever else the machine is doing."""
+"""Invariants of every run, under any other load on the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from testbed.results.schema import Repetition
 
 
 def every_pod_completed_once(run: Repetition, replaced: bool = False) -> None:
-    """Assert that every job completed, each index exactly once; with `replaced`, other pods of it may have failed."""
+    """Assert that every job completed, each index exactly once; with `replaced`, the job may also have failed pods."""
     for job, wanted in run.measured_jobs.items():
         mine = [pod for pod in run.pods if pod.job == job]
         succeeded = [pod for pod in mine if pod.outcome == "succeeded"]

@@ -14,9 +14,9 @@ from .invariants import every_pod_completed_once
 pytestmark = pytest.mark.cluster
 
 FALLS = 0.5
-"""A node without free CPU has far less than half of its capacity left; the noise of an idle node is a tenth."""
+"""A node without free CPU has far less than half of its capacity left; an idle node's noise is a tenth."""
 SETTLES_S = 6.0
-"""The time that smoothing, hold-off and the batch's weight take together after a pod has begun or ended."""
+"""The time that smoothing, hold-off and the batch's weight take together after a pod has started or ended."""
 
 
 LOADED, IDLE = 0, 1
@@ -62,7 +62,7 @@ def test_the_loaded_node_takes_no_further_pod_until_the_load_ends(runs):
 
 
 def test_the_idle_node_keeps_its_capacity(runs, carico_paper):
-    """k has another unit there once its peer has learned; Pod-Capacity counts pods (docs/concepts/unit-of-k.md)."""
+    """Only Pod-Capacity is compared, because k changes its unit when the peer learns (docs/concepts/unit-of-k.md)."""
     before, during, _ = course(runs, IDLE, "pod_capacity")
     carico_paper.row("pod_capacity of the idle node, during / before", during / before, None)
     assert during > FALLS * before

@@ -1,4 +1,4 @@
-"""The capacity signal of a real node when its peer learns of another workload (thesis §4.2.3, Fig 4.6, 4.7)."""
+"""The capacity signal of a real node when its peer runs another workload (thesis §4.2.3, Fig 4.6, 4.7)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.cluster
 VISIBLE = 0.2
 """As in tests/cluster/test_capacity_scenarios.py: the thesis's figures have curves but no numbers."""
 LEAST = 3
-"""Repetitions: a single one may coincide with other load on the machine, before the job or during it."""
+"""Least repetitions: a single one may coincide with other load on the machine, before the job or during it."""
 BEFORE_S, LATE_S = 8.0, 8.0
-"""Seconds before the peer's job in which k is measured, and seconds after its start when that begins again."""
+"""k is measured in the last `BEFORE_S` seconds before the peer's job, and from `LATE_S` seconds after its start on."""
 
 
 @pytest.fixture
 def signals(request, carico_experiment, carico_paper) -> tuple[float, float]:
-    """k of the observed node before the job on its peer, and late in it: the median over the repetitions."""
+    """k of the observed node before the job on its peer and late in this job: medians over the repetitions."""
     repetitions = max(LEAST, carico_experiment.repetitions)
     runs = carico_experiment.run(request.param, "kube-scheduler", repetitions=repetitions)
     before, during = (statistics.median(found) for found in zip(*map(before_and_during, runs), strict=True))

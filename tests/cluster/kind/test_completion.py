@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 SCENARIO = "pi-two-nodes"
 REQUESTS = {"low": "10m", "right": "250m", "high": "500m"}
-"""On nodes with 600m: all pods at once, two on a node, one on a node."""
+"""On a node with 600m, low requests admit all pods at once, right ones two, high ones one."""
 COMPARABLE = 1.10
 """The limit of what the thesis calls comparable, as in tests/cluster/test_job_completion.py."""
 LOSSES = {
@@ -51,7 +51,7 @@ def test_every_pod_completes_once(runs, scheduler):
 
 
 def test_low_requests_stretch_pods(runs):
-    """On these nodes, too, a low request matters: six pods on a node take longer than two (§5.2)."""
+    """A low request costs time on these nodes, too: six pods on a node take longer than two (§5.2)."""
     low, right = (
         pod_completion_summary(runs[f"kube-scheduler:cpu={REQUESTS[name]}"], SCENARIO)["mean"]
         for name in ("low", "right")
@@ -62,7 +62,7 @@ def test_low_requests_stretch_pods(runs):
 @pytest.mark.parametrize("against", REQUESTS)
 @pytest.mark.parametrize("figure", FIGURES)
 def test_carico_is_not_worse(runs, carico_paper, request, figure, against):
-    """CARICO's pods and jobs take no longer than with that request; presets below `full` show it but cannot fail."""
+    """CARICO's pods and jobs take no longer than with this request; presets below `full` show it but cannot fail."""
     found = compared(runs, figure, against)
     carico_paper.row(f"{figure}, carico / {against} request", found.ratio, None, note=str(found))
     assert_not_worse(found, LOSSES.get((figure, against)), request)

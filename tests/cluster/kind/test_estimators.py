@@ -14,9 +14,9 @@ pytestmark = pytest.mark.cluster
 SETTLED_S = 22.0
 """Time at which the first burst is over."""
 ACCURATE = 0.2
-"""As in tests/cluster/test_estimators.py: an error of a fifth is at most one pod in eight; baselines get half of it."""
+"""As in tests/cluster/test_estimators.py; baselines are held to half of it."""
 LEAST = 3
-"""Repetitions: a single one has only a dozen idle seconds after a burst, and its median was 0.02 to 0.11."""
+"""Least repetitions: a single one has only a dozen idle seconds after a burst, and its median was 0.02 to 0.11."""
 
 
 @pytest.fixture
@@ -40,19 +40,19 @@ def test_every_pod_completes_once(runs):
 
 
 def test_baseline_is_the_signal_of_the_idle_node(runs, carico_paper):
-    told = columns(runs)
-    idle = (told["running_pods"] == 0) & (told["time_s"] > SETTLED_S)
-    errors = np.abs(told["baseline"] / told["capacity_signal"] - 1)[idle]
+    series = columns(runs)
+    idle = (series["running_pods"] == 0) & (series["time_s"] > SETTLED_S)
+    errors = np.abs(series["baseline"] / series["capacity_signal"] - 1)[idle]
     carico_paper.row("median error of the baseline, idle after a burst", float(np.median(errors)), None)
     assert np.median(errors) < ACCURATE / 2
 
 
 def test_cost_explains_the_signal_of_a_loaded_node(runs, carico_paper):
-    """Baseline less the pods' cost is the measured signal, in bursts of sizes not seen before."""
-    told = columns(runs)
-    loaded = (told["running_pods"] > 0) & (told["time_s"] > SETTLED_S)
-    baseline, signal = told["baseline"][loaded], told["capacity_signal"][loaded]
-    explained = baseline - (told["pod_cost"] * told["running_pods"])[loaded]
+    """The baseline minus the pods' cost is the measured signal, in bursts of sizes not seen before."""
+    series = columns(runs)
+    loaded = (series["running_pods"] > 0) & (series["time_s"] > SETTLED_S)
+    baseline, signal = series["baseline"][loaded], series["capacity_signal"][loaded]
+    explained = baseline - (series["pod_cost"] * series["running_pods"])[loaded]
     with_cost, without = (float(np.median(np.abs(value - signal) / baseline)) for value in (explained, baseline))
     carico_paper.row("median error of baseline - cost × pods, of the baseline", with_cost, None)
     carico_paper.row("the same if pods cost nothing", without, None)

@@ -28,12 +28,13 @@ pytestmark = pytest.mark.cluster
 
 SCENARIO = "pi-two-nodes"
 WHOLE_S = 300.0
-"""A kubelet restarts a killed container at once, one that is killed again after 10 s or more; then it must report."""
+"""A kubelet restarts a killed container immediately, and after 10 s or more if it is killed again; then its process
+must report."""
 VISIBLE = 0.2
-"""A pressure that no idle node has: measured at most 0.1, for single seconds."""
+"""A pressure above that of idle nodes, which was at most 0.1 for single seconds."""
 ROLLED_S = 5.0
 SILENT_S = 3.0
-"""A rolled agent is silent for longer: its pod ends, and the next pod runs two init containers first."""
+"""A rolled agent is silent for longer: its pod ends, and the new pod first runs two init containers."""
 KEPT = 0.25
 """The error up to which an estimate counts as right (tests/cluster/test_estimators.py)."""
 TAKEN_S = 2.0
@@ -62,8 +63,8 @@ class Injured:
         processes = self.maker.docker.call("exec", node, "pgrep", "--full", program).split()
         self.maker.docker.call("exec", node, "kill", "-KILL", *processes)
 
-    def kill_at_work(self, node: str) -> bool:
-        """Stop a node if a pod of the job runs there."""
+    def kill_busy_node(self, node: str) -> bool:
+        """Stop a node if a pod of the job runs there; return whether it was stopped."""
         run = next(space["metadata"]["name"] for space in self.cluster.api.namespaces())
         pods, _ = self.cluster.api.pods_in(run).list()
         if not any(pod["spec"].get("nodeName") == node and pod["status"]["phase"] == "Running" for pod in pods):
@@ -72,7 +73,7 @@ class Injured:
         return True
 
     def run(self, injuries: Mapping[float, Injury], scenario: Scenario | None = None) -> Repetition:
-        """Run the job under CARICO; every injury happens within a second after its time, seconds since the start."""
+        """Run the job under CARICO; every injury happens within a second of its time, in seconds since the start."""
         left = dict(sorted(injuries.items()))
 
         def on_progress(progress: Progress) -> None:
@@ -95,7 +96,7 @@ class Injured:
 
 
 def of_long_pods() -> Scenario:
-    """Return the scenario with half as many pods of four times the work, which still run a second later."""
+    """Return the scenario with half as many pods of four times the work, which run longer than an injury takes."""
     scenario = load_scenario(SCENARIO)
     (job,) = scenario.jobs
     longer = msgspec.structs.replace(job, pods=job.pods // 2, parameters={"digits": 2 * job.parameters["digits"]})
@@ -108,7 +109,7 @@ def injured(carico_cluster, kind_maker, carico_provider, carico_experiment) -> I
 
 
 def test_carico_killed_under_load(injured):
-    """All agents, then all aggregators, then all extenders are killed: pods wait a moment, and the job goes on."""
+    """All agents, then all aggregators, then all extenders are killed: pods wait a moment, and the job continues."""
     injuries = {
         3: lambda: [injured.kill(worker, "carico agent") for worker in injured.workers],
         7: lambda: injured.kill(injured.control_plane, "carico aggregator"),
@@ -119,7 +120,7 @@ def test_carico_killed_under_load(injured):
 
 
 def test_the_leading_scheduler_is_deleted_under_load(injured):
-    """A scheduler leads again: the other one, whose extender knows all nodes, or the new pod of the deleted one."""
+    """Afterwards the other scheduler, whose extender knows all nodes, leads, or the new pod of the deleted one."""
     led = []
 
     def holder() -> str:
@@ -139,8 +140,8 @@ def test_the_leading_scheduler_is_deleted_under_load(injured):
 def test_the_api_server_restarted_under_load(injured):
     """Every index completes once, and nothing fails.
 
-    Some pods may have been removed before they ended: as documented, a Job controller that has not seen its new pod yet
-    makes another one (seen once, beside other load).
+    Some pods may have been removed before they ended: as documented, a Job controller may make a second pod if it has
+    not seen the first one yet (observed once, under other load).
     """
     run = injured.run({4: lambda: injured.kill(injured.control_plane, "^kube-apiserver ")})
     every_pod_completed_once(run, replaced=True)
@@ -151,7 +152,7 @@ def test_the_api_server_restarted_under_load(injured):
 def test_a_node_stopped_and_started_under_load(injured):
     """Pods on the node are lost and replaced, there or elsewhere; the node offers room again."""
     docker, node = injured.maker.docker, injured.workers[1]
-    injuries = {4: lambda: injured.kill_at_work(node), 10: lambda: docker.call("start", node)}
+    injuries = {4: lambda: injured.kill_busy_node(node), 10: lambda: docker.call("start", node)}
     try:
         run = injured.run(injuries, of_long_pods())
     finally:
@@ -162,7 +163,7 @@ def test_a_node_stopped_and_started_under_load(injured):
 
 
 def test_agents_keep_their_estimates_when_rolled_under_load(injured, carico_paper):
-    """The pod cost is the same before and after the roll; an agent without checkpoint would have to learn it first."""
+    """The pod cost is the same before and after the roll; without checkpoints agents would have to learn it again."""
     kube = injured.cluster.api.objects
     rolled = {"spec": {"template": {"metadata": {"annotations": {"carico.dev/rolled-at": str(time.time_ns())}}}}}
 
@@ -170,7 +171,7 @@ def test_agents_keep_their_estimates_when_rolled_under_load(injured, carico_pape
         (agents,) = kube.list("apps/v1", "DaemonSet", NAMESPACE, SELECTOR)
         kube.patch(agents, rolled)
 
-    # Agents are rolled one after the other, with a readiness probe every ten seconds: a worker's comes within 30 s.
+    # Agents are rolled one after the other, with a readiness probe every ten seconds: a worker's turn is within 30 s.
     run = injured.run({ROLLED_S: roll}, of_long_pods())
     every_pod_completed_once(run)
     injured.wait_until_whole()
@@ -185,13 +186,13 @@ def test_agents_keep_their_estimates_when_rolled_under_load(injured, carico_pape
 
 def silence_and_kept_cost(node: NodeSeries) -> tuple[float, float]:
     """Return an agent's longest silence, seconds, and the ratio of the pod cost (over baseline) after and before it."""
-    told = [
+    reported = [
         (at_s, cost / baseline)
         for at_s, cost, baseline in zip(node.time_s, node.pod_cost, node.baseline, strict=True)
         if cost is not None and baseline is not None
     ]
     silences = [
-        (after[0] - before[0], after[1] / before[1]) for before, after in pairwise(told) if before[0] >= ROLLED_S
+        (after[0] - before[0], after[1] / before[1]) for before, after in pairwise(reported) if before[0] >= ROLLED_S
     ]
     return max(silences, default=(0.0, 0.0))
 
@@ -219,16 +220,16 @@ def take_pressure(injured) -> Iterator[Callable[[], int]]:
 
 
 def test_a_node_without_pressure_files_offers_less_under_load(injured, take_pressure, carico_paper):
-    """The agent uses the time for which the quota throttles the node instead; no pod is lost."""
+    """The agent uses the time for which the quota throttles the node in place of pressure; no pod is lost."""
     without: list[int] = []
     run = injured.run({TAKEN_S: lambda: without.append(take_pressure())})
     every_pod_completed_once(run)
     injured.wait_until_whole()
     node = run.nodes[without[0]]
     seconds = zip(node.time_s, node.running_pods, node.cpu_pressure, node.pod_capacity, strict=True)
-    loaded = [told[2:] for told in seconds if None not in told and told[0] > TAKEN_S + SILENT_S and told[1]]
+    loaded = [row[2:] for row in seconds if None not in row and row[0] > TAKEN_S + SILENT_S and row[1]]
     assert loaded, "the job was over before the agent reported again"
-    pressure, capacity = max(told[0] for told in loaded), min(told[1] for told in loaded)
+    pressure, capacity = max(row[0] for row in loaded), min(row[1] for row in loaded)
     carico_paper.row("cpu_pressure without pressure files, under load", pressure, None)
     carico_paper.row("Pod-Capacity without pressure files, under load", capacity, None)
     assert pressure > VISIBLE

@@ -22,7 +22,7 @@ SCHEDULERS = ("carico", LOW)
 SHOWN = ("p50", "p99")
 INTERVAL_S = 0.05
 """Time between two requests of the scenarios; a longer gap means that a request was not answered."""
-_WHY = "the request of the server keeps most pods of 10m off its node, CARICO uses both nodes"
+_WHY = "the server's own request keeps most pods of 10m off its node, while CARICO uses both nodes"
 LOSSES = {
     ("isolation-two-nodes", "p50"): Loss(4.40, 2.84, 7.42, 10, _WHY),
     ("isolation-two-nodes", "p99"): Loss(1.61, 1.23, 2.19, 10, _WHY),

@@ -1,4 +1,4 @@
-"""Life cycle of clusters on kind: the next session removes a killed one's nodes; and diagnostics of failures."""
+"""Life cycle of clusters on kind: the next session removes a killed session's nodes; and diagnostics of failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ time.sleep(3600)
 
 def test_the_next_session_removes_the_cluster_of_a_killed_one(tmp_path, carico_provider):
     maker, registry = KindMaker(), Registry(tmp_path)
-    # Named after this test's own folder, so that tests that run beside it use another name.
+    # Named after this test's own folder, so that simultaneous tests use other names.
     command = [sys.executable, "-c", KILLED, str(tmp_path), f"killed-{tmp_path.parent.name.rpartition('-')[2]}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as session:
         assert session.stdout is not None
@@ -59,8 +59,8 @@ def test_diagnostics_show_why_a_pod_does_not_start_and_include_all_nodes_logs(ki
     api.create_pod(namespace, pod)
 
     def lacking():
-        told = [one["status"] for one in api.pods_in(namespace).list()[0]], api.events(namespace)
-        return "" if all("ErrImageNeverPull" in str(one) for one in told) else f"the pod and its events say {told}"
+        found = [pod["status"] for pod in api.pods_in(namespace).list()[0]], api.events(namespace)
+        return "" if all("ErrImageNeverPull" in str(each) for each in found) else f"the pod and its events say {found}"
 
     wait_until("a pod cannot be started", lacking, STARTED_S)
     collect(

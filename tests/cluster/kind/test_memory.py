@@ -1,4 +1,4 @@
-"""A pod that takes more memory than its node has is killed, recognised as such, and harms no other pod."""
+"""A pod that uses more memory than its node has is killed, is recorded as OOM-killed, and harms no other pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOG = "hog"
 
 
 def with_a_hog() -> Scenario:
-    """Return the scenario with a pod on the first node that takes a fifth more memory than the node has."""
+    """Return the scenario with a pod on the first node that uses a fifth more memory than the node has."""
     scenario = load_scenario("pi-two-nodes")
     hog = JobSpec(
         name=HOG,

@@ -14,7 +14,7 @@ UNUSED = "10.96.250.250"
 
 
 def test_services_are_reachable_after_kube_proxys_full_synchronisation(kind_cluster):
-    """kube-proxy does so at its start and every hour: a cluster that was kept for longer once lost its services."""
+    """kube-proxy synchronises fully at its start and every hour; a cluster kept for longer once lost its services."""
     node, docker = kind_cluster.workers[0], kind_cluster.docker
     if "kube-proxy" not in docker.call("exec", node, "sh", "-c", "nft list tables || true"):
         pytest.skip("kube-proxy is not in the mode nftables, as on nodes whose image was built here")

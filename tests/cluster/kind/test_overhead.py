@@ -18,14 +18,14 @@ pytestmark = pytest.mark.cluster
 SCENARIO, SCHEDULER = "pi-two-nodes", "kube-scheduler:cpu=250m"
 WATCHED_S = 60.0
 AIM_CPU = 0.005
-"""The share of a core that an agent should take at most; shown and not asserted, because it depends on the machine."""
+"""The share of a core that an agent should use at most; shown but not asserted, because it depends on the machine."""
 REQUESTED_CPU, REQUESTED_BYTES = 0.02, 64 << 20
-"""An agent's requests in the DaemonSet (carico/manifests/agent.yaml): the scheduler keeps only these free."""
+"""An agent's requests in the DaemonSet (carico/manifests/agent.yaml): the scheduler reserves only these for it."""
 
 
 @pytest.fixture
 def runs(carico_experiment) -> dict[bool, list[Repetition]]:
-    """The repetitions with and without agents, in turns; repetitions that have run are not run again."""
+    """The repetitions with and without agents, which take turns; finished repetitions are not run again."""
     found: dict[bool, list[Repetition]] = {}
     for turn in range(1, carico_experiment.repetitions + 1):
         for agents in (True, False) if turn % 2 else (False, True):

@@ -1,4 +1,4 @@
-"""The lead of a node's own pod events over the API's watch, on a real node (thesis §4.2.4, Fig 4.8)."""
+"""How much earlier than the API's watch a real node's own sources report pod events (thesis §4.2.4, Fig 4.8)."""
 
 from __future__ import annotations
 
@@ -77,17 +77,17 @@ def leads(kind_cluster) -> dict[tuple[str, int], list[float]]:
         sources.enter_context(Reflector(pods, heard.of_api, SystemClock(), random.Random(0)))
         sources.enter_context(heard.by("containerd", ContainerdEvents(str(root / "run/containerd/containerd.sock"))))
         sources.enter_context(heard.by("control groups", CgroupEvents(root / "sys/fs/cgroup")))
-        # The platform's pods were reported at the start, and none begins or ends now.
+        # The platform's pods were reported at the start, and none starts or ends from now on.
         known = {(source, change): heard.number(source, change) for source in SOURCES for change in (START, STOP)}
         for number in range(1, PODS + 1):
             api.create_pod(kind_cluster.namespace, kind_cluster.pi_pod(f"pi-{number}", node, 1000))
 
             def lacking(number: int = number) -> str:
-                told = {key: heard.number(*key) - before for key, before in known.items()}
-                told |= {("API", change): heard.number("API", change) for change in (START, STOP)}
-                return "" if set(told.values()) == {number} else str(told)
+                reported = {key: heard.number(*key) - before for key, before in known.items()}
+                reported |= {("API", change): heard.number("API", change) for change in (START, STOP)}
+                return "" if set(reported.values()) == {number} else str(reported)
 
-            wait_until(f"pod {number} has come and gone for all", lacking, TIMEOUT_S, 0.05)
+            wait_until(f"all sources have reported start and end of pod {number}", lacking, TIMEOUT_S, 0.05)
             for source, change in known:
                 lead_s = heard.last("API", change) - heard.last(source, change)
                 found.setdefault((source, change), []).append(lead_s)

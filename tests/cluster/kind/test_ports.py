@@ -9,14 +9,14 @@ from carico.deployment.manifests import COMPONENT, NAMESPACE, SELECTOR
 pytestmark = pytest.mark.cluster
 
 PROGRAMS = {"agent": "carico agent", "aggregator": "carico aggregator", "scheduler": "carico extender"}
-"""By component, the command line of a process; the scheduler's extender shares its network with kube-scheduler."""
+"""The command line of each component's process; the scheduler's extender shares its network with kube-scheduler."""
 LISTENS = "0A"
 ANY = ("0" * 8, "0" * 32)
 LOOPBACK = ("0100007F", "00000000000000000000000001000000")
 """127.0.0.1 and ::1 as the kernel writes them."""
 ALERT = b"\x15\x03"
 REFUSED_BY_GO = b"HTTP/1.0 400 Bad Request"
-"""The answer of Go's servers to a request without TLS; its text names HTTPS."""
+"""The answer of Go's servers to a request without TLS; its text mentions HTTPS."""
 
 
 def ports_beyond_loopback(sockets: str) -> set[int]:

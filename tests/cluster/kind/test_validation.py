@@ -1,4 +1,4 @@
-"""The costs of containers on a real node, and whether a simulated cluster with these costs agrees with it."""
+"""Measured costs of containers on a real node, and a simulated cluster with these costs compared with the real one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.cluster
 SCENARIO, SCHEDULER = "pi-two-nodes", "kube-scheduler:cpu=250m"
 SIMULATED = 10
 FACTOR = 1.5
-"""The precision of one measurement and one repetition on a machine that may be busy; the aim of 10 % on mean PCT is for
-`carico-testbed validate`, which repeats both (docs/reference/validation.md)."""
+"""The precision of one measurement and one repetition on a machine that may be busy. `carico-testbed validate`, which
+repeats both, aims at 10 % of mean PCT (docs/reference/validation.md)."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Fixtures of tests on KWOK: a namespace for each test on the session's cluster, with the nodes that it needs."""
+"""Fixtures of tests on KWOK: the session's cluster with a namespace for each test and the nodes that the test needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S = 0.01
 
 @dataclass(frozen=True)
 class KwokCluster:
-    """A real control plane, and a namespace on it."""
+    """The session's cluster, and the test's namespace."""
 
     cluster: Cluster
     namespace: str

@@ -16,7 +16,7 @@ NAMESPACE = "carico"
 
 
 class Cluster:
-    """A cluster with CARICO, as tests use it."""
+    """A cluster on which tests deploy CARICO."""
 
     def __init__(self, kubeconfig):
         self.kubeconfig = kubeconfig
@@ -37,7 +37,7 @@ class Cluster:
         return code, out.getvalue()
 
     def may(self, account, verb, group, resource, name="", subresource="", namespace=""):
-        """Whether a service account of CARICO's has a right, as by `kubectl auth can-i`."""
+        """Whether one of CARICO's service accounts has a right, as in `kubectl auth can-i`."""
         review = {
             "spec": {
                 "user": f"system:serviceaccount:{NAMESPACE}:{account}",
@@ -73,11 +73,11 @@ class Cluster:
         return {key: base64.b64decode(value) for key, value in data.items()}
 
     def configuration_file(self, config_map, name):
-        """Return a process's configuration as its pod would read it."""
+        """Return a process's configuration from its pod's ConfigMap."""
         return yaml.safe_load(self.core.read_namespaced_config_map(f"carico-{config_map}", NAMESPACE).data[name])
 
     def server_files(self, server, folder):
-        """Write the files that a server's pod has mounted, and return their paths."""
+        """Write the files that a server's pod mounts, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         content = self.secret(f"carico-{server}-tls") | {"ca.crt": self._ca()}
         for name, text in content.items():
@@ -85,7 +85,7 @@ class Cluster:
         return TlsFiles(*(str(folder / name) for name in ("tls.crt", "tls.key", "ca.crt")))
 
     def node_files(self, node, folder):
-        """Write the files that a node's agent has mounted, and return their paths."""
+        """Write the files that a node's agent mounts, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ca.crt").write_bytes(self._ca())
         (folder / f"{node}.pem").write_bytes(self.secret("carico-agent-tls")[node])
@@ -96,7 +96,7 @@ class Cluster:
         return sorted(node.metadata.name for node in self.core.list_node().items)
 
     def add_node(self, name):
-        """Add a fake node, on which pods of a DaemonSet may run; it stays until `remove_node`."""
+        """Add a fake node on which DaemonSets run pods; it stays until `remove_node`."""
         node = {
             "metadata": {
                 "name": name,

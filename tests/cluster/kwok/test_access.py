@@ -1,4 +1,4 @@
-"""The rights of CARICO's accounts on a real API server: what they need, and nothing else."""
+"""The rights of CARICO's accounts on a real API server: those that they need, and no others."""
 
 import time
 
@@ -26,22 +26,22 @@ def cluster(carico_cluster):
 
 
 def wait_for_the_policy(cluster, within_s=60.0):
-    """API servers apply roles and admission policies a moment after their creation."""
+    """Wait until the admission policies are in force, a moment after their creation."""
     deadline = time.monotonic() + within_s
-    for tried in (
+    for forbidden in (
         lambda core: core.patch_node("access-node", {"metadata": {"labels": {"tried": "1"}}}, dry_run="All"),
         lambda core: make_lease(core, NAMESPACE, "tried", dry_run="All"),
     ):
         with cluster.acting_as(SCHEDULER) as core:
-            while not refused(tried, core):
+            while not refused(forbidden, core):
                 assert time.monotonic() < deadline, f"an admission policy was not in force within {within_s:g} s"
                 time.sleep(0.2)
 
 
-def refused(tried, core):
+def refused(call, core):
     """Whether an admission policy refuses a call."""
     try:
-        tried(core)
+        call(core)
     except ApiException as error:
         if error.status not in (403, 422):
             raise
@@ -57,7 +57,7 @@ def make_lease(core, namespace, name, **options):
 
 SCHEDULER = "carico-scheduler"
 ALLOWED = [
-    # kube-scheduler: sees pods and nodes, binds, says why not, leads.
+    # kube-scheduler: reads pods and nodes, binds pods, says why pods wait, takes the lock.
     ("list", "", "pods", {}),
     ("watch", "", "pods", {}),
     ("create", "", "pods", {"subresource": "binding", "namespace": "default"}),
@@ -108,33 +108,33 @@ ALLOWED_TO_THE_SCHEDULER = [
 ]
 
 
-def named(asked):
-    verb, group, resource, where = asked
+def named(right):
+    verb, group, resource, where = right
     return " ".join([verb, resource + (f".{group}" if group else ""), *where.values()])
 
 
-@pytest.mark.parametrize("asked", ALLOWED, ids=named)
-def test_the_scheduler_may(cluster, asked):
-    *what, where = asked
+@pytest.mark.parametrize("right", ALLOWED, ids=named)
+def test_the_scheduler_may(cluster, right):
+    *what, where = right
     assert cluster.may(SCHEDULER, *what, **where)
 
 
 @pytest.mark.parametrize("account", [SCHEDULER, "carico-aggregator", "carico-agent"])
-@pytest.mark.parametrize("asked", ALLOWED_TO_NONE, ids=named)
-def test_no_account_may(cluster, account, asked):
-    *what, where = asked
+@pytest.mark.parametrize("right", ALLOWED_TO_NONE, ids=named)
+def test_no_account_may(cluster, account, right):
+    *what, where = right
     assert not cluster.may(account, *what, **where)
 
 
 @pytest.mark.parametrize("account", ["carico-aggregator", "carico-agent"])
-@pytest.mark.parametrize("asked", ALLOWED_TO_THE_SCHEDULER, ids=named)
-def test_accounts_that_do_not_call_the_api_have_no_rights(cluster, account, asked):
-    *what, where = asked
+@pytest.mark.parametrize("right", ALLOWED_TO_THE_SCHEDULER, ids=named)
+def test_accounts_that_do_not_call_the_api_have_no_rights(cluster, account, right):
+    *what, where = right
     assert not cluster.may(account, *what, **where)
 
 
-class TestLocksThatTheSchedulerMayHold:
-    def test_its_own(self, cluster):
+class TestLocksOfTheScheduler:
+    def test_it_may_create_its_own_lock(self, cluster):
         """No scheduler runs here, so the test takes the lock in its place."""
         with cluster.acting_as(SCHEDULER) as core:
             assert make_lease(core, NAMESPACE, "carico-kube-scheduler", dry_run="All").metadata.name
@@ -143,18 +143,18 @@ class TestLocksThatTheSchedulerMayHold:
         ("namespace", "name"),
         [("kube-system", "kube-scheduler"), ("kube-system", "carico-kube-scheduler"), (NAMESPACE, "other")],
     )
-    def test_no_other(self, cluster, namespace, name):
+    def test_it_may_create_no_other_lock(self, cluster, namespace, name):
         with cluster.acting_as(SCHEDULER) as core, pytest.raises(ApiException) as failed:
             make_lease(core, namespace, name, dry_run="All")
         assert failed.value.status == 422
         assert "may hold no lock but its own" in failed.value.body
 
-    def test_not_the_lock_of_the_clusters_own_scheduler(self, cluster):
+    def test_it_may_not_take_the_lock_of_the_clusters_own_scheduler(self, cluster):
         """The lock exists, and the role that kube-scheduler needs would allow CARICO's scheduler to take it."""
         with cluster.acting_as(SCHEDULER) as core:
             api = kubernetes.client.CoordinationV1Api(core.api_client)
             status = 409
-            while status == 409:  # its holder has renewed it after the test has read it
+            while status == 409:  # its holder has renewed the lock since the test read it
                 lease = api.read_namespaced_lease("kube-scheduler", "kube-system")
                 lease.spec.holder_identity = "somebody"
                 with pytest.raises(ApiException) as failed:
@@ -164,12 +164,12 @@ class TestLocksThatTheSchedulerMayHold:
         assert "may hold no lock but its own" in failed.value.body
 
 
-class TestNodesAsTheSchedulerMayPatchThem:
+class TestPatchesOfNodesByTheScheduler:
     def patch(self, cluster, body):
         with cluster.acting_as(SCHEDULER) as core:
             return core.patch_node("access-node", body)
 
-    def test_its_annotation(self, cluster):
+    def test_it_may_change_its_annotation(self, cluster):
         for value in ("1.50", "2.00", None):
             node = self.patch(cluster, {"metadata": {"annotations": {"carico.dev/capacity": value}}})
             assert (node.metadata.annotations or {}).get("carico.dev/capacity") == value
@@ -186,7 +186,7 @@ class TestNodesAsTheSchedulerMayPatchThem:
         ],
         ids=str,
     )
-    def test_nothing_else(self, cluster, body, what):
+    def test_it_may_change_nothing_else(self, cluster, body, what):
         with pytest.raises(ApiException) as refused:
             self.patch(cluster, body)
         assert refused.value.status == 422

@@ -46,14 +46,14 @@ def cluster(carico_cluster):
 
 @pytest.fixture
 def deployed(cluster):
-    """The same cluster with CARICO, whose (fake) pods are ready."""
+    """The cluster with CARICO, whose fake pods are ready."""
     code, out = cluster.carico("deploy", "--wait", "180")
     assert code == 0, out
     return cluster
 
 
 def program(name):
-    """Return the path of a program of Kubernetes."""
+    """Return the path of one of Kubernetes' programs."""
     found = found_programs([name])
     assert found, f"{name} is missing: build it with `carico-testbed images programs`"
     return str(found[name])
@@ -125,7 +125,7 @@ def test_a_namespace_of_another_owner_stays(cluster):
         code, out = cluster.carico("deploy", "--namespace", "shared", "--wait", "60")
         assert (code, "namespace/shared is not CARICO's: left as it is" in out) == (0, True), out
         code, _ = cluster.carico("deploy", "--wait", "0")
-        assert code == 1, "one deployment a cluster"
+        assert code == 1, "a cluster can have only one deployment"
         code, _ = cluster.carico("undeploy", "--namespace", "shared", "--wait", "60")
         assert code == 0
         assert "shared" in [item.metadata.name for item in cluster.core.list_namespace().items]
@@ -158,7 +158,7 @@ def test_kubectl_kustomize_gives_the_same_objects(cluster):
 
 
 def comparable(text):
-    """Return objects by kind and name, without the suffixes of names, or the digest, that mark a configuration."""
+    """Return objects by kind and name, without name suffixes and digests of configurations."""
     text = re.sub(r"\b(carico-\w+)-[a-z0-9]{10}\b", r"\1", text)
     objects = list(yaml.safe_load_all(text))
     for each in objects:
@@ -170,7 +170,7 @@ def comparable(text):
 
 
 def test_status_shows_pods_and_that_no_scheduler_leads(deployed):
-    """KWOK's pods run nothing, so no kube-scheduler leads."""
+    """KWOK's pods run no programs, so no kube-scheduler leads."""
     code, out = deployed.carico("status")
     assert code == 1
     assert "daemonset.apps/carico-agent" in out
@@ -187,7 +187,7 @@ def test_status_shows_pods_and_that_no_scheduler_leads(deployed):
 
 @contextmanager
 def extender(deployed, folder):
-    """Run the extender as in its pod: with its account, its certificate and, except for addresses, its settings."""
+    """Run the extender as in its pod, with its account, its certificate and its settings except for addresses."""
     tls = deployed.server_files("extender", folder / "extender")
     config = msgspec.convert(deployed.configuration_file("scheduler", "extender.yaml"), ExtenderConfig)
     kubeconfig = kubeconfig_of(deployed, "carico-scheduler", folder)
@@ -211,7 +211,7 @@ def extender(deployed, folder):
 
 
 def kubeconfig_of(deployed, account, folder):
-    """Write a kubeconfig with a token of a service account."""
+    """Write a kubeconfig with a token of a service account, and return its path."""
     token = deployed.core.create_namespaced_service_account_token(
         account, NAMESPACE, {"spec": {"expirationSeconds": 3600}}
     ).status.token

@@ -1,4 +1,4 @@
-"""CARICO's extender with the real kube-scheduler and a thousand reporting nodes: rate, wake-up and faults."""
+"""CARICO's extender with the real kube-scheduler and a thousand reporting nodes: throughput, wake-ups and faults."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.cluster
 
 CLOCK = SystemClock()
 UNREPORTED_S = 8.0
-"""Reports up to 5 s old are believed, and on a busy machine watches are up to 3 s late."""
+"""Time for which a running pod may be missing from reports: these are valid for 5 s, and watches up to 3 s late."""
 SILENT_TIMEOUT_S = 60.0
 BACK_S = 30.0
-"""The longest pause of a watch that cannot reach the API server (`carico.kube.reflector`)."""
+"""The longest pause between attempts of a watch that cannot reach the API server (`carico.kube.reflector`)."""
 AIM = 0.8
 BOUND_TIMEOUT_S = 240.0
 
@@ -54,7 +54,7 @@ def carico(kwok_cluster, tmp_path):
         one.close()
 
 
-def assert_right(backlog, pods):
+def assert_each_bound_once(backlog, pods):
     """Assert that no pod is lost, and none bound twice."""
     assert len(backlog.bound) == pods
     assert backlog.moved == []
@@ -67,9 +67,9 @@ SLOTS = 2.0
 
 
 def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, carico_paper, tmp_path):
-    """The aim is 0.8 of kube-scheduler's own rate; it is shown and not asserted.
+    """The aim is 0.8 of kube-scheduler's own rate; it is shown but not asserted.
 
-    Measured on two CPUs: 0.83 without other load, 0.60 to 0.95 with it (docs/reference/performance.md).
+    Measured on two CPUs: 0.83 without other load, 0.60 to 0.95 with other load (docs/reference/performance.md).
     """
     rates = {"alone": [], "extender": []}
 
@@ -78,7 +78,7 @@ def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, caric
         with namespace_of_run(kwok_cluster.api, namespace, "test"):
             found = Backlog(kwok_cluster.api, namespace, CARICO, CLOCK)
             schedule(found, PODS, start, BOUND_TIMEOUT_S)
-            assert_right(found, PODS)
+            assert_each_bound_once(found, PODS)
             rates[scheduler].append(found.pods_per_s)
             return found
 
@@ -96,7 +96,7 @@ def test_a_backlog_is_scheduled_at_a_comparable_rate(kwok_cluster, carico, caric
     for scheduler, rate in medians.items():
         carico_paper.row(f"pods bound a second, {scheduler}", rate, None, "pods/s")
     carico_paper.row(f"ratio, aim {AIM:g}", ratio, None, "")
-    # Far below all measured ratios.
+    # The limit is far below all measured ratios.
     assert ratio > 0.4
 
 
@@ -122,7 +122,7 @@ def test_a_refused_pod_is_woken_by_the_annotation(kwok_cluster, carico, carico_p
 def test_without_the_annotation_a_refused_pod_sleeps_until_another_pods_event(kwok_cluster, carico, carico_paper):
     """kube-scheduler retries after five minutes or, from 1.32 on, at an event of any assigned pod."""
     with refused(kwok_cluster, carico, wake_up=NEVER_WAKE) as pod:
-        assert pod.sleep_s(FEW[0], 30.0) is not None, "the first room wakes once"
+        assert pod.sleep_s(FEW[0], 30.0) is not None, "the first node with room wakes the pod once"
         assert pod.sleep_s(FEW[1], ASLEEP_FOR_S) is None
         woken = pod.sleep_s(FEW[2], 30.0, other_pod=True)
     assert woken is not None
@@ -130,7 +130,7 @@ def test_without_the_annotation_a_refused_pod_sleeps_until_another_pods_event(kw
 
 
 ASLEEP_FOR_S = 20.0
-"""A part of the five minutes, in which nothing happens."""
+"""A part of the five minutes after which kube-scheduler retries a pod by itself."""
 FAULTY_SLOTS, FAULTY_PODS = 4.0, 300
 
 
@@ -143,11 +143,11 @@ def extender_killed(carico):
         carico.start("extender")
 
 
-def believed(carico):
-    """Return in words how many reports are still believed; nothing if none is."""
+def valid_reports(carico):
+    """Return a text with the number of reports that are still valid; empty if there are none."""
     known = carico.known()
     fresh = [node for node, pod_capacity in known.items() if pod_capacity is not None]
-    return "" if known and not fresh else f"{len(fresh)} of {len(known)} nodes' reports are"
+    return "" if known and not fresh else f"{len(fresh)} of {len(known)} reports are valid"
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def reports_stopped(carico):
     pid = carico.process("reports").pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until("no report is believed", lambda: believed(carico), SILENT_TIMEOUT_S)
+        wait_until("no report is valid", lambda: valid_reports(carico), SILENT_TIMEOUT_S)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -163,7 +163,7 @@ def reports_stopped(carico):
 
 @pytest.fixture(scope="module")
 def faulty(carico_cluster, tmp_path_factory):
-    """CARICO with all nodes, shared by tests of one fault after the other."""
+    """CARICO with all nodes, shared by the tests of faults."""
     shape = ClusterShape(nodes=NODES, cores=4, memory="16Gi")
     shape_nodes(carico_cluster.api, shape)
     slots = dict.fromkeys(shape.node_names, FAULTY_SLOTS)
@@ -177,7 +177,7 @@ def faulty(carico_cluster, tmp_path_factory):
 
 @pytest.fixture
 def half_bound(kwok_cluster, faulty, request):
-    """CARICO and a partly bound backlog; the parameter is the time for which running pods may be unreported."""
+    """CARICO and a partly bound backlog; the parameter is the time for which reports may lack a running pod."""
     one, unreported_s = faulty, getattr(request, "param", UNREPORTED_S)
     one.wait_until_reported()
     backlog = Backlog(kwok_cluster.api, kwok_cluster.namespace, CARICO, CLOCK)
@@ -186,7 +186,7 @@ def half_bound(kwok_cluster, faulty, request):
         backlog.wait_until_bound(BOUND_TIMEOUT_S, FAULTY_PODS // 4)
         yield one, backlog
         backlog.wait_until_bound(BOUND_TIMEOUT_S)
-        assert_right(backlog, FAULTY_PODS)
+        assert_each_bound_once(backlog, FAULTY_PODS)
         assert backlog.above(one.slots, unreported_s) == {}
 
 

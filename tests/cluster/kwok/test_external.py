@@ -1,4 +1,4 @@
-"""The provider external on a user's own cluster: here one of KWOK, with namespaces and pods that are not ours."""
+"""The provider external on a user's own cluster: here a KWOK cluster with a namespace and a pod of the user."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def started(kubeconfig, tmp_path):
 
 
 def everything(api: ClusterApi):
-    """Return all namespaces, the pods by their UID, and the nodes without their status."""
+    """Return all namespaces, the UIDs of all pods, and the specs of all nodes."""
     objects = api.objects
     namespaces = {one["metadata"]["name"] for one in objects.list("v1", "Namespace")}
     pods = {(one["metadata"]["namespace"], one["metadata"]["uid"]) for one in objects.list("v1", "Pod")}
@@ -148,7 +148,7 @@ def everything(api: ClusterApi):
 
 
 def ours(api: ClusterApi):
-    """Return the namespaces of runs, without that of the cluster's maker, which stands for the user here."""
+    """Return the namespaces of runs, without the one of the cluster's maker, which plays the user here."""
     return sorted({one["metadata"]["name"] for one in api.namespaces()} - {OWN})
 
 
@@ -205,9 +205,9 @@ def test_simultaneous_runs_leave_one_another_alone(api, started):
     first, results = started("first", "--repetitions", "4")
     wait_for_pods(api)
     second, _ = started("second")
-    told, _ = second.communicate(timeout=2 * PATIENCE_S)
-    out, _ = first.communicate(timeout=2 * PATIENCE_S)
-    assert (first.returncode, second.returncode) == (0, 0), out + told
+    second_out, _ = second.communicate(timeout=2 * PATIENCE_S)
+    first_out, _ = first.communicate(timeout=2 * PATIENCE_S)
+    assert (first.returncode, second.returncode) == (0, 0), first_out + second_out
     assert len(read_results(results).repetitions) == 4
     assert everything(api) == before
 
@@ -241,7 +241,7 @@ def problems(kubeconfig):
 
 @pytest.fixture
 def limited(kubeconfig, api, tmp_path):
-    """The kubeconfig of an account with a token and only the documented rights in all namespaces."""
+    """The kubeconfig of an account that has only the documented rights in all namespaces."""
     account = {"name": "limited", "namespace": THEIRS}
     api.objects.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     grant(api, ROLES["ClusterRole"])
@@ -284,17 +284,17 @@ def test_a_missing_right_is_named_before_anything_runs(api, limited, verb, resou
     others = [right for right in RIGHTS if right != (verb, resource, group)]
     rules = [{"verbs": [one], "resources": [of], "apiGroups": [within]} for one, of, within in others]
     grant(api, ROLES["ClusterRole"] | {"rules": rules})
-    told = f"does not let you {verb} {resource}{'.' if group else ''}{group} in all namespaces"
+    problem = f"does not let you {verb} {resource}{'.' if group else ''}{group} in all namespaces"
 
     def lacking() -> str:
-        said = problems(limited)
-        return "" if told in said else f"the preflight finds: {said}"
+        found = problems(limited)
+        return "" if problem in found else f"the preflight finds: {found}"
 
-    wait_until(f"the cluster {told}", lacking, RIGHTS_TIMEOUT_S)
+    wait_until(f"the cluster {problem}", lacking, RIGHTS_TIMEOUT_S)
 
 
 def test_the_documented_rights_suffice_to_check_carico(api, limited):
-    """The check goes as far as the leader's pod, which does not exist here."""
+    """The check succeeds up to the leader's pod, which does not exist here."""
     held = {"holderIdentity": "gone_0", "leaseDurationSeconds": 3600}
     held["renewTime"] = datetime.now(UTC).isoformat(timespec="microseconds")
     configuration = {"name": "carico-agent", "namespace": CARICO}

@@ -1,4 +1,4 @@
-"""The life of a real cluster: kept and used again, made anew, and removed after Ctrl-C and after a kill."""
+"""The life cycle of a real cluster: kept and reused, recreated, and removed after Ctrl-C and after a kill."""
 
 from __future__ import annotations
 
@@ -87,18 +87,18 @@ def life(place, **options):
 
 
 def processes(place):
-    """Return the number of processes whose command line contains a folder."""
+    """Return the number of processes whose command line contains this folder."""
     found = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             found += str(place).encode() in (folder / "cmdline").read_bytes()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     return found
 
 
 def wait_until_ended(place):
-    """Killed processes exist a moment longer."""
+    """Wait until killed processes are gone, which takes a moment."""
     wait_until("its processes have ended", lambda: f"{left} are left" if (left := processes(place)) else "", ENDED_S)
 
 
@@ -118,7 +118,7 @@ def other(place):
         process.communicate()
 
 
-def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
+def test_a_kept_cluster_is_reused_and_recreated_on_request(place):
     first = life(place, keep_cluster=True)
     name = first.open().name
     first.close()
@@ -136,7 +136,7 @@ def test_a_kept_cluster_is_used_again_and_made_anew_when_asked_for(place):
 
 @pytest.fixture
 def cache(tmp_path):
-    """A cache for this test's sessions, with all built programs; clusters that they leave are removed."""
+    """A cache for this test's sessions, with all built programs; clusters that sessions leave are removed."""
     cache = tmp_path / "cache" / "carico"
     cache.mkdir(parents=True)
     for kept in user_cache().glob("*"):

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cluster
 
 PODS = 200
 LATE_S = 0.5
-"""The most by which KWOK and the watch may be late; measured at most 0.1 s on two CPUs."""
+"""The longest delay of KWOK and the watch; at most 0.1 s was measured on two CPUs."""
 
 
 @pytest.fixture
@@ -33,17 +33,17 @@ def test_every_pod_is_placed_by_the_real_scheduler_and_ends_after_its_time(runs)
         assert len({pod.node for pod in run.pods}) == len(run.nodes) == 19
         for pod in run.pods:
             assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s < pod.finished_s
-        # pi-2000 takes 5.8 CPU-seconds with a deviation of a tenth, drawn for each pod: times differ, with fractions.
+        # pi-2000 takes 5.8 CPU-seconds with a deviation of a tenth, drawn for each pod, so the times differ.
         times = pod_completion_times(run.pods)
         assert min(times) > 3.5
-        assert 5 < statistics.median(times) < 8  # on a busy machine KWOK may be seconds late with some pods
+        assert 5 < statistics.median(times) < 8  # on a busy machine KWOK ends some pods seconds late
         assert len({round(time, 2) for time in times}) > PODS / 4
 
 
 def test_the_job_controller_creates_pods_at_the_rate_that_the_simulation_assumes(runs, carico_paper):
-    """20 a second after a burst of 30, kube-controller-manager's defaults.
+    """The rate is 20 a second after a burst of 30, kube-controller-manager's defaults.
 
-    The controller catches up after a delay, so the median over spans of about a second counts.
+    The controller catches up after a delay, so the test takes the median over spans of about a second.
     """
     assumed = SimulationParameters()
     pods, seconds = round(assumed.pod_creations_per_s), []
@@ -66,7 +66,7 @@ def test_scheduling_is_measured_below_a_second(runs, carico_paper):
 
 
 def test_carico_schedules_on_synthetic_reports(carico_experiment, carico_paper):
-    """A node reports room for a pod per core; pods that began to run since its last report may exceed that."""
+    """A node reports room for one pod per core; pods started since its last report may exceed this."""
     runs = carico_experiment.run("pi-2000", "carico", pods=PODS)
     for run in runs:
         assert [pod.outcome for pod in run.pods] == ["succeeded"] * PODS

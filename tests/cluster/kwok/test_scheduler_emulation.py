@@ -1,4 +1,4 @@
-"""The emulated kube-scheduler against the real one: the same nodes, the same pods, in the same order."""
+"""The emulated kube-scheduler against the real one, with the same nodes and the same pods in the same order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .conftest import BOUND_TIMEOUT_S
 pytestmark = pytest.mark.cluster
 
 BARE = SimulationParameters(platform_millicpu=0, platform_memory_mib=0, pop_from_backoff=True)
-"""KWOK's nodes run none of the platform's pods; its kube-scheduler has version 1.34."""
+"""KWOK's nodes run no platform pods; its kube-scheduler has version 1.34."""
 AT_ONCE_S = 0.5
-"""A pod that waits for the end of its back-off, as before 1.33, takes longer: 0.8 to 1.8 s here."""
+"""Tolerance of a wait. A pod that waited for the end of its back-off, as before 1.33, would exceed it: 0.8 to 1.8 s."""
 TRIES = 5
-"""The best try counts, because other load only delays a pod."""
+"""The shortest wait counts, because other load only delays a pod."""
 PODS = 60
 THESIS = ClusterShape()
 POOLS = ClusterShape(
@@ -78,7 +78,7 @@ def test_placements_agree_up_to_ties(kwok_cluster, carico_paper, shape, mix):
         emulation.reserve(pod, pod.node)
     carico_paper.row(f"pods of {PODS} placed differently", len(differ), None, "pods")
     carico_paper.row("nodes that the emulation scores highest, mean", np.mean(ties), None, "nodes")
-    # If all nodes were tied, nothing would have been checked.
+    # If all nodes were tied, the test would check nothing.
     assert min(ties) < len(names)
     assert not differ
 
@@ -111,7 +111,7 @@ def test_a_pod_that_fits_nowhere_stays_pending_with_a_reason(full_node):
 
 
 def emulated_wait(room_after_s):
-    """Return the seconds from when there is room until the refused pod is bound, under virtual time."""
+    """Return the seconds from when there is room until the refused pod is bound, in virtual time."""
     env = simpy.Environment()
     api = ApiServer(env, BARE.watch_latency_s)
     shape = ClusterShape(nodes=1, cores=1, memory="1Gi")
@@ -128,7 +128,7 @@ def emulated_wait(room_after_s):
 
 @pytest.mark.parametrize("room_after_s", [0.2, 3.0])
 def test_a_refused_pod_is_tried_again_when_there_is_room(full_node, carico_paper, room_after_s):
-    """The real wait equals the emulated one, both within the first back-off of a second and after it."""
+    """The real wait equals the emulated one, both during the first back-off of a second and after it."""
     clock, expected, took = SystemClock(), emulated_wait(room_after_s), []
     pods = ["first", *(f"waiting-{number}" for number in range(TRIES))]
     for there, waiting in pairwise(pods):
