@@ -1,4 +1,4 @@
-"""Models of nodes for tests: histories that they see, and what can be compared of them."""
+"""Models of nodes for tests: histories to feed them, and their state and reports in comparable form."""
 
 import copy
 import dataclasses
@@ -45,7 +45,7 @@ def loaded(pods, cpu=0.1, memory=0.03):
 
 
 def warmed_up(variant=DEFAULT_VARIANT, max_pods=MAX_PODS):
-    """A node that has run 0 to 5 pods a few times and is idle now; returned with the time."""
+    """Return the model of a node that has run 0 to 5 pods a few times and is idle now, and the time."""
     return copy.deepcopy(warm_up(variant, max_pods))
 
 
@@ -63,7 +63,7 @@ def warm_up(variant, max_pods):
 
 
 def values_of(report, index=...):
-    """Every number of a report, as bytes."""
+    """Return every number of a report, as bytes."""
     found = {}
     for field in dataclasses.fields(Report):
         value = getattr(report, field.name)
@@ -81,8 +81,8 @@ def state_of(model):
     return {name: array.tobytes() for name, array in model.save().items()}
 
 
-class Weather:
-    """A history of `nodes` nodes: telemetry, lost samples, pod events, global subspaces, all from one seed."""
+class History:
+    """A random history of `nodes` nodes from one seed: telemetry, lost samples, pod events and global subspaces."""
 
     def __init__(self, nodes, seconds, seed=1, resources=2, lost=0.1):
         rng = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ class Weather:
         self.views = [Subspace.from_batch(rng.random((resources, 10))) for _ in range(seconds)]
 
     def play(self, model, node=None, stepping=None):
-        """Yield the model's report of every second; `node` plays the history of that node alone."""
+        """Yield the model's report of every second; with `node`, of this node's history alone."""
         for second, usage in enumerate(self.usage):
             for tick, sample in enumerate(usage):
                 at = self.start + second + tick / 10

@@ -28,13 +28,13 @@ def merge_waiting(aggregator):
 
 
 class TestExchange:
-    def test_the_first_caller_gets_its_own_back(self):
+    def test_the_first_caller_gets_its_own_subspace_back(self):
         aggregator, own = Aggregator(2), subspace(0.5, 0.1)
         assert aggregator.view is None
         assert aggregator.exchange("a", own) is own
         assert aggregator.view is None, "nothing was merged yet"
 
-    def test_answers_with_the_view_before_the_callers_own_is_in_it(self):
+    def test_answers_with_the_view_before_the_callers_subspace_is_merged(self):
         aggregator = Aggregator(2)
         aggregator.exchange("a", subspace(0.5, 0.1))
         merge_waiting(aggregator)
@@ -54,7 +54,7 @@ class TestExchange:
             pytest.param(Subspace(np.eye(2) * 1e3, [1.0, 1.0]), id="no-unit-vectors"),
         ],
     )
-    def test_refuses_what_does_not_fit_without_any_change(self, wrong):
+    def test_refuses_an_invalid_subspace_without_any_change(self, wrong):
         aggregator = Aggregator(2)
         aggregator.exchange("a", subspace(0.5, 0.1))
         merge_waiting(aggregator)
@@ -68,7 +68,7 @@ class TestExchange:
 
 class TestMerge:
     @given(calls)
-    def test_weighs_a_new_subspace_as_one_of_all_nodes(self, history):
+    def test_a_new_subspace_has_the_weight_of_one_node_among_all(self, history):
         """Weights (N - 1) / N and 1 / N, merged one at a time."""
         aggregator, known, oracle = Aggregator(2), set(), None
         for node, own in history:
@@ -94,7 +94,7 @@ class TestMerge:
         np.testing.assert_array_equal(one.view.basis, other.view.basis)
         np.testing.assert_array_equal(one.view.singular_values, other.view.singular_values)
 
-    def test_a_single_node_is_the_cluster(self):
+    def test_with_a_single_node_the_view_is_its_subspace(self):
         aggregator = Aggregator(2)
         for own in [subspace(0.5, 0.1), subspace(0.1, 0.7)]:
             aggregator.exchange("a", own)
@@ -113,7 +113,7 @@ class TestMerge:
             merge_waiting(aggregator)
         np.testing.assert_allclose(aggregator.view.workload, own.workload, rtol=1e-9)
 
-    def test_no_node_can_say_more_than_ten_nodes_that_are_full(self):
+    def test_no_node_can_outweigh_ten_full_nodes(self):
         aggregator, loudest = Aggregator(2), Subspace([[0.0], [1.0]], [largest_singular_value(2)])
         for node in range(99):
             aggregator.exchange(f"node-{node}", subspace(1.0, 0.0))
@@ -170,7 +170,7 @@ class TestMergeAtOnce:
             np.testing.assert_allclose(gram(aggregator.view), gram(oracle), atol=1e-9)
 
     @pytest.mark.parametrize("resources", [1, 2, 5])
-    def test_of_many_nodes_and_any_number_of_resources(self, resources):
+    def test_works_for_many_nodes_and_any_number_of_resources(self, resources):
         rng = np.random.default_rng(3)
         aggregator = Aggregator(resources)
         for node in range(500):
@@ -189,19 +189,19 @@ class TestMergeAtOnce:
 
 
 class TestPooled:
-    def test_averages_by_nodes_whatever_the_order(self):
+    def test_averages_by_number_of_nodes_in_any_order(self):
         views = [ReplicaView("x", 3, subspace(0.9, 0.1)), ReplicaView("y", 1, subspace(0.1, 0.5))]
         wanted = (3 * gram(views[0].subspace) + gram(views[1].subspace)) / 4
         for order in (views, views[::-1], [*views, ReplicaView("z", 0, None)]):
             np.testing.assert_allclose(gram(pooled(order)), wanted, atol=1e-12)
 
-    def test_is_none_where_nobody_knows_anything(self):
+    def test_is_none_if_no_replica_has_a_view(self):
         assert pooled([ReplicaView("x", 0, None)]) is None
         assert pooled([]) is None
 
 
 class TestForget:
-    def test_a_node_that_left_weighs_and_waits_no_more(self):
+    def test_a_forgotten_node_has_no_weight_and_no_waiting_subspace(self):
         aggregator = Aggregator(2)
         for node in "abc":
             aggregator.exchange(node, subspace(0.5, 0.1))
@@ -222,6 +222,6 @@ class TestForget:
 
 
 @pytest.mark.parametrize(("resources", "rank"), [(0, None), (2, 0), (2, -1)])
-def test_refuses_to_aggregate_nothing(resources, rank):
+def test_refuses_zero_resources_or_components(resources, rank):
     with pytest.raises(InvalidInput):
         Aggregator(resources, rank)

@@ -17,7 +17,7 @@ costs = st.floats(1e-6, 1e6)
 
 class TestSignal:
     @given(usages, workloads)
-    def test_is_the_largest_k_that_fills_no_resource(self, usage, workload):
+    def test_is_the_largest_k_that_overfills_no_resource(self, usage, workload):
         """Eq. 3.3 and 3.4: y + k w stays within 1, and any more of w would not."""
         k = capacity_signal(usage, workload)
         assume(np.isfinite(k) and (usage < 1).all())
@@ -29,13 +29,13 @@ class TestSignal:
         assert capacity_signal(usage, workload) >= 0
 
     @given(usages, workloads)
-    def test_a_full_resource_leaves_nothing_whatever_the_workload(self, usage, workload):
+    def test_with_a_full_resource_k_is_zero_for_any_workload(self, usage, workload):
         usage[0] = 1.0
         assert capacity_signal(usage, workload) == 0
         assert capacity_signal(usage * 3, np.zeros_like(workload)) == 0
 
     @given(usages)
-    def test_without_any_workload_nothing_limits(self, usage):
+    def test_without_any_workload_k_is_infinite(self, usage):
         assume((usage < 1).all())
         assert capacity_signal(usage, np.zeros_like(usage)) == np.inf
 
@@ -53,7 +53,7 @@ class TestSignal:
     def test_counts_in_units_of_the_workload(self, usage, workload, factor):
         assert capacity_signal(usage, workload * factor) == capacity_signal(usage, workload) / factor
 
-    def test_many_nodes_are_many_single_ones(self):
+    def test_many_nodes_at_once_equal_single_nodes(self):
         rng = np.random.default_rng(1)
         usage, workload = rng.random((3, 1, 2)), rng.random((1, 4, 2)) * (rng.random((1, 4, 2)) > 0.3)
         many = capacity_signal(usage, workload)
@@ -61,14 +61,14 @@ class TestSignal:
         for i, j in np.ndindex(3, 4):
             assert many[i, j] == capacity_signal(usage[i, 0], workload[0, j])
 
-    def test_learning_of_conflicting_usage_lowers_it(self):
+    def test_learning_of_conflicting_usage_lowers_k(self):
         """Fig. 3.1: the workload grows in the direction that is used already."""
         usage = [0.5, 0.15]
         light = Subspace.from_batch(np.tile([[0.5], [0.15]], 10)).workload
         heavy = Subspace.from_batch(np.tile([[0.9], [0.25]], 10)).workload
         assert capacity_signal(usage, heavy) < capacity_signal(usage, light)
 
-    def test_learning_of_complementary_usage_raises_it(self):
+    def test_learning_of_complementary_usage_raises_k(self):
         """Fig. 3.2: the workload turns towards the resource that is free."""
         usage = [0.05, 0.65]
         own = Subspace.from_batch(np.tile([[0.05], [0.65]], 10))
@@ -88,7 +88,7 @@ class TestSignal:
             pytest.param([1e308, 0.0], [1.0, 1.0], 0, id="more-than-full"),
         ],
     )
-    def test_takes_whatever_holds_numbers(self, usage, workload, k):
+    def test_accepts_all_kinds_of_numbers(self, usage, workload, k):
         assert capacity_signal(usage, workload) == k
 
     @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ class TestSignal:
             (["full"], [0.1]),
         ],
     )
-    def test_refuses_what_makes_no_sense(self, usage, workload):
+    def test_refuses_invalid_arguments(self, usage, workload):
         with pytest.raises(InvalidInput):
             capacity_signal(usage, workload)
 
@@ -118,7 +118,7 @@ class TestPods:
         assert pod_capacity(signal, cost) == min(signal / cost, MAX_PODS)
 
     @given(st.floats(0.1, 100), st.floats(0.001, 10), st.integers(0, 120))
-    def test_both_equations_agree_where_the_model_holds(self, baseline, cost, pods):
+    def test_both_equations_agree_if_the_model_holds(self, baseline, cost, pods):
         """Eq. 3.5 and 3.6 are one for signal = baseline - cost × pods."""
         signal = max(baseline - cost * pods, 0.0)
         assert pod_capacity_from_baseline(baseline, cost, pods) == pytest.approx(pod_capacity(signal, cost), abs=1e-9)
@@ -147,14 +147,14 @@ class TestPods:
         assert pod_capacity_from_baseline(signal, cost, 0) == capacity
 
     @pytest.mark.parametrize(("pods", "capacity"), [(0, 4), (1, 3), (4, 0), (9, 0)])
-    def test_baseline_counts_running_pods_off(self, pods, capacity):
+    def test_capacity_from_the_baseline_subtracts_running_pods(self, pods, capacity):
         assert pod_capacity_from_baseline(2.0, 0.5, pods) == capacity
 
     def test_maximum_may_differ_between_nodes(self):
         assert pod_capacity([9.0, 9.0], 1.0, [5, 20]).tolist() == [5, 9]
         assert pod_capacity_from_baseline(9.0, 1.0, [0, 8], [5, 20]).tolist() == [5, 1]
 
-    def test_many_nodes_are_many_single_ones(self):
+    def test_many_nodes_at_once_equal_single_nodes(self):
         rng = np.random.default_rng(2)
         amount, cost, pods = rng.random((3, 1)), rng.random((1, 4)) * 0.1, rng.integers(0, 9, (3, 4))
         from_signal, from_baseline = pod_capacity(amount, cost), pod_capacity_from_baseline(amount, cost, pods)
@@ -164,7 +164,7 @@ class TestPods:
             assert from_baseline[i, j] == pod_capacity_from_baseline(amount[i, 0], cost[0, j], pods[i, j])
 
     @pytest.mark.parametrize("wrong", [-1.0, np.nan, "many", [1.0, -1.0]])
-    def test_refuses_what_makes_no_sense(self, wrong):
+    def test_refuses_invalid_arguments(self, wrong):
         for arguments in [(wrong, 1), (1, wrong), (1, 1, wrong)]:
             with pytest.raises(InvalidInput):
                 pod_capacity(*arguments)
@@ -172,7 +172,7 @@ class TestPods:
             with pytest.raises(InvalidInput):
                 pod_capacity_from_baseline(*arguments)
 
-    def test_refuses_shapes_that_do_not_fit(self):
+    def test_refuses_shapes_that_do_not_broadcast(self):
         with pytest.raises(InvalidInput, match="broadcast"):
             pod_capacity([1.0, 2.0], [1.0, 2.0, 3.0])
         with pytest.raises(InvalidInput, match="broadcast"):

@@ -1,4 +1,4 @@
-"""The three Kalman filters: the correction against filterpy step for step, and the rules around it."""
+"""The three Kalman filters: their correction step compared with filterpy's, and the rules around it."""
 
 import dataclasses
 import functools
@@ -15,12 +15,12 @@ from carico.model.estimators import ESTIMATORS, DeltaKalman, DualKalman, JointKa
 
 ALL = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS)
 BASELINE, COST = 5.0, 0.4
-# Nothing but the correction: no drift, and bounds where nothing comes near.
+# Only the correction: no drift, and bounds that no estimate reaches.
 BARE = KalmanSettings(idle_drift=1.0, cost_floor=1e-9)
 
 
 def truth(steps, seed=1, noise=0.02, most=10, baseline=BASELINE, cost=COST):
-    """Pods that come and go, and the signal that a node with that baseline and cost would show."""
+    """Return the signal of a node with this baseline and cost, and its changing number of pods."""
     rng = np.random.default_rng(seed)
     pods = np.clip(np.cumsum(rng.integers(-2, 3, steps)), 0, most)
     return baseline - cost * pods + noise * rng.normal(size=steps), pods
@@ -39,15 +39,15 @@ def learned_state(kind, cost):
 
 
 def learned(kind, cost=COST):
-    """A filter that has seen enough of a truth without noise."""
+    """Return a filter that has converged on a signal without noise."""
     estimator = kind()
     estimator.restore(learned_state(kind, cost))
     return estimator
 
 
 def filter_of(x, P):
-    """A filterpy filter of a constant state that is measured in one number."""
-    from filterpy.kalman import KalmanFilter  # a second, which not every worker has to spend
+    """Return a filterpy filter of a constant state with one measured number."""
+    from filterpy.kalman import KalmanFilter  # here, because the import takes a second
 
     found = KalmanFilter(dim_x=len(x), dim_z=1)
     found.x, found.P, found.F = np.reshape(x, (-1, 1)).astype(float), np.array(P, float), np.eye(len(x))
@@ -60,7 +60,7 @@ def learn(found, z, H, Q, R):
 
 
 class TestAgainstFilterpy:
-    """The oracle is given the same absolute noises at every step: those of the settings times baseline²."""
+    """The oracle gets the same absolute noises at every step: those of the settings times baseline²."""
 
     @pytest.mark.parametrize("seed", range(2))
     def test_dual_is_two_filters_of_one_dimension(self, seed):
@@ -122,12 +122,12 @@ class TestAgainstFilterpy:
 
 class TestConvergence:
     @ALL
-    def test_finds_the_truth_through_noise(self, kind):
+    def test_converges_in_spite_of_noise(self, kind):
         estimator = kind()
         signals, pods = (
             np.stack(found, axis=1) for found in zip(*(truth(500, seed, 0.1) for seed in range(5)), strict=True)
         )
-        # The last is a busy time: while a node is idle its cost drifts.
+        # The end of the history is busy, because the cost of an idle node drifts.
         noise, pods[-200:] = signals - BASELINE + COST * pods, np.arange(200)[:, None] // 5 % 6 + 1
         signals = BASELINE - COST * pods + noise
         for signal, n in zip(signals, pods, strict=True):
@@ -137,8 +137,8 @@ class TestConvergence:
             np.testing.assert_allclose(estimator.baseline, BASELINE, rtol=0.05)
 
     @ALL
-    def test_variances_stay_positive_however_wild_the_signal(self, kind):
-        """Six decades up and down: what differences of large numbers would not survive."""
+    def test_variances_stay_positive_for_any_signal(self, kind):
+        """The signal varies over six decades, where differences of large numbers would lose all precision."""
         rng = np.random.default_rng(1)
         estimator = kind()
         for step in range(400):
@@ -149,7 +149,7 @@ class TestConvergence:
         assert (estimator.baseline_variance > 0).all()
         assert (estimator.cost_variance > 0).all()
 
-    def test_joint_variances_survive_a_measurement_that_is_much_surer_than_they_are(self):
+    def test_joint_variances_stay_positive_after_very_precise_measurements(self):
         estimator, pods = JointKalman(), np.arange(1, 111)
         for signal in 10.0 ** -np.arange(12):
             for _ in range(20):
@@ -161,8 +161,8 @@ class TestConvergence:
             assert (estimator.baseline_variance > 0).all()
         assert (estimator.cost_variance < 1e-12 * before).all()
 
-    def test_a_dual_filter_at_its_floor_leaves_it_at_once(self):
-        """Its state stops there too: a cost that went on falling unseen would have to come all the way back."""
+    def test_a_dual_filter_leaves_its_floor_immediately(self):
+        """The filter's state is limited, too: a cost that went on falling below the floor would have to rise again."""
         estimator = learned(DualKalman)
         for _ in range(200):
             estimator.update(BASELINE, 4)
@@ -171,7 +171,7 @@ class TestConvergence:
         assert estimator.cost > 0.05 * estimator.baseline
 
     @ALL
-    def test_follows_pods_that_become_dearer(self, kind):
+    def test_follows_a_rising_pod_cost(self, kind):
         estimator = learned(kind, cost=0.2)
         assert estimator.cost == pytest.approx(0.25, rel=0.01), "the floor, 1 / 20 of the baseline"
         for signal, n in zip(*truth(300, noise=0.0, cost=0.45), strict=True):
@@ -179,7 +179,7 @@ class TestConvergence:
         assert estimator.cost == pytest.approx(0.45, rel=0.05)
 
     @ALL
-    def test_grows_sure_of_what_it_sees(self, kind):
+    def test_variance_falls_with_observations(self, kind):
         estimator = kind()
         estimator.update(BASELINE, 0)
         at_first = float(estimator.cost_variance)
@@ -197,8 +197,8 @@ class TestConvergence:
         ),
         repeat=st.sampled_from([1, 10]),
     )
-    def test_stays_sane_whatever_it_is_shown(self, kind, history, repeat):
-        """Also where the signal contradicts the model: many pods that cost nothing, a signal that jumps."""
+    def test_estimates_stay_in_range_for_any_input(self, kind, history, repeat):
+        """Holds also for signals that contradict the model, with many pods that cost nothing or with jumps."""
         estimator, highest = kind(), 0.0
         for signal, n in history * repeat:
             estimator.update(signal, n)
@@ -215,8 +215,8 @@ class TestConvergence:
 
     @ALL
     @pytest.mark.parametrize("pods", [15, 25, 60, 110])
-    def test_pods_that_cost_next_to_nothing_do_not_blow_the_baseline_up(self, kind, pods):
-        """With more than 1 / floor pods the floor contradicts the signal: it must not feed back into the baseline."""
+    def test_pods_of_almost_no_cost_do_not_raise_the_baseline(self, kind, pods):
+        """With more than 1 / floor pods the floor contradicts the signal; this must not affect the baseline."""
         estimator = kind()
         for _ in range(5):
             estimator.update(1.0, 0)
@@ -228,7 +228,7 @@ class TestConvergence:
 
 class TestFirstSample:
     @ALL
-    def test_nothing_is_known_before(self, kind):
+    def test_all_estimates_are_nan_before_the_first_sample(self, kind):
         estimator = kind()
         assert np.isnan(
             [estimator.baseline, estimator.cost, estimator.baseline_variance, estimator.cost_variance]
@@ -236,7 +236,7 @@ class TestFirstSample:
 
     @ALL
     @pytest.mark.parametrize("pods", [0, 1, 7, 50])
-    def test_initialises_also_while_pods_run(self, kind, pods):
+    def test_initialises_while_pods_run_too(self, kind, pods):
         estimator = kind()
         estimator.update(4.0, pods)
         assert estimator.baseline == 4.0 + 2.0 * pods
@@ -245,14 +245,14 @@ class TestFirstSample:
         assert estimator.cost_variance > 0
 
     @ALL
-    def test_a_guess_with_pods_running_is_less_sure(self, kind):
+    def test_an_initial_estimate_with_pods_has_more_variance(self, kind):
         idle, busy = kind(), kind()
         idle.update(4.0, 0)
         busy.update(4.0, 5)
         assert busy.baseline_variance / busy.baseline**2 > idle.baseline_variance / idle.baseline**2
 
     @ALL
-    def test_what_it_knew_of_the_running_pods_is_put_right_once_the_node_is_idle(self, kind):
+    def test_a_wrong_initial_estimate_is_corrected_once_the_node_is_idle(self, kind):
         estimator = kind()
         for n in [6] * 30 + [4] * 30 + [2] * 30 + [0] * 60 + [1, 2, 3, 4, 5, 6] * 40:
             estimator.update(BASELINE - COST * n, n)
@@ -261,7 +261,7 @@ class TestFirstSample:
 
     @ALL
     @pytest.mark.parametrize("useless", [0.0, -1.0, np.nan, np.inf])
-    def test_waits_for_a_usable_one(self, kind, useless):
+    def test_waits_for_a_usable_sample(self, kind, useless):
         estimator = kind()
         estimator.update(useless, 0)
         estimator.update(3.0, 0, hold_off=True)
@@ -300,14 +300,14 @@ class TestHalt:
 
     @ALL
     def test_a_full_node_does_not_make_pods_look_cheap(self, kind):
-        """Thesis §4.2.4: at signal zero another pod costs nothing that shows."""
+        """Thesis §4.2.4: at a signal of zero another pod does not lower the signal."""
         estimator = learned(kind)
         before = float(estimator.cost)
         for n in range(13, 40):
             estimator.update(0.0, n)
         assert estimator.cost == before
 
-    def test_changes_during_a_hold_off_are_seen_after_it(self):
+    def test_changes_during_a_hold_off_count_after_it(self):
         estimator = learned(DeltaKalman)
         estimator.update(BASELINE, 0)
         for n in range(1, 5):
@@ -337,7 +337,7 @@ class TestIdleDrift:
         assert (costs <= 0.5 * BASELINE * (1 + 1e-12)).all()
 
     @ALL
-    def test_a_dear_pod_is_not_made_cheaper(self, kind):
+    def test_a_cost_above_the_ceiling_does_not_fall(self, kind):
         estimator = kind()
         estimator.update(1.0, 0)
         for n in [1, 0] * 100:
@@ -348,7 +348,7 @@ class TestIdleDrift:
 
     @ALL
     def test_an_idle_node_always_has_room_for_a_pod(self, kind):
-        """Or none would come, and nothing could ever be learned again."""
+        """Otherwise no pod would come, and the node could never learn again."""
         estimator = kind()
         for _ in range(30):
             estimator.update(10.0, 0)
@@ -369,7 +369,7 @@ class TestIdleDrift:
 class TestShapes:
     @ALL
     @pytest.mark.parametrize("shape", [(5,), (2, 3), (1,), (0,)])
-    def test_many_nodes_are_many_single_ones(self, kind, shape):
+    def test_many_nodes_at_once_equal_single_nodes(self, kind, shape):
         rng = np.random.default_rng(3)
         many = kind()
         single = {index: kind() for index in np.ndindex(shape)}
@@ -395,7 +395,7 @@ class TestShapes:
 
     @ALL
     @pytest.mark.parametrize("number", [float, np.float32, np.int64, np.array, lambda x: [x]])
-    def test_takes_whatever_holds_numbers(self, kind, number):
+    def test_accepts_all_kinds_of_numbers(self, kind, number):
         estimator = kind()
         for signal, n in [(4, 0), (3, 1), (2, 2)]:
             estimator.update(number(signal), number(n))
@@ -416,7 +416,7 @@ class TestShapes:
         assert state_of(estimator) == before
 
     @ALL
-    def test_the_shape_is_settled_by_the_first_usable_sample(self, kind):
+    def test_the_first_usable_sample_determines_the_shape(self, kind):
         estimator = kind()
         estimator.update([np.nan] * 3, 0)
         estimator.update([1.0, 2.0], 0)
@@ -459,7 +459,7 @@ class TestState:
         assert state_of(restored) == state_of(estimator)
 
     @ALL
-    def test_what_was_saved_is_a_copy(self, kind):
+    def test_saved_state_is_a_copy(self, kind):
         estimator = kind()
         estimator.update([2.0, 3.0], 0)
         before = state_of(estimator)
@@ -517,7 +517,7 @@ class TestSettings:
         with pytest.raises(InvalidInput, match="cost_floor <= cost_ceiling <= cost_limit < 1"):
             KalmanSettings(**bounds)
 
-    def test_constructed_without_arguments_all_take_the_same(self):
+    def test_all_filters_have_the_same_default_settings(self):
         assert {kind().settings for kind in ESTIMATORS.values()} == {KalmanSettings()}
 
 

@@ -1,4 +1,4 @@
-"""The thesis's appendix A: what lets σ_1 u_1 be read as an average workload."""
+"""Lemmas of the thesis's appendix A, which justify σ_1 u_1 as an average workload."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ shares = st.floats(0, 1)
 
 @st.composite
 def matrices(draw, same_rows=1, same_columns=False):
-    """`same_rows` matrices with as many rows and, if asked, columns, in [0, 1]."""
+    """Draw `same_rows` matrices in [0, 1] with the same number of rows and, optionally, of columns."""
     d = draw(st.integers(1, 6))
     n = draw(st.integers(1, 12))
     found = []
@@ -24,14 +24,14 @@ def matrices(draw, same_rows=1, same_columns=False):
 
 
 def first(matrix):
-    """σ_1 and the non-negative u_1."""
+    """Return σ_1 and the non-negative u_1."""
     subspace = Subspace.from_batch(matrix)
     sigma = subspace.singular_values[0]
     return sigma, np.abs(subspace.basis[:, 0])
 
 
 def projected(matrix, u):
-    """P_M(u): the sum of squared scalar projections of the columns onto u."""
+    """Return P_M(u), the sum of squared scalar projections of the columns onto u."""
     return np.sum((u @ matrix) ** 2)
 
 
@@ -88,7 +88,7 @@ def test_a_3_more_samples_never_lower_the_first_singular_value(found):
 
 
 @given(matrices(same_rows=2), shares)
-def test_a_4_a_weighted_merge_lies_between_what_both_sides_say(found, weight):
+def test_a_4_a_weighted_merge_lies_between_both_sides(found, weight):
     a, b = found
     merged = Subspace.merge(Subspace.from_batch(a), Subspace.from_batch(b), weight, 1 - weight)
     u, sigma = np.abs(merged.basis[:, 0]), merged.singular_values[0]
@@ -99,7 +99,7 @@ def test_a_4_a_weighted_merge_lies_between_what_both_sides_say(found, weight):
 
 @given(matrices(), st.lists(shares, min_size=1, max_size=20))
 def test_a_4_a_stable_usage_keeps_a_stable_magnitude(found, weights):
-    """What §3.3 wants the square roots for: merging the same again and again must not grow σ_1."""
+    """The reason for the square roots in §3.3: repeated merges of the same subspace must not increase σ_1."""
     (a,) = found
     once = view = Subspace.from_batch(a)
     for weight in weights:

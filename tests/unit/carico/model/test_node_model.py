@@ -1,4 +1,4 @@
-"""One node's pipeline: its sequencing, and what users read off its reports."""
+"""The model of one node: the order of its steps, and the figures in its reports."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from carico.model.node_model import NodeModel
 from carico.model.subspace import Subspace
 from carico.model.variants import THESIS_LITERAL, THESIS_REBASED
 
-from .node_models import EVERY_FILTER, EVERY_VARIANT, IDLE, Weather, loaded, run, state_of, values_of, varied, warmed_up
+from .node_models import EVERY_FILTER, EVERY_VARIANT, IDLE, History, loaded, run, state_of, values_of, varied, warmed_up
 
 
 class TestFreshNode:
@@ -21,18 +21,18 @@ class TestFreshNode:
         assert report.pods == 0
 
     @EVERY_VARIANT
-    def test_bootstraps_from_the_pods_that_run_already(self, variant):
-        """What an empty node would have and this one has not is what the pods take."""
+    def test_bootstraps_from_running_pods(self, variant):
+        """The pods' cost is the difference between an empty node's signal and this node's."""
         report, _ = run(NodeModel(variant, pods=3), loaded(3), 0.0)
         assert report.pods == 3
         assert report.baseline == pytest.approx(report.capacity_signal + 3 * report.pod_cost)
-        # CPU is what runs out: 0.05 + 3 x 0.1 are used, so each pod accounts for 0.35 / 3.
+        # CPU is the scarcest resource: 0.05 + 3 x 0.1 are used, so each pod accounts for 0.35 / 3.
         assert report.pod_capacity == pytest.approx(0.65 / (0.35 / 3))
 
     @EVERY_VARIANT
     @pytest.mark.parametrize("pods", [8, 10, 12])
-    def test_a_node_that_starts_full_takes_no_more(self, variant, pods):
-        """A saturated kernel reports a little less than full, which is next to no room, not half a node a pod."""
+    def test_a_node_that_starts_full_accepts_no_pod(self, variant, pods):
+        """A saturated node's utilisation is slightly below 1; the remaining room must not count as room for a pod."""
         model, at, running = NodeModel(variant, pods=pods), 0.0, pods
         for _ in range(30):
             report, at = run(model, (0.995, 0.2), at, 2)
@@ -41,7 +41,7 @@ class TestFreshNode:
                 model.pod_event(+1, at=at)
         assert running == pods
 
-    def test_a_wrong_bootstrap_is_put_right(self):
+    def test_a_wrong_bootstrap_is_corrected(self):
         model = NodeModel(pods=6)
         at = 0.0
         for n in [6, 4, 2, 0]:
@@ -50,7 +50,7 @@ class TestFreshNode:
         for n in [1, 2, 3, 4, 5] * 6:
             model.reconcile(n, at=at)
             report, at = run(model, loaded(n), at, 5)
-        # CPU is what runs out: (1 - 0.05) / 0.1 pods in all.
+        # CPU is the scarcest resource: (1 - 0.05) / 0.1 pods fit.
         assert report.pods + report.pod_capacity == pytest.approx(9.5, rel=0.15)
 
     def test_advertises_nothing_before_any_telemetry(self):
@@ -65,7 +65,7 @@ class TestFreshNode:
         assert report.pod_capacity == 2
 
     @pytest.mark.parametrize("max_pods", [1, 2, 5])
-    def test_never_advertises_more_than_the_node_may_run(self, max_pods):
+    def test_never_advertises_more_than_the_maximum(self, max_pods):
         report, _ = run(NodeModel(max_pods=max_pods), IDLE, 0.0)
         assert report.pod_capacity == pytest.approx(min(max_pods, 2.0))
 
@@ -77,13 +77,13 @@ class TestCapacity:
         fresh, _ = run(NodeModel(variant), usage, 0.0)
         assert fresh.pod_capacity == 0
         almost, _ = run(NodeModel(variant), np.multiply(usage, 1 - 1e-6), 0.0)
-        assert almost.pod_capacity == 0, "nor one that is full but for a rounding"
+        assert almost.pod_capacity == 0, "a node that is full up to rounding advertises nothing either"
         model, at = warmed_up(variant)
         # The average approaches 1 without ever reaching it.
         report, _ = run(model, usage, at, 8)
         assert report.pod_capacity < 1e-3
 
-    def test_learns_what_a_node_can_take(self):
+    def test_learns_how_many_pods_fit(self):
         model, at = warmed_up()
         for n in range(1, 5):
             model.pod_event(+1, at=at)
@@ -100,7 +100,7 @@ class TestCapacity:
         assert report.pod_capacity == 0
         model.pod_event(+3, at=at)
         report, at = run(model, loaded(8), at, 3)
-        assert report.pod_capacity == 0, "also where more run than may"
+        assert report.pod_capacity == 0, "also with more pods than the maximum"
 
     @EVERY_FILTER
     @settings(max_examples=15)
@@ -116,7 +116,7 @@ class TestCapacity:
             max_size=25,
         )
     )
-    def test_is_a_number_of_pods_whatever_happens(self, variant, history):
+    def test_capacity_is_always_a_valid_number_of_pods(self, variant, history):
         model, at = NodeModel(variant, max_pods=30), 0.0
         for cpu, memory, change, telemetry in history:
             model.pod_event(max(change, -int(model.pods)), at=at)
@@ -130,19 +130,19 @@ class TestCapacity:
             assert np.isnan(report.baseline) or report.baseline > 0
 
     def test_an_idle_node_recovers_from_a_saturated_start(self):
-        """Something else than pods keeps the node busy when the agent starts, an image build perhaps."""
+        """When the agent starts, another load than pods saturates the node, for instance an image build."""
         levels = np.array([0.5, 0.9, 0.99, 0.999, 0.9999, 1.0])
         model = NodeModel(nodes=levels.size)
         _, at = run(model, np.column_stack([levels, np.full(levels.size, 0.2)]), 0.0, 60)
         report, _ = run(model, [IDLE] * levels.size, at, 120)
         assert (report.pod_capacity > 1.05).all()
 
-    def test_an_idle_node_whose_telemetry_fades_to_nothing_stays_modest(self):
+    def test_capacity_stays_modest_when_an_idle_nodes_usage_falls_to_zero(self):
         model, at = warmed_up()
         report, at = run(model, (0.0, 0.0), at, 30)
         modest = report.pod_capacity
         saved = model.save()
-        # What hours of zero telemetry come to.
+        # The state after hours without any usage.
         saved["own_values"] = np.zeros_like(saved["own_values"])
         model.restore(saved)
         report = model.step(at=at)
@@ -151,11 +151,11 @@ class TestCapacity:
 
 
 class TestUnits:
-    """k counts average workloads, and their size changes several-fold; the rebased filters do not count in it."""
+    """k counts average workloads, whose size changes several-fold; rebased filters do not depend on this size."""
 
     @staticmethod
     def capacities(variant, factors):
-        """The warm node's Pod-Capacity as the aggregator's view grows in size, not in direction."""
+        """Return the warm node's Pod-Capacity and k while the aggregator's view changes its size, not its direction."""
         variant = varied(variant, global_weight=1.0, batch_weight=0.0)
         model, at = NodeModel(variant), 0.0
         view = Subspace.from_batch(np.tile([[0.4], [0.3]], 10))
@@ -177,11 +177,11 @@ class TestUnits:
         assert capacity[1] == steady[1]
 
     @pytest.mark.parametrize("factor", [0.25, 2.0, 8.0])
-    def test_literal_pod_capacity_does(self, factor):
+    def test_literal_pod_capacity_depends_on_the_size_of_the_workload(self, factor):
         capacity, _ = self.capacities(THESIS_LITERAL, [1.0, factor])
         assert capacity[1] / capacity[0] == pytest.approx(1 / factor, rel=0.5)
 
-    def test_a_rescaling_leaves_what_was_learned_relative_to_the_idle_node(self):
+    def test_rescaling_keeps_estimates_relative_to_the_idle_node(self):
         variant = varied(global_weight=1.0)
         model, at = NodeModel(variant), 0.0
         view = Subspace.from_batch(np.tile([[0.4], [0.3]], 10))
@@ -195,14 +195,14 @@ class TestUnits:
 
 
 class TestHoldOff:
-    def test_counts_pods_off_the_baseline(self):
-        """Eq. 3.6 while containers churn, Eq. 3.5 otherwise; and nothing is learned meanwhile."""
+    def test_subtracts_pods_from_the_baseline(self):
+        """Eq. 3.6 applies during container churn, and nothing is learned; otherwise Eq. 3.5 applies."""
         model, at = warmed_up()
         model.pod_event(+2, at=at)
         _, at = run(model, loaded(2), at, 5)
         known = model.save()
         model.pod_event(+1, at=at + 0.5)
-        # The start of a container takes all of the CPU.
+        # The start of a container uses all of the CPU.
         report, at = run(model, (1.0, 0.3), at)
         assert report.pods == 3
         assert report.pod_capacity == pytest.approx(report.baseline / report.pod_cost - 3)
@@ -223,7 +223,7 @@ class TestHoldOff:
         model.step(at=at + since)
         assert (state_of(model)["estimator_cost"] == before) is held
 
-    def test_an_event_that_is_heard_late_does_not_shorten_it(self):
+    def test_a_late_event_does_not_shorten_the_hold_off(self):
         model, at = warmed_up()
         model.pod_event(+1, at=at + 0.9)
         model.pod_event(+1, at=at - 0.5)
@@ -232,8 +232,8 @@ class TestHoldOff:
         assert state_of(model)["estimator_cost"] == before
 
     @pytest.mark.parametrize(("node", "held"), [(None, False), (0, True)])
-    def test_no_change_is_no_event_unless_the_node_is_named(self, node, held):
-        """A container that failed to start leaves the count as it was, and has churned all the same."""
+    def test_a_change_of_zero_is_an_event_only_for_a_named_node(self, node, held):
+        """A container that failed to start does not change the count, but it did use the CPU."""
         model, at = warmed_up()
         before = state_of(model)
         model.pod_event(0, at=at + 0.9, node=node)
@@ -241,9 +241,9 @@ class TestHoldOff:
         assert (state_of(model)["estimator_baseline_variance"] == before["estimator_baseline_variance"]) is held
 
     def test_other_nodes_learn_on(self):
-        weather = Weather(nodes=3, seconds=20, lost=0)
+        history = History(nodes=3, seconds=20, lost=0)
         calm, disturbed = NodeModel(nodes=3), NodeModel(nodes=3)
-        for one, other in zip(weather.play(calm), weather.play(disturbed), strict=True):
+        for one, other in zip(history.play(calm), history.play(disturbed), strict=True):
             for node in (0, 2):
                 assert values_of(one, node) == values_of(other, node)
             disturbed.pod_event(0, at=other.at_s, node=1)
@@ -267,7 +267,7 @@ class TestPodEvents:
         assert model.pods.tolist() == [1, 3]
         model.observe([IDLE, IDLE], at=5.1)
         model.step(at=5.2)
-        assert not np.isnan(model.save()["estimator_baseline"]).any(), "the refused event held nothing off"
+        assert not np.isnan(model.save()["estimator_baseline"]).any(), "the refused event caused no hold-off"
 
     def test_reconciling_sets_the_count_and_holds_off_where_it_differed(self):
         model = NodeModel(nodes=2)
@@ -291,7 +291,7 @@ class TestPodEvents:
         assert model.pods.tolist() == [1, 2]
 
     @pytest.mark.parametrize("change", [0.5, np.nan, "one", None, [1, 1, 1], [[1], [1]]])
-    def test_refuses_changes_that_make_no_sense(self, change):
+    def test_refuses_invalid_changes(self, change):
         model = NodeModel(nodes=2, pods=4)
         for call in (model.pod_event, model.reconcile):
             with pytest.raises(InvalidInput):
@@ -301,7 +301,7 @@ class TestPodEvents:
         assert model.pods.tolist() == [4, 4]
 
     @pytest.mark.parametrize("arguments", [{"node": 2}, {"node": -1}, {"at": np.nan}, {"node": 0, "change": [1, 1]}])
-    def test_refuses_events_nowhere_and_never(self, arguments):
+    def test_refuses_events_of_unknown_nodes_or_times(self, arguments):
         model = NodeModel(nodes=2)
         with pytest.raises(InvalidInput):
             model.pod_event(**{"change": 1, "at": 0.0} | arguments)
@@ -318,6 +318,6 @@ class TestPodEvents:
 
 def test_the_same_history_gives_the_same_bytes():
     first, second = (
-        [values_of(report) for report in Weather(nodes=4, seconds=15).play(NodeModel(nodes=4))] for _ in range(2)
+        [values_of(report) for report in History(nodes=4, seconds=15).play(NodeModel(nodes=4))] for _ in range(2)
     )
     assert first == second

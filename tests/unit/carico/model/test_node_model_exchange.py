@@ -1,4 +1,4 @@
-"""When a node exchanges with the aggregator, and what it does with the answer."""
+"""When a node exchanges its subspace with the aggregator, and how it uses the answer."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ class TestExchange:
         report, at = run(model, IDLE, at)
         assert report.exchange_due
         report, at = run(model, IDLE, at)
-        assert report.exchange_due, "until it has happened"
+        assert report.exchange_due, "an exchange stays due until it has happened"
         model.exchanged(report.at_s)
         report, at = run(model, IDLE, at, 20)
         assert not report.exchange_due
@@ -29,7 +29,7 @@ class TestExchange:
         assert report.exchange_due
 
     def test_is_due_again_when_the_last_one_is_old(self):
-        """A node in steady state has nothing to say, but its peers may."""
+        """A node in steady state has nothing new to send, but its peers may have."""
         model, at = NodeModel(varied(exchange_age_s=3.0)), 0.0
         report, at = run(model, IDLE, at)
         for _ in range(2):
@@ -40,7 +40,7 @@ class TestExchange:
                 due.append(bool(report.exchange_due))
             assert due == [False, False, True, True]
 
-    def test_is_due_for_each_node_by_itself(self):
+    def test_is_due_for_each_node_separately(self):
         model, at = NodeModel(nodes=3), 0.0
         report, at = run(model, [IDLE] * 3, at)
         model.exchanged(report.at_s, [0, 2])
@@ -53,7 +53,7 @@ class TestExchange:
         both = Subspace.merge(report.subspace, self.BUSY, 0.5, 0.5)
         assert report.capacity_signal == pytest.approx(capacity_signal(report.usage, both.workload))
 
-    def test_the_global_view_is_not_fed_back_into_the_own_one(self):
+    def test_the_global_view_does_not_change_the_own_subspace(self):
         with_view, without = NodeModel(), NodeModel()
         one, _ = run(with_view, IDLE, 0.0, 5, global_subspace=self.BUSY)
         other, _ = run(without, IDLE, 0.0, 5)
@@ -68,7 +68,7 @@ class TestExchange:
         other, _ = run(given_always, IDLE, 0.0, 5, global_subspace=self.BUSY)
         assert values_of(one) == values_of(other)
 
-    def test_every_node_may_be_answered_differently(self):
+    def test_every_node_may_get_a_different_view(self):
         views = Subspace.from_batch(np.random.default_rng(1).random((2, 2, 10)))
         together, apart = NodeModel(nodes=3), NodeModel(nodes=3)
         together.adopt(views, [2, 0])
@@ -79,14 +79,14 @@ class TestExchange:
         assert values_of(one) == values_of(other)
         assert len(set(one.capacity_signal.tolist())) == 3
 
-    def test_a_view_of_lower_rank_is_taken(self):
+    def test_a_view_of_lower_rank_is_accepted(self):
         low = Subspace.from_batch(np.tile([[0.9], [0.3]], 10), rank=1)
         one, _ = run(NodeModel(), IDLE, 0.0, global_subspace=low)
         other, _ = run(NodeModel(), IDLE, 0.0, global_subspace=self.BUSY)
         assert one.pod_capacity == pytest.approx(other.pod_capacity)
         assert one.capacity_signal == pytest.approx(other.capacity_signal)
 
-    def test_nothing_of_the_last_view_remains_under_the_next(self):
+    def test_a_new_view_replaces_the_last_one_completely(self):
         fresh, used = NodeModel(nodes=2), NodeModel(nodes=2)
         used.adopt(Subspace.from_batch(np.random.default_rng(2).random((2, 10))))
         for model in (fresh, used):

@@ -1,4 +1,4 @@
-"""A model of many nodes: each is as if it were alone."""
+"""A model of many nodes gives each node the result of a model of its own."""
 
 import numpy as np
 import pytest
@@ -7,50 +7,50 @@ from carico.errors import InvalidInput
 from carico.model.node_model import NodeModel
 from carico.model.subspace import Subspace
 
-from .node_models import EVERY_FILTER, IDLE, Weather, run, state_of, values_of, varied
+from .node_models import EVERY_FILTER, IDLE, History, run, state_of, values_of, varied
 
 
 class TestManyNodes:
     @EVERY_FILTER
-    def test_a_node_among_many_is_that_node_alone(self, variant):
-        weather = Weather(nodes=3, seconds=20)
-        together = list(weather.play(NodeModel(variant, nodes=3)))
+    def test_a_node_among_many_equals_the_node_alone(self, variant):
+        history = History(nodes=3, seconds=20)
+        together = list(history.play(NodeModel(variant, nodes=3)))
         for node in range(3):
-            alone = weather.play(NodeModel(variant), node)
+            alone = history.play(NodeModel(variant), node)
             for of_many, of_one in zip(together, alone, strict=True):
                 assert values_of(of_many, node) == values_of(of_one)
 
     @pytest.mark.parametrize("resources", [("cpu",), ("cpu", "memory", "disk"), tuple("abcdef")])
     def test_any_number_of_resources_may_be_observed(self, resources):
-        weather = Weather(nodes=2, seconds=10, resources=len(resources))
-        together = list(weather.play(NodeModel(nodes=2, resources=resources)))
+        history = History(nodes=2, seconds=10, resources=len(resources))
+        together = list(history.play(NodeModel(nodes=2, resources=resources)))
         for node in range(2):
-            for of_many, of_one in zip(together, weather.play(NodeModel(resources=resources), node), strict=True):
+            for of_many, of_one in zip(together, history.play(NodeModel(resources=resources), node), strict=True):
                 assert values_of(of_many, node) == values_of(of_one)
         assert np.isfinite(together[-1].pod_capacity).all()
 
     @pytest.mark.parametrize("rank", [1, 2, 9])
     def test_any_rank_may_be_kept(self, rank):
-        weather = Weather(nodes=3, seconds=15, resources=4)
-        for report in weather.play(NodeModel(varied(rank=rank), nodes=3, resources=tuple("abcd"))):
+        history = History(nodes=3, seconds=15, resources=4)
+        for report in history.play(NodeModel(varied(rank=rank), nodes=3, resources=tuple("abcd"))):
             assert report.subspace.basis.shape == (3, 4, min(rank, 4))
         assert np.isfinite(report.pod_capacity).all()
 
-    def test_groups_that_step_in_turn_are_as_if_all_stepped_together(self):
-        weather = Weather(nodes=5, seconds=20)
-        whole = weather.play(NodeModel(nodes=5))
+    def test_stepping_in_groups_equals_stepping_all_together(self):
+        history = History(nodes=5, seconds=20)
+        whole = history.play(NodeModel(nodes=5))
         parts = NodeModel(nodes=5)
-        for report, first in zip(whole, weather.play(parts, stepping=[3, 0]), strict=True):
-            view = weather.views[int(report.at_s) - 1] if (int(report.at_s) - 1) % 3 == 0 else None
+        for report, first in zip(whole, history.play(parts, stepping=[3, 0]), strict=True):
+            view = history.views[int(report.at_s) - 1] if (int(report.at_s) - 1) % 3 == 0 else None
             second = parts.step(report.at_s, view, nodes=np.array([1, 4, 2]))
             for group, found in (([3, 0], first), ([1, 4, 2], second)):
                 for position, node in enumerate(group):
                     assert values_of(found, position) == values_of(report, node)
 
-    def test_nodes_that_do_not_step_are_not_touched(self):
-        weather = Weather(nodes=3, seconds=10)
+    def test_nodes_that_do_not_step_do_not_change(self):
+        history = History(nodes=3, seconds=10)
         model = NodeModel(nodes=3)
-        for _ in weather.play(model, stepping=[1]):
+        for _ in history.play(model, stepping=[1]):
             pass
         untouched_model = NodeModel(nodes=3)
         seen = ("pods", "smoothed", "deviating", "batch", "batched", "last_sample_at", "last_event_at")
@@ -60,7 +60,7 @@ class TestManyNodes:
             untouched = untouched_model.save()[name]
             assert np.array_equal(array[[0, 2]], untouched[[0, 2]], equal_nan=True), name
 
-    def test_no_nodes_is_an_empty_report(self):
+    def test_a_step_of_no_nodes_gives_an_empty_report(self):
         model = NodeModel(nodes=3)
         before = state_of(model)
         assert model.step(at=1.0, nodes=[]).pod_capacity.shape == (0,)
@@ -87,7 +87,7 @@ class TestManyNodes:
         assert report.usage.shape == (2,)
         assert report.subspace.basis.shape == (2, 2)
 
-    def test_a_report_is_the_callers(self):
+    def test_callers_may_change_a_report(self):
         model, at = NodeModel(nodes=2), 0.0
         twin = NodeModel(nodes=2)
         report, _ = run(model, [IDLE] * 2, at)
@@ -101,11 +101,11 @@ class TestManyNodes:
     @pytest.mark.parametrize(
         "arguments", [{"nodes": 0}, {"nodes": -1}, {"max_pods": 0}, {"resources": ()}, {"nodes": 2, "pods": [1, 2, 3]}]
     )
-    def test_refuses_to_be_built_without_sense(self, arguments):
+    def test_refuses_invalid_constructor_arguments(self, arguments):
         with pytest.raises(InvalidInput):
             NodeModel(**arguments)
 
-    def test_refuses_a_time_that_is_none(self):
+    def test_refuses_an_invalid_time(self):
         model = NodeModel()
         run(model, IDLE, 0.0)
         before = state_of(model)

@@ -1,4 +1,4 @@
-"""What a node's model makes of its samples: lost, late, wrong ones, and several at a stretch."""
+"""How a node's model treats samples: lost, late and invalid ones, and series of samples."""
 
 import numpy as np
 import pytest
@@ -12,34 +12,34 @@ from .node_models import IDLE, state_of, values_of, varied, warmed_up
 
 
 class TestSamples:
-    def test_a_lost_sample_is_one_that_was_never_taken(self):
+    def test_a_lost_sample_has_no_effect(self):
         rng = np.random.default_rng(1)
-        told, silent = NodeModel(), NodeModel()
+        tested, reference = NodeModel(), NodeModel()
         for second in range(20):
             for tick in range(10):
                 at, sample, received = second + tick / 10, rng.random(2), rng.random() > 0.4
-                told.observe(sample if received else [np.nan, 7.0], at, received)
+                tested.observe(sample if received else [np.nan, 7.0], at, received)
                 if received:
-                    silent.observe(sample, at)
-            assert values_of(told.step(at=second + 1.0)) == values_of(silent.step(at=second + 1.0))
-        assert told.late_samples.sum() == 0
+                    reference.observe(sample, at)
+            assert values_of(tested.step(at=second + 1.0)) == values_of(reference.step(at=second + 1.0))
+        assert tested.late_samples.sum() == 0
 
     def test_a_late_sample_is_dropped_and_counted(self):
         rng = np.random.default_rng(2)
-        told, silent = NodeModel(nodes=2), NodeModel(nodes=2)
+        tested, reference = NodeModel(nodes=2), NodeModel(nodes=2)
         for second in range(10):
             for tick in range(10):
                 at, sample = second + tick / 10, rng.random((2, 2))
-                for model in (told, silent):
+                for model in (tested, reference):
                     model.observe(sample, at)
-                told.observe(rng.random((2, 2)), at, received=[True, False])
-                told.observe(rng.random((2, 2)), at - 0.05, received=[True, False])
-            assert values_of(told.step(at=second + 1.0)) == values_of(silent.step(at=second + 1.0))
-        assert told.late_samples.tolist() == [200, 0]
-        assert silent.late_samples.tolist() == [0, 0]
+                tested.observe(rng.random((2, 2)), at, received=[True, False])
+                tested.observe(rng.random((2, 2)), at - 0.05, received=[True, False])
+            assert values_of(tested.step(at=second + 1.0)) == values_of(reference.step(at=second + 1.0))
+        assert tested.late_samples.tolist() == [200, 0]
+        assert reference.late_samples.tolist() == [0, 0]
 
-    def test_a_sample_that_overtook_nothing_is_not_late(self):
-        """Sent late, but the next one was lost."""
+    def test_a_sample_before_a_lost_one_is_not_late(self):
+        """The sample came late, but the next one was lost."""
         one, other = NodeModel(), NodeModel()
         one.observe(IDLE, at=0.1)
         other.observe(IDLE, at=0.1)
@@ -49,7 +49,7 @@ class TestSamples:
         assert values_of(one.step(at=1.0)) == values_of(other.step(at=1.0))
         assert other.late_samples == 0
 
-    def test_holes_in_a_batch_do_not_make_the_workload_smaller(self):
+    def test_missing_samples_do_not_shrink_the_workload(self):
         full, sparse = NodeModel(), NodeModel()
         for tick in range(10):
             full.observe((0.3, 0.2), at=tick / 10)
@@ -67,7 +67,7 @@ class TestSamples:
         np.testing.assert_allclose(columns @ columns.T, samples[-4:].T @ samples[-4:], atol=1e-12)
 
     def test_without_telemetry_nothing_is_learned(self):
-        """Least of all that pods which came meanwhile cost nothing, or that their load is the idle node's."""
+        """In particular not that new pods cost nothing, or that their load is that of the idle node."""
         model, at = warmed_up()
         before = state_of(model)
         model.pod_event(+8, at=at)
@@ -109,7 +109,7 @@ class TestSamples:
             pytest.param([[0.1, 0.1], [0.1, 0.1]], {"at": np.inf}, id="at-inf"),
         ],
     )
-    def test_a_wrong_one_is_refused_without_any_change(self, sample, arguments):
+    def test_an_invalid_sample_is_refused_without_any_change(self, sample, arguments):
         disturbed, calm = NodeModel(nodes=2), NodeModel(nodes=2)
         rng = np.random.default_rng(4)
         for tick in range(25):
@@ -122,7 +122,7 @@ class TestSamples:
                 assert values_of(disturbed.step(at=tick / 10)) == values_of(calm.step(at=tick / 10))
         assert np.array_equal(disturbed.late_samples, calm.late_samples)
 
-    def test_refused_first_sample_leaves_a_fresh_model(self):
+    def test_a_refused_first_sample_leaves_the_model_fresh(self):
         model = NodeModel()
         with pytest.raises(InvalidInput):
             model.observe([np.nan, 0.1], at=0.0)
@@ -140,7 +140,7 @@ class TestSeries:
         samples=st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=0, max_size=25),
         gaps=st.lists(st.sampled_from([-0.05, 0.0, 0.1, 0.35]), min_size=25, max_size=25),
     )
-    def test_is_the_same_as_one_by_one(self, samples, gaps):
+    def test_equals_observing_one_by_one(self, samples, gaps):
         times = np.cumsum(gaps)[: len(samples)]
         one_by_one, series = NodeModel(), NodeModel()
         for sample, at in zip(samples, times, strict=True):
@@ -161,7 +161,7 @@ class TestSeries:
             (NodeModel(nodes=1), [[0.5, 0.5]], [1.0], "of one node"),
         ],
     )
-    def test_what_makes_no_sense_changes_nothing(self, model, samples, at, message):
+    def test_an_invalid_series_is_refused_without_any_change(self, model, samples, at, message):
         before = model.save()
         with pytest.raises(InvalidInput, match=message):
             model.observe_series(samples, at)

@@ -1,4 +1,4 @@
-"""What a model saves, restores, forgets and refuses."""
+"""Saving, restoring and resetting the state of a model, and states that it refuses."""
 
 import json
 import math
@@ -11,20 +11,20 @@ from carico.errors import InvalidInput, InvalidState
 from carico.model.node_model import NodeModel
 from carico.model.variants import THESIS_LITERAL, THESIS_REBASED
 
-from .node_models import EVERY_FILTER, IDLE, Weather, run, state_of, values_of, varied, warmed_up
+from .node_models import EVERY_FILTER, IDLE, History, run, state_of, values_of, varied, warmed_up
 
 
 class TestState:
     @EVERY_FILTER
     def test_restored_continues_identically(self, variant):
-        before, after = (Weather(nodes=3, seconds=12, seed=seed) for seed in (1, 2))
+        before, after = (History(nodes=3, seconds=12, seed=seed) for seed in (1, 2))
         after.changes = np.maximum(after.changes, 0)
         after.start = 12.0
         model = NodeModel(variant, nodes=3)
         for report in before.play(model):
             model.exchanged(report.at_s)
         restored = NodeModel(variant, nodes=3)
-        restored.observe(np.full((3, 2), 0.5), at=99.0)  # what it has seen itself is replaced
+        restored.observe(np.full((3, 2), 0.5), at=99.0)  # replaced by the restored state
         restored.restore(model.save())
         assert state_of(restored) == state_of(model)
         for one, other in zip(after.play(model), after.play(restored), strict=True):
@@ -33,7 +33,7 @@ class TestState:
                 model.exchanged(one.at_s)
                 restored.exchanged(other.at_s)
 
-    def test_a_clock_that_began_anew_makes_no_sample_late(self):
+    def test_after_a_restart_of_the_clock_no_sample_is_late(self):
         model, at = warmed_up()
         restored = NodeModel()
         restored.restore(model.save(), now=0.0)
@@ -42,15 +42,15 @@ class TestState:
         assert report.pod_capacity == pytest.approx(expected.pod_capacity)
         assert restored.late_samples == 0
 
-    def test_a_restored_node_that_sees_nothing_offers_nothing(self):
+    def test_a_restored_node_without_telemetry_offers_nothing(self):
         model, at = warmed_up()
         restored = NodeModel()
         restored.restore(model.save())
         assert restored.step(at=at + 60.0).pod_capacity == 0
 
     @EVERY_FILTER
-    def test_a_node_that_is_reset_is_a_new_one_and_the_others_go_on(self, variant):
-        before, after = (Weather(nodes=3, seconds=12, seed=seed) for seed in (1, 2))
+    def test_a_reset_makes_a_node_new_and_leaves_the_others(self, variant):
+        before, after = (History(nodes=3, seconds=12, seed=seed) for seed in (1, 2))
         after.changes = np.maximum(after.changes, 0)
         after.start = 12.0
         model, untouched = NodeModel(variant, nodes=3), NodeModel(variant, nodes=3)
@@ -64,11 +64,11 @@ class TestState:
             assert values_of(one, 1) == values_of(new, 1)
             assert values_of(one, 2) == values_of(other, 2)
 
-    def test_only_nodes_that_there_are_can_be_reset(self):
+    def test_only_existing_nodes_can_be_reset(self):
         with pytest.raises(InvalidInput, match=r"nodes must be in \[0, 2\], got \[3\]"):
             NodeModel(nodes=3).reset([3])
 
-    def test_keeps_what_was_learned(self):
+    def test_restoring_keeps_what_was_learned(self):
         model, at = warmed_up()
         restored, fresh = NodeModel(), NodeModel()
         restored.restore(model.save())
@@ -82,7 +82,7 @@ class TestState:
         restored.restore(json.loads(json.dumps({name: array.tolist() for name, array in model.save().items()})))
         assert state_of(restored) == state_of(model)
 
-    def test_survives_strict_json_which_knows_no_infinity(self):
+    def test_survives_strict_json_without_infinity(self):
         model = NodeModel()
         for tick in range(1, 11):
             model.observe([0.2, 0.3], at=tick / 10)
@@ -93,7 +93,7 @@ class TestState:
         restored.restore(msgspec.json.decode(msgspec.json.encode(lists)))
         assert state_of(restored) == state_of(model)
 
-    def test_what_was_saved_is_a_copy(self):
+    def test_saved_state_is_a_copy(self):
         model, _ = warmed_up()
         before, saved = state_of(model), model.save()
         restored = NodeModel()
@@ -103,7 +103,7 @@ class TestState:
         assert state_of(model) == before
         assert state_of(restored) == before
 
-    def test_a_state_of_nothing_is_a_state(self):
+    def test_the_state_of_a_fresh_model_can_be_restored(self):
         model, restored = NodeModel(), NodeModel()
         restored.restore(model.save())
         assert values_of(run(model, IDLE, 0.0)[0]) == values_of(run(restored, IDLE, 0.0)[0])

@@ -15,7 +15,7 @@ def smooth(samples, **settings):
 
 
 def reference(samples, received, alpha_slow=0.1, alpha_fast=0.5, threshold=0.05, patience=3):
-    """Thesis §4.2.2 for one resource, told in scalars."""
+    """Compute thesis §4.2.2 for one resource, with scalars."""
     value, deviating = None, 0
     for sample, arrived in zip(samples, received, strict=True):
         if arrived and value is None:
@@ -41,7 +41,7 @@ def test_is_the_recurrence_of_the_thesis(history):
 
 
 @given(usages, st.integers(1, 50))
-def test_a_constant_stays_what_it_is(level, count):
+def test_a_constant_stays_constant(level, count):
     assert (smooth([level] * count) == level).all()
 
 
@@ -69,7 +69,7 @@ def test_follows_a_step_that_lasts_over_300_ms(before, after):
     gap = np.abs(found[10:] - after) / abs(after - before)
     assert gap[2] > 0.7, "still suppressed after 300 ms"
     assert gap[3] == pytest.approx(gap[2] / 2), "the fourth sample is followed fast"
-    # Within the threshold it is slow again.
+    # Within the threshold the slow factor applies again.
     assert np.abs(found[-1] - after) < max(0.05, 0.1 * abs(after - before))
 
 
@@ -78,7 +78,7 @@ def test_a_gap_of_exactly_the_threshold_is_no_deviation():
     assert smooth([0.0, 0.25], threshold=0.125, patience=0, alpha_slow=0.125)[1] == 0.25 * 0.5
 
 
-def test_every_resource_is_filtered_by_itself():
+def test_every_resource_is_filtered_separately():
     rng = np.random.default_rng(1)
     samples = rng.random((30, 3, 2))
     together = smooth(samples)
@@ -86,7 +86,7 @@ def test_every_resource_is_filtered_by_itself():
         assert np.array_equal(together[(slice(None), *index)], smooth(samples[(slice(None), *index)]))
 
 
-def test_a_lost_sample_leaves_everything_as_it_is():
+def test_a_lost_sample_changes_nothing():
     rng = np.random.default_rng(2)
     kept, disturbed = DynamicEma(), DynamicEma()
     for sample in rng.random((30, 2)):
@@ -137,7 +137,7 @@ def test_refuses_a_wrong_sample_without_any_change(sample, received):
     assert np.array_equal(ema.deviating, deviating)
 
 
-def test_a_refused_first_sample_starts_nothing():
+def test_a_refused_first_sample_leaves_the_filter_unset():
     ema = DynamicEma()
     with pytest.raises(InvalidInput):
         ema.update([np.nan])
@@ -145,7 +145,7 @@ def test_a_refused_first_sample_starts_nothing():
     assert ema.update([0.1, 0.2]).tolist() == [0.1, 0.2]
 
 
-def test_what_it_returned_is_the_callers():
+def test_callers_may_change_the_result():
     ema = DynamicEma()
     for _ in range(2):
         ema.update([0.5])[:] = 9
@@ -164,13 +164,13 @@ def test_what_it_returned_is_the_callers():
         {"patience": -1},
     ],
 )
-def test_refuses_settings_that_make_no_sense(settings):
+def test_refuses_invalid_settings(settings):
     with pytest.raises(InvalidInput):
         DynamicEma(**settings)
 
 
-def test_bursts_in_quick_succession_are_suppressed_each():
-    """The way down from a burst does not count towards the next one."""
+def test_each_burst_of_a_quick_succession_is_suppressed():
+    """The fall after a burst does not count towards the next one."""
     bursts = np.tile([1.0, 1.0, 0.1, 0.1, 0.1], 20)
     smoothed = smooth(np.concatenate([np.full(20, 0.1), bursts]))
     assert smoothed.max() < 0.6

@@ -13,13 +13,13 @@ weights = st.floats(1e-3, 1e3)
 
 @st.composite
 def batches(draw, count=1, min_d=1):
-    """`count` batches of as many resources, of 1 to 12 samples each."""
+    """Draw `count` batches with the same number of resources and 1 to 12 samples each."""
     d = draw(st.integers(min_d, 6))
     return [draw(arrays(np.float64, (d, draw(st.integers(1, 12))), elements=usages)) for _ in range(count)]
 
 
 def gram(subspace):
-    """U Σ² Uᵀ: what a subspace says of Y Yᵀ, free of signs and of the order of equal singular values."""
+    """Return U Σ² Uᵀ, the estimate of Y Yᵀ, which does not depend on signs or the order of equal singular values."""
     columns = subspace.columns
     return columns @ np.swapaxes(columns, -1, -2)
 
@@ -38,7 +38,7 @@ def check_against_lapack(samples):
 
 class TestBatch:
     @given(batches())
-    def test_is_the_decomposition_that_lapack_finds(self, found):
+    def test_equals_the_decomposition_of_lapack(self, found):
         check_against_lapack(found[0])
 
     @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ class TestBatch:
         check_against_lapack(samples[::-1].copy())
 
     @given(batches(min_d=2))
-    def test_workload_is_what_scikit_learn_finds(self, found):
-        from sklearn.utils.extmath import randomized_svd  # a second, which not every worker has to spend
+    def test_workload_equals_that_of_scikit_learn(self, found):
+        from sklearn.utils.extmath import randomized_svd  # here, because the import takes a second
 
         (samples,) = found
-        assume(samples.max() > 1e-150)  # scikit-learn squares them
+        assume(samples.max() > 1e-150)  # scikit-learn squares the samples
         u, sigma, _ = randomized_svd(samples, n_components=1, random_state=0)
         workload = Subspace.from_batch(samples).workload
         assert np.linalg.norm(workload) == pytest.approx(sigma[0], abs=1e-9)
@@ -81,7 +81,7 @@ class TestBatch:
         if singular_values.size < 2 or singular_values[0] > 1.01 * singular_values[1]:
             np.testing.assert_allclose(workload, sigma[0] * np.abs(u[:, 0]), atol=1e-6)
 
-    def test_needs_no_mean_like_truncated_svd(self):
+    def test_equals_truncated_svd_without_centring(self):
         from sklearn.decomposition import TruncatedSVD
 
         samples = np.random.default_rng(1).random((3, 40))
@@ -109,7 +109,7 @@ class TestBatch:
 
     @pytest.mark.parametrize("d", [1, 2, 3, 6])
     @pytest.mark.parametrize("lead", [(4,), (3, 1), (2, 3), (0,)])
-    def test_many_nodes_are_many_single_ones(self, d, lead):
+    def test_many_nodes_at_once_equal_single_nodes(self, d, lead):
         samples = np.random.default_rng(2).random((*lead, d, 10))
         many = Subspace.from_batch(samples)
         assert many.basis.shape == (*lead, d, d)
@@ -123,7 +123,7 @@ class TestBatch:
         "samples",
         [[[1, 0, 1], [0, 0, 1]], ((1, 0, 1), (0, 0, 1)), np.float32([[1, 0, 1], [0, 0, 1]]), np.eye(3, dtype=bool)[:2]],
     )
-    def test_takes_whatever_holds_numbers(self, samples):
+    def test_accepts_all_kinds_of_numbers(self, samples):
         found = Subspace.from_batch(samples)
         assert found.basis.dtype == found.singular_values.dtype == np.float64
         np.testing.assert_allclose(gram(found), np.asarray(samples, float) @ np.asarray(samples, float).T, atol=1e-12)
@@ -144,16 +144,16 @@ class TestBatch:
             pytest.param(None, id="none"),
         ],
     )
-    def test_refuses_what_is_no_telemetry(self, samples):
+    def test_refuses_invalid_telemetry(self, samples):
         with pytest.raises(InvalidInput):
             Subspace.from_batch(samples)
 
     @pytest.mark.parametrize("rank", [0, -1, 1.5, "1"])
-    def test_refuses_what_is_no_rank(self, rank):
+    def test_refuses_an_invalid_rank(self, rank):
         with pytest.raises(InvalidInput, match="rank must be a whole number from 1 on, or None for all, got"):
             Subspace.from_batch([[0.5], [0.5]], rank)
 
-    def test_leaves_its_input_alone(self):
+    def test_does_not_change_its_input(self):
         samples = np.random.default_rng(3).random((2, 10))
         before = samples.copy()
         Subspace.from_batch(samples)
@@ -176,12 +176,12 @@ class TestMerge:
         np.testing.assert_allclose(gram(merged), gram(scaled), atol=1e-12)
 
     @pytest.mark.parametrize("weight", [5e-324, 1e-300, 1, 1e308, 1.7e308])
-    def test_weights_may_be_as_large_as_numbers_are(self, weight):
+    def test_weights_may_be_of_any_size(self, weight):
         a, b = Subspace.from_batch([[0.5], [0.1]]), Subspace.from_batch([[0.1], [0.7]])
         np.testing.assert_allclose(gram(Subspace.merge(a, b, weight, weight)), gram(a) / 2 + gram(b) / 2, atol=1e-15)
 
     @given(batches(count=2), weights, weights)
-    def test_does_not_care_which_side_comes_first(self, found, weight_a, weight_b):
+    def test_merge_is_symmetric(self, found, weight_a, weight_b):
         a, b = (Subspace.from_batch(samples) for samples in found)
         np.testing.assert_allclose(
             gram(Subspace.merge(a, b, weight_a, weight_b)), gram(Subspace.merge(b, a, weight_b, weight_a)), atol=1e-12
@@ -211,7 +211,7 @@ class TestMerge:
         np.testing.assert_allclose(view.workload, sigma[0] * np.abs(u[:, 0]), rtol=1e-9)
 
     @pytest.mark.parametrize("d", [2, 5])
-    def test_taking_columns_in_is_merging_with_their_decomposition(self, d):
+    def test_updating_with_columns_equals_merging_with_their_decomposition(self, d):
         rng = np.random.default_rng(d)
         known, columns, weight = Subspace.from_batch(rng.random((7, d, 10))), rng.random((7, d, 10)), rng.random(7)
         np.testing.assert_allclose(
@@ -221,7 +221,7 @@ class TestMerge:
         )
 
     @pytest.mark.parametrize(("d", "rank", "kept"), [(2, None, 2), (4, None, 4), (6, 3, 3), (6, 1, 1), (2, 9, 2)])
-    def test_memory_does_not_grow_with_what_was_observed(self, d, rank, kept):
+    def test_memory_does_not_grow_with_observations(self, d, rank, kept):
         rng = np.random.default_rng(4)
         view = Subspace.from_batch(rng.random((d, 10)), rank)
         for _ in range(50):
@@ -246,7 +246,7 @@ class TestMerge:
             assert (view.workload >= 0).all()
             assert np.linalg.norm(view.workload) == pytest.approx(view.singular_values[0], abs=1e-12)
 
-    def test_leading_axes_broadcast_and_many_are_many_single_ones(self):
+    def test_leading_axes_broadcast_and_equal_single_merges(self):
         rng = np.random.default_rng(5)
         for d in (2, 4):
             a, b = Subspace.from_batch(rng.random((3, 1, d, 6))), Subspace.from_batch(rng.random((1, 4, d, 9)))
@@ -271,7 +271,7 @@ class TestMerge:
         ("weight_a", "weight_b"),
         [(-1, 1), (1, -1e-9), (0, 0), (np.nan, 1), (1, np.inf), ([1, 0], [1, 0]), ("a", 1), ([1, 2], [1, 2, 3])],
     )
-    def test_refuses_weights_that_weigh_nothing(self, weight_a, weight_b):
+    def test_refuses_invalid_weights(self, weight_a, weight_b):
         a, b = Subspace.from_batch([[0.5], [0.1]]), Subspace.from_batch([[0.1], [0.7]])
         before = [a.basis.copy(), a.singular_values.copy(), b.basis.copy(), b.singular_values.copy()]
         with pytest.raises(InvalidInput):
@@ -283,7 +283,7 @@ class TestMerge:
         with pytest.raises(InvalidInput, match="2 and 3 resources"):
             Subspace.merge(Subspace.from_batch(np.ones((2, 4))), Subspace.from_batch(np.ones((3, 4))), 1, 1)
 
-    def test_refuses_leading_axes_that_do_not_fit(self):
+    def test_refuses_leading_axes_that_do_not_broadcast(self):
         with pytest.raises(InvalidInput, match="broadcast"):
             Subspace.merge(Subspace.from_batch(np.ones((3, 2, 4))), Subspace.from_batch(np.ones((4, 2, 4))), 1, 1)
 
@@ -296,7 +296,7 @@ class TestWorkload:
         np.testing.assert_array_equal(subspace.workload, subspace.scaled_workload(1))
         np.testing.assert_allclose(subspace.scaled_workload(0.5) * np.sqrt(sigma), subspace.workload, atol=1e-12)
 
-    def test_of_nothing_is_nothing(self):
+    def test_workload_of_zero_usage_is_zero(self):
         nothing = Subspace.from_batch(np.zeros((3, 5)))
         assert not nothing.workload.any()
         assert not nothing.scaled_workload(0.5).any()
@@ -323,13 +323,13 @@ class TestConstruction:
             pytest.param(np.eye(2), [1.0, -1.0], id="negative-value"),
         ],
     )
-    def test_refuses_what_is_no_subspace(self, basis, singular_values):
+    def test_refuses_an_invalid_subspace(self, basis, singular_values):
         with pytest.raises(InvalidInput):
             Subspace(basis, singular_values)
 
-    def test_takes_lists_as_they_come_over_a_network(self):
+    def test_accepts_lists(self):
         assert Subspace([[1, 0], [0, 1]], [2, 1]).workload.tolist() == [2, 0]
 
-    def test_is_a_value(self):
+    def test_a_subspace_is_immutable(self):
         with pytest.raises(AttributeError):
             Subspace.from_batch([[0.5]]).basis = np.eye(1)

@@ -23,7 +23,7 @@ def differences(one, other):
 
 
 @pytest.mark.parametrize("name", sorted(VARIANTS))
-def test_every_variant_is_found_by_its_name_and_says_what_it_is(name):
+def test_every_variant_has_its_name_and_a_description(name):
     variant = variant_named(name)
     assert variant.name == name
     assert variant.description
@@ -37,7 +37,7 @@ def test_every_variant_runs(variant):
     assert model.step(at=1.0).pod_capacity == pytest.approx(1 / variant.kalman.initial_cost)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones():
+def test_the_error_for_an_unknown_name_lists_the_known_ones():
     with pytest.raises(UnknownVariant, match=r"'thesis'; known: .*thesis-literal, thesis-rebased"):
         variant_named("thesis")
 
@@ -46,12 +46,12 @@ def test_the_default_is_the_rebased_thesis():
     assert DEFAULT_VARIANT is THESIS_REBASED is variant_named("thesis-rebased")
 
 
-def test_variants_differ_in_what_their_name_says_and_in_nothing_else():
+def test_variants_differ_only_as_their_names_say():
     assert differences(THESIS_REBASED, THESIS_LITERAL) == {"rebase"}
     assert differences(THESIS_REBASED, UTILISATION_ONLY) == {"cpu_metric"}
 
 
-def test_a_variant_is_a_value():
+def test_a_variant_is_immutable_and_hashable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         THESIS_REBASED.rebase = False
     assert dataclasses.replace(THESIS_REBASED) == THESIS_REBASED
@@ -79,6 +79,6 @@ def test_a_variant_is_a_value():
     ],
     ids=str,
 )
-def test_refuses_parameters_that_make_no_sense(change):
+def test_refuses_invalid_parameters(change):
     with pytest.raises(InvalidInput, match=next(iter(change))):
         dataclasses.replace(THESIS_REBASED, **change)
