@@ -1,4 +1,4 @@
-"""A backlog: many pods that wait for a scheduler at the same time. Measures how fast, and how rightly, they are bound.
+"""A backlog: many pods that wait for a scheduler at the same time. Measures how fast and how correctly they are bound.
 
 The pods belong to no Job, because its controller would create only twenty a second; they run until they are deleted.
 """
@@ -24,7 +24,7 @@ _CREATED_AT_ONCE = 4
 
 @dataclass
 class Bound:
-    """A bound pod; times are on the backlog's clock."""
+    """A bound pod; times are those of the backlog's clock."""
 
     node: str
     at_s: float
@@ -73,7 +73,7 @@ class Backlog:
             list(pool.map(one, range(first, self._created)))
 
     def followed(self) -> Reflector:
-        """Return what follows the pods within a `with` block."""
+        """Return a context manager that keeps `bound` and `moved` up to date."""
         rng = random.Random(self._namespace)
         return Reflector(self._api.pods_in(self._namespace), self._changed, self._clock, rng)
 
@@ -93,27 +93,27 @@ class Backlog:
         return (len(times) - 1) / (max(times) - min(times))
 
     def bindings(self) -> Counter[str]:
-        """Count bindings by pod, from the schedulers' Events, which may be late."""
+        """Count each pod's bindings, from the schedulers' Events, which may come late."""
         bindings: Counter[str] = Counter()
         for event in self._api.events(self._namespace):
             if event["reason"] == "Scheduled":
-                # A scheduler counts a second Event of a pod in the first: in `series`, older recorders in `count`.
+                # A scheduler counts a pod's second Event in its first one: in `series`, or `count` of older recorders.
                 times = (event.get("series") or {}).get("count") or event.get("count") or 1
                 bindings[event["involvedObject"]["name"]] += times
         return bindings
 
     def above(self, slots: Mapping[str, float], unreported_s: float) -> dict[str, int]:
-        """Return by how many pods nodes exceed what reservations allow; nodes that do not are left out.
+        """Return by how many pods nodes exceed the limit of reservations, without nodes that do not.
 
         A pod's reservation ends when the pod runs, and only the node's next report counts the pod. So a node may exceed
-        its slots by the pods that began to run there since its last report.
+        its slots by the pods that started there since its last report.
 
         Parameters
         ----------
         slots : mapping of str to float
-            Pods that each node has room for.
+            How many pods fit on each node.
         unreported_s : float
-            The oldest age of a believed report, plus the delay of watches.
+            How long a running pod may be missing from reports: the age at which these expire plus the watches' delay.
         """
         by_node: dict[str, list[Bound]] = defaultdict(list)
         for pod in sorted(self.bound.values(), key=lambda pod: pod.at_s):

@@ -1,6 +1,7 @@
-"""A Kubernetes API server of a few lines, over real HTTP: it keeps objects by their paths and tells of its pods.
+"""A small fake Kubernetes API server over real HTTP: it stores objects by their paths and serves watches of pods.
 
-Nothing acts on what is created; `fake_cluster` is for that. Of selectors it knows labels and a pod's namespace.
+No controller acts on its objects; `fake_cluster` does. It supports label selectors and the field selector of a pod's
+namespace.
 """
 
 import json
@@ -35,28 +36,28 @@ class Request(NamedTuple):
 
 
 class FakeApiServer:
-    """Serves until it is closed.
+    """Serves until closed.
 
     Attributes
     ----------
     objects : dict
-        What a GET answers, by path.
+        Answers to GET requests, by path.
     asked : list of Request
         All requests.
     changes : list of Request
-        Those that were not refused and may have changed something.
+        Requests that were not refused and may have changed objects.
     refuse : dict
-        Status and message of requests that are refused, by method and the end of the path.
+        Status and message of refused requests, by method and end of the path.
     statuses : list of int
-        With what the next requests are refused, one after the other.
+        Statuses with which the next requests are refused, in turn.
     forbidden : set of str
-        What nobody may do, such as "patch namespaces", for whoever asks.
+        Rights such as "patch namespaces" that access reviews deny.
     log : str
-        What every container has printed.
+        The log of every container.
     watches : list of list
-        Scripts of the next watches: an event (kind, object), bytes as they are, "cut" (the connection breaks), "stall"
-        (silence until the server closes), or nothing but "gone" (410 instead of a stream). Later watches tell what
-        happens to pods.
+        Scripts of the next watches. A step is an event (kind, object), raw bytes, "cut" (the connection breaks) or
+        "stall" (silence until the server closes); a script of "gone" alone answers 410 instead of a stream. Watches
+        without a script serve the changes of pods.
     """
 
     def __init__(self):
@@ -111,26 +112,27 @@ class FakeApiServer:
         return file
 
     def put(self, path, **content):
-        """Let an object be there; watches tell of it if it is a pod."""
+        """Add or replace an object; watches report it if it is a pod."""
         thing = {"metadata": {"name": path.rpartition("/")[2]}} | content
         with self._news:
-            self.objects[path] = self._told("MODIFIED" if path in self.objects else "ADDED", path, thing)
+            self.objects[path] = self._recorded("MODIFIED" if path in self.objects else "ADDED", path, thing)
 
     def set_pods(self, *pods):
-        """Let exactly these pods be there; no watch tells of it."""
+        """Replace all pods by these; no watch reports it."""
         with self._news:
             self.objects = {path: thing for path, thing in self.objects.items() if "/pods/" not in path}
             self.objects |= {f"/api/v1/namespaces/jobs/pods/{number:05}": one for number, one in enumerate(pods)}
 
     def within(self, path):
-        """Return what is below a path."""
+        """Return the objects below a path."""
         with self._news:
             return [thing for at, thing in sorted(self.objects.items()) if at.startswith(f"{path}/")]
 
     def created(self, path, thing):
-        """Act on what a request has created."""
+        """React to an object that a request has created; subclasses override this."""
 
-    def _told(self, event, path, thing):
+    def _recorded(self, event, path, thing):
+        """Record a change of a pod for the watches, and return the object with its new version."""
         place = _PATH.fullmatch(path)
         if place and place["plural"] == "pods" and not place["part"]:
             self.version += 1
@@ -149,7 +151,7 @@ class FakeApiServer:
         self.asked.append(request)
         refused = [why for (verb, end), why in self.refuse.items() if verb == method and path.endswith(end)]
         if self.statuses:
-            refused.append((self.statuses.pop(0), "as the test wants it"))
+            refused.append((self.statuses.pop(0), "the test refuses this request"))
         if refused:
             status, message = refused[0]
             self._send(handler, status, {"kind": "Status", "message": message})
@@ -220,7 +222,7 @@ class FakeApiServer:
     def _delete(self, request):
         path = request.path
         gone = [at for at in self.objects if at == path or at.startswith(f"{path}/")]
-        things = [self._told("DELETED", at, self.objects.pop(at)) for at in gone]
+        things = [self._recorded("DELETED", at, self.objects.pop(at)) for at in gone]
         if not _PATH.fullmatch(path)["name"]:
             return 200, {"metadata": {"resourceVersion": str(self.version)}, "items": things}
         return (200, {}) if gone else (404, {"kind": "Status", "message": f"{path} not found"})
@@ -233,8 +235,8 @@ class FakeApiServer:
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
-        with suppress(OSError):  # nobody listens any more
-            for step in self._happening(query) if script is None else script:
+        with suppress(OSError):  # the client is gone
+            for step in self._changes(query) if script is None else script:
                 if step == "stall":
                     with self._news:
                         self._news.wait_for(lambda: self._over, 20)
@@ -247,8 +249,8 @@ class FakeApiServer:
                 handler.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
             handler.wfile.write(b"0\r\n\r\n")
 
-    def _happening(self, query):
-        """Yield what has happened to pods since a version, and go on until the server closes."""
+    def _changes(self, query):
+        """Yield the changes of pods since a version until the server closes."""
         seen, namespace = int(query.get("resourceVersion", 0)), _namespace(query)
         while True:
             with self._news:
@@ -279,7 +281,7 @@ def _has_label(thing, name, equals, value):
 
 
 def _merged(thing, changes):
-    """The thing after a JSON merge patch."""
+    """Return the object after a JSON merge patch."""
     if not isinstance(changes, dict) or not isinstance(thing, dict):
         return changes
     merged = thing | {name: _merged(thing.get(name, {}), change) for name, change in changes.items()}

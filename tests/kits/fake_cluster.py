@@ -1,17 +1,17 @@
-"""A Kubernetes cluster of a few lines, over real HTTP: an API server whose Jobs run, and need no time."""
+"""A small fake Kubernetes cluster over real HTTP: an API server whose Jobs complete immediately."""
 
 from tests.kits.fake_api_server import FakeApiServer
 
 
 class FakeCluster(FakeApiServer):
-    """Jobs get their pods at once; these are bound to the first node, run and end.
+    """A Job's pods are created with it, bound to the first node, run and end immediately.
 
     Attributes
     ----------
     ending : str
-        Phase that pods end in; empty leaves them unbound.
+        The final phase of pods; empty leaves them unbound.
     reason : str
-        Of a container's end.
+        The reason of a container's termination.
     """
 
     def __init__(self):

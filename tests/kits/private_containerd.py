@@ -1,8 +1,8 @@
 """Test kit: a real, private containerd in a folder, with real containers but without images.
 
 Needs root, control groups, and the programs containerd, ctr, runc and a static busybox (Debian's packages containerd,
-runc and busybox-static). It shares nothing with a containerd that the machine may run already. Containers get the
-labels that the kubelet and the CRI would give them, and by these labels the caller makes them pods.
+runc and busybox-static). It shares nothing with the machine's own containerd. Containers get the labels of the kubelet
+and the CRI, which make them pods.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _NAMESPACE = "k8s.io"
 
 
 class PrivateContainerd:
-    """Runs until it is closed; containers outlive a stop, as they do on a node.
+    """Runs until closed; containers outlive a stop, as on a node.
 
     Parameters
     ----------
     folder : path
-        For the socket, files and the containers' root; its path must be short: that of a socket has at most 107 bytes.
+        Holds the socket, files and the containers' root. Its path must be short, because the path of a socket has at
+        most 107 bytes.
 
     Raises
     ------
@@ -87,7 +88,7 @@ class PrivateContainerd:
         command: tuple[str, ...] = ("sleep", "1000"),
         cgroup: str = "",
     ) -> subprocess.Popen[bytes]:
-        """Begin to start a container that runs a command of busybox; the caller waits for the returned process."""
+        """Return a process that starts a container with a busybox command; the caller waits for this process."""
         labels = {"io.cri-containerd.kind": "sandbox" if sandbox else "container"}
         if pod:
             labels |= {"io.kubernetes.pod.uid": pod, "io.kubernetes.pod.namespace": namespace}
@@ -103,7 +104,7 @@ class PrivateContainerd:
             finished(self.run(f"{name}-{number}", name, namespace=namespace))
 
     def pids(self) -> dict[str, int]:
-        """Return the process id of every container that runs, by name."""
+        """Return the process id of every running container, by name."""
         lines = self._ctr("tasks", "ls").splitlines()[1:]
         return {fields[0]: int(fields[1]) for fields in map(str.split, lines)}
 
@@ -116,7 +117,7 @@ class PrivateContainerd:
         """Remove containers, running or not."""
         ending = [self._popen("tasks", "rm", "--force", name) for name in names]
         for process in ending:
-            process.communicate()  # fails if there is no task any more
+            process.communicate()  # fails if the task is gone
         self._ctr("containers", "rm", *names)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """Measures how long a refused pod sleeps: from when a node has room until the pod is bound there.
 
-Only reports show that there is room. No pod ends, so kube-scheduler sees no event that would wake the pod.
+The room shows only in reports. No pod ends, so kube-scheduler sees no event that would wake the pod.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from testbed.real.waiting import wait_until
 from tests.kits.backlog import Backlog
 
 REPORT_S = 0.1
-"""Period of reports; a measured sleep is too long by at most this."""
+"""Period of reports, and the largest error of a measured sleep."""
 ASLEEP_S = 2.0
-"""Wait after the refusal, until the pod's back-off is over."""
+"""Time after the refusal until the pod's back-off is over."""
 REFUSED_TIMEOUT_S = 60.0
 NEVER_WAKE = {"node_interval_s": 86_400.0, "interval_s": 86_400.0}
 """The setting `wake_up` of an extender that wakes pods only once, at the first report of room."""
@@ -72,14 +72,14 @@ class RefusedPod:
                 self._carico.close()
 
     def sleep_s(self, node: str, timeout_s: float, other_pod: bool = False) -> float | None:
-        """Return how many seconds a refused pod sleeps after a node has got room; None if longer than `timeout_s`.
+        """Return how many seconds a refused pod sleeps once a node has room; None if it takes longer than `timeout_s`.
 
         Parameters
         ----------
         node : str
         timeout_s : float
         other_pod : bool, optional
-            Whether another pod appears on another node at the same time, without a scheduler.
+            Whether another pod is created on another node at the same time, without a scheduler.
         """
         backlog = Backlog(self._api, self._namespace, CARICO, self._clock, f"refused-{next(self._numbers)}")
         with backlog.followed():
