@@ -163,7 +163,7 @@ class Deployment:
             try:
                 self.kube.apply(thing, force)
             except KubeRefused as error:
-                remedy = _REMEDIES.get(error.status, "what was applied before stays")
+                remedy = _REMEDIES.get(error.status, "the objects applied before it stay")
                 raise KubeRefused(f"{title(thing)} was not applied: {error}; {remedy}", error.status) from error
             self.tell(f"{title(thing)} serverside-applied")
 
@@ -171,7 +171,7 @@ class Deployment:
         try:
             removed = self.kube.delete(thing)
         except KubeRefused as error:
-            remedy = _REMEDIES.get(error.status, "what was removed before is gone")
+            remedy = _REMEDIES.get(error.status, "the objects removed before it stay removed")
             raise KubeRefused(f"{title(thing)} was not removed: {error}; {remedy}", error.status) from error
         if removed:
             self.tell(f"{title(thing)} deleted")

@@ -76,12 +76,12 @@ def wait_gone(kube: KubeObjects, things: Sequence[KubeObject], clock: Clock, wit
 
 def _wait(missing: Callable[[], list[str]], clock: Clock, within_s: float, tell: Tell, remedy: str) -> None:
     deadline = clock.now() + within_s
-    told: list[str] = []
+    previous: list[str] = []
     while lines := _answered(missing):
         for line in lines:
-            if line not in told:
+            if line not in previous:
                 tell(line)
-        told = lines
+        previous = lines
         if clock.now() + _LOOK_EVERY_S > deadline:
             raise NotReady(f"not done within {within_s:g} s: {'; '.join(lines)}; {remedy}")
         clock.sleep_until(clock.now() + _LOOK_EVERY_S)

@@ -127,9 +127,9 @@ def test_a_kept_cluster_is_reused_and_recreated_on_request(place):
     assert (again.open().name, again.open().used_again) == (name, True)
     again.close()
     said = []
-    anew = life(place, recreate_cluster=True, say=said.append)
-    assert not anew.open().used_again
-    anew.close()
+    recreated = life(place, recreate_cluster=True, say=said.append)
+    assert not recreated.open().used_again
+    recreated.close()
     assert said == [f"kept cluster {name} is not used again: a new one is asked for"]
     wait_until_ended(place)
 

@@ -100,14 +100,14 @@ def test_a_pod_that_fits_nowhere_stays_pending_with_a_reason(full_node):
     assert emulation.select(emulated("second", Requests(cpu="800m"))) is None
     assert full_node.pod("second")["status"]["phase"] == "Pending"
 
-    def told():
+    def failures():
         events = full_node.api.events(full_node.namespace)
         of_second = [event for event in events if event["involvedObject"]["name"] == "second"]
         return [event["message"] for event in of_second if event["reason"] == "FailedScheduling"]
 
     # The event and the pod's condition are sent independently.
-    wait_until("there is an event of the failure", lambda: "" if told() else "there is none", BOUND_TIMEOUT_S)
-    assert all("Insufficient cpu" in message for message in told())
+    wait_until("there is an event of the failure", lambda: "" if failures() else "there is none", BOUND_TIMEOUT_S)
+    assert all("Insufficient cpu" in message for message in failures())
 
 
 def emulated_wait(room_after_s):

@@ -183,9 +183,9 @@ def test_a_watch_on_pods(data, kind):
     pods = PodSelection(Client(), None, "")
     source = KubeWatch(pods, "node-1")
     try:
-        for told, pod in pods.watch("1"):
+        for event, pod in pods.watch("1"):
             assert isinstance(pod["metadata"]["resourceVersion"], str)
-            if told != "BOOKMARK":
+            if event != "BOOKMARK":
                 assert isinstance(pod["metadata"]["uid"], str)
                 assert source._counts(pod) in (True, False)
     except KubeError:

@@ -18,9 +18,9 @@ SECRETS = "/api/v1/namespaces/carico/secrets"
 
 class Deployed:
     def __init__(self, kube):
-        self.told = []
+        self.lines = []
         self.clock = ManualClock()
-        self.deployment = Deployment(kube, self.clock, self.told.append)
+        self.deployment = Deployment(kube, self.clock, self.lines.append)
 
     def deploy(self, choices=None, now=NOW, **options):
         self.deployment.deploy(choices or Choices(), now, **options)
@@ -41,8 +41,8 @@ def test_the_namespace_comes_first_and_mounted_objects_before_their_pods(cluster
     mounted = [f"{SECRETS}/carico-agent-tls", "/api/v1/namespaces/carico/configmaps/carico-agent"]
     assert max(map(paths.index, mounted)) < paths.index(AGENTS)
     assert {change.query["fieldManager"] for change in cluster.changes} == {"carico"}
-    assert deployed.told[0] == "namespace/carico serverside-applied"
-    assert "daemonset.apps/carico-agent serverside-applied" in deployed.told
+    assert deployed.lines[0] == "namespace/carico serverside-applied"
+    assert "daemonset.apps/carico-agent serverside-applied" in deployed.lines
 
 
 def test_every_node_gets_a_certificate_and_a_key(cluster, deployed):
@@ -86,7 +86,7 @@ def test_moving_to_a_folder_removes_the_key_of_the_ca_from_the_cluster(cluster, 
     on_cluster = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]
     deployed.deploy(folder=tmp_path / "certs")
     assert f"{SECRETS}/carico-ca" not in cluster.objects
-    assert "secret/carico-ca deleted" in deployed.told
+    assert "secret/carico-ca deleted" in deployed.lines
     assert cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"] != on_cluster
     # A deployment that forgets the folder is refused, and does not return to the former CA.
     with pytest.raises(InvalidInput, match="give the folder of the last deployment"):
@@ -95,7 +95,7 @@ def test_moving_to_a_folder_removes_the_key_of_the_ca_from_the_cluster(cluster, 
 
 class TestRefused:
     @pytest.mark.parametrize(
-        ("status", "remedy"), [(403, "cluster administrator"), (409, "--force-conflicts"), (422, "before stays")]
+        ("status", "remedy"), [(403, "cluster administrator"), (409, "--force-conflicts"), (422, "before it stay")]
     )
     def test_the_error_names_the_object_the_reason_and_the_remedy(self, cluster, deployed, status, remedy):
         cluster.refuse["PATCH", "/carico-scheduler"] = status, "no such luck"
@@ -103,7 +103,7 @@ class TestRefused:
             KubeRefused, match=f"carico-scheduler was not applied: .*{status}: no such luck; .*{remedy}"
         ):
             deployed.deploy()
-        assert "namespace/carico serverside-applied" in deployed.told
+        assert "namespace/carico serverside-applied" in deployed.lines
         assert "/api/v1/namespaces/carico" in cluster.objects
         cluster.refuse.clear()
         deployed.deploy()
@@ -125,7 +125,7 @@ class TestRefused:
         cluster.close()
         with pytest.raises(KubeUnreachable, match="cannot be reached"):
             deployed.deploy()
-        assert deployed.told == []
+        assert deployed.lines == []
 
     def test_a_second_deployment_elsewhere_is_refused(self, cluster, deployed):
         deployed.deploy(Choices("batch"))
@@ -153,7 +153,7 @@ class TestWaiting:
     def test_until_all_pods_are_ready(self, cluster, deployed):
         deployed.clock.on_advance = lambda seconds: self.set_ready(cluster, min(2, int(deployed.clock.now())))
         deployed.deploy(wait_s=60)
-        assert "daemonset.apps/carico-agent: 1 of 2 pods ready, 2 up to date" in deployed.told
+        assert "daemonset.apps/carico-agent: 1 of 2 pods ready, 2 up to date" in deployed.lines
         assert deployed.clock.now() < 10
 
     def test_ends_at_the_deadline(self, cluster, deployed):
@@ -193,7 +193,7 @@ class TestRemoved:
             "/api/v1/nodes/node-b",
         ]
         assert cluster.objects["/api/v1/nodes/node-a"]["metadata"]["annotations"] == {"other": "1"}
-        assert "daemonset.apps/carico-agent deleted" in deployed.told
+        assert "daemonset.apps/carico-agent deleted" in deployed.lines
         deleted = [change.path for change in cluster.changes if change.method == "DELETE"]
         assert deleted[-1] == "/api/v1/namespaces/carico"
         bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"
@@ -202,15 +202,15 @@ class TestRemoved:
     def test_a_second_time_there_is_nothing_to_remove(self, cluster, deployed):
         deployed.deploy()
         deployed.undeploy()
-        deployed.told.clear()
+        deployed.lines.clear()
         deployed.undeploy()
-        assert deployed.told == ["nothing to remove"]
+        assert deployed.lines == ["nothing to remove"]
 
     def test_a_namespace_that_existed_before_stays(self, cluster, deployed):
         cluster.put("/api/v1/namespaces/shared")
         deployed.deploy(Choices("shared"))
         cluster.put("/apis/coordination.k8s.io/v1/namespaces/shared/leases/carico-kube-scheduler")
-        assert "namespace/shared is not CARICO's: left as it is" in deployed.told
+        assert "namespace/shared is not CARICO's: left as it is" in deployed.lines
         deployed.undeploy("shared")
         assert "/api/v1/namespaces/shared" in cluster.objects
         assert not [path for path in cluster.objects if "/namespaces/shared/" in path]
@@ -219,7 +219,7 @@ class TestRemoved:
         deployed.deploy()
         cluster.put("/api/v1/namespaces/carico/pods/guest")
         deployed.undeploy()
-        assert "namespace/carico stays: 1 pods in it are not CARICO's" in deployed.told
+        assert "namespace/carico stays: 1 pods in it are not CARICO's" in deployed.lines
         assert "/api/v1/namespaces/carico/pods/guest" in cluster.objects
 
     def test_a_refused_removal_is_an_error(self, cluster, deployed):

@@ -326,9 +326,9 @@ class TestChoices:
     def test_agents_get_the_variant_and_the_excluded_namespaces(self):
         made = manifests(Choices(variant="thesis-literal", excluded_namespaces=("kube-system", "probes")))
         (configuration,) = [each for each in made if each["metadata"]["name"] == "carico-agent" and "data" in each]
-        told = msgspec.convert(yaml.safe_load(configuration["data"]["agent.yaml"]), AgentConfig)
-        assert told.variant == "thesis-literal"
-        assert told.pod_events.excluded_namespaces == (*PLATFORM_NAMESPACES, "probes")
+        read = msgspec.convert(yaml.safe_load(configuration["data"]["agent.yaml"]), AgentConfig)
+        assert read.variant == "thesis-literal"
+        assert read.pod_events.excluded_namespaces == (*PLATFORM_NAMESPACES, "probes")
         with pytest.raises(UnknownVariant, match="no variant is named 'none'"):
             Choices(variant="none")
 
