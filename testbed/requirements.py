@@ -10,14 +10,16 @@ from importlib.util import find_spec
 
 from testbed.errors import MissingExtra
 
-TESTBED = {"msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "pyyaml"}
+TESTBED = {"filelock": "filelock", "msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "pyyaml"}
 CLUSTER = TESTBED | {
     "cryptography": "cryptography",
     "grpc": "grpcio",
     "h2": "h2",
+    "inotify_simple": "inotify_simple",
     "kubernetes": "kubernetes",
     "prometheus_client": "prometheus-client",
     "tenacity": "tenacity",
+    "urllib3": "urllib3",
 }
 MODULES = {"testbed": TESTBED, "cluster": CLUSTER}
 """By extra: the imported modules, and the package that provides each."""

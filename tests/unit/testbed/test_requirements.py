@@ -2,12 +2,18 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from carico import __version__
+from testbed.requirements import MODULES
 
-WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['msgspec', 'scipy', 'simpy', 'yaml']))\n"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['filelock', 'msgspec', 'scipy', 'simpy', 'yaml']))\n"
 REMEDY = (
-    "the testbed needs msgspec, scipy, simpy, pyyaml: pip install 'carico-testbed[testbed]', or in a clone "
+    "the testbed needs filelock, msgspec, scipy, simpy, pyyaml: pip install 'carico-testbed[testbed]', or in a clone "
     "pip install '.[testbed]'"
 )
 
@@ -55,7 +61,9 @@ def test_a_session_that_is_to_skip_what_it_cannot_measure_runs_the_other_tests(t
     )
     done = pytest_sessions(tmp_path, ["--carico-missing=skip", "--carico-set=pressure=kernel"])
     assert done.stdout.splitlines()[-1] == "[0]"
-    assert "NOT MEASURED: 1\n  test_one\n    the testbed needs msgspec, scipy, simpy, pyyaml: pip" in done.stdout
+    assert (
+        "NOT MEASURED: 1\n  test_one\n    the testbed needs filelock, msgspec, scipy, simpy, pyyaml: pip" in done.stdout
+    )
     assert "= 1 passed, 1 skipped in " in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["test_one.py"]
 
@@ -66,3 +74,18 @@ def test_a_session_without_cluster_tests_goes_on_and_a_fixture_says_it(tmp_path)
     assert done.stdout.splitlines()[-1] == "[1]"
     assert f"testbed.errors.MissingExtra: {REMEDY}" in done.stdout
     assert "= 1 passed, 1 error in " in done.stdout
+
+
+def test_every_package_of_an_extra_is_asked_for():
+    extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+
+    def packages(extra):
+        found = set()
+        for one in map(Requirement, extras[extra]):
+            found |= set().union(*map(packages, one.extras)) if one.name == "carico-testbed" else {one.name}
+        return found
+
+    brought_along = {"packaging", "protobuf", "pytest"}
+    assert {extra: packages(extra) - brought_along for extra in MODULES} == {
+        extra: set(modules.values()) for extra, modules in MODULES.items()
+    }
