@@ -76,7 +76,13 @@ CLUSTER_FLAGS = (
         "authors publish)",
         "IMAGE",
     ),
-    Flag("workers", f"nodes of a kind cluster beside the control plane (default: {WORKERS})", "N", count, WORKERS),
+    Flag(
+        "workers",
+        f"nodes of a kind cluster beside the control plane (default: {WORKERS})",
+        "N",
+        convert=count,
+        default=WORKERS,
+    ),
     Flag(
         "kubeconfig",
         "kubeconfig of your own cluster, for the provider external; the testbed touches only what it makes there",

@@ -96,10 +96,21 @@ class FakeProvider:
         rng = random.Random(f"{scheduler.text} {seed}")
         pods = [pod for job in scenario.jobs for pod in self._pods(job, speed, rng)]
         if on_progress is not None:
-            on_progress(Progress("running", len(pods), 0, len(pods), 1.0, scenario.limit_s))
+            on_progress(
+                Progress("running", bound=len(pods), finished=0, pods=len(pods), at_s=1.0, limit_s=scenario.limit_s)
+            )
         stolen = [DataItem({"value": share}, "share", {"metric": METRIC}) for share in islice(self._stolen, 1)]
-        nodes = [NodeSeries(f"node-{n}", [], [], [], [], [], [], [], [], []) for n in range(scenario.cluster.nodes)]
-        return repetition_of(scenario, scheduler, seed, {"speed": speed}, pods, nodes, more_items=stolen)
+        nothing: dict[str, Any] = {field: [] for field in NodeSeries.__struct_fields__ if field != "name"}
+        nodes = [NodeSeries(f"node-{n}", **nothing) for n in range(scenario.cluster.nodes)]
+        return repetition_of(
+            scenario,
+            scheduler,
+            seed,
+            settings={"speed": speed},
+            pods=pods,
+            nodes=nodes,
+            more_items=stolen,
+        )
 
     def kubernetes_version(self) -> None:
         """Return None, as no Kubernetes is run; see `ClusterProvider.kubernetes_version`."""
@@ -113,7 +124,18 @@ class FakeProvider:
             start = job.start_s + 0.5
             end = start + rng.uniform(5.0, 10.0) / speed
             outcome: Outcome = "succeeded" if number else self._outcome
-            pods.append(PodResult(f"{job.name}-{number}", job.name, "node-0", job.start_s, start, start, end, outcome))
+            pods.append(
+                PodResult(
+                    name=f"{job.name}-{number}",
+                    job=job.name,
+                    node="node-0",
+                    created_s=job.start_s,
+                    scheduled_s=start,
+                    started_s=start,
+                    finished_s=end,
+                    outcome=outcome,
+                )
+            )
         return pods
 
 

@@ -87,6 +87,7 @@ class Agent:
         sampler: Sampler,
         pods: PodEventSource,
         clock: Clock,
+        *,
         aggregator: Mailbox | None = None,
         reports: Sequence[Mailbox] = (),
         checkpoints: Mailbox | None = None,
@@ -194,6 +195,12 @@ class Agent:
 
     def _report(self, pod_capacity: float) -> None:
         self._reported += 1
-        report = CapacityReport(self._node, pod_capacity, int(self.model.pods), self._unix_time(), self._reported)
+        report = CapacityReport(
+            self._node,
+            pod_capacity,
+            pods=int(self.model.pods),
+            at_unix_s=self._unix_time(),
+            sequence=self._reported,
+        )
         for mailbox in self._reports:
             mailbox.submit(report)

@@ -88,16 +88,17 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
             Sampler(telemetry, clock),
             pods,
             clock,
-            aggregator,
-            reports,
-            checkpoints,
-            variant,
-            config.max_pods,
+            aggregator=aggregator,
+            reports=reports,
+            checkpoints=checkpoints,
+            variant=variant,
+            max_pods=config.max_pods,
         )
         _continue(agent, config, variant.name, clock.now())
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls))
-        status = opened.enter_context(serve_status(config.status, config.tls, registry, agent.healthy, agent.ready))
+        serving = serve_status(config.status, config.tls, registry, healthy=agent.healthy, ready=agent.ready)
+        status = opened.enter_context(serving)
         _log.info("running", extra={"node": node, "status_port": status.port})
         agent.run(stop)
 

@@ -74,7 +74,13 @@ class NodeSources:
             cpus, memory = allocatable(kube.node(self._node))
             poll = MetricsPoll(lambda: checked(kube.node_metrics(self._node), self._node), config.metrics_period_s)
             return MetricsServerSource(
-                poll.latest, self._node, cpus, memory, self._clock, _LOOK_EVERY_S, on_close=poll.close
+                poll.latest,
+                self._node,
+                allocatable_cpus=cpus,
+                allocatable_bytes=memory,
+                clock=self._clock,
+                period_s=_LOOK_EVERY_S,
+                on_close=poll.close,
             )
         return ProcfsSource(config.proc, self._clock)
 

@@ -28,7 +28,7 @@ def run_aggregator(config: AggregatorConfig, stop: threading.Event) -> None:
     registry = CollectorRegistry()
     with (
         closing(AggregationServer(config, SystemClock(), AggregatorMetrics(registry))) as server,
-        serve_status(config.status, config.tls, registry, server.healthy, server.ready) as status,
+        serve_status(config.status, config.tls, registry, healthy=server.healthy, ready=server.ready) as status,
     ):
         _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})
         stop.wait()

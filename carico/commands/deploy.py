@@ -96,11 +96,13 @@ def _deploy(options: argparse.Namespace) -> None:
     from carico.model.variants import DEFAULT_VARIANT
 
     choices = Choices(
-        options.namespace,
-        IMAGE if options.image is None else options.image,
-        KUBE_SCHEDULER_IMAGE if options.kube_scheduler_image is None else options.kube_scheduler_image,
-        options.telemetry,
-        DEFAULT_VARIANT.name if options.variant is None else options.variant,
+        namespace=options.namespace,
+        image=IMAGE if options.image is None else options.image,
+        kube_scheduler_image=(
+            KUBE_SCHEDULER_IMAGE if options.kube_scheduler_image is None else options.kube_scheduler_image
+        ),
+        telemetry=options.telemetry,
+        variant=DEFAULT_VARIANT.name if options.variant is None else options.variant,
         on_control_plane=options.on_control_plane,
     )
     if options.dry_run:
@@ -108,7 +110,13 @@ def _deploy(options: argparse.Namespace) -> None:
         return
     with _cluster(options) as kube:
         deployment = Deployment(kube, SystemClock(), _tell)
-        deployment.deploy(choices, datetime.now(UTC), options.certificates, options.force_conflicts, options.wait)
+        deployment.deploy(
+            choices,
+            datetime.now(UTC),
+            folder=options.certificates,
+            force=options.force_conflicts,
+            wait_s=options.wait,
+        )
     _tell("next: give pods `schedulerName: carico`; `carico status` shows what nodes have room for")
 
 

@@ -59,7 +59,15 @@ def serve_status(
         raise InvalidConfig("`status: {tls: true}` serves with the process's own certificate: give `tls`, too")
     secured = ServerTls(tls, everybody=True) if where.tls and tls is not None else None
     handler = _handler(registry, {"/healthz": healthy, "/readyz": ready}, pages or {})
-    return HttpServer("status", where.host, where.port, handler, secured, _CONNECTIONS, _CLIENT_S)
+    return HttpServer(
+        "status",
+        where.host,
+        where.port,
+        handler,
+        tls=secured,
+        connections=_CONNECTIONS,
+        handshake_s=_CLIENT_S,
+    )
 
 
 def _handler(

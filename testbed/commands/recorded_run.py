@@ -46,8 +46,14 @@ class RecordedRun:
         self.cluster_options = ClusterOptions(
             self.id, diagnostics=runs_folder(self._root) / self.id / "diagnostics", say=tell, **chosen(vars(options))
         )
-        command = ["carico-testbed", *options.arguments]
-        asked = Asked(command, None, plan.repetitions, plan.seed, plan.settings, options.attempts)
+        asked = Asked(
+            command=["carico-testbed", *options.arguments],
+            preset=None,
+            repetitions=plan.repetitions,
+            seed=plan.seed,
+            settings=plan.settings,
+            attempts=options.attempts,
+        )
         self._record = RunRecord(self._root, self.id, asked)
 
     def checked(

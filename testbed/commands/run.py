@@ -111,7 +111,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     check_settings(options.provider, settings)
     schedulers = tuple(parse_spec(text) for text in options.scheduler or DEFAULT_SCHEDULERS)
     scenario = load_scenario(options.scenario).scaled(options.pods, options.nodes)
-    return Plan(scenario, schedulers, options.repetitions, options.seed, settings)
+    return Plan(scenario, schedulers, repetitions=options.repetitions, seed=options.seed, settings=settings)
 
 
 def _failures(repetition: Repetition) -> list[str]:

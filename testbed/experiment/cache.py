@@ -72,9 +72,9 @@ class Cache:
         measured = run_with_retries(
             lambda tell: trial.run(seed, tell),
             self._attempts,
-            disturbed.find_all(key),
-            lambda one: disturbed.append(LogEntry(key, workload, one)),
-            on_progress,
+            earlier=disturbed.find_all(key),
+            keep=lambda one: disturbed.append(LogEntry(key, workload, one)),
+            on_progress=on_progress,
         )
         return LogEntry(key, workload, measured)
 

@@ -80,7 +80,7 @@ class Plan:
     def passes(self) -> list[Pass]:
         """Return all runs of the plan, in order."""
         return [
-            Pass(self.scenario, scheduler, self.seed + turn, turn + 1, self.repetitions)
+            Pass(self.scenario, scheduler, self.seed + turn, number=turn + 1, of=self.repetitions)
             for turn in range(self.repetitions)
             for scheduler in (reversed(self.schedulers) if turn % 2 else self.schedulers)
         ]
@@ -165,7 +165,7 @@ def _run_in_processes(
 def _done(repetition: Repetition, limit_s: float) -> Progress:
     pods = len(repetition.pods)
     ends = [pod.finished_s for pod in repetition.pods if pod.finished_s is not None]
-    return Progress("done", pods, pods, pods, max(ends, default=0.0), limit_s)
+    return Progress("done", bound=pods, finished=pods, pods=pods, at_s=max(ends, default=0.0), limit_s=limit_s)
 
 
 def _die_quietly() -> None:

@@ -41,6 +41,7 @@ class Experiment:
         self,
         provider: ClusterProvider,
         cache: Cache,
+        *,
         preset: Preset,
         repetitions: int,
         seed: int,

@@ -70,7 +70,7 @@ def node_image(docker: Docker, programs: Programs, debian: Image) -> Image:
         files = {"Containerfile": recipe / "Containerfile", "files": recipe / "files"}
         docker.build(bare, files | {name: kubernetes / name for name in ("kubelet", "kubeadm", "kubectl")}, arguments)
         try:
-            _fill(docker, bare, tag, version, [part.tag for part in parts], on_progress)
+            _fill(docker, bare, tag, version=version, images=[part.tag for part in parts], on_progress=on_progress)
         finally:
             docker.call("rmi", "--no-prune", bare)
 
@@ -99,7 +99,7 @@ def _parts(programs: Programs, version: str) -> list[_Part]:
     return found
 
 
-def _fill(docker: Docker, bare: str, tag: str, version: str, images: list[str], on_progress: OnProgress) -> None:
+def _fill(docker: Docker, bare: str, tag: str, *, version: str, images: list[str], on_progress: OnProgress) -> None:
     """Run the image, load images into its containerd, and commit the result as a new image."""
     container = f"carico-images-{uuid.uuid4().hex[:8]}"
     # If this process is killed, the container ends with its sleep.

@@ -121,7 +121,9 @@ class Programs:
             on_progress(f"{programs.name}: looking up packages")
             wanted = len(self._run(module, "list", "-mod=readonly", "-deps", *packages).split())
             for program, package in programs.packages.items():
-                self._compile(programs, module, out / program, package, wanted, on_progress)
+                on_line = _shown(on_progress, f"{programs.name}: {program}", wanted)
+                command = [self._go, "build", *self._flags(programs), "-o", str(out / program), package]
+                run_step(command, on_line, module, self._environment())
             try:
                 out.rename(folder)
             except OSError:  # another process was faster
@@ -176,20 +178,6 @@ class Programs:
             linker += [f"-X k8s.io/component-base/version.{name}={value}" for name, value in said.items()]
         return [*_FLAGS, f"-ldflags={' '.join(linker)}"]
 
-    def _compile(
-        self, programs: ProgramSet, module: Path, out: Path, package: str, wanted: int, on_progress: OnProgress
-    ) -> None:
-        command = [self._go, "build", *self._flags(programs), "-o", str(out), package]
-        compiled = count(1)  # with -v Go prints a line for every package that is not in its cache
-        run_step(
-            command,
-            lambda line: on_progress(
-                f"{programs.name}: {out.name}, {next(compiled)} of at most {wanted} packages compiled"
-            ),
-            module,
-            self._environment(),
-        )
-
     def _run(self, folder: Path, *arguments: str) -> str:
         try:
             done = subprocess.run(
@@ -217,6 +205,12 @@ class Programs:
 
     def _environment(self) -> dict[str, str]:
         return _compilers(machine()) | os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
+
+
+def _shown(on_progress: OnProgress, what: str, wanted: int) -> Callable[[str], None]:
+    """Return what takes Go's output: with -v Go prints a line for every package that is not in its cache."""
+    compiled = count(1)
+    return lambda line: on_progress(f"{what}, {next(compiled)} of at most {wanted} packages compiled")
 
 
 def _compilers(of: Machine) -> dict[str, str]:

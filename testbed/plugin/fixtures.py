@@ -82,11 +82,11 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
     return Experiment(
         carico_provider,
         Cache(folder, options.attempts),
-        options.preset,
-        options.repetitions,
-        options.seed,
-        options.settings,
-        progress_line(pytestconfig),
+        preset=options.preset,
+        repetitions=options.repetitions,
+        seed=options.seed,
+        settings=options.settings,
+        progress=progress_line(pytestconfig),
     )
 
 

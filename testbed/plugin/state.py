@@ -81,12 +81,12 @@ class State:
 
             options = self.options
             asked = Asked(
-                self.command,
-                options.preset.name,
-                options.repetitions,
-                options.seed,
-                options.settings,
-                options.attempts,
+                command=self.command,
+                preset=options.preset.name,
+                repetitions=options.repetitions,
+                seed=options.seed,
+                settings=options.settings,
+                attempts=options.attempts,
             )
             self._record = RunRecord(self.root, self.run_id, asked)
         return self._record

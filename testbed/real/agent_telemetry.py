@@ -97,7 +97,7 @@ class AgentTelemetry:
 
     def _read(self, pod: str) -> dict[str, float]:
         try:
-            text = self._kube.text_of_pod(self._namespace, pod, PORT, "metrics", ANSWER_S)
+            text = self._kube.text_of_pod(self._namespace, pod, PORT, "metrics", within_s=ANSWER_S)
             return read_metrics(text)
         except (KubeError, ValueError):  # a gap
             return {}

@@ -42,6 +42,7 @@ def publications(draws: list[WorkloadDraw]) -> list[Publication]:
 def job_manifest(
     published: Publication,
     template: Mapping[str, Any],
+    *,
     requests: Requests,
     scheduler_name: str,
     first_node: str,

@@ -286,8 +286,15 @@ class MadeCluster:
             api = self._connect(kubeconfig)
         except CaricoError as error:
             raise ClusterError(f"cluster {name} cannot be used: {error}") from error
-        version = self._maker.kubernetes_version
-        return Cluster(name, self._maker.kind, version, kubeconfig, api, folder.files, used_again)
+        return Cluster(
+            name=name,
+            kind=self._maker.kind,
+            kubernetes_version=self._maker.kubernetes_version,
+            kubeconfig=kubeconfig,
+            api=api,
+            folder=folder.files,
+            used_again=used_again,
+        )
 
 
 def connected(kubeconfig: Path, context: str | None = None) -> ClusterApi:

@@ -115,7 +115,7 @@ class RealProvider:
         with suppress(TestbedError):  # without its programs nothing is run, and the preflight says why
             version = self.kubernetes_version()
         in_force = {"provider": self.name, "kubernetes_version": version, **setup.settings}
-        return RealTrial(self, scenario, scheduler, in_force, setup)
+        return RealTrial(self, scenario, scheduler, settings=in_force, setup=setup)
 
     def run(self, trial: RealTrial, seed: int, on_progress: OnProgress | None = None) -> Repetition:
         """Run a trial once; see `Trial.run`.
@@ -139,9 +139,9 @@ class RealProvider:
                     cluster.api,
                     namespace,
                     prepared,
-                    scenario,
-                    trial.scheduler,
-                    seed,
+                    scenario=scenario,
+                    scheduler=trial.scheduler,
+                    seed=seed,
                     run=self._options.run,
                     clock=self._clock,
                     wall=self._wall,
@@ -154,12 +154,12 @@ class RealProvider:
                     scenario,
                     trial.scheduler,
                     seed,
-                    trial.settings,
-                    run.pods,
-                    run.nodes,
-                    run.requests,
-                    run.published_s,
-                    [
+                    settings=trial.settings,
+                    pods=run.pods,
+                    nodes=run.nodes,
+                    requests=run.requests,
+                    published_s=run.published_s,
+                    more_items=[
                         *scheduling_items(run.pods, jobs),
                         *(stolen.items() if self._lifecycle.on_this_machine else []),
                     ],
@@ -189,7 +189,7 @@ class RealProvider:
     def _tell(self, on_progress: OnProgress | None, scenario: Scenario, phase: str) -> None:
         if on_progress is not None:
             pods = sum(job.pods for job in scenario.jobs)
-            on_progress(Progress(phase, 0, 0, pods, 0.0, scenario.limit_s))
+            on_progress(Progress(phase, bound=0, finished=0, pods=pods, at_s=0.0, limit_s=scenario.limit_s))
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,10 @@ class ClusterRun:
         api: ClusterApi,
         namespace: str,
         prepared: Prepared,
+        *,
         scenario: Scenario,
         scheduler: SchedulerSpec,
         seed: int,
-        *,
         run: str,
         clock: Clock,
         wall: Callable[[], float],
@@ -211,8 +211,8 @@ class ClusterRun:
             lambda pod: self._history.changed(pod, self._now()),
             self._clock,
             random.Random(namespace),
-            lambda uid: self._history.deleted(uid, self._now()),
-            listed.set,
+            deleted=lambda uid: self._history.deleted(uid, self._now()),
+            listed=listed.set,
         ):
             wait_until("the pods can be watched", lambda: "" if listed.is_set() else "no listing yet", WATCH_TIMEOUT_S)
             yield
@@ -220,8 +220,14 @@ class ClusterRun:
     def _publish(self, published: Publication) -> None:
         self._published_s.setdefault(published.job.name, self._now())
         template = self._template(published.job, published.work)
-        requests = self._scheduler.requests_of(published.job)
-        manifest = job_manifest(published, template, requests, self._scheduler_name, next(iter(self._names)), self._run)
+        manifest = job_manifest(
+            published,
+            template,
+            requests=self._scheduler.requests_of(published.job),
+            scheduler_name=self._scheduler_name,
+            first_node=next(iter(self._names)),
+            run=self._run,
+        )
         self._api.create_job(self._namespace_of(published.job), manifest)
 
     def _all_succeeded(self) -> bool:

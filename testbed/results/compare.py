@@ -136,4 +136,4 @@ def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) 
         verdict = "better"
     elif sure and low > 1:
         verdict = "worse"
-    return Comparison(ratio, low, high, verdict, ratios.size)
+    return Comparison(ratio, low, high, verdict=verdict, repetitions=ratios.size)

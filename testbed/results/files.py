@@ -84,10 +84,10 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
         content = path.read_bytes()
     except OSError as error:
         raise ResultsError(f"cannot read the {what} {path}: {error.strerror}") from error
-    return decode_versioned(content, kind, newest, what, path)
+    return decode_versioned(content, kind, newest, what=what, path=path)
 
 
-def decode_versioned(content: bytes, kind: type[T], newest: int, what: str, path: Path) -> T:
+def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, path: Path) -> T:
     """Decode the content of `path`; the rest as `read_versioned`."""
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version

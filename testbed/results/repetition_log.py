@@ -143,4 +143,4 @@ class RepetitionLog:
             raise ResultsError(f"cannot read {self.path}: {error.strerror}") from error
 
     def _decoded(self, raw: bytes) -> LogEntry:
-        return decode_versioned(raw, LogEntry, SCHEMA_VERSION, "repetition log", self.path)
+        return decode_versioned(raw, LogEntry, SCHEMA_VERSION, what="repetition log", path=self.path)

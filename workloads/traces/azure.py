@@ -143,4 +143,4 @@ def noise_of(samples: Sequence[NoiseSample]) -> Noise:
     if over_time is None and between is None:
         raise InvalidTrace(f"{len(samples)} runs of one VM are too few: at least {MIN_RUNS}, or several VMs are needed")
     run_s = float(np.median([sample.runtime_s for sample in samples]))
-    return Noise(len(samples), len(runs), over_time, between, run_s)
+    return Noise(samples=len(samples), vms=len(runs), over_time=over_time, between_vms=between, run_s=run_s)

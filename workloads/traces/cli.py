@@ -92,7 +92,7 @@ def _alibaba(options: argparse.Namespace) -> str:
         cluster = ClusterShape(pools=pools_of(read_nodes(options.nodes)[: options.node_count]))
     elif options.node_count is not None:
         raise InvalidTrace("--node-count is about a list of nodes: --nodes is needed")
-    selection = select(pods, cluster, options.from_s, options.to_s, options.pods)
+    selection = select(pods, cluster, from_s=options.from_s, to_s=options.to_s, count=options.pods)
     scenario = scenario_of(
         selection.pods,
         cluster,

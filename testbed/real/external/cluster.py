@@ -137,12 +137,12 @@ class ExternalCluster:
         """Return the cluster; the first call starts the run's heartbeat. See `ClusterLifecycle.open`."""
         if self._cluster is None:
             self._cluster = Cluster(
-                self.name,
-                self.kind,
-                self.kubernetes_version,
-                self._kubeconfig,
-                self.api,
-                self._kubeconfig.parent,
+                name=self.name,
+                kind=self.kind,
+                kubernetes_version=self.kubernetes_version,
+                kubeconfig=self._kubeconfig,
+                api=self.api,
+                folder=self._kubeconfig.parent,
                 used_again=True,
                 context=self._options.context,
             )

@@ -91,7 +91,7 @@ class DeployedCarico:
         for node in self._maker.nodes(cluster.name):
             self._maker.docker.call("exec", node, "rm", "-f", _CHECKPOINT)
         kube.patch(agents, _placed({_STOPPED: None}))
-        wait_rolled_out(kube, [agents, aggregators], self._clock, READY_S, _discard)
+        wait_rolled_out(kube, [agents, aggregators], self._clock, within_s=READY_S, tell=_discard)
 
         def lacking() -> str:
             known = {node.name: node for node in read_status(kube, NAMESPACE, datetime.now(UTC)).nodes}

@@ -67,7 +67,7 @@ class KindPlatform:
             )
         check_programs(scenario)
         scheduler.check_fits(scenario)
-        return KindSetup(self, scenario, scheduler, chosen, self._cpus)
+        return KindSetup(self, scenario, scheduler, chosen=chosen, machine_cpus=self._cpus)
 
     def prepare(self, cluster: Cluster, setup: KindSetup) -> Prepared:
         """Resize the nodes, load images, and deploy agents that have learned nothing yet; see `Setup.prepare`."""

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 async def say_in_turn(
-    nodes: Collection[str], say: Callable[[str], Awaitable[object]], what: str, period_s: float, clock: Clock
+    nodes: Collection[str], say: Callable[[str], Awaitable[object]], what: str, *, period_s: float, clock: Clock
 ) -> None:
     """Call `say` for every node once in a period until cancelled; a failed call is tried again in the next period.
 

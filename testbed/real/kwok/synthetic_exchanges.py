@@ -55,7 +55,7 @@ class SyntheticExchanges:
     async def run(self, period_s: float) -> None:
         """Exchange for every node once in a period, seconds, until this is cancelled."""
         try:
-            await say_in_turn(self._own, self.exchange, "a subspace", period_s, self._clock)
+            await say_in_turn(self._own, self.exchange, "a subspace", period_s=period_s, clock=self._clock)
         finally:
             for client in self._clients.values():
                 await client.close()

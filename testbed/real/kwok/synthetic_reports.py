@@ -116,13 +116,19 @@ class SyntheticReports:
     async def report(self, node: str) -> None:
         """Report for a node now; raises RpcError if the server cannot be reached or does not answer in time."""
         self._sequence += 1
-        report = CapacityReport(node, self.capacity(node), self._running[node], self._wall(), self._sequence)
+        report = CapacityReport(
+            node,
+            self.capacity(node),
+            pods=self._running[node],
+            at_unix_s=self._wall(),
+            sequence=self._sequence,
+        )
         await self._clients[node].report(report)
 
     async def run(self, period_s: float) -> None:
         """Report for every node every `period_s` seconds until cancelled; a failed report is repeated in the next."""
         try:
-            await say_in_turn(self.slots, self.report, "a report", period_s, self._clock)
+            await say_in_turn(self.slots, self.report, "a report", period_s=period_s, clock=self._clock)
         finally:
             for client in self._clients.values():
                 await client.close()
@@ -135,7 +141,7 @@ async def _run(
         saying.create_task(reports.run(config.period_s))
         if config.aggregator is not None:
             rng = np.random.default_rng()
-            exchanges = SyntheticExchanges(config.aggregator, files, list(config.slots), clock, rng)
+            exchanges = SyntheticExchanges(config.aggregator, files, list(config.slots), clock, rng=rng)
             saying.create_task(exchanges.run(config.exchange_period_s))
 
 
@@ -144,10 +150,10 @@ def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     config = read_config(Path(sys.argv[1]), ReportsConfig)
     clock, files = SystemClock(), partial(node_files, Path(config.certificates))
-    reports = SyntheticReports(config.target, files, config.slots, clock, time.time)
+    reports = SyntheticReports(config.target, files, config.slots, clock, wall=time.time)
     listed = threading.Event()
     bound = KubeClient.from_config(config.kubeconfig).pods("spec.nodeName!=")
-    with Reflector(bound, reports.pod_changed, clock, random.Random(), reports.pod_deleted, listed.set):
+    with Reflector(bound, reports.pod_changed, clock, random.Random(), deleted=reports.pod_deleted, listed=listed.set):
         listed.wait()
         asyncio.run(_run(config, reports, files, clock))
 

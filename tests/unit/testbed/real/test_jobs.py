@@ -14,7 +14,8 @@ TEMPLATE = {"metadata": {"annotations": {"a": "b"}}, "spec": {"containers": [{"n
 def manifest(requests=Requests(), **changes):  # noqa: B008 - immutable
     job = msgspec.structs.replace(JOB, **changes)
     (published,) = publications([WorkloadDraw(job, [1.0] * 3, [0.0] * 3)])
-    return job_manifest(published, TEMPLATE, requests, "default-scheduler", "node-00", "run-1")["spec"]
+    names = {"scheduler_name": "default-scheduler", "first_node": "node-00", "run": "run-1"}
+    return job_manifest(published, TEMPLATE, requests=requests, **names)["spec"]
 
 
 def test_pods_that_arrive_together_are_one_indexed_job():
