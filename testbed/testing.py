@@ -165,7 +165,6 @@ class FakeMaker:
     """
 
     kind = "fake"
-    on_this_machine = True
 
     def __init__(self, version: str = "v1.34.4", fails: bool = False) -> None:
         self.kubernetes_version = version

@@ -56,7 +56,6 @@ class KindMaker:
     """
 
     kind = "kind"
-    on_this_machine = True
 
     def __init__(
         self,

@@ -47,7 +47,6 @@ class KwokMaker:
     """
 
     kind = "kwok"
-    on_this_machine = True
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = dict(os.environ if environment is None else environment)
