@@ -19,7 +19,7 @@ _JIFFIES_PER_S = 100
 
 
 class ManualClock:
-    """A `Clock` whose time passes only when somebody sleeps or moves it.
+    """A `Clock` whose time passes only when a test sleeps on it or moves it.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 ``python -m workloads.mlp`` trains a classifier (512 features, 16 classes, 8 hidden layers of 1024 neurons) on 5000
 random samples and classifies 5000 others: a load with four threads and a footprint of hundreds of MiB. Every size is an
-option. It is no benchmark of learning: the epochs are counted and never cut short, so the work depends on the options
+option. It does not benchmark learning: the epochs are counted and never cut short, so the work depends on the options
 alone; the accuracy is printed to show that the work was done.
 
 The thesis names these sizes and leaves the rest open: the network is otherwise scikit-learn's default, and the number

@@ -30,7 +30,7 @@ def parse_quantity(text: str) -> Decimal:
     Raises
     ------
     InvalidQuantity
-        If it is no quantity; signs and exponents, which no request uses, are not accepted.
+        If it is not a quantity; signs and exponents, which no request uses, are not accepted.
 
     Examples
     --------
@@ -40,7 +40,9 @@ def parse_quantity(text: str) -> Decimal:
     match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None or match[2] not in _SUFFIXES:
         known = ", ".join(suffix for suffix in _SUFFIXES if suffix)
-        raise InvalidQuantity(f"{text!r} is no quantity: write a number and one of {known}, for example 250m or 750Mi")
+        raise InvalidQuantity(
+            f"{text!r} is not a quantity: write a number and one of {known}, for example 250m or 750Mi"
+        )
     return Decimal(match[1]) * _SUFFIXES[match[2]]
 
 

@@ -77,7 +77,7 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_disruption: Literal["count", "ignore"] = "count"
     """The pod failure policy for pods that were lost with their node or evicted from it."""
     priority: Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
-    """Pods of a higher priority are scheduled first; nobody is evicted for them."""
+    """Pods of a higher priority are scheduled first; no pod is evicted for them."""
     work: list[Annotated[float, Meta(gt=0, le=1_000_000)]] = []
     """Relative work of each pod, in the order of arrival; all the same by default."""
 

@@ -1,7 +1,7 @@
 """A steady load on CPU and memory, with stress-ng's options as the thesis uses them.
 
 ``python -m workloads.stress --cpu 8 --cpu-load 25 --vm 4 --vm-bytes 4G --timeout 60`` takes two cores and 4 GB for a
-minute. It needs the standard library alone. It is no test of hardware: nothing that is computed or stored is checked.
+minute. It needs the standard library alone. It does not test hardware: nothing that is computed or stored is checked.
 
 A CPU worker divides time into slices of 40 ms with absolute deadlines. In each slice it is busy until it has used its
 share of a core, or until the slice is over; CPU time that it did not get is not made up for later. The share is CPU
@@ -46,7 +46,7 @@ _DEFAULT_VM_BYTES = "256Mi"
 
 _SLICE_S = 0.04
 _STEP_BYTES = 16 * 2**20
-"""Memory touched at once, so little that it is no burst of CPU time."""
+"""Memory touched at once, so little that it causes no burst of CPU time."""
 _PASS_S = 10.0
 """Time in which all memory is touched once, unless that takes more than `_TOUCH_SHARE` of a core."""
 _TOUCH_SHARE = 0.01

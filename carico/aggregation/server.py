@@ -53,7 +53,7 @@ class AggregationServer:
     Raises
     ------
     InvalidConfig
-        If the TLS files are no good, plain text is not allowed on the host, or nothing can be served there.
+        If the TLS files cannot be used, plain text is not allowed on the host, or nothing can be served there.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class AggregationServer:
     def _merge_forever(self) -> None:
         while not self._closing.is_set():
             self._arrived.wait(self._config.node_timeout_s / 2)
-            # Subspaces that arrive in the meantime are merged in the same go, or wake the next one.
+            # Subspaces that arrive in the meantime are merged in the same round, or start the next one.
             self._closing.wait(self._config.merge_every_s)
             self._arrived.clear()
             self._merge()

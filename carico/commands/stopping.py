@@ -1,8 +1,8 @@
 """How a process is asked to end: SIGTERM and Ctrl-C set an event, and the process then ends in order.
 
-Python runs a signal's handler in the main thread, at the next chance; a main thread that is about to wait for a lock
-when the signal comes has no such chance until the wait is over, which may be never. So a thread of its own waits for
-the byte that Python writes as soon as a signal comes.
+Python runs a signal's handler in the main thread, between two instructions. If the main thread is waiting for a lock
+when the signal comes, the handler does not run until the wait has ended, which may be never. Therefore a separate
+thread waits for the byte that Python writes as soon as a signal comes.
 """
 
 from __future__ import annotations

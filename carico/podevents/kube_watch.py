@@ -1,4 +1,4 @@
-"""Pods by the Kubernetes API: knows best which pods count, and is the last to hear of them (thesis §4.2.4, Fig. 4.8).
+"""Pods by the Kubernetes API: the most exact source, and the latest to report a change (thesis §4.2.4, Fig. 4.8).
 
 A pod counts from when it is bound to the node, which the API tells before the kubelet acts on it, until its phase is
 Succeeded or Failed, or it is gone: the kubelet says so up to some seconds after the last container has exited. A pod

@@ -32,7 +32,7 @@ class Reconnecting:
     name : str
         What the session is with, for the log.
     session : callable
-        Raises PodEventsError when it fails; a session that just ends is begun again, and that is no failure.
+        Raises PodEventsError when it fails. A session that merely ends is begun again and does not count as a failure.
     rng : random.Random
         Spreads the waits, so that a server that failed for all nodes is not asked by all at once.
     interrupt : callable

@@ -1,6 +1,6 @@
 """What a source of pod events offers, and which pods no source counts.
 
-Running pods (n) are the pods on the node that are no part of the platform. A node's own DaemonSet, static and
+Running pods (n) are the pods on the node that are not part of the platform. A node's own DaemonSet, static and
 system pods always run: counted, they would hide that a node is idle. Each source's module says how well it can tell
 them apart.
 """

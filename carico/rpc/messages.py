@@ -39,7 +39,7 @@ def read_exchange(data: bytes, resources: int) -> tuple[str, Subspace]:
     Raises
     ------
     InvalidInput
-        If the bytes are no such message, the name is not a node's, or the subspace is not a sound one of `resources`
+        If the bytes are not such a message, the name is not a node's, or the subspace is not a sound one of `resources`
         resources.
     """
     request = _parsed(aggregation_pb2.ExchangeRequest, data)
@@ -86,7 +86,7 @@ def read_report(data: bytes) -> tuple[CapacityReport, bool]:
     Raises
     ------
     InvalidInput
-        If the bytes are no such message, or the name or a number makes no sense.
+        If the bytes are not such a message, or the name or a number makes no sense.
     """
     message = _parsed(capacity_pb2.CapacityReport, data)
     report = CapacityReport(

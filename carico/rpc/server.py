@@ -2,7 +2,7 @@
 
 It is asyncio's: one thread serves every connection, so ten thousand idle streams cost memory and no threads, and a
 stream carries about twice as many messages a second as calls do. Handlers must therefore not block. Handlers get bytes:
-`carico.rpc.messages` reads them, and bytes that are no message are answered like any other bad input.
+`carico.rpc.messages` reads them, and bytes that are not a message are answered like any other bad input.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Caller:
 Answer = Callable[[bytes, Caller], bytes]
 """Answers a message; raises InvalidInput or NotAllowed. It is called in the server's thread and must not block."""
 StreamAnswer = Callable[[bytes, Caller], bytes | None]
-"""The same for a message of a stream; None is no answer."""
+"""The same for a message of a stream; None sends no answer."""
 OnRefused = Callable[[str], None]
 """Takes the reason of every refusal: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
 
@@ -127,7 +127,7 @@ class RpcServer:
     Raises
     ------
     InvalidConfig
-        If the TLS files are no good, plain text is not allowed there, or nothing can be served there.
+        If the TLS files cannot be used, plain text is not allowed there, or nothing can be served there.
     """
 
     def __init__(

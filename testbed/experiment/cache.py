@@ -57,7 +57,7 @@ class Cache:
             log = self._folder.log
             known = log.find(key)
             if known is None:
-                # A process that asks for what another one is running waits for it: nobody holds two of these locks.
+                # A process waits for a repetition that another process is running; no process holds two of these locks.
                 with locked(self._folder.locks / key):
                     if log.find(key) is None:
                         log.append(self._run(key, trial, seed, on_progress))

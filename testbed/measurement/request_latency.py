@@ -38,7 +38,7 @@ def request_latencies(repetitions: Sequence[Repetition], job: str, phase: str) -
 
 
 def latency_items(requests: list[RequestSeries], pods: list[PodResult], measured: Iterable[str]) -> list[DataItem]:
-    """Data items `request_latency` of every server's job; `measured` are the jobs that are no disturbance."""
+    """Data items `request_latency` of every server's job; `measured` are the jobs that are not disturbances."""
     items = []
     for phase, span in _spans(requests, pods, measured).items():
         for job in sorted({series.job for series in requests}):

@@ -38,7 +38,7 @@ def found_programs(names: Iterable[str], environment: Mapping[str, str] | None =
     folders: list[Path] = []
     if named := variables.get(VARIABLE):
         if not Path(named).is_dir():
-            raise ClusterError(f"{VARIABLE} is {named!r}, which is no folder: name the folder of the programs")
+            raise ClusterError(f"{VARIABLE} is {named!r}, which is not a folder: name the folder of the programs")
         folders += [Path(named), *_built(Path(named))]
     folders += _built(user_cache())
     where = os.pathsep.join([*map(str, folders), variables.get("PATH", os.defpath)])

@@ -69,7 +69,7 @@ class ClusterApi:
         try:
             return parsedate_to_datetime(date).timestamp()
         except ValueError as error:
-            raise KubeUnreachable(f"the Date header of the Kubernetes API is {date!r}, which is no date") from error
+            raise KubeUnreachable(f"the Date header of the Kubernetes API is {date!r}, which is not a date") from error
 
     def may(self, verb: str, resource: str) -> bool:
         """Whether this client may use a verb on a resource ("pods/log", "jobs.batch") in all namespaces."""
@@ -89,9 +89,9 @@ class ClusterApi:
         """Return the namespaces of all runs: those that bear our label."""
         return self._all(self._core.list_namespace, label_selector=LABEL)
 
-    def show_alive(self, name: str, sign: str) -> None:
-        """Put a new sign of life on a namespace."""
-        body = {"metadata": {"annotations": {ALIVE: sign}}}
+    def show_alive(self, name: str, beat: str) -> None:
+        """Put a new heartbeat on a namespace."""
+        body = {"metadata": {"annotations": {ALIVE: beat}}}
         self._client.get(self._core.patch_namespace, name, body, _content_type="application/merge-patch+json")
 
     def delete_namespace(self, name: str) -> None:

@@ -60,7 +60,7 @@ def job_manifest(
     scheduler_name : str
         The pods' `schedulerName`.
     first_node : str
-        The node that a job's `placement` is about.
+        The node that a job's `placement` asks for or excludes.
     run : str
         The value of our label.
     """

@@ -252,7 +252,7 @@ class MadeCluster:
             wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
             cluster.api.create_namespace(OWN, self._options.run)
             cluster.api.create_config_map(OWN, FINGERPRINT, self._maker.fingerprint())
-        except Exception:  # not Ctrl-C: nobody needs diagnostics of an interruption
+        except Exception:  # not Ctrl-C: an interruption needs no diagnostics
             self._diagnose(name, folder)
             raise
         return cluster

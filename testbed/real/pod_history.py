@@ -131,7 +131,7 @@ class PodHistory:
             ]
 
     def _at_latest(self, stamp: str | None, heard_s: float) -> float:
-        """Return the latest time at which an event can have happened that was heard of at `heard_s`."""
+        """Return the latest time at which an event that the watch reported at `heard_s` can have happened."""
         if stamp is None:
             return heard_s
         try:

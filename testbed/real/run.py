@@ -90,7 +90,7 @@ class ClusterRun:
         self._cpu_s: dict[str, float | None] = {}
 
     def run(self, on_progress: OnProgress | None = None) -> None:
-        """Run until every job that counts is over, or the scenario's limit.
+        """Run until every job that counts has ended, or until the scenario's limit.
 
         Raises
         ------

@@ -98,4 +98,4 @@ def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, p
             )
         return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
-        raise ResultsError(f"{path} is no {what} of carico-testbed: {error}") from error
+        raise ResultsError(f"{path} is not a {what} of carico-testbed: {error}") from error

@@ -76,7 +76,7 @@ class Repetition(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     """Everything else that decides the outcome: the scenario and all parameters of the cluster."""
     job_completion_time_s: dict[str, float | None]
-    """Per job that is no disturbance, from its publication to the end of its last pod; None if it did not complete."""
+    """Per job but for disturbances, from its publication to the end of its last pod; None if it did not complete."""
     pods: list[PodResult]
     nodes: list[NodeSeries]
     data_items: list[DataItem] = []
@@ -85,7 +85,7 @@ class Repetition(msgspec.Struct, frozen=True):
 
     @property
     def measured_jobs(self) -> dict[str, int]:
-        """The jobs that are no disturbance, with their numbers of pods."""
+        """The jobs that are not disturbances, with their numbers of pods."""
         jobs = self.settings.get("jobs")
         if jobs is None:  # from a provider that does not note its jobs
             return {job: sum(pod.job == job for pod in self.pods) for job in self.job_completion_time_s}

@@ -1,4 +1,4 @@
 """Schedulers under test and how they are named."""
 
 DEFAULT_SCHEDULERS = ("carico", "kube-scheduler")
-"""What is compared where nobody says: CARICO, and the default scheduler with the requests of the scenario."""
+"""The schedulers that are compared by default: CARICO, and kube-scheduler with the requests of the scenario."""

@@ -114,7 +114,7 @@ def noise_of(samples: Sequence[NoiseSample]) -> Noise:
     Over time: runs relative to their VM's median, all VMs with at least `MIN_RUNS` runs taken together. The spread is
     that of a normal distribution with the same 5th and 95th percentiles, so that runs further out (an interrupted run,
     a burst of a neighbour) do not matter. Between VMs: the standard deviation of the VMs' medians relative to their
-    mean, minus the chance differences of medians of noisy runs. A VM that is always slow is no outlier: it counts.
+    mean, minus the chance differences of medians of noisy runs. A VM that is always slow is not an outlier: it counts.
 
     Raises
     ------

@@ -129,7 +129,7 @@ def _file(text: str) -> Path:
     """Read the name of a file, and check before anything is measured that it can be written."""
     path = Path(text)
     if path.exists() and not path.is_file():
-        raise argparse.ArgumentTypeError(f"{text!r} is no file: name one")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file: name one")
     if not path.resolve().parent.is_dir() or not os.access(path.resolve().parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text!r} cannot be written: its folder is missing or read-only")
     return path

@@ -1,7 +1,7 @@
 """The poller: one request after another on a fixed schedule, and how long the answers took.
 
 Requests are due at the start and after every interval, whatever becomes of them; only one is in flight at a time. A
-request that becomes due while another is in flight is sent as soon as that one is over. A latency runs from when the
+request that becomes due while another is in flight is sent as soon as the other has ended. A latency runs from when the
 request was due, not from when it was sent, until the last byte of the answer: if a server stalls for a second, not one
 request is late, but all that were due within that second ("coordinated omission" is the mistake of counting one). A
 latency includes the poller's own lateness, about 0.1 ms on an idle machine.
@@ -52,19 +52,19 @@ def parse_url(text: str) -> Target:
     Raises
     ------
     ValueError
-        If it is no plain HTTP address.
+        If it is not a plain HTTP address.
     """
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
         (host or "").encode("idna")  # raises what the look-up of an impossible name would
     except ValueError as error:
-        raise ValueError(f"{text!r} is no address: {error}") from error
+        raise ValueError(f"{text!r} is not an address: {error}") from error
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     plain = text.isascii() and text.isprintable() and " " not in text
     if parts.scheme != "http" or not host or parts.username is not None or not plain:
         raise ValueError(
-            f"{text!r} is no address of the form http://HOST[:PORT][/PATH] (such as http://127.0.0.1:8080/)"
+            f"{text!r} is not an address of the form http://HOST[:PORT][/PATH] (such as http://127.0.0.1:8080/)"
         )
     return Target(text, host, port if port is not None else 80, path)
 

@@ -1,6 +1,6 @@
 """Nodes and pods on KWOK: Node objects without machines, and pods that do no work and end after a given time.
 
-A pod lasts as long as its work would take if the pod were alone on its node. So completion times are no measurement
+A pod lasts as long as its work would take if the pod were alone on its node. So completion times are not measured
 here; what is measured is scheduling: where pods go, how long that takes, and how many a second. Every node reports to
 CARICO that it has room for as many pods as it has cores, so what CARICO would learn is not measured either.
 """

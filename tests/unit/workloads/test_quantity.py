@@ -51,7 +51,7 @@ def test_what_is_no_quantity_is_named_with_an_example(read, text):
 
 @pytest.mark.parametrize("value", [None, 1, 1.5, True, b"1", Decimal(1), ["1"]])
 def test_only_text_is_a_quantity(value):
-    with pytest.raises(InvalidQuantity, match="is no quantity"):
+    with pytest.raises(InvalidQuantity, match="is not a quantity"):
         parse_quantity(value)
 
 

@@ -177,7 +177,7 @@ class TestNoScenario:
                 {"requests": "{cpu: [1]}"},
                 "got `array` - at `$.jobs[0].requests.cpu`",
             ),
-            ({"requests": "{cpu: 100q}"}, "job pi: '100q' is no quantity"),
+            ({"requests": "{cpu: 100q}"}, "job pi: '100q' is not a quantity"),
             ({"requests": "{memory: 750m}"}, "job pi: '750m' is thousandths of a byte: 750Mi was probably meant"),
             ({"parameters": "{digits: yes}"}, "got `bool` - at `$.jobs[0].parameters[...]`"),
             ({"parameters": "{digits: .nan}"}, "job pi: digits must be a positive number, got nan"),
@@ -192,7 +192,7 @@ class TestNoScenario:
                 {"work": "[1, 2]", "workload": "stress", "parameters": "{cpu: 1, duration_s: 9}"},
                 "job pi: workload stress runs for a time, not until work is done: leave work out",
             ),
-            ({"workload": "mlp", "parameters": "{memory: lots}"}, "job pi: 'lots' is no quantity"),
+            ({"workload": "mlp", "parameters": "{memory: lots}"}, "job pi: 'lots' is not a quantity"),
             ({"disturbance": "true"}, "every job is a disturbance: there is none to wait for and to measure"),
         ],
     )
@@ -216,7 +216,7 @@ class TestNoScenario:
             ("{nodes: 3, pools: [{name: a, nodes: 1}]}", "has pools, or nodes, cores, memory and max_pods of its own"),
             ("{pools: [{name: a}]}", "missing required field `nodes` - at `$.cluster.pools[0]`"),
             ("{pools: [{name: a, nodes: 1, speed: 0}]}", "> 0.0 - at `$.cluster.pools[0].speed`"),
-            ("{pools: [{name: a, nodes: 1, memory: 8X}]}", "the memory of a node: '8X' is no quantity"),
+            ("{pools: [{name: a, nodes: 1, memory: 8X}]}", "the memory of a node: '8X' is not a quantity"),
             ("{max_pods: 0}", ">= 1 - at `$.cluster.max_pods`"),
         ],
     )

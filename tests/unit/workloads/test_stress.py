@@ -214,7 +214,7 @@ def test_memory_that_the_system_refuses_is_one_message():
         ("--cpu=1 --cpu-load=101", "'101' is not a whole number from 1 to 100"),
         ("--vm=1 --cpu-load=50", "--cpu-load says nothing without workers: add --cpu N"),
         ("--cpu=1 --vm-bytes=1G", "--vm-bytes says nothing without workers: add --vm N"),
-        ("--vm=1 --vm-bytes=lots", "'lots' is no quantity"),
+        ("--vm=1 --vm-bytes=lots", "'lots' is not a quantity"),
         ("--vm=1 --vm-bytes=4m", "4Mi was probably meant"),
         ("--vm=1 --vm-bytes=0", "--vm-bytes is 0 bytes"),
         ("--vm=9 --vm-bytes=1Ki", f"--vm-bytes is 1024 bytes, 9 workers hold {9 * mmap.PAGESIZE} or more"),

@@ -151,5 +151,7 @@ def test_an_error_does_not_count_as_not_reproduced(session, pytester):
 
 
 def test_a_reason_for_an_unknown_case_is_an_error():
-    with pytest.raises(ValueError, match=r"reasons are given for \['literl'\], which are no cases: \['literal'\]"):
+    with pytest.raises(
+        ValueError, match=r"reasons are given for \['literl'\], which are not among the cases: \['literal'\]"
+    ):
         claimed(["literal"], {"literl": "the thesis finds 3, ours is 4"})

@@ -77,7 +77,7 @@ def test_unknown_keys_are_ignored(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"schema_version": 1, "repetitions": [{}]}', "\xff"])
 def test_something_else_is_no_results_file(tmp_path, content):
     (tmp_path / "r.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(ResultsError, match=r"r\.json is no results file"):
+    with pytest.raises(ResultsError, match=r"r\.json is not a results file"):
         read_results(tmp_path / "r.json")
 
 

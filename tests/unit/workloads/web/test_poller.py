@@ -193,5 +193,5 @@ def test_addresses(text, host, port, path):
     ],
 )
 def test_what_is_no_address_is_refused(text):
-    with pytest.raises(ValueError, match="is no address"):
+    with pytest.raises(ValueError, match="is not an address"):
         parse_url(text)

@@ -205,14 +205,14 @@ def test_a_host_that_is_none_is_one_message(capsys, host):
         ("serve --threads=0", "'0' is not a whole number from 1 to 1024"),
         ("serve --service-ms=-1", "'-1' is not a number from 0 to 60000"),
         ("poll", "arguments are required: URL"),
-        ("poll ftp://localhost", "'ftp://localhost' is no address of the form http://HOST"),
+        ("poll ftp://localhost", "'ftp://localhost' is not an address of the form http://HOST"),
         ("poll http://localhost --interval=0", "'0' is not a number from 0.0001"),
         ("poll http://localhost --timeout=inf", "'inf' is not a number"),
         ("poll http://localhost --requests=0", "'0' is not a whole number from 1"),
         ("poll http://localhost --requests=1 --duration=1", "not allowed with argument"),
         ("poll http://localhost --json=/no/such/folder/l.json", "its folder is missing or read-only"),
-        ("poll http://localhost --json=/dev/null", "'/dev/null' is no file: name one"),
-        ("poll http://localhost --json=.", "'.' is no file: name one"),
+        ("poll http://localhost --json=/dev/null", "'/dev/null' is not a file: name one"),
+        ("poll http://localhost --json=.", "'.' is not a file: name one"),
     ],
 )
 def test_nonsense_is_wrong_usage(capsys, arguments, message):

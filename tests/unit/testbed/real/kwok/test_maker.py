@@ -130,7 +130,7 @@ def test_the_users_folder_precedes_built_programs_and_these_the_path(tmp_path, m
         "b": places["built"] / "b",
         "c": places["path"] / "c",
     }
-    with pytest.raises(ClusterError, match=r"CARICO_PROGRAMS is '/no/such', which is no folder"):
+    with pytest.raises(ClusterError, match=r"CARICO_PROGRAMS is '/no/such', which is not a folder"):
         found_programs("a", {VARIABLE: "/no/such"})
 
 
