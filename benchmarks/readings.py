@@ -47,6 +47,8 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
     base = THESIS_REBASED
     yield "default", base
     yield "literal_unit", THESIS_LITERAL
+    for weight in (0.01, 0.005):
+        yield f"literal_unit, batch_weight={weight}", replace(THESIS_LITERAL, batch_weight=weight)
     yield "utilisation_only", UTILISATION_ONLY
     changes: dict[str, tuple[Any, ...]] = {
         "batch_weight": (0.05, 0.2),
@@ -63,7 +65,7 @@ def carico_readings() -> Iterator[tuple[str, Variant]]:
     noises: dict[str, tuple[float, ...]] = {
         "cost_process_noise": (1e-5, 1e-3, 1e-2),
         "cost_prior": (0.1,),
-        "initial_cost": (0.3, 0.7),
+        "initial_cost": (0.3, 0.45, 0.55, 0.7),
         "cost_floor": (0.01,),
         "cost_limit": (0.99,),
         "full_signal": (1e-9,),
@@ -81,7 +83,7 @@ def peer_readings(base: Variant) -> Iterator[tuple[str, Variant]]:
     changes: dict[str, tuple[Any, ...]] = {
         "global_weight": (0.0, 0.9),
         "exchange_age_s": (math.inf,),
-        "batch_weight": (0.05, 0.2),
+        "batch_weight": (0.005, 0.01, 0.05, 0.2),
         "workload_exponent": (0.5,),
     }
     yield from _one_at_a_time(base, changes)
@@ -124,11 +126,15 @@ REPLACED: tuple[tuple[str, type, str, Any], ...] = (
         property(lambda self: (len(self._nodes) - 1) ** 2 + 1),
     ),
     ("baseline from all samples", DualKalman, "_correct", _baseline_from_all_samples),
-    ("no reservation", CaricoScheduler, "reserve", lambda self, pod, node: self._fit.add(pod, node)),
+    ("a reservation that ends with the binding", CaricoScheduler, "pod_bound", CaricoScheduler._left_pending),
 )
 """Readings without a parameter, because the alternative is of no use: label, class, attribute and its replacement."""
 
-TELEMETRY_READINGS: tuple[tuple[str, dict[str, Any]], ...] = (
+SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("idle memory that does not fluctuate", {"background_memory_variation": 0.0}),
+    ("one process for a container's start", {"burst_processes": 1}),
+    ("no wake-up, back-off up to 10 s", {"wake_up": False, "carico_backoff_max_s": 10.0}),
+    ("pod events from the Kubernetes API", {"pod_events": "kubernetes"}),
     ("30 % of samples lost", {"sample_loss": 0.3}),
     ("30 % of samples late", {"sample_late": 0.3}),
 )
@@ -168,7 +174,7 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
     for label, owner, attribute, replacement in REPLACED:
         with patch.object(owner, attribute, replacement):
             carico_row(label, THESIS_REBASED, {})
-    for label, settings in TELEMETRY_READINGS:
+    for label, settings in SETTINGS:
         carico_row(label, THESIS_REBASED, settings)
     print("\n| reading | conflicting: k before → during | complementary: k before → during |\n|---|---|---|")
     for base in (THESIS_REBASED, THESIS_LITERAL):

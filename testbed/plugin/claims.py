@@ -66,7 +66,7 @@ def claimed(
     values = {case: case if isinstance(case, tuple) else (case,) for case in cases}
     unknown = [case for case in (*missing, *undecided) if case not in values]
     if unknown:
-        raise ValueError(f"reasons are given for {unknown}, which are no cases: {list(values)}")
+        raise ValueError(f"reasons are given for {unknown}, which are not among the cases: {list(values)}")
     marks = {case: not_reproduced(reason) for case, reason in missing.items()}
     marks |= {case: depends_on_seed(reason) for case, reason in undecided.items()}
     return [

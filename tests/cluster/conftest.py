@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,34 +37,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """A variant of CARICO and a reading of pressure. Nothing is fitted to CARICO's results, so tables show all four."""
-
-    variant: str
-    pressure: str
-
-    @property
-    def scheduler(self) -> str:
-        return f"carico:variant={self.variant}"
-
-    @property
-    def settings(self) -> dict[str, str]:
-        return {"pressure": self.pressure}
-
-
-@pytest.fixture(
-    params=[
-        Prediction(variant, pressure)
-        for variant in ("thesis-rebased", "thesis-literal")
-        for pressure in ("kernel", "at-least-one-waiting")
-    ],
-    ids=lambda prediction: f"{prediction.variant}-{prediction.pressure}",
-)
-def prediction(request) -> Prediction:
-    return request.param
-
-
-@dataclass(frozen=True)
 class Observation:
     """A run observed by CARICO's agents, and the first node's telemetry at 10 Hz."""
 
@@ -84,17 +56,21 @@ def observe(carico_experiment) -> Observe:
     known: dict[tuple[Any, ...], Observation] = {}
 
     def run(
-        scenario: str | Scenario, pods: int | None = None, variant: Variant = THESIS_REBASED, seed: int = 0
+        seed: int,
+        scenario: str | Scenario,
+        pods: int | None = None,
+        variant: Variant = THESIS_REBASED,
+        settings: Mapping[str, Any] | None = None,
     ) -> Observation:
         loaded = load_scenario(scenario) if isinstance(scenario, str) else scenario
-        key = (loaded.name, pods, variant, seed)
+        key = (loaded.name, pods, variant, seed, str(settings))
         if key not in known:
             telemetry: list[Telemetry] = []
             cluster = SimulatedCluster(
                 loaded.scaled(pods=pods),
                 parse_spec("kube-scheduler"),
-                carico_experiment.seed + seed,
-                parameters_from(carico_experiment.settings),
+                seed,
+                parameters_from({**carico_experiment.settings, **(settings or {})}),
                 observer=variant,
                 telemetry=telemetry,
             )

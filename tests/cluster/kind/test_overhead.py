@@ -11,6 +11,7 @@ from testbed.measurement.stolen_cpu import discarded_attempts
 from testbed.results.compare import compare_repetitions
 from testbed.results.schema import Repetition
 
+from .comparisons import assert_not_worse
 from .invariants import every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
@@ -42,7 +43,7 @@ def test_a_job_takes_as_long_with_agents_as_without(runs, carico_paper):
     counts = [sum(discarded_attempts(runs[agents]).values()) for agents in (True, False)]
     note = f"{found}; attempts discarded with agents {counts[0]}, without {counts[1]}"
     carico_paper.row("JCT with agents / without", found.ratio, None, note=note)
-    assert found.verdict != "worse", str(found)
+    assert_not_worse(found)
 
 
 def test_an_agent_takes_no_more_than_it_requests(kind_cluster, carico_paper):
