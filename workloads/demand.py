@@ -184,13 +184,26 @@ def web(
     )
 
 
-def task(cores: float, cpu_seconds: float, memory: str | float = "16Mi") -> Demand:
+def task(
+    cores: float, cpu_seconds: float, memory: str | float = "16Mi", variation: float = 0, growth: float = 0
+) -> Demand:
     """A fixed amount of work: `cpu_seconds`, done by `cores` threads, with `memory` resident all along.
 
-    Unlike a stressor, the less CPU it gets, the longer it takes.
+    Unlike a stressor, the less CPU it gets, the longer it takes. `variation` is the coefficient of variation of the
+    work between pods; memory grows evenly over the first `growth` of the work, a share of it.
     """
     _positive(cores=cores, cpu_seconds=cpu_seconds)
-    return Demand(cpu_seconds=cpu_seconds, phases=(Phase(1.0, cores),), memory_bytes=memory_bytes(str(memory)))
+    if not (0 <= variation < math.inf and 0 <= growth <= 1):
+        raise InvalidDemand(f"variation must not be negative, growth be in [0, 1], got {variation:g} and {growth:g}")
+    peak = memory_bytes(str(memory))
+    return Demand(
+        cpu_seconds=cpu_seconds,
+        variation=variation,
+        phases=(Phase(1.0, cores),),
+        memory_bytes=peak,
+        initial_memory_bytes=min(PROCESS_BYTES, peak),
+        memory_ramp=growth,
+    )
 
 
 MODELS: dict[str, Callable[..., Demand]] = {"pi": pi, "mlp": mlp, "stress": stress, "task": task, "web": web}

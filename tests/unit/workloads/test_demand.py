@@ -85,6 +85,13 @@ class TestWeb:
 
 
 class TestTask:
+    def test_a_task_may_vary_and_grow(self):
+        demand = task(cores=1, cpu_seconds=60, memory="1Gi", variation=0.5, growth=0.25)
+        assert (demand.variation, demand.memory_ramp) == (0.5, 0.25)
+        assert demand.initial_memory_bytes < demand.memory_bytes == 2**30
+        with pytest.raises(InvalidDemand, match=r"growth be in \[0, 1\], got 0 and 1.5"):
+            task(cores=1, cpu_seconds=60, growth=1.5)
+
     def test_ends_by_work_and_not_by_time(self):
         demand = task(cores=1.5, cpu_seconds=60, memory="1Gi")
         assert (demand.cpu_seconds, demand.duration_s) == (60, math.inf)
