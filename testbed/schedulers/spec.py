@@ -11,12 +11,17 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from carico.demand.settings import DEMAND, DemandVariant
 from carico.errors import InvalidInput, UnknownVariant
 from carico.model.estimators import KalmanSettings
-from carico.model.variants import DEFAULT_VARIANT, Variant, variant_named
+from carico.model.variants import DEFAULT_VARIANT, Variant
+from carico.model.variants import VARIANTS as OF_THE_THESIS
 from testbed.errors import InvalidSpec
 from workloads.errors import InvalidQuantity
 from workloads.scenario import JobSpec, Requests, Scenario
+
+VARIANTS: dict[str, Variant | DemandVariant] = {**OF_THE_THESIS, DEMAND.name: DEMAND}
+"""The variants of CARICO by name: the thesis's, and the one that the simulated cluster alone knows yet."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class SchedulerSpec:
 
     text: str
     """The spec as typed."""
-    variant: Variant | None = None
+    variant: Variant | DemandVariant | None = None
     """CARICO's parameters; None for kube-scheduler."""
     requests: Requests | None = None
     """Requests for every pod; None leaves those that the scenario has written."""
@@ -83,7 +88,7 @@ def parse_spec(text: str) -> SchedulerSpec:
         options[key] = value
     if name == "carico":
         try:
-            variant = variant_named(options.pop("variant", DEFAULT_VARIANT.name))
+            variant = _variant(options.pop("variant", DEFAULT_VARIANT.name))
             return SchedulerSpec(text, variant=_changed(text, variant, options))
         except (UnknownVariant, InvalidInput) as error:
             raise InvalidSpec(f"{text!r}: {error}") from error
@@ -103,12 +108,21 @@ def parse_spec(text: str) -> SchedulerSpec:
     )
 
 
-def _changed(text: str, variant: Variant, changes: dict[str, str]) -> Variant:
+def _variant(name: str) -> Variant | DemandVariant:
+    if name not in VARIANTS:
+        raise UnknownVariant(f"no variant is named {name!r}; known: {', '.join(VARIANTS)}")
+    return VARIANTS[name]
+
+
+def _changed(text: str, variant: Variant | DemandVariant, changes: dict[str, str]) -> Variant | DemandVariant:
     """Return the variant with some of its parameters, or of its filter's, changed."""
     own = {
-        name: kind for name, kind in get_type_hints(Variant).items() if name not in ("name", "description", "kalman")
+        name: kind
+        for name, kind in get_type_hints(type(variant)).items()
+        if name not in ("name", "description", "kalman")
     }
-    of_filter = get_type_hints(KalmanSettings)
+    kalman = variant.kalman if isinstance(variant, Variant) else None
+    of_filter = get_type_hints(KalmanSettings) if kalman is not None else {}
     _only(text, changes, "variant", *own, *of_filter)
     values: dict[str, Any] = {}
     for name, written in changes.items():
@@ -116,10 +130,10 @@ def _changed(text: str, variant: Variant, changes: dict[str, str]) -> Variant:
             values[name] = msgspec.convert(written, (own | of_filter)[name], strict=False)
         except msgspec.ValidationError as error:
             raise InvalidSpec(f"{text!r}: {name}: {error}, got {written!r}") from error
-    kalman = replace(variant.kalman, **{name: value for name, value in values.items() if name in of_filter})
-    mine = {name: value for name, value in values.items() if name in own}
+    if kalman is not None:
+        values["kalman"] = replace(kalman, **{name: values.pop(name) for name in list(values) if name in of_filter})
     name = "+".join([variant.name, *(f"{name}={written}" for name, written in changes.items())])
-    return replace(variant, name=name, kalman=kalman, **mine)
+    return replace(variant, name=name, **values)
 
 
 def _only(text: str, options: dict[str, str], *known: str) -> None:

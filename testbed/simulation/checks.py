@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from carico.demand.settings import DemandVariant
 from carico.errors import InvalidInput
 from carico.model.variants import Variant, on_metrics_server
 from testbed.errors import UsageError
@@ -40,10 +41,16 @@ def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: Simulat
             )
 
 
-def _check_telemetry(variant: Variant | None, parameters: SimulationParameters) -> None:
+def _check_telemetry(variant: Variant | DemandVariant | None, parameters: SimulationParameters) -> None:
     """Refuse agents that cannot see what they learn from."""
-    if variant is not None and parameters.telemetry == "metrics-server":
-        try:
-            on_metrics_server(variant, parameters.metrics_period_s)
-        except InvalidInput as error:
-            raise UsageError(f"telemetry=metrics-server: {error}") from error
+    if variant is None or parameters.telemetry != "metrics-server":
+        return
+    if isinstance(variant, DemandVariant):
+        raise UsageError(
+            f"telemetry=metrics-server: a metrics server knows no pressure, which variant {variant.name} learns from: "
+            f"use the variant utilisation-only"
+        )
+    try:
+        on_metrics_server(variant, parameters.metrics_period_s)
+    except InvalidInput as error:
+        raise UsageError(f"telemetry=metrics-server: {error}") from error

@@ -6,10 +6,14 @@ under every scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 import numpy as np
 import simpy
 
+from carico.demand.settings import DemandVariant
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.scheduling.scheduler import TICK_S
 from carico.telemetry.counters import Telemetry
@@ -19,11 +23,12 @@ from testbed.experiment.workload_draws import draw_workload
 from testbed.measurement.repetition import repetition_of
 from testbed.results.schema import PodResult, Repetition
 from testbed.schedulers.spec import SchedulerSpec
-from testbed.simulation.agents import AgentFleet, OnReport
+from testbed.simulation.agents import AgentFleet
 from testbed.simulation.checks import check
 from testbed.simulation.control_plane.api import ApiServer, Pod, Process
 from testbed.simulation.control_plane.framework import SchedulingFramework
 from testbed.simulation.control_plane.jobs import JobController
+from testbed.simulation.demand_agents import DemandAgents
 from testbed.simulation.nodes.fleet import NodeFleet
 from testbed.simulation.nodes.kubelet import Kubelets
 from testbed.simulation.nodes.lifecycle import NodeLifecycleController
@@ -31,10 +36,12 @@ from testbed.simulation.nodes.servers import Servers
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 from testbed.simulation.recorder import Recorder
 from testbed.simulation.schedulers.carico import CaricoScheduler, carico_parameters
+from testbed.simulation.schedulers.demand import SimulatedDemandScheduler
 from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
 from workloads.scenario import Scenario
 
 RECORD_PERIOD_S = 1.0
+Reported = TypeVar("Reported")
 
 
 class SimulatedCluster:
@@ -98,7 +105,7 @@ class SimulatedCluster:
         self._kubelets = Kubelets(
             env, self._api, self._fleet, parameters, kubelet_rng, self._container_event, self._servers
         )
-        self._counted: set[Pod] = set()
+        self._counted: dict[Pod, None] = {}
         """The pods that the API has told agents of and that are not over."""
         if parameters.pod_events != "containerd":
             told = "bound" if parameters.pod_events == "kubernetes" else "running"
@@ -108,9 +115,24 @@ class SimulatedCluster:
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
         first = self._fleet.counters()
         self._recorder = Recorder(self._names, first)
-        self._agents: AgentFleet | None = None
+        self._agents: AgentFleet | DemandAgents | None = None
         max_pods = [node.max_pods for node in each_node]
-        if scheduler.variant is not None:
+        if isinstance(scheduler.variant, DemandVariant):
+            demand = SimulatedDemandScheduler(env, self._names, shape, scheduler.variant, parameters, self._annotate)
+            self._api.watch(created=demand.pod_created)
+            framework = SchedulingFramework(env, self._api, carico_parameters(parameters), demand)
+            env.process(self._tick(demand))
+            self._agents = DemandAgents(
+                self._names,
+                self._fleet.cores,
+                self._fleet.memory_bytes,
+                scheduler.variant,
+                parameters,
+                agents_rng,
+                first,
+                self._delayed(demand.report),
+            )
+        elif scheduler.variant is not None:
             carico = CaricoScheduler(self._names, shape, parameters, lambda: env.now, self._annotate)
             framework = SchedulingFramework(env, self._api, carico_parameters(parameters), carico)
             env.process(self._tick(carico))
@@ -183,35 +205,43 @@ class SimulatedCluster:
                 if on_progress is not None:
                     on_progress(self._progress(at))
 
-    def _tick(self, carico: CaricoScheduler) -> Process:
+    def _tick(self, carico: CaricoScheduler | SimulatedDemandScheduler) -> Process:
         while True:
             yield self._env.timeout(TICK_S)
             carico.tick()
 
-    def _container_event(self, node: int, change: int, at: float) -> None:
-        if self._agents is not None and self._parameters.pod_events == "containerd":
-            self._agents.pod_event(node, change, at)
+    def _container_event(self, pod: Pod, change: int, at: float) -> None:
+        if self._parameters.pod_events == "containerd":
+            self._pod_event(pod, change, at)
+
+    def _pod_event(self, pod: Pod, change: int, at: float) -> None:
+        assert pod.node is not None
+        if isinstance(self._agents, DemandAgents):
+            workload = None if pod.job.platform else pod.job.name
+            self._agents.pod_event(pod.node, pod.uid, workload, change, at)
+        elif self._agents is not None and not pod.job.platform:
+            self._agents.pod_event(pod.node, change, at)
 
     def _api_event(self, pod: Pod, change: int) -> None:
-        if self._agents is None or pod.job.platform or pod.node is None:
+        if pod.node is None:
             return
         if change > 0:
-            self._counted.add(pod)
+            self._counted[pod] = None
         elif pod not in self._counted:
             return
         else:
-            self._counted.remove(pod)
-        self._agents.pod_event(pod.node, change, self._env.now)
+            del self._counted[pod]
+        self._pod_event(pod, change, self._env.now)
 
-    def _delayed(self, report: OnReport) -> OnReport:
+    def _delayed(self, report: Callable[[int, Reported], None]) -> Callable[[int, Reported], None]:
         """Return `report`, or a callback that delays reports as the parameters say."""
         delay_s = self._parameters.report_delay_s
         if not delay_s:
             return report
 
-        def send(node: int, pod_capacity: float) -> None:
+        def send(node: int, reported: Reported) -> None:
             arrives = self._env.timeout(delay_s)
-            arrives.callbacks.append(lambda _event: report(node, pod_capacity) if self._kubelets.up[node] else None)
+            arrives.callbacks.append(lambda _event: report(node, reported) if self._kubelets.up[node] else None)
 
         return send
 
@@ -226,8 +256,8 @@ class SimulatedCluster:
             return
         (self._agents.start if runs else self._agents.stop)(node)
         # A new agent lists the pods of its node first.
-        for _ in range(sum(pod.node == node for pod in self._counted)) if runs else ():
-            self._agents.pod_event(node, +1, self._env.now)
+        for pod in [pod for pod in self._counted if pod.node == node] if runs else ():
+            self._pod_event(pod, +1, self._env.now)
 
     def _progress(self, at: float) -> Progress:
         # A failed pod counts as neither: its replacement does the work.

@@ -30,6 +30,10 @@ class SchedulingPlugin(Protocol):
         """Filter and score; return the node for `pod`, or None if no node has room."""
         ...
 
+    def held(self, pod: Pod) -> simpy.Event | None:
+        """Return when to ask again about a pod without a node, while no other is tried; None to refuse the pod."""
+        ...
+
     def reserve(self, pod: Pod, node: int) -> None:
         """Count `pod` against `node` from now on."""
         ...
@@ -107,6 +111,9 @@ class SchedulingFramework:
             yield self._env.timeout(attempt_s)
             pod.attempts += 1
             node = self._plugin.select(pod)
+            while node is None and not pod.deleted and (again := self._plugin.held(pod)) is not None:
+                yield again
+                node = self._plugin.select(pod)
             if node is not None:
                 self._plugin.reserve(pod, node)
                 self._env.process(self._bind(pod, node))

@@ -15,8 +15,8 @@ from testbed.simulation.nodes.servers import Servers
 from testbed.simulation.nodes.tasks import ContainerWeights
 from testbed.simulation.parameters import SimulationParameters
 
-PodEvent = Callable[[int, int, float], None]
-"""Called with node, change (+1 or -1) and time when containerd creates or loses a pod's container."""
+PodEvent = Callable[[Pod, int, float], None]
+"""Called with a pod, change (+1 or -1) and time when containerd creates or loses the pod's container."""
 
 OUTCOMES = {"done": "succeeded", "oom_killed": "oom_killed", "lost": "failed"}
 """The outcome of a pod, by how its container ended."""
@@ -101,7 +101,7 @@ class Kubelets:
             return
         boot = self._boots[node]
         # containerd announces the new task before the burst of CPU that starting it causes (thesis §4.2.4).
-        self._tell(pod, node, +1)
+        self._pod_event(pod, +1, env.now)
         if parameters.start_cpu_s:
             created = env.event()
 
@@ -113,7 +113,7 @@ class Kubelets:
         if not pod.deleted and boot == self._boots[node]:
             yield from self._live(pod, node)
         if boot == self._boots[node]:
-            self._tell(pod, node, -1)
+            self._pod_event(pod, -1, env.now)
             if parameters.stop_cpu_s:
                 self._fleet.run_burst(node, parameters.stop_cpu_s)
         elif pod.outcome == "unfinished" and not pod.deleted:
@@ -153,10 +153,6 @@ class Kubelets:
         shown = self._show(pod, parameters.running_visible_min_s, parameters.running_visible_max_s, finished=False)
         env.process(shown)
         yield over
-
-    def _tell(self, pod: Pod, node: int, change: int) -> None:
-        if not pod.job.platform:
-            self._pod_event(node, change, self._env.now)
 
     def _show(self, pod: Pod, low: float, high: float, *, finished: bool) -> Process:
         yield self._env.timeout(self._draw(low, high))

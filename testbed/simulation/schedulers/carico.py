@@ -72,6 +72,9 @@ class CaricoScheduler:
         best = self._scheduler.filter(pod.uid, candidates, self._now()).best
         return None if best is None else self._index[best]
 
+    def held(self, pod: Pod) -> None:
+        """Refuse at once."""
+
     def reserve(self, pod: Pod, node: int) -> None:
         """Count the pod's requests against the node."""
         self._fit.add(pod, node)

@@ -49,6 +49,9 @@ class KubeScheduler:
         best: IntArray = candidates[scores == scores.max()]
         return best
 
+    def held(self, pod: Pod) -> None:
+        """Refuse at once."""
+
     def reserve(self, pod: Pod, node: int) -> None:
         """Assume the pod on the node."""
         self._fit.add(pod, node)

@@ -22,6 +22,17 @@ def test_a_variant_is_chosen_by_name():
     assert parse_spec("carico:variant=thesis-literal").variant.name == "thesis-literal"
 
 
+def test_the_variant_demand_has_parameters_of_its_own():
+    variant = parse_spec("carico:variant=demand,headroom=0.25").variant
+    assert (variant.name, variant.headroom) == ("demand+headroom=0.25", 0.25)
+    for text, message in [
+        ("carico:variant=demand,rank=1", "unknown option rank; known: variant, first_cores, .*"),
+        ("carico:variant=demand,caution=-1", "caution must be finite and not negative, got -1"),
+    ]:
+        with pytest.raises(InvalidSpec, match=message):
+            parse_spec(text)
+
+
 def test_parameters_of_a_variant_and_of_its_filter_can_be_changed():
     variant = parse_spec(
         "carico:variant=thesis-literal,batch_size=5,hold_off_s=2.5,rebase=true,initial_cost=0.4"

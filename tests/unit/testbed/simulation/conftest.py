@@ -110,9 +110,9 @@ class Machine:
             self.fleet.advance(self.env.now)
             self.servers.answer()
 
-    def _pod_event(self, node, change, at):
+    def _pod_event(self, pod, change, at):
         assert at == self.env.now
-        self._note("event", (node, change))
+        self._note("event", (pod.node, change))
 
     def _note(self, what, detail):
         self.log.entries.append((self.env.now, what, detail))

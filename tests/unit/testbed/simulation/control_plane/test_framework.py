@@ -19,6 +19,9 @@ class Plugin:
         self.room = room
         self.calls = []
 
+    def held(self, pod):
+        return None
+
     def select(self, pod):
         self.calls.append(("select", pod.name))
         return 0 if self.room > 0 else None

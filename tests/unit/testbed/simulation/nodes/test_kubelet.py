@@ -51,7 +51,7 @@ class TestLife:
     def test_the_event_precedes_the_burst_that_it_announces(self, make_machine, make_pod):
         machine = make_machine(**no_delays(start_delay_min_s=0.5, start_delay_max_s=0.5))
         busy_at_event = []
-        machine.kubelets._pod_event = lambda node, change, at: busy_at_event.append((change, machine.fleet.busy_s[0]))
+        machine.kubelets._pod_event = lambda pod, change, at: busy_at_event.append((change, machine.fleet.busy_s[0]))
         pod = make_pod("pod", work=1.0)
         machine.bind(pod)
         machine.env.run(5)

@@ -1,0 +1,255 @@
+"""What every node carries: its report, the pods on their way to it, and the pods that are over but still counted. Pure.
+
+A pod is on its way from the moment it is given a node until a report of that node counts it, so that none is counted
+twice or not at all. Nodes are rows of arrays: one decision looks at thousands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.demand.pool import Pool
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport
+from carico.demand.settings import DemandVariant
+
+FIRST_START_UP_S = 1.5
+"""From a decision to the report that counts the pod, until it has been seen."""
+START_UP_GAIN = 0.1
+
+
+class UnderWay(NamedTuple):
+    """A pod on its way to a node."""
+
+    node: str
+    workload: str
+    since: float
+
+
+class Loads:
+    """The loads of all nodes, in cores and GiB.
+
+    Parameters
+    ----------
+    variant : DemandVariant
+    """
+
+    def __init__(self, variant: DemandVariant) -> None:
+        self._variant = variant
+        self.cpu = Pool(Estimate(variant.first_cores, variant.first_doubt_cores**2))
+        self.memory = Pool(Estimate(variant.first_gib, variant.first_doubt_gib**2))
+        self.start_up_s = FIRST_START_UP_S
+        """How long a pod is on its way, on average."""
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        self._reports: dict[str, DemandReport] = {}
+        self._under_way: dict[str, UnderWay] = {}
+        self._at_node: defaultdict[str, set[str]] = defaultdict(set)
+        """Pods on their way, by node."""
+        self._ways: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """How many of them, by workload and node."""
+        self._over: defaultdict[str, set[str]] = defaultdict(set)
+        """Pods that are over although the node's report counts them."""
+        self._local: defaultdict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
+        """Of each workload, by row: its pods there, and what that node knows of a pod's memory, GiB."""
+        self._columns: FloatArray = np.full((6, 1), np.nan)
+        self._pods: IntArray = np.zeros(1, np.int64)
+
+    # Rows of `_columns`; the last column belongs to no node and stays NaN.
+    _CORES, _GIB, _CPU, _MEMORY, _AT, _CREDIT = range(6)
+
+    def __len__(self) -> int:
+        """Number of nodes that have reported."""
+        return len(self._rows)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that have reported."""
+        return list(self._rows)
+
+    @property
+    def on_their_way(self) -> int:
+        """Number of pods on their way."""
+        return len(self._under_way)
+
+    def under_way(self, uid: str) -> UnderWay | None:
+        """Where a pod is on its way to, if it is."""
+        return self._under_way.get(uid)
+
+    def report(self, report: DemandReport, now: float) -> None:
+        """Take in a node's report: it replaces the one before, and ends the way of the pods that it counts."""
+        node = report.node
+        if node not in self._rows:
+            self._add_row(node)
+        before, self._reports[node] = self._reports.get(node), report
+        self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
+        self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
+        for uid in [uid for uid in self._at_node[node] if uid in report.counted]:
+            took_s = now - self._remove(uid).since
+            self.start_up_s += START_UP_GAIN * (took_s - self.start_up_s)
+        self._over[node] &= report.counted.keys()
+        row = self._rows[node]
+        for name in before.workloads.keys() - report.workloads.keys() if before is not None else ():
+            self._local[name].pop(row, None)
+            if not self._local[name]:
+                del self._local[name]
+        for name, each in report.workloads.items():
+            self._local[name][row] = each.pods, each.gib.mean
+        self._columns[[self._CORES, self._GIB, self._AT], self._rows[node]] = report.cores, report.gib, now
+        self._sum_up(node)
+
+    def forget(self, node: str) -> None:
+        """Drop a node that has left."""
+        row = self._rows.pop(node)
+        for name in self._reports.pop(node).workloads:
+            self._local[name].pop(row, None)
+        self.cpu.forget(node)
+        self.memory.forget(node)
+        self._columns[:, row] = np.nan
+        self._over.pop(node, None)
+        self._free.append(row)
+
+    def silent(self, now: float, since_s: float) -> list[str]:
+        """Return the nodes that have not reported for more than `since_s` seconds."""
+        quiet = now - self._columns[self._AT] > since_s
+        return [node for node, row in self._rows.items() if quiet[row]] if quiet.any() else []
+
+    def place(self, uid: str, workload: str, node: str, now: float) -> None:
+        """Note that a pod is on its way to a node, and to no other, unless the node's report counts it already."""
+        self.end(uid)
+        report = self._reports.get(node)
+        if report is not None and uid in report.counted:
+            return
+        self._under_way[uid] = UnderWay(node, workload, now)
+        self._at_node[node].add(uid)
+        self._ways[workload][node] += 1
+        self._sum_up(node)
+
+    def end(self, uid: str) -> str | None:
+        """Note that a pod is not on its way any more, and return where it was going."""
+        if uid not in self._under_way:
+            return None
+        node = self._remove(uid).node
+        self._sum_up(node)
+        return node
+
+    def over(self, uid: str, node: str) -> None:
+        """Note that a pod of a node is over."""
+        self.end(uid)
+        report = self._reports.get(node)
+        if report is not None and uid in report.counted:
+            self._over[node].add(uid)
+            self._sum_up(node)
+
+    def rows(self, nodes: Sequence[str]) -> IntArray:
+        """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""
+        return np.array([self._rows.get(node, -1) for node in nodes], np.intp)
+
+    @property
+    def all_rows(self) -> IntArray:
+        """The columns of all nodes."""
+        return np.fromiter(self._rows.values(), np.intp, len(self._rows))
+
+    def cores(self, rows: IntArray) -> FloatArray:
+        """CPUs of nodes."""
+        return self._column(self._CORES, rows)
+
+    def gib(self, rows: IntArray) -> FloatArray:
+        """Memory of nodes, GiB."""
+        return self._column(self._GIB, rows)
+
+    def cpu_load(self, rows: IntArray) -> FloatArray:
+        """What nodes carry, with doubt, less what is about to end; cores."""
+        return self._column(self._CPU, rows) - self.start_up_s * self._column(self._CREDIT, rows)
+
+    def memory_load(self, rows: IntArray) -> FloatArray:
+        """What nodes hold, with doubt; GiB."""
+        return self._column(self._MEMORY, rows)
+
+    def age_s(self, rows: IntArray, now: float) -> FloatArray:
+        """Seconds since nodes reported; NaN if they never did."""
+        return now - self._column(self._AT, rows)
+
+    def idle(self, rows: IntArray) -> BoolArray:
+        """Whether nodes run no pod, and none is on its way."""
+        idle: BoolArray = self._pods[rows] == 0
+        return idle
+
+    def local(self, workload: str, rows: IntArray) -> FloatArray:
+        """Of a workload: its pods on each node, and what that node knows of a pod's memory, GiB; (2, nodes)."""
+        known = np.zeros((2, self._pods.size))
+        here = self._local.get(workload)
+        if here:
+            known[:, list(here)] = np.array(list(here.values())).T
+        return known[:, rows]
+
+    def on_their_way_to(self, workload: str, rows: IntArray) -> FloatArray:
+        """Number of pods of a workload on their way to each node."""
+        counts = np.zeros(self._pods.size)
+        for node, number in self._ways.get(workload, {}).items():
+            if node in self._rows:
+                counts[self._rows[node]] = number
+        return counts[rows]
+
+    def _column(self, what: int, rows: IntArray) -> FloatArray:
+        column: FloatArray = self._columns[what, rows]
+        return column
+
+    def _remove(self, uid: str) -> UnderWay:
+        pod = self._under_way.pop(uid)
+        self._at_node[pod.node].discard(uid)
+        ways = self._ways[pod.workload]
+        ways[pod.node] -= 1
+        if not ways[pod.node]:
+            del ways[pod.node]
+            if not ways:
+                del self._ways[pod.workload]
+        return pod
+
+    def _sum_up(self, node: str) -> None:
+        """Compute a node's load anew."""
+        row, report = self._rows.get(node), self._reports.get(node)
+        if row is None or report is None:
+            return
+        caution = self._variant.caution
+        change = Counter(self._under_way[uid].workload for uid in self._at_node[node])
+        over = Counter(report.counted[uid] for uid in self._over[node])
+        cpu, cpu_variance = report.demand_cores
+        # What is known of pods that grow may be known from elsewhere.
+        known = sum(
+            each.pods * max(each.gib.mean, self.memory.cost(name).mean) for name, each in report.workloads.items()
+        )
+        memory, memory_variance = max(report.held_gib, report.baseline_gib + known), 0.0
+        running = Counter({name: each.pods for name, each in report.workloads.items()})
+        for workload, number in change.items():
+            cores, gib = self.cpu.cost(workload), self.memory.cost(workload)
+            cpu, memory = cpu + number * cores.mean, memory + number * gib.mean
+            # The pods of a workload are all cheap or all dear: their standard deviations add up, not their variances.
+            cpu_variance += number**2 * cores.variance
+        for workload, number in (change + running).items():
+            memory_variance += number**2 * self.memory.cost(workload).variance
+        for ended, number in over.items():
+            if ended is not None:
+                cpu -= number * self.cpu.cost(ended).mean
+                memory -= number * self.memory.cost(ended).mean
+        credit = sum(each.stops_per_s * self.cpu.cost(name).mean for name, each in report.workloads.items())
+        self._columns[[self._CPU, self._MEMORY, self._CREDIT], row] = (
+            max(cpu, 0.0) + caution * cpu_variance,
+            max(memory, 0.0) + caution * memory_variance,
+            credit,
+        )
+        counted = sum(workload is not None for workload in report.counted.values())
+        self._pods[row] = counted - sum(over[name] for name in over if name is not None) + sum(change.values())
+
+    def _add_row(self, node: str) -> None:
+        if not self._free:
+            size = self._pods.size
+            self._columns = np.concatenate((self._columns, np.full((6, size), np.nan)), axis=1)
+            self._pods = np.concatenate((self._pods, np.zeros(size, np.int64)))
+            self._free = list(range(2 * size - 2, size - 2, -1))
+        self._rows[node] = self._free.pop()

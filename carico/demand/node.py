@@ -1,0 +1,140 @@
+"""The demand of one node: its pods counted, its telemetry explained by them, and the report of both. Sans I/O.
+
+Whoever owns the model passes on which pods start and stop, what the node demands, and the time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from carico.demand.peaks import Peaks
+from carico.demand.pods import CHURN, PodCounts
+from carico.demand.regression import Estimate, Regression
+from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.settings import DemandVariant
+
+
+class NodeDemand:
+    """What a node knows of its pods.
+
+    Parameters
+    ----------
+    node : str
+        The node's name.
+    cores, gib : float
+        Its size.
+    variant : DemandVariant
+    since : float
+        The time from which telemetry counts, seconds.
+
+    Examples
+    --------
+    >>> from carico.demand.settings import DEMAND
+    >>> node = NodeDemand("node-0", cores=4.0, gib=16.0, variant=DEMAND, since=0.0)
+    >>> for second in range(1, 4):
+    ...     node.observe(0.2, 1.0, at=float(second))
+    >>> node.pod_started("pod-a", "pi", at=3.0)
+    >>> for second in range(4, 20):
+    ...     node.observe(0.7, 1.1, at=float(second))
+    >>> round(node.report(20.0).workloads["pi"].cores.mean, 1)
+    0.5
+    """
+
+    def __init__(self, node: str, cores: float, gib: float, variant: DemandVariant, since: float) -> None:
+        self.node = node
+        self._size = cores, gib
+        self._variant = variant
+        self._pods = PodCounts(variant.churn_s, since)
+        self._observed_at = since
+        self._cpu = Regression(
+            Estimate(variant.first_cores, variant.first_doubt_cores**2),
+            variant.noise_cores,
+            variant.drift_cores,
+            variant.fade_s,
+        )
+        self._memory = Regression(
+            Estimate(variant.first_gib, variant.first_doubt_gib**2),
+            variant.noise_gib,
+            variant.drift_gib,
+            variant.fade_s,
+        )
+        self._peaks = Peaks(Estimate(variant.first_gib, variant.first_doubt_gib**2), variant.growth_s, variant.peak_s)
+        self._held_gib = 0.0
+        self._stops: defaultdict[str, float] = defaultdict(float)
+        """Rate of stops by workload, per second, at the time of the latest observation."""
+
+    def pod_started(self, uid: str, workload: str | None, at: float) -> None:
+        """Note that a pod has started; `workload` is None for a pod of the platform, which is part of the baseline."""
+        self._pods.started(uid, workload, at)
+
+    def pod_stopped(self, uid: str, at: float) -> None:
+        """Note that a pod is gone."""
+        workload = self._pods.stopped(uid, at)
+        if workload is not None:
+            self._stops[workload] += 1 / self._variant.stops_s
+
+    def observe(self, cores: float, gib: float, at: float) -> None:
+        """Learn from telemetry.
+
+        Parameters
+        ----------
+        cores : float
+            Threads that ran or waited for a CPU, on average since the observation before, [0, 2 x cores].
+        gib : float
+            Memory that was held.
+        at : float
+            When the interval ended, seconds.
+        """
+        variant, elapsed_s = self._variant, at - self._observed_at
+        means = self._pods.means(at)
+        self._observed_at = at
+        self._decay_stops(elapsed_s)
+        self._cpu.advance(elapsed_s)
+        self._cpu.learn(means, cores, censored=cores > variant.saturated * self._size[0])
+        means.pop(CHURN, None)
+        self._memory.advance(elapsed_s)
+        self._memory.learn(means, gib)
+        self._held_gib = gib
+        self._cpu.forget()
+        self._memory.forget()
+        self._peaks.forget(self._memory.workloads)
+        fresh = self._pods.younger_than(variant.settling_s, at)
+        self._peaks.observe(
+            {name: self._memory.cost(name) for name in self._pods.now},
+            {name for name in fresh if name not in self._stops},
+            at,
+        )
+
+    def demand(self) -> Estimate:
+        """What the node demands with the pods that run now, cores."""
+        cores = self._cpu.demand(self._pods.now)
+        return Estimate(max(cores.mean, 0.0), cores.variance)
+
+    def report(self, at: float) -> DemandReport:
+        """Return what the node tells."""
+        now = self._pods.now
+        kept = math.exp(-max(at - self._observed_at, 0.0) / self._variant.stops_s)
+        names = dict.fromkeys([*now, *self._cpu.workloads, *self._peaks.workloads])
+        names.pop(CHURN, None)
+        return DemandReport(
+            self.node,
+            *self._size,
+            self.demand(),
+            self._held_gib,
+            self._memory.baseline.mean,
+            {
+                name: WorkloadReport(
+                    now.get(name, 0), kept * self._stops.get(name, 0.0), self._cpu.cost(name), self._peaks.cost(name)
+                )
+                for name in names
+            },
+            dict(self._pods.running),
+        )
+
+    def _decay_stops(self, elapsed_s: float) -> None:
+        kept = math.exp(-elapsed_s / self._variant.stops_s)
+        for workload in list(self._stops):
+            self._stops[workload] *= kept
+            if self._stops[workload] < 1e-3:
+                del self._stops[workload]

@@ -1,0 +1,82 @@
+"""What pods hold at their peak, from what they hold now. Pure.
+
+Pods hold less memory before their peak and after it, but have to fit at their peak. A workload is unknown until what
+its pods hold has stood still for a while, and again whenever it grows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from carico.demand.regression import Estimate
+
+RISE = 1.1
+RISE_GIB = 0.02
+"""What pods hold has grown if it is more than `RISE` times what it was and `RISE_GIB` more."""
+
+
+@dataclass
+class _Peak:
+    """What is known of a workload."""
+
+    gib: float
+    """The peak."""
+    level: float
+    """What its pods held when they were last found to hold more, or less since."""
+    observed_at: float
+    rose_at: float = -math.inf
+    settled: bool = False
+
+
+class Peaks:
+    """The peaks of the workloads of a node.
+
+    Parameters
+    ----------
+    first : Estimate
+        What is assumed of a workload that is not known, GiB.
+    growth_s : float
+        A workload whose pods have grown is unknown for so long, seconds.
+    peak_s : float
+        Time constant with which a peak fades to what pods hold, seconds.
+    """
+
+    def __init__(self, first: Estimate, growth_s: float, peak_s: float) -> None:
+        self._first = first
+        self._growth_s = growth_s
+        self._peak_s = peak_s
+        self._peaks: dict[str, _Peak] = {}
+        self._costs: dict[str, Estimate] = {}
+
+    @property
+    def workloads(self) -> list[str]:
+        """The workloads of which anything is known."""
+        return list(self._peaks)
+
+    def cost(self, workload: str) -> Estimate:
+        """What a pod of a workload holds at its peak."""
+        return self._costs.get(workload, self._first)
+
+    def observe(self, held: Mapping[str, Estimate], fresh: Collection[str], at: float) -> None:
+        """Take in what a pod of each workload holds now, GiB; pods of `fresh` workloads have only just started."""
+        for workload, (gib, variance) in held.items():
+            peak = self._peaks.setdefault(workload, _Peak(0.0, gib, at))
+            if gib > RISE * peak.level + RISE_GIB:
+                peak.level, peak.rose_at = gib, at
+            peak.level = min(peak.level, gib)
+            kept = math.exp(-(at - peak.observed_at) / self._peak_s)
+            peak.gib, peak.observed_at = gib + kept * max(peak.gib - gib, 0.0), at
+            if workload in fresh or at - peak.rose_at < self._growth_s:
+                least = peak.gib if peak.settled else max(peak.gib, self._first.mean)
+                self._costs[workload] = Estimate(least, self._first.variance)
+            else:
+                if not peak.settled:
+                    peak.gib, peak.settled = gib, True
+                self._costs[workload] = Estimate(peak.gib, variance)
+
+    def forget(self, kept: Collection[str]) -> None:
+        """Drop the workloads that are not among `kept`."""
+        for workload in self._peaks.keys() - set(kept):
+            del self._peaks[workload], self._costs[workload]

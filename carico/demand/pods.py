@@ -1,0 +1,113 @@
+"""How many pods of each workload a node ran, on average, over exactly the time that its telemetry covers. Pure.
+
+Telemetry is a mean over an interval. If the numbers of pods are means over the same interval, demand is linear in them
+whatever starts or stops on the way, so that nodes learn through churn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from carico.errors import InvalidInput
+
+CHURN = "(starting and stopping)"
+"""A workload of its own: the container runtime computes for a moment after a pod has started or stopped."""
+
+
+class PodCounts:
+    """Counts the pods of one node.
+
+    Parameters
+    ----------
+    churn_s : float
+        How long a pod that has started or stopped counts as one of the workload `CHURN`, seconds.
+    since : float
+        Where the first interval begins, seconds.
+
+    Examples
+    --------
+    >>> counts = PodCounts(churn_s=0.0, since=0.0)
+    >>> counts.started("pod-a", "pi", at=0.5)
+    >>> counts.means(until=2.0)
+    {'pi': 0.75}
+    >>> counts.means(until=3.0)
+    {'pi': 1.0}
+    """
+
+    def __init__(self, churn_s: float, since: float) -> None:
+        self._churn_s = churn_s
+        self._since = since
+        self._counts: defaultdict[str, int] = defaultdict(int)
+        """At the beginning of the interval, by workload."""
+        self._changes: list[tuple[float, str | None, int]] = []
+        """Since then, and those before whose churn goes on: when, of which workload, by how many."""
+        self._running: dict[str, tuple[str | None, float]] = {}
+
+    @property
+    def running(self) -> Mapping[str, str | None]:
+        """The workload of every pod that runs now, by the pod's UID; None for the platform's pods."""
+        return {uid: workload for uid, (workload, _) in self._running.items()}
+
+    @property
+    def now(self) -> dict[str, int]:
+        """Number of pods that run now, by workload."""
+        numbers: defaultdict[str, int] = defaultdict(int)
+        for workload, _ in self._running.values():
+            if workload is not None:
+                numbers[workload] += 1
+        return dict(numbers)
+
+    def younger_than(self, age_s: float, now: float) -> dict[str, int]:
+        """Number of running pods of each workload that have started less than `age_s` ago."""
+        numbers: defaultdict[str, int] = defaultdict(int)
+        for workload, at in self._running.values():
+            if workload is not None and now - at < age_s:
+                numbers[workload] += 1
+        return dict(numbers)
+
+    def started(self, uid: str, workload: str | None, at: float) -> None:
+        """Note that a pod has started; a pod that runs already is not counted again."""
+        if uid not in self._running:
+            self._running[uid] = workload, at
+            self._changes.append((at, workload, +1))
+
+    def stopped(self, uid: str, at: float) -> str | None:
+        """Note that a pod is gone, and return its workload; a pod that is not known changes nothing."""
+        workload, _ = self._running.pop(uid, (None, at))
+        if workload is not None:
+            self._changes.append((at, workload, -1))
+        return workload
+
+    def means(self, until: float) -> dict[str, float]:
+        """Return the mean number of pods from the end of the last interval to `until`, and begin a new interval.
+
+        What is told too late counts from the beginning of the interval in which it is told; what is younger than
+        `until` counts in the next interval.
+
+        Raises
+        ------
+        InvalidInput
+            If the interval is empty.
+        """
+        length = until - self._since
+        if not length > 0:
+            raise InvalidInput(f"an interval must end after it began, got {self._since} s to {until} s")
+        means: defaultdict[str, float] = defaultdict(float, self._counts)
+        later: list[tuple[float, str | None, int]] = []
+        for at, workload, change in self._changes:
+            if at > until:
+                later.append((at, workload, change))
+                continue
+            churns = min(at + self._churn_s, until) - max(at, self._since)
+            if churns > 0:
+                means[CHURN] += churns / length
+            if workload is not None and change:
+                means[workload] += change * (until - max(at, self._since)) / length
+                self._counts[workload] += change
+                if not self._counts[workload]:
+                    del self._counts[workload]
+            if at + self._churn_s > until:
+                later.append((at, None, 0))
+        self._changes, self._since = later, until
+        return {workload: mean for workload, mean in means.items() if mean > 0}

@@ -1,0 +1,163 @@
+"""What a node's pods cost, learned from what the node demands as a whole: a Kalman filter for one resource. Pure.
+
+    demand = baseline + sum over workloads (number of pods x cost) + noise
+
+The state is the baseline, which the empty node demands and which strays, and the cost of a pod of every workload, which
+fades back to what is assumed of an unknown workload (an Ornstein-Uhlenbeck process): what has not been seen for long is
+doubted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from carico.arrays import FloatArray
+
+MOST_WORKLOADS = 64
+"""Workloads that a node tells apart; the one that it knows the least of makes place for a new one."""
+BASELINE_VARIANCE = 1e3
+"""Of the baseline before the first observation: as good as unknown."""
+
+
+class Estimate(NamedTuple):
+    """A number that is not known exactly."""
+
+    mean: float
+    variance: float
+
+
+class Regression:
+    """The baseline and the costs of one resource on one node.
+
+    Parameters
+    ----------
+    first : Estimate
+        What is assumed of a workload that is not known, cores or GiB, and its variance.
+    noise : float
+        Standard deviation of an observation that the pods do not explain.
+    drift : float
+        How far the baseline strays in a second, standard deviation.
+    fade_s : float
+        Time constant of forgetting, seconds.
+
+    Examples
+    --------
+    >>> regression = Regression(Estimate(1.0, 1.0), noise=0.1, drift=0.0, fade_s=300.0)
+    >>> for pods in (0, 2, 4, 0, 2, 4):
+    ...     regression.learn({"pi": pods}, 0.3 + 0.5 * pods)
+    >>> round(regression.cost("pi").mean, 2), round(regression.demand({"pi": 4}).mean, 2)
+    (0.5, 2.3)
+    """
+
+    def __init__(self, first: Estimate, noise: float, drift: float, fade_s: float) -> None:
+        self.first = first
+        self._noise = noise**2
+        self._drift = drift**2
+        self._fade_s = fade_s
+        self._rows: dict[str, int] = {}
+        self._mean: FloatArray = np.zeros(1)
+        self._covariance: FloatArray = np.full((1, 1), BASELINE_VARIANCE)
+
+    @property
+    def workloads(self) -> list[str]:
+        """The workloads of which anything is known."""
+        return list(self._rows)
+
+    @property
+    def baseline(self) -> Estimate:
+        """What the empty node demands."""
+        return Estimate(float(self._mean[0]), float(self._covariance[0, 0]))
+
+    def cost(self, workload: str) -> Estimate:
+        """What a pod of the workload demands."""
+        row = self._rows.get(workload)
+        if row is None:
+            return self.first
+        return Estimate(max(float(self._mean[row]), 0.0), float(self._covariance[row, row]))
+
+    def demand(self, pods: Mapping[str, float]) -> Estimate:
+        """What the node demands with so many pods of every workload."""
+        design, mean, variance = self._design(pods)
+        return Estimate(float(design @ self._mean) + mean, float(design @ self._covariance @ design) + variance)
+
+    def advance(self, elapsed_s: float) -> None:
+        """Let time pass: the baseline strays, and costs fade."""
+        kept = math.exp(-elapsed_s / self._fade_s)
+        factors = np.full(self._mean.size, kept)
+        factors[0] = 1.0
+        self._mean = factors * self._mean
+        self._mean[1:] += (1 - kept) * self.first.mean
+        self._covariance = factors[:, None] * self._covariance * factors
+        diagonal = np.einsum("ii->i", self._covariance)
+        diagonal[0] = min(diagonal[0] + self._drift * elapsed_s, BASELINE_VARIANCE)
+        diagonal[1:] += (1 - kept**2) * self.first.variance
+
+    def learn(self, pods: Mapping[str, float], demand: float, censored: bool = False) -> None:
+        """Take in an observation.
+
+        Parameters
+        ----------
+        pods : mapping
+            Mean number of pods while it was made, by workload.
+        demand : float
+            What the node demanded, cores or GiB.
+        censored : bool
+            Whether the node may have demanded more than was seen: only a demand above what was expected teaches then.
+        """
+        for workload in pods:
+            if workload not in self._rows:
+                self._add(workload, pods)
+        design, _, _ = self._design(pods)
+        surprise = demand - float(design @ self._mean)
+        if censored and surprise < 0:
+            return
+        toward = self._covariance @ design
+        gain = toward / (float(design @ toward) + self._noise)
+        self._mean = self._mean + gain * surprise
+        self._covariance = self._covariance - np.outer(gain, toward)
+        self._covariance = (self._covariance + self._covariance.T) / 2
+
+    def forget(self) -> None:
+        """Drop the workloads of which hardly anything is known any more."""
+        mean, variance = self.first
+        for workload in self.workloads:
+            row = self._rows[workload]
+            doubt, learned = float(self._covariance[row, row]), float(self._mean[row])
+            if doubt > 0.99 * variance and abs(learned - mean) < 0.1 * math.sqrt(variance):
+                self._drop(workload)
+
+    def _design(self, pods: Mapping[str, float]) -> tuple[FloatArray, float, float]:
+        """Return what multiplies the state, and what unknown workloads add to mean and variance."""
+        design = np.zeros(self._mean.size)
+        design[0] = 1.0
+        mean = variance = 0.0
+        for workload, number in pods.items():
+            row = self._rows.get(workload)
+            if row is None:
+                mean += number * self.first.mean
+                variance += number**2 * self.first.variance
+            else:
+                design[row] = number
+        return design, mean, variance
+
+    def _add(self, workload: str, needed: Mapping[str, float]) -> None:
+        if len(self._rows) >= MOST_WORKLOADS:
+            spare = [name for name in self._rows if name not in needed] or list(self._rows)
+            self._drop(max(spare, key=lambda name: float(self._covariance[self._rows[name], self._rows[name]])))
+        size = self._mean.size
+        self._rows[workload] = size
+        self._mean = np.append(self._mean, self.first.mean)
+        self._covariance = np.pad(self._covariance, (0, 1))
+        self._covariance[size, size] = self.first.variance
+
+    def _drop(self, workload: str) -> None:
+        row = self._rows.pop(workload)
+        self._mean = np.delete(self._mean, row)
+        self._covariance = np.delete(np.delete(self._covariance, row, 0), row, 1)
+        for name, other in self._rows.items():
+            if other > row:
+                self._rows[name] = other - 1

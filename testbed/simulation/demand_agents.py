@@ -1,0 +1,155 @@
+"""Agents of the variant `demand` on the nodes of the simulated cluster: counters and pod events in, reports out.
+
+Every agent reads its node's counters at 10 Hz, for memory has no counter that sums it up. It learns `steps_per_s` times
+a second, at a phase of its own, and reports once a second, when a pod starts or stops, and when its demand has changed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import fields
+
+import numpy as np
+
+from carico.arrays import BoolArray, FloatArray
+from carico.demand.node import NodeDemand
+from carico.demand.report import DemandReport
+from carico.demand.settings import DemandVariant
+from carico.telemetry.counters import Counters, Telemetry, telemetry_between
+from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
+from testbed.simulation.recorder import REPORTED
+
+OnDemandReport = Callable[[int, DemandReport], None]
+"""Called with a node and its report."""
+
+REPORT_PERIOD_S = 1.0
+GIB = 2.0**30
+
+
+class DemandAgents:
+    """The agents of all nodes.
+
+    Parameters
+    ----------
+    names : list of str
+        The nodes.
+    cores, memory_bytes : array, (nodes,)
+        Their sizes.
+    variant : DemandVariant
+    parameters : SimulationParameters
+    rng : numpy.random.Generator
+        For the phases of the agents, and for lost samples and reports.
+    first : Counters
+        The first reading.
+    on_report : callable
+        Called with every report that arrives.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        cores: FloatArray,
+        memory_bytes: FloatArray,
+        variant: DemandVariant,
+        parameters: SimulationParameters,
+        rng: np.random.Generator,
+        first: Counters,
+        on_report: OnDemandReport,
+    ) -> None:
+        self._names = names
+        self._cores, self._gib = cores, memory_bytes / GIB
+        self._variant = variant
+        self._parameters = parameters
+        self._rng = rng
+        self._on_report = on_report
+        self._every = max(round(1 / (variant.steps_per_s * SAMPLE_PERIOD_S)), 1)
+        self._phase = rng.integers(0, self._every, len(names))
+        self._ticks = 0
+        self._reading = first
+        self._delayed: deque[FloatArray] = deque()
+        self._before = _columns(first, len(names))
+        """The reading at which each agent's interval began, (fields, nodes)."""
+        self._memory: FloatArray = np.zeros(len(names))
+        self._samples: FloatArray = np.zeros(len(names))
+        """Sum and number of the memory samples of each interval."""
+        self._up: BoolArray = np.ones(len(names), dtype=np.bool_)
+        self._models = [self._new_model(node, float(np.max(first.at_s))) for node in range(len(names))]
+        self._reported: FloatArray = np.full((3, len(names)), -np.inf)
+        """When each node last reported, and what: cores, GiB."""
+        self.latest: dict[str, FloatArray] = {name: np.full(len(names), np.nan) for name in REPORTED}
+        """What agents of the thesis's variants report; these report nothing of the kind."""
+
+    def pod_event(self, node: int, uid: str, workload: str | None, change: int, at: float) -> None:
+        """Note that a pod has started (+1) or stopped (-1) on a node; ignored if no agent runs there."""
+        if not self._up[node]:
+            return
+        if change > 0:
+            self._models[node].pod_started(uid, workload, at)
+        else:
+            self._models[node].pod_stopped(uid, at)
+        self._report(node, at)
+
+    def start(self, node: int) -> None:
+        """Start a new agent, which has learned nothing yet, on a node that has come up."""
+        self._before[:, node] = _columns(self._reading, len(self._names))[:, node]
+        self._memory[node] = self._samples[node] = 0.0
+        self._models[node] = self._new_model(node, float(np.max(self._reading.at_s)))
+        self._up[node] = True
+
+    def stop(self, node: int) -> None:
+        """End the agent of a node that has gone down."""
+        self._up[node] = False
+
+    def sample(self, counters: Counters) -> Telemetry:
+        """Take a 10 Hz reading of all nodes; the agents whose phase it is learn, and report if they have to."""
+        seen = telemetry_between(self._reading, counters)
+        self._reading = counters
+        self._delayed.append(_columns(counters, len(self._names)))
+        if len(self._delayed) > round(self._parameters.telemetry_delay_s / SAMPLE_PERIOD_S):
+            self._take(self._delayed.popleft(), float(np.max(counters.at_s)))
+        return seen
+
+    def _take(self, reading: FloatArray, now: float) -> None:
+        self._memory += 1 - reading[_AVAILABLE].sum(axis=0) / reading[_TOTAL]
+        self._samples += 1
+        self._ticks += 1
+        due = self._up & (self._phase == self._ticks % self._every) & (reading[_AT] > self._before[_AT])
+        lost = self._parameters.sample_loss + self._parameters.sample_late
+        if lost:
+            due &= self._rng.random(due.size) >= lost
+        nodes = np.flatnonzero(due)
+        if not nodes.size:
+            return
+        telemetry = telemetry_between(Counters(*self._before[:, nodes]), Counters(*reading[:, nodes]))
+        demand = self._cores[nodes] * (np.asarray(telemetry.cpu_utilisation) + np.asarray(telemetry.cpu_pressure))
+        held = self._gib[nodes] * self._memory[nodes] / self._samples[nodes]
+        self._before[:, nodes] = reading[:, nodes]
+        self._memory[nodes] = self._samples[nodes] = 0.0
+        ended = reading[_AT, nodes]
+        for node, cores, gib, until in zip(*(each.tolist() for each in (nodes, demand, held, ended)), strict=True):
+            model = self._models[node]
+            model.observe(cores, gib, until)
+            at, cores_told, gib_told = self._reported[:, node]
+            change = max(abs(model.demand().mean - cores_told), abs(gib - gib_told))
+            overdue = now - at > REPORT_PERIOD_S - SAMPLE_PERIOD_S / 2
+            if overdue or change >= self._variant.report_change:
+                self._report(node, now)
+
+    def _report(self, node: int, now: float) -> None:
+        report = self._models[node].report(now)
+        self._reported[:, node] = now, report.demand_cores.mean, report.held_gib
+        if not self._parameters.report_loss or self._rng.random() >= self._parameters.report_loss:
+            self._on_report(node, report)
+
+    def _new_model(self, node: int, since: float) -> NodeDemand:
+        return NodeDemand(self._names[node], float(self._cores[node]), float(self._gib[node]), self._variant, since)
+
+
+_NAMES = [field.name for field in fields(Counters)]
+_AT, _TOTAL = _NAMES.index("at_s"), _NAMES.index("memory_total")
+_AVAILABLE = [_NAMES.index(name) for name in ("memory_free", "memory_buffers", "memory_cached")]
+
+
+def _columns(counters: Counters, nodes: int) -> FloatArray:
+    return np.array([np.broadcast_to(np.asarray(getattr(counters, name), np.float64), nodes) for name in _NAMES])

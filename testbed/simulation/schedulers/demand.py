@@ -1,0 +1,111 @@
+"""CARICO's variant `demand` as a scheduler under test: its own core, inside the emulated framework.
+
+Hard constraints (requests where stated, node affinity) are kube-scheduler's. The core hears what an extender would
+hear: agents' reports, and what a watch on pods shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import simpy
+
+from carico.demand.report import DemandReport
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DemandVariant
+from carico.scheduling.wake_up import WakeUp
+from testbed.simulation.control_plane.api import Pod
+from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.schedulers.resources_fit import ResourcesFit
+from workloads.scenario import ClusterShape
+
+
+class SimulatedDemandScheduler:
+    """Places pods where they find room below a level of load.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    names : list of str
+        The nodes.
+    shape : ClusterShape
+    variant : DemandVariant
+    parameters : SimulationParameters
+    wake : callable
+        Called with a node that has room again, so that refused pods are tried again, unless the parameters say never.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        names: list[str],
+        shape: ClusterShape,
+        variant: DemandVariant,
+        parameters: SimulationParameters,
+        wake: Callable[[int], None],
+    ) -> None:
+        self._env = env
+        self._names = names
+        self._index = {name: index for index, name in enumerate(names)}
+        self._fit = ResourcesFit(shape, parameters)
+        self._core = DemandScheduler(
+            variant,
+            wake_up=WakeUp() if parameters.wake_up else None,
+            wake=lambda name: wake(self._index[name]),
+        )
+        self._hold_s = 0.0
+        self._changed = env.event()
+
+    def report(self, node: int, report: DemandReport) -> None:
+        """Take in the report of a node's agent."""
+        self._core.report(report, self._env.now)
+        self._again()
+
+    def tick(self) -> None:
+        """Let what is overdue end; see `DemandScheduler.tick`."""
+        self._core.tick(self._env.now)
+
+    def pod_created(self, pod: Pod) -> None:
+        """Note that a pod waits."""
+        self._core.pod_waits(pod.uid, pod.job.name, self._env.now)
+
+    def select(self, pod: Pod) -> int | None:
+        """Decide about a pod."""
+        candidates = [self._names[node] for node in np.flatnonzero(self._fit.fits(pod)).tolist()]
+        node, self._hold_s = self._core.filter(pod.uid, pod.job.name, candidates, self._env.now)
+        return None if node is None else self._index[node]
+
+    def held(self, pod: Pod) -> simpy.Event | None:
+        """Ask again when anything has changed, for as long as the core says."""
+        if not self._hold_s:
+            return None
+        self._changed = self._env.event()
+        return self._env.any_of([self._changed, self._env.timeout(self._hold_s)])
+
+    def reserve(self, pod: Pod, node: int) -> None:
+        """Count the pod's requests against the node."""
+        self._fit.add(pod, node)
+
+    def pod_bound(self, pod: Pod) -> None:
+        """Confirm where the pod goes."""
+        assert pod.node is not None
+        self._core.pod_changed(pod.uid, pod.job.name, self._names[pod.node], ended=False, now=self._env.now)
+
+    def pod_running(self, pod: Pod) -> None:
+        """Do nothing: a pod is on its way until its node counts it."""
+
+    def pod_finished(self, pod: Pod) -> None:
+        """Note that the pod is over, and free its requests."""
+        self._core.pod_gone(pod.uid, self._env.now)
+        if pod.node is not None:
+            self._fit.add(pod, pod.node, -1)
+        self._again()
+
+    def node_ready(self, node: int, ready: bool) -> None:
+        """Let a node take pods, or none."""
+        self._fit.ready[node] = ready
+
+    def _again(self) -> None:
+        if not self._changed.triggered:
+            self._changed.succeed()

@@ -1,0 +1,109 @@
+"""A node's model: from telemetry and pod events to the report."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from carico.demand.node import NodeDemand
+from carico.demand.settings import DEMAND
+from carico.errors import InvalidInput
+
+COST = {"pi": 1.0, "web": 0.2}
+GIB = {"pi": 0.02, "web": 0.3}
+
+
+class Load:
+    """Pods that come and go on a node, whose demand is told to the node twice a second."""
+
+    def __init__(self, node, seed):
+        self.node = node
+        self.rng = np.random.default_rng(seed)
+        self.running = {}
+        self.now = 0.0
+
+    def run(self, seconds, pods, churn=0.0):
+        """Keep so many pods of each workload running; a share `churn` of them ends every half a second."""
+        for _ in range(int(2 * seconds)):
+            begin, self.now = self.now, self.now + 0.5
+            at = begin + 0.5 * self.rng.random()
+            demand, held = 0.2, 1.0
+            for name in COST:
+                mine = [uid for uid, (workload, _) in self.running.items() if workload == name]
+                over = [uid for number, uid in enumerate(mine) if number >= pods.get(name, 0)]
+                over += [uid for uid in mine if uid not in over and self.rng.random() < churn]
+                for uid in over:
+                    del self.running[uid]
+                    self.node.pod_stopped(uid, at)
+                demand += len(over) * COST[name] * (at - begin) / 0.5
+                held += len(over) * GIB[name] * (at - begin) / 0.5
+                for number in range(pods.get(name, 0) - len(mine) + len(over)):
+                    uid = f"{name}-{at}-{number}"
+                    self.running[uid] = (name, at)
+                    self.node.pod_started(uid, name, at)
+            for name, start in self.running.values():
+                share = (self.now - max(start, begin)) / 0.5
+                demand += COST[name] * share
+                held += GIB[name] * share
+            self.node.observe(demand + self.rng.normal(0, 0.1), held + self.rng.normal(0, 0.003), self.now)
+        return self.node.report(self.now)
+
+
+@pytest.fixture
+def node():
+    return NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=0.0)
+
+
+def test_it_learns_what_pods_cost_through_churn(node):
+    load = Load(node, 1)
+    load.run(10, {})
+    for _ in range(12):
+        report = load.run(5, {"pi": load.rng.integers(5), "web": load.rng.integers(1, 9)}, churn=0.3)
+    assert report.workloads["pi"].cores.mean == pytest.approx(1.0, abs=0.15)
+    assert report.workloads["web"].cores.mean == pytest.approx(0.2, abs=0.1)
+    assert report.workloads["web"].gib.mean == pytest.approx(0.3, abs=0.1)
+    assert report.baseline_gib == pytest.approx(1.0, abs=0.1)
+    assert 0.5 < report.workloads["web"].stops_per_s < 4.0, "2 x 0.3 of 1 to 8 pods stop in a second"
+
+
+def test_demand_follows_pods_before_telemetry_shows_them(node):
+    load = Load(node, 2)
+    load.run(10, {})
+    before = load.run(20, {"pi": 4}).demand_cores.mean
+    node.pod_started("another", "pi", load.now)
+    assert node.report(load.now).demand_cores.mean - before == pytest.approx(1.0, abs=0.15)
+    node.pod_stopped("another", load.now)
+    assert node.report(load.now).demand_cores.mean == pytest.approx(before)
+
+
+def test_a_busy_node_is_not_taken_for_one_with_cheap_pods():
+    node = NodeDemand("node-0", cores=4.0, gib=32.0, variant=DEMAND, since=0.0)
+    for second in range(1, 5):
+        node.observe(0.2, 1.0, float(second))
+    for number in range(20):
+        node.pod_started(str(number), "pi", 4.0)
+    for second in range(5, 60):
+        node.observe(8.0, 1.4, float(second))
+    assert node.report(60.0).workloads["pi"].cores.mean > 0.6, "20 pods demand 20 cores; 8 is all that can be seen"
+
+
+def test_pods_of_the_platform_are_part_of_the_baseline(node):
+    node.pod_started("daemon", None, 0.0)
+    report = Load(node, 3).run(10, {})
+    assert report.counted == {"daemon": None}
+    assert not report.workloads
+    assert report.demand_cores.mean == pytest.approx(0.2, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fade_s": 0.0}, "fade_s must be positive, got 0.0"),
+        ({"caution": -1.0}, "caution must be finite and not negative, got -1.0"),
+        ({"headroom": float("nan")}, "headroom must be finite and not negative, got nan"),
+        ({"memory_limit": 1.5}, r"memory_limit must be in \[0, 1\], got 1.5"),
+    ],
+)
+def test_nonsense_is_refused(changes, message):
+    with pytest.raises(InvalidInput, match=message):
+        dataclasses.replace(DEMAND, **changes)

@@ -1,0 +1,48 @@
+"""Costs pooled over nodes, against the product of what every node has seen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carico.demand.pool import Pool
+from carico.demand.regression import Estimate
+
+FIRST = Estimate(1.0, 1.0)
+costs = st.builds(Estimate, st.floats(0, 4), st.floats(1e-3, 1.2))
+
+
+@given(st.lists(costs, max_size=6))
+def test_what_is_assumed_counts_once_and_what_was_seen_for_every_node(of_nodes):
+    pool = Pool(FIRST)
+    for number, cost in enumerate(of_nodes):
+        pool.update(f"node-{number}", {"pi": cost})
+    seen = [cost for cost in of_nodes if cost.variance < FIRST.variance]
+    precision = 1 / FIRST.variance + sum(1 / cost.variance - 1 / FIRST.variance for cost in seen)
+    weighted = FIRST.mean + sum(cost.mean / cost.variance - FIRST.mean for cost in seen)
+    expected = (max(weighted / precision, 0.0), 1 / precision)
+    assert pool.cost("pi") == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ABC"), st.dictionaries(st.sampled_from(["pi", "web"]), costs)), max_size=12))
+def test_only_the_latest_of_every_node_counts(updates):
+    pool, fresh = Pool(FIRST), Pool(FIRST)
+    latest = {}
+    for node, known in updates:
+        pool.update(node, known)
+        latest[node] = known
+    for node, known in latest.items():
+        fresh.update(node, known)
+    for workload in ("pi", "web"):
+        assert pool.cost(workload) == pytest.approx(fresh.cost(workload), rel=1e-6, abs=1e-9)
+    for node in latest:
+        pool.forget(node)
+    assert pool.cost("pi") == pytest.approx(FIRST)
+
+
+def test_a_node_that_knows_nothing_changes_nothing():
+    pool = Pool(FIRST)
+    pool.update("node-0", {"pi": Estimate(0.5, 0.01)})
+    before = pool.cost("pi")
+    pool.update("node-1", {"pi": FIRST})
+    pool.update("node-2", {})
+    assert pool.cost("pi") == before

@@ -1,0 +1,279 @@
+"""Where pods go, and how long an answer waits."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.scheduler import FORGOTTEN_AFTER_S, STALE_AFTER_S, Answer, DemandScheduler
+from carico.demand.settings import DEMAND
+from carico.errors import NotReady
+from carico.scheduling.wake_up import WakeUp
+
+MANY = 500
+"""So many pods that wait do not fit on two nodes."""
+
+
+def crowd(scheduler, workload="pi", pods=MANY):
+    for number in range(pods):
+        scheduler.pod_waits(f"crowd-{workload}-{number}", workload, 0.0)
+
+
+def place(scheduler, workload="pi", nodes=("a", "b"), now=0.0, most=100):
+    """Place pods until one is refused, and return their nodes."""
+    placed = []
+    for number in range(most):
+        node = scheduler.filter(f"{workload}-{number}", workload, list(nodes), now).node
+        if node is None:
+            break
+        placed.append(node)
+    return placed
+
+
+def test_a_node_takes_pods_up_to_its_level(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    crowd(scheduler)
+    assert place(scheduler, nodes=["a"]) == ["a"] * 5, "0.2 + 5 <= 4 + 0.5 x 2, with half a pod rounded up"
+
+
+def test_a_node_takes_two_pods_a_core_if_everything_fits_then(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    assert len(place(scheduler, nodes=["a"])) == 7, "0.2 + 7 <= 2 x 4; one more would not fit wholly"
+
+
+def test_a_pod_of_more_than_half_a_node_does_not_share(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    assert place(scheduler, "wide", nodes=["a"]) == ["a", "a"], "a third fits below 2 x 4, but not below 4 + 0.5 x 2"
+
+
+def test_the_node_with_the_most_room_is_next(scheduler, report):
+    scheduler.report(report("a", demand=2.0), 0.0)
+    scheduler.report(report("b", demand=0.5), 0.0)
+    assert place(scheduler, most=4) == ["b", "b", "a", "b"]
+
+
+def test_of_an_unknown_workload_few_are_placed_until_it_is_known(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    crowd(scheduler, "new")
+    placed = place(scheduler, "new", nodes=["a"])
+    assert len(placed) == 2, "they count as 1 + 1 cores, and their doubt as 1, then 4"
+    known = {"new": Estimate(0.1, 1e-4)}
+    scheduler.report(report("a", {"new-0": "new", "new-1": "new"}, known=known), 1.0)
+    assert len(place(scheduler, "new", nodes=["a"], now=1.0)) > 20
+
+
+def test_what_one_node_has_learned_all_know(scheduler, report):
+    crowd(scheduler, "new")
+    scheduler.report(report("a", known={"new": Estimate(0.1, 1e-4)}), 0.0)
+    scheduler.report(report("b", known={}), 0.0)
+    assert place(scheduler, "new").count("b") > 20
+
+
+def test_memory_is_never_given_away_twice(scheduler, report):
+    scheduler.report(report("a", held=7.55), 0.0)
+    scheduler.report(report("b", {"idle": "light"}, held=7.55), 0.0)
+    assert place(scheduler, "light") == ["a"], "an idle node takes one; the others have 0.05 GiB left for 0.1"
+
+
+def test_an_idle_node_takes_a_pod_however_large(scheduler, report):
+    scheduler.report(report("a", known={"huge": Estimate(40.0, 1e-6)}), 0.0)
+    assert place(scheduler, "huge", nodes=["a"]) == ["a"]
+
+
+def test_a_node_that_is_silent_gets_nothing(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    assert scheduler.filter("one", "pi", ["a", "stranger"], STALE_AFTER_S).node == "a"
+    assert scheduler.filter("two", "pi", ["a", "stranger"], STALE_AFTER_S + 0.1).node is None
+
+
+def test_a_pod_is_on_its_way_until_a_report_counts_it(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    crowd(scheduler)
+    placed = place(scheduler, nodes=["a"])
+    for number in range(len(placed)):
+        scheduler.pod_changed(f"pi-{number}", "pi", "a", ended=False, now=0.1)
+    scheduler.report(report("a"), 1.0)
+    assert scheduler.loads.on_their_way == 5, "they run perhaps, but the report does not say so"
+    assert scheduler.filter("next", "pi", ["a"], 1.0).node is None
+    scheduler.report(report("a", {f"pi-{number}": "pi" for number in range(5)}), 2.0)
+    assert scheduler.loads.on_their_way == 0
+    assert scheduler.filter("next", "pi", ["a"], 2.0).node is None
+
+
+def test_a_pod_that_is_over_makes_room_before_the_report_says_so(scheduler, report):
+    crowd(scheduler)
+    pods = {f"pi-{number}": "pi" for number in range(5)}
+    scheduler.report(report("a", pods), 0.0)
+    for uid in pods:
+        scheduler.pod_changed(uid, "pi", "a", ended=False, now=0.0)
+    assert scheduler.filter("next", "pi", ["a"], 0.0).node is None
+    scheduler.pod_gone("pi-0", 0.1)
+    assert scheduler.filter("next", "pi", ["a"], 0.1).node == "a"
+
+
+def test_pods_that_will_have_stopped_meanwhile_make_room(scheduler, report):
+    crowd(scheduler)
+    pods = {f"old-{number}": "pi" for number in range(5)}
+    scheduler.report(report("a", pods, stops=1.0), 0.0)
+    assert len(place(scheduler, nodes=["a"])) == 1, "1.5 pods stop while one starts"
+
+
+def test_a_pod_that_is_bound_already_is_not_placed_again(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=0.0)
+    with pytest.raises(NotReady, match="the pod one is bound to a already"):
+        scheduler.filter("one", "pi", ["a"], 0.0)
+
+
+def test_a_pod_that_is_asked_for_again_does_not_stand_in_its_own_way(scheduler, report):
+    scheduler.report(report("a", {"idle": "light"}, demand=4.2), 0.0)
+    crowd(scheduler)
+    for now in range(3):
+        assert scheduler.filter("one", "pi", ["a"], float(now)).node == "a"
+    assert scheduler.loads.on_their_way == 1
+
+
+class TestHolding:
+    @pytest.fixture
+    def full(self, scheduler, report):
+        scheduler.report(report("a", {"old": "pi"}, demand=6.0), 0.0)
+        crowd(scheduler)
+        return scheduler
+
+    def test_the_answer_waits_while_nothing_has_room(self, full):
+        assert full.filter("one", "pi", ["a"], 0.0) == Answer(None, DEMAND.hold_s)
+        assert full.filter("one", "pi", ["a"], 0.5).hold_s == pytest.approx(DEMAND.hold_s - 0.5)
+        assert full.filter("one", "pi", ["a"], DEMAND.hold_s) == Answer(None)
+
+    def test_room_that_appears_ends_the_wait(self, full, report):
+        full.filter("one", "pi", ["a"], 0.0)
+        full.report(report("a", {"old": "pi"}, demand=2.0), 0.5)
+        assert full.filter("one", "pi", ["a"], 0.5) == Answer("a")
+
+    def test_after_one_wait_in_vain_the_others_are_refused_at_once(self, full, report):
+        full.filter("one", "pi", ["a"], 0.0)
+        full.filter("one", "pi", ["a"], DEMAND.hold_s)
+        assert full.filter("two", "pi", ["a"], DEMAND.hold_s) == Answer(None)
+        full.report(report("a", {"old": "pi"}, demand=2.0), 3.0)
+        assert full.filter("two", "pi", ["a"], 3.0) == Answer("a")
+        full.report(report("a", {"old": "pi", "two": "pi"}, demand=6.0), 3.0)
+        assert full.filter("three", "pi", ["a"], 3.0).hold_s, "there has been room meanwhile"
+
+    def test_a_pod_that_may_not_go_everywhere_is_refused_at_once(self, full, report):
+        full.report(report("b", {"other": "pi"}, demand=6.0), 0.0)
+        assert full.filter("one", "pi", ["a"], 0.0) == Answer(None), "others could go to b"
+
+    def test_a_pod_does_not_hold_up_smaller_ones_that_fit(self, scheduler, report):
+        scheduler.report(report("a", {"old": "pi"}, demand=4.6), 0.0)
+        crowd(scheduler)
+        assert scheduler.filter("one", "pi", ["a"], 0.0).hold_s
+        scheduler.pod_waits("small", "light", 0.1)
+        assert scheduler.filter("one", "pi", ["a"], 0.1) == Answer(None)
+
+
+def test_refused_pods_are_woken_once_there_is_room(report):
+    woken = []
+    scheduler = DemandScheduler(DEMAND, wake_up=WakeUp(), wake=woken.append)
+    scheduler.report(report("a", {"old": "pi"}, demand=6.0), 0.0)
+    scheduler.pod_waits("one", "pi", 0.0)
+    crowd(scheduler)
+    scheduler.filter("one", "pi", ["a"], 0.0)
+    scheduler.report(report("a", {"old": "pi"}, demand=6.0), 1.0)
+    scheduler.filter("one", "pi", ["a"], 2.0)
+    assert woken == []
+    scheduler.report(report("a", {"old": "pi"}, demand=1.0), 3.0)
+    assert woken == ["a"]
+
+
+def test_nodes_that_are_gone_are_forgotten_and_may_come_back(scheduler, report):
+    scheduler.report(report("a", {"one": "pi"}), 0.0)
+    scheduler.report(report("b", known={"new": Estimate(0.1, 1e-4)}), FORGOTTEN_AFTER_S)
+    scheduler.tick(FORGOTTEN_AFTER_S + 1)
+    assert scheduler.loads.nodes == ["b"]
+    assert scheduler.cost("pi")[0] == Estimate(1.0, 1.0)
+    scheduler.report(report("a"), FORGOTTEN_AFTER_S + 2)
+    assert scheduler.loads.nodes == ["b", "a"]
+
+
+class Cluster(RuleBasedStateMachine):
+    """Pods are created, placed, bound, started, ended and deleted; reports come late or twice, and nodes go.
+
+    Beside the scheduler walks the simplest model there is: what became of every pod.
+    """
+
+    NODES = ("a", "b", "c")
+
+    def __init__(self):
+        super().__init__()
+        self.scheduler = DemandScheduler(DEMAND)
+        self.now = 0.0
+        self.node = {}
+        self.counted = {}
+        """The latest report's pods, by node."""
+        self.runs = {node: set() for node in self.NODES}
+
+    @rule(seconds=st.floats(0.01, 3.0))
+    def wait(self, seconds):
+        self.now += seconds
+        self.scheduler.tick(self.now)
+
+    @rule(node=st.sampled_from(NODES))
+    def report(self, node):
+        pods = dict.fromkeys(sorted(self.runs[node]), "pi")
+        known = {"pi": WorkloadReport(len(pods), 0.0, Estimate(1.0, 0.01), Estimate(0.1, 0.01))}
+        held = 1.0 + 0.1 * len(pods)
+        self.scheduler.report(
+            DemandReport(node, 4.0, 8.0, Estimate(0.2 + len(pods), 0.1), held, 1.0, known, pods), self.now
+        )
+        self.counted[node] = set(pods)
+
+    @rule(uid=st.integers(0, 12).map(str))
+    def ask(self, uid):
+        self.scheduler.pod_waits(uid, "pi", self.now)
+        if uid in self.node and self.node[uid][1] == "bound":
+            return
+        node = self.scheduler.filter(uid, "pi", list(self.NODES), self.now).node
+        if node is None:
+            self.node.pop(uid, None)
+        else:
+            self.node[uid] = (node, "placed")
+
+    @precondition(lambda self: self.node)
+    @rule(data=st.data())
+    def bind_and_start(self, data):
+        uid = data.draw(st.sampled_from(sorted(self.node)))
+        node, _ = self.node[uid]
+        self.scheduler.pod_changed(uid, "pi", node, ended=False, now=self.now)
+        self.node[uid] = (node, "bound")
+        if data.draw(st.booleans()):
+            self.runs[node].add(uid)
+
+    @precondition(lambda self: self.node)
+    @rule(data=st.data())
+    def end(self, data):
+        uid = data.draw(st.sampled_from(sorted(self.node)))
+        node, _ = self.node.pop(uid)
+        if data.draw(st.booleans()):
+            self.runs[node].discard(uid)
+        self.scheduler.pod_gone(uid, self.now)
+        self.runs[node].discard(uid)
+
+    @invariant()
+    def a_pod_is_on_its_way_until_it_is_counted(self):
+        for uid, (node, _) in self.node.items():
+            way = self.scheduler.loads.under_way(uid)
+            if uid in self.counted.get(node, ()):
+                continue
+            assert way is not None
+            assert way.node == node
+        assert self.scheduler.loads.on_their_way <= len(self.node)
+
+    @invariant()
+    def nobody_waits_who_has_a_node(self):
+        assert not any(uid in self.scheduler.waiting for uid in self.node)
+
+
+TestCluster = Cluster.TestCase
+TestCluster.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

@@ -1,0 +1,67 @@
+"""The variant `demand` on the simulated cluster."""
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.schedulers.spec import parse_spec
+from testbed.simulation.provider import SimulatedProvider
+from workloads.scenario import NodeChange
+
+from .simulated_runs import check, cluster, job, run, scenario
+
+DEMAND = "carico:variant=demand"
+SMALL = scenario(job(pods=24), job("mlp", pods=4, workload="mlp", start_s=5))
+
+
+def test_every_pod_completes_and_the_same_seed_gives_the_same_run():
+    first, again = (run(SMALL, DEMAND, seed=3) for _ in range(2))
+    check(SMALL, first)
+    assert first == again
+    assert {pod.outcome for pod in first.pods} == {"succeeded"}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"report_delay_s": 2.0},
+        {"report_loss": 0.3},
+        {"sample_loss": 0.3, "sample_late": 0.1},
+        {"telemetry_delay_s": 1.0},
+        {"pod_events": "kubernetes"},
+        {"pod_events": "kubernetes-running"},
+        {"pop_from_backoff": True},
+        {"wake_up": False},
+        {"tick_s": 0.05},
+    ],
+    ids=str,
+)
+def test_it_copes_with_whatever_the_cluster_is_like(parameters):
+    repetition = run(SMALL, DEMAND, **parameters)
+    check(SMALL, repetition)
+    assert {pod.outcome for pod in repetition.pods} == {"succeeded"}
+
+
+def test_a_node_that_comes_back_has_an_agent_that_knows_nothing():
+    of = scenario(
+        job(pods=30, backoff_limit=100),
+        nodes=2,
+        node_changes=[
+            NodeChange(at_s=6, node="node-0", change="failed"),
+            NodeChange(at_s=60, node="node-0", change="recovered"),
+        ],
+    )
+    repetition = run(of, DEMAND)
+    check(of, repetition)
+    assert all(time is not None for time in repetition.job_completion_time_s.values())
+
+
+def test_an_agent_needs_pressure():
+    with pytest.raises(UsageError, match="a metrics server knows no pressure, which variant demand learns from"):
+        SimulatedProvider().check(SMALL, parse_spec(DEMAND), {"telemetry": "metrics-server"})
+
+
+def test_a_held_answer_saves_attempts():
+    of = scenario(job(pods=60))
+    held, refused = (cluster(of, f"{DEMAND},hold_s={hold_s}") for hold_s in (2, 0))
+    held.run(), refused.run()
+    assert held.scheduling_attempts < refused.scheduling_attempts
