@@ -1,0 +1,339 @@
+"""Holds a variant of CARICO against the best request in hindsight, on many shapes of load.
+
+On every shape kube-scheduler runs with several requests, and the one under which the jobs complete the earliest,
+averaged over the seeds, is the rival: nobody can know it beforehand. Printed are ratios to it, the worst first: of the
+job completion time (JCT) and the mean pod completion time (PCT); where a server runs, its clients' 99th percentile; and
+how many pods were killed for memory. `--without` measures the variant once more without each of its rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import parse, parser, report
+from testbed.measurement.completion_times import pod_completion_times
+from testbed.measurement.request_latency import DURING, request_latencies
+from testbed.results.files import write_whole
+from testbed.schedulers.spec import parse_spec
+from testbed.simulation.cluster import SimulatedCluster
+from testbed.simulation.parameters import parameters_from
+from workloads.scenario import Scenario, load_scenario, read_scenario
+
+CPU = ("100m", "250m", "500m", "750m", "1000m", "2000m")
+SMALL = ("50m", "100m", "150m", "200m", "250m", "500m")
+"""On nodes with 0.6 cores."""
+
+
+def _cpu(requests: Sequence[str], memory: str = "") -> tuple[str, ...]:
+    return tuple(f"kube-scheduler:cpu={cpu}{memory}" for cpu in requests)
+
+
+def _memory(requests: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"kube-scheduler:memory={memory}" for memory in requests)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A scenario, the settings of its cluster, and kube-scheduler's requests."""
+
+    text: str
+    """A scenario of the catalogue, with its number of pods where that differs, or the YAML of another."""
+    rivals: tuple[str, ...] = _cpu(CPU)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario."""
+        if "\n" in self.text:
+            return read_scenario(self.text, "shape")
+        name, _, pods = self.text.partition(" x ")
+        scenario = load_scenario(name)
+        return scenario.scaled(pods=int(pods)) if pods else scenario
+
+
+def _jobs(name: str, *jobs: str, cluster: str = "") -> str:
+    lines = [f"name: {name}", f"description: {name}"]
+    lines += [f"cluster: {{{cluster}}}"] if cluster else []
+    return "\n".join([*lines, "jobs:", *(f"  - {{{job}}}" for job in jobs), ""])
+
+
+_TASK = "name: {}, workload: task, parameters: {{{}}}, pods: {}"
+_SERVICE = "name: service, workload: web, parameters: {duration_s: 600, rate_per_s: 20}, pods: 19, disturbance: true"
+
+SHAPES: dict[str, Shape] = {
+    "pi-100": Shape("pi-2000 x 100"),
+    "pi-250": Shape("pi-2000 x 250"),
+    "pi-1000": Shape("pi-2000"),
+    "sklearn": Shape(
+        "sklearn",
+        (*_memory(("750Mi", "1Gi", "2Gi")), *_cpu(("500m", "1000m", "2000m", "3000m"), ",memory=750Mi")),
+    ),
+    "mixed": Shape("pi-and-sklearn", ("kube-scheduler", *_cpu(CPU, ",memory=100Mi"), *_cpu(CPU[1:4], ",memory=750Mi"))),
+    "same-job-twice": Shape("same-job-twice"),
+    "low-then-high": Shape("low-then-high", ("kube-scheduler", *_cpu(CPU))),
+    "long-pods": Shape("long-pods", ("kube-scheduler", *_cpu((*CPU, "3")))),
+    "arriving-jobs": Shape("arriving-jobs", ("kube-scheduler", *_cpu(CPU))),
+    "short-pods": Shape(
+        _jobs(
+            "short-pods",
+            "name: short, workload: pi, parameters: {digits: 1000}, pods: 400",
+            cluster="nodes: 8, cores: 16, memory: 32Gi",
+        )
+    ),
+    "night-batch": Shape(
+        _jobs(
+            "night-batch",
+            "name: small, workload: pi, parameters: {digits: 1000}, pods: 400, requests: {cpu: 250m}",
+            "name: big, workload: mlp, parameters: {threads: 8}, pods: 20, start_s: 30, "
+            "requests: {cpu: '2', memory: 1Gi}",
+            cluster="nodes: 8, cores: 16, memory: 32Gi",
+        ),
+        ("kube-scheduler", *_cpu((*CPU, "4"))),
+    ),
+    "big-and-small-nodes": Shape(
+        _jobs(
+            "big-and-small-nodes",
+            "name: pi, workload: pi, pods: 500",
+            cluster="pools: [{name: big, nodes: 3, cores: 16, memory: 32Gi}, "
+            "{name: small, nodes: 10, cores: 2, memory: 4Gi}]",
+        )
+    ),
+    "heavy-memory": Shape(
+        _jobs(
+            "heavy-memory",
+            "name: heavy, workload: task, parameters: {cores: 1, cpu_seconds: 20, memory: 1800Mi}, pods: 200",
+        ),
+        (*_memory(("1Gi", "1500Mi", "1900Mi", "2200Mi")), *_cpu(("500m", "1000m"), ",memory=1900Mi")),
+    ),
+    "growing-memory": Shape(
+        _jobs("growing-memory", _TASK.format("grows", "cores: 0.5, cpu_seconds: 20, memory: 1300Mi, growth: 0.5", 200)),
+        (*_memory(("500Mi", "1Gi", "1400Mi", "2Gi")), *_cpu(("250m", "500m", "1000m"), ",memory=1400Mi")),
+    ),
+    "wide-pods": Shape(
+        _jobs(
+            "wide-pods",
+            "name: wide, workload: task, parameters: {cores: 3, cpu_seconds: 60, variation: 0.2}, pods: 100",
+        ),
+        _cpu(("500m", "1000m", "1500m", "2000m", "3000m", "3500m")),
+    ),
+    "isolation": Shape("isolation"),
+    "isolation-one-node": Shape("isolation-one-node", _cpu(("50m", "100m", "200m", "250m", "400m", "500m"))),
+    "isolation-two-nodes": Shape("isolation-two-nodes", _cpu(SMALL), {"parameters": "kind"}),
+    "pi-two-nodes": Shape("pi-two-nodes", _cpu(SMALL), {"parameters": "kind"}),
+    "poisson-8": Shape(
+        _jobs("poisson-8", "name: pi, workload: pi, pods: 600, arrivals: {pattern: poisson, rate_per_s: 8}")
+    ),
+    "poisson-11": Shape(
+        _jobs("poisson-11", "name: pi, workload: pi, pods: 800, arrivals: {pattern: poisson, rate_per_s: 11}")
+    ),
+    "heavy-tail": Shape(
+        _jobs(
+            "heavy-tail",
+            "name: tail, workload: task, parameters: {cores: 1, cpu_seconds: 10, variation: 1.5}, pods: 400",
+        )
+    ),
+    "late-reports": Shape("pi-2000 x 500", settings={"report_delay_s": 2.0}),
+    "noise": Shape("pi-2000 x 500", settings={"steal": 0.1, "speed_noise": 0.05, "node_speed_variation": 0.05}),
+    "service-beside-jobs": Shape(
+        _jobs("service-beside-jobs", _SERVICE, "name: pi, workload: pi, pods: 500, start_s: 10"),
+    ),
+    "kubernetes-1.33": Shape("pi-2000 x 500", settings={"pop_from_backoff": True}),
+}
+
+RULES: dict[str, dict[str, float]] = {
+    "caution": {"caution": 0.0},
+    "headroom": {"headroom": 0.0},
+    "the higher level": {"threads_per_core": 0.0},
+    "the limit for wide pods": {"wide": 10.0},
+    "foresight": {"foresight_s": 0.0},
+    "rounding": {"rounding": 1.0},
+    "the held answer": {"hold_s": 0.0},
+    "fading": {"fade_s": 1e9},
+    "churn as a workload": {"churn_s": 0.0},
+    "censoring": {"saturated": 10.0},
+    "memory at its peak": {"peak_s": 0.001},
+    "settling": {"settling_s": 0.0},
+    "growth": {"growth_s": 0.0},
+    "reports on change": {"report_change": 1e9},
+}
+"""What the variant is without a rule."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    jct_s: float
+    pct_s: float
+    p99_ms: float
+    killed: int
+
+
+def measure(name: str, scheduler: str, seed: int) -> Outcome:
+    """Run a shape once."""
+    shape = SHAPES[name]
+    run = SimulatedCluster(shape.scenario, parse_spec(scheduler), seed, parameters_from(shape.settings)).run()
+    completed = list(run.job_completion_time_s.values())
+    times = [time for job in run.job_completion_time_s for time in pod_completion_times(run.pods, job)]
+    latencies = [
+        latency for job in {each.job for each in run.requests} for latency in request_latencies([run], job, DURING)
+    ]
+    return Outcome(
+        jct_s=math.inf if None in completed else max(time for time in completed if time is not None),
+        pct_s=float(np.mean(times)) if times else math.inf,
+        p99_ms=1000 * float(np.percentile(latencies, 99)) if latencies else math.nan,
+        killed=sum(pod.outcome == "oom_killed" for pod in run.pods),
+    )
+
+
+def mean(outcomes: Sequence[Outcome]) -> Outcome:
+    """Average over seeds."""
+    columns = np.array([(one.jct_s, one.pct_s, one.p99_ms, one.killed) for one in outcomes])
+    return Outcome(*columns.mean(axis=0).tolist())
+
+
+class Measured:
+    """Outcomes by shape, scheduler and seed; those of kube-scheduler are kept in a file, if one is given."""
+
+    def __init__(self, file: Path | None, seeds: range, processes: int) -> None:
+        self._file = file
+        self._seeds = seeds
+        self._processes = processes
+        self._known: dict[str, Outcome] = {}
+        if file is not None and file.exists():
+            self._known = {key: Outcome(**value) for key, value in json.loads(file.read_text()).items()}
+
+    def of(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Outcome]:
+        """Return the mean outcome of every pair of shape and scheduler."""
+        runs = [(name, scheduler, seed) for name, scheduler in wanted for seed in self._seeds]
+        missing = [run for run in runs if self._key(*run) not in self._known]
+        with ProcessPoolExecutor(self._processes) as pool:
+            for number, run in enumerate(missing):
+                if not number % 50:
+                    outcomes = pool.map(measure, *zip(*missing[number : number + 50], strict=True))
+                self._known[self._key(*run)] = next(outcomes)
+                if self._file is not None and (number % 50 == 49 or run is missing[-1]):
+                    self._keep(self._file)
+        return {
+            (name, scheduler): mean([self._known[self._key(name, scheduler, seed)] for seed in self._seeds])
+            for name, scheduler in wanted
+        }
+
+    def _keep(self, file: Path) -> None:
+        kept = {key: vars(outcome) for key, outcome in self._known.items() if "kube-scheduler" in key}
+        write_whole(file, json.dumps(kept).encode())
+
+    @staticmethod
+    def _key(name: str, scheduler: str, seed: int) -> str:
+        shape = SHAPES[name]
+        what = hashlib.sha256(f"{shape.text} {sorted(shape.settings.items())}".encode()).hexdigest()[:12]
+        return f"{name} {what} {scheduler} {seed}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A shape's outcome under a variant, beside that under the best request."""
+
+    shape: str
+    ours: Outcome
+    best: Outcome
+    request: str
+
+    @property
+    def jct(self) -> float:
+        """Ratio of the job completion times."""
+        return self.ours.jct_s / self.best.jct_s
+
+    @property
+    def pct(self) -> float:
+        """Ratio of the mean pod completion times."""
+        return self.ours.pct_s / self.best.pct_s
+
+
+def compare(measured: Measured, variant: str, names: Sequence[str]) -> list[Comparison]:
+    """Hold a variant against the best request on every shape."""
+    rivals = measured.of([(name, rival) for name in names for rival in SHAPES[name].rivals])
+    ours = measured.of([(name, variant) for name in names])
+    found = []
+    for name in names:
+        request = min(SHAPES[name].rivals, key=lambda rival: (rivals[name, rival].jct_s, rivals[name, rival].pct_s))
+        found.append(Comparison(name, ours[name, variant], rivals[name, request], request))
+    return found
+
+
+def summary(found: Sequence[Comparison]) -> dict[str, float]:
+    """The means over shapes, and the worst."""
+    jct, pct = [one.jct for one in found], [one.pct for one in found]
+    killed = sum(max(one.ours.killed - one.best.killed, 0.0) for one in found)
+    return {
+        "jct_mean": float(np.mean(jct)),
+        "jct_worst": max(jct),
+        "pct_mean": float(np.mean(pct)),
+        "pct_worst": max(pct),
+        "more_killed": killed,
+    }
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    arguments = parser(__doc__)
+    arguments.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"default: all of {', '.join(SHAPES)}")
+    arguments.add_argument("--variant", default="carico:variant=demand", help="default: %(default)s")
+    arguments.add_argument("--repetitions", type=int, default=5, metavar="N", help="seeds (default: %(default)s)")
+    arguments.add_argument("--first-seed", type=int, default=1001, metavar="N", help="default: %(default)s")
+    arguments.add_argument("--processes", type=int, default=2, metavar="N", help="default: %(default)s")
+    arguments.add_argument("--rivals", type=Path, metavar="FILE", help="keep kube-scheduler's outcomes in this file")
+    arguments.add_argument("--without", action="store_true", help="measure the variant without each of its rules, too")
+    options = parse(arguments)
+    unknown = sorted(set(options.shapes) - set(SHAPES))
+    if unknown:
+        arguments.error(f"no shape is named {', '.join(unknown)}; known: {', '.join(SHAPES)}")
+    names = options.shapes or list(SHAPES)
+    seeds = range(options.first_seed, options.first_seed + options.repetitions)
+    measured = Measured(options.rivals, seeds, options.processes)
+    found = compare(measured, options.variant, names)
+    figures = {f"all:{name}": value for name, value in summary(found).items()}
+    print("| shape | JCT, s | ratio | PCT, s | ratio | p99, ms | best request: p99, ms | killed | best request |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for one in sorted(found, key=lambda one: -one.jct):
+        p99, best = (f"{outcome.p99_ms:.1f}" if outcome.p99_ms > 0 else "" for outcome in (one.ours, one.best))
+        print(
+            f"| {one.shape} | {one.ours.jct_s:.1f} | {one.jct:.3f} | {one.ours.pct_s:.2f} | {one.pct:.3f} | {p99} "
+            f"| {best} | {one.ours.killed:g} | {one.request.partition(':')[2] or 'as the scenario says'} |"
+        )
+        figures |= {f"{one.shape}:jct": one.jct, f"{one.shape}:pct": one.pct}
+    print(" ".join(f"{name} {value:.3f}" for name, value in summary(found).items()), flush=True)
+    if options.without:
+        _without(measured, options.variant, names, figures)
+    report("shapes", figures, options.json)
+
+
+def _without(measured: Measured, variant: str, names: Sequence[str], figures: dict[str, float]) -> None:
+    print("\n| without | JCT: mean, worst | PCT: mean, worst | killed | where it changes the most |")
+    print("|---|---|---|---|---|")
+    whole = {one.shape: one for one in compare(measured, variant, names)}
+    for rule, changes in RULES.items():
+        changed = "".join(f",{name}={value:g}" for name, value in changes.items())
+        found = compare(measured, variant + changed, names)
+        means = summary(found)
+        figures |= {f"without {rule}:{name}": value for name, value in means.items()}
+        most = sorted(found, key=lambda one: -abs(one.jct - whole[one.shape].jct))[:3]
+        where = ", ".join(f"{one.shape} {whole[one.shape].jct:.2f} to {one.jct:.2f}" for one in most)
+        print(
+            f"| {rule} | {means['jct_mean']:.3f}, {means['jct_worst']:.2f} | {means['pct_mean']:.3f}, "
+            f"{means['pct_worst']:.2f} | {means['more_killed']:g} | {where} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
