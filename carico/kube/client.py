@@ -229,7 +229,8 @@ class KubeClient:
                 why = _message(error.body) or error.reason
                 raise KubeRefused(f"the Kubernetes API answered {error.status}: {why}", error.status) from error
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error.reason}") from error
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        # ConfigException: the file of the pod's token, which is read again every minute, was empty.
+        except (urllib3.exceptions.HTTPError, kubernetes.config.ConfigException, OSError) as error:
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error}") from error
         return response
 

@@ -1,7 +1,8 @@
 """Follows the pods of a selection in a thread: lists them, then watches from there; passes on every pod's last state.
 
-A stream that ends is resumed where it ended. If the API server does not remember that version any more (410), pods are
-listed again, and those that are gone by then are told as deleted: nothing is missed, some of it is told twice.
+A stream that ends is resumed where it ended. If the API server does not remember that version any more (410), or a
+callback fails, pods are listed again, and those that are gone by then are told as deleted: nothing is missed, some of
+it is told twice.
 """
 
 from __future__ import annotations
@@ -120,6 +121,10 @@ class Reflector:
                     self._version = None
                 if not (isinstance(error, KubeRefused) and error.status == _GONE and self._failures == 1):
                     _log.warning("pods are not followed at the moment: %s", error, extra={"failures": self._failures})
+            except Exception:  # a fault of a callback or a library must not end the thread unnoticed
+                self._failures += 1
+                self._version = None
+                _log.exception("pods are not followed at the moment", extra={"failures": self._failures})
             if self._failures:
                 self._stop.wait(_BACKOFF.wait_s(self._failures, self._rng))
 

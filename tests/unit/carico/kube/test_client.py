@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import kubernetes.client
 import pytest
+from kubernetes.config import ConfigException
 
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
 from carico.kube.client import KubeClient
@@ -137,6 +138,16 @@ def test_a_missing_server_is_an_error():
     client = KubeClient(kubernetes.client.Configuration(host="http://127.0.0.1:9"), connect_s=1)
     with pytest.raises(KubeUnreachable, match="cannot be reached"):
         client.pods("x=y").list()
+
+
+def test_an_empty_token_file_is_an_error(server):
+    def refresh(configuration):
+        raise ConfigException("Token file exists but empty.")
+
+    configuration = kubernetes.client.Configuration(host=server.url, api_key={"BearerToken": "old"})
+    configuration.refresh_api_key_hook = refresh
+    with pytest.raises(KubeUnreachable, match="Token file exists but empty"):
+        KubeClient(configuration).pods("x=y").list()
 
 
 class TestConfiguration:

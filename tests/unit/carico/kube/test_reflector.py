@@ -24,8 +24,8 @@ class Followed:
             self._changed,
             clock or SystemClock(),
             random.Random(1),
-            lambda uid: self.told.append(("gone", uid)),
-            lambda: self.told.append("listed"),
+            deleted=lambda uid: self.told.append(("gone", uid)),
+            listed=lambda: self.told.append("listed"),
         )
         self.stop = self.reflector._stop
         self.stop.wait = lambda seconds: self.waits.append(seconds)
@@ -104,6 +104,23 @@ def test_a_listing_that_fails_is_tried_again(server, follow):
     followed = follow()
     assert followed.run() == ["listed", "end"]
     assert len(followed.waits) == 2
+
+
+def test_a_pod_that_a_callback_failed_on_is_told_again(server, follow, caplog):
+    server.watches = [[("ADDED", pod("a", 101))], [END]]
+    followed = follow()
+    tell, failures = followed.reflector._changed, [KeyError("spec")]
+
+    def fail_once(found):
+        if failures:
+            server.set_pods(pod("a", 101))
+            raise failures.pop()
+        tell(found)
+
+    followed.reflector._changed = fail_once
+    assert followed.run() == ["listed", "a", "listed", "end"]
+    assert len(followed.waits) == 1
+    assert "KeyError: 'spec'" in caplog.text
 
 
 class Broken:
