@@ -95,7 +95,7 @@ def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
         choice=decision.best,
         stale_after_s=decision.stale_after_s if math.isfinite(decision.stale_after_s) else None,
         candidates=[_candidate(*both) for both in zip(best.verdicts, best.available.tolist(), strict=True)],
-        omitted={} if best is decision else dict(decision.kinds() - best.kinds()),
+        omitted={} if best is decision else dict(decision.count_verdicts() - best.count_verdicts()),
     )
 
 

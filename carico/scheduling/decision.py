@@ -139,7 +139,7 @@ class Decision:
         nodes = [self.nodes[row] for row in rows.tolist()]
         return Decision(nodes, pod_capacity[rows], reserved[rows], age_s[rows], self.stale_after_s)
 
-    def kinds(self) -> Counter[str]:
+    def count_verdicts(self) -> Counter[str]:
         """Count the candidates by verdict."""
         unknown, room = np.isnan(self._known[0]), self.available >= 1
         stale = self._stale & ~unknown

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.errors import ClusterError
-from testbed.programs.tether import tied
+from testbed.programs.launcher import ending_with_parent
 
 _END_TIMEOUT_S = 10.0
 _LAST_BYTES = 2000
@@ -35,7 +35,7 @@ class ChildProcess:
             with log.open("ab") as stream:
                 # A session of its own: Ctrl-C reaches only us, and we end the program.
                 self._process = subprocess.Popen(  # noqa: S603 - our own arguments
-                    tied(command),
+                    ending_with_parent(command),
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=subprocess.STDOUT,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from testbed.errors import ClusterError
-from testbed.programs.tether import tied
+from testbed.programs.launcher import ending_with_parent
 
 _LAST_LINES = 15
 
@@ -41,7 +41,7 @@ def run_program(
     try:
         # A session of its own: Ctrl-C reaches only us, and we end the program with its children.
         process = subprocess.Popen(  # noqa: S603 - our own arguments
-            tied(command),
+            ending_with_parent(command),
             env=None if environment is None else dict(environment),
             cwd=folder,
             stdin=subprocess.DEVNULL,

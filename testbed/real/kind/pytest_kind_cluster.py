@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from testbed.programs.tether import TETHER
+from testbed.programs.launcher import LAUNCHER
 
 
 def main(name: str, image: str, config: str, kubeconfig: str, kind: str, kubectl: str) -> None:
@@ -28,7 +28,7 @@ def kind_of_ours(kind: Path, script: Path) -> Path:
     lines = (
         "#!/bin/sh",
         '[ "$1" = create ] && set -- "$@" --retain',
-        f'exec {shlex.join(TETHER)} $PPID {shlex.quote(str(kind))} "$@"',
+        f'exec {shlex.join(LAUNCHER)} $PPID {shlex.quote(str(kind))} "$@"',
     )
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
     script.chmod(0o700)

@@ -256,7 +256,7 @@ class TestManyNodes:
         plugin = CaricoPlugin(stale_after_s=5)
         for node, capacity, at in (("a", 3, 10), ("b", 0.5, 10), ("c", 3, 0), ("d", 1, 10)):
             plugin.report(node, capacity, at)
-        assert plugin.filter(["a", "b", "c", "d", "e"], now=10).kinds() == {
+        assert plugin.filter(["a", "b", "c", "d", "e"], now=10).count_verdicts() == {
             "has room": 2,
             "capacity too small": 1,
             "last report too old": 1,

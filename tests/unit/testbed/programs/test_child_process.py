@@ -8,7 +8,7 @@ import pytest
 
 from testbed.errors import ClusterError
 from testbed.programs.child_process import ChildProcess
-from testbed.programs.tether import TETHER
+from testbed.programs.launcher import LAUNCHER
 
 from .processes import is_alive, wait_for, wait_until_ended
 
@@ -57,7 +57,7 @@ def test_a_program_ends_with_a_killed_process(log):
 
 
 def test_a_program_of_an_ended_process_is_not_run():
-    done = subprocess.run([*TETHER, str(os.getpid() + 1), "true"], capture_output=True, text=True)
+    done = subprocess.run([*LAUNCHER, str(os.getpid() + 1), "true"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "true is not run: the process that started it has ended\n")
 
 

@@ -1,7 +1,7 @@
-"""Ties a program to the thread that starts it: the program ends with the thread, even if that is killed by SIGKILL.
+"""Launches a program that ends with the thread that starts it, even if SIGKILL ends that thread's process.
 
 The kernel does this (`PR_SET_PDEATHSIG`, Linux). The process that becomes the program asks for it, so that nothing runs
-between fork and exec. Processes that the program starts are not tied, so those that it leaves on purpose stay.
+between fork and exec. Processes that the program itself starts, and may leave behind on purpose, are not affected.
 
 This module is run as a file, so that it is found in any environment; it imports nothing of this project.
 """
@@ -15,14 +15,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-TETHER = (sys.executable, "-I", "-S", str(Path(__file__).absolute()))
+LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).absolute()))
 """A command that takes its parent's process id and another command, and becomes that command."""
 _PR_SET_PDEATHSIG = 1
 
 
-def tied(command: Sequence[str | Path]) -> list[str]:
-    """Return a command that becomes `command`, tied to the thread that starts it."""
-    return [*TETHER, str(os.getpid()), *map(str, command)]
+def ending_with_parent(command: Sequence[str | Path]) -> list[str]:
+    """Return a command that becomes `command` and ends with the thread that starts it."""
+    return [*LAUNCHER, str(os.getpid()), *map(str, command)]
 
 
 def main() -> None:
