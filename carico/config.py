@@ -281,7 +281,7 @@ def read_config(path: Path, kind: type[Config]) -> Config:
     except (OSError, ValueError) as error:
         raise InvalidConfig(f"cannot read the configuration {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidConfig(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+        raise InvalidConfig(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     try:
         return msgspec.convert({} if document is None else document, kind)
     except msgspec.ValidationError as error:

@@ -304,13 +304,13 @@ def read_scenario(text: str, origin: str) -> Scenario:
     Raises
     ------
     InvalidScenario
-        If the text is no YAML or not what the schema says; the message names `origin` and the field.
+        If the text is not YAML or not what the schema says; the message names `origin` and the field.
     """
     try:
         document = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: a text that looks like a date or a number but is none, such as 2024-13-01.
-        raise InvalidScenario(f"{origin} is no YAML: {' '.join(str(error).split())}") from error
+        raise InvalidScenario(f"{origin} is not YAML: {' '.join(str(error).split())}") from error
     if document is None:
         raise InvalidScenario(f"{origin} is empty: a scenario has at least a name, a description and jobs")
     try:

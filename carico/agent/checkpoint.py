@@ -56,7 +56,7 @@ def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidState(f"cannot read the checkpoint {path}: {error}; delete it") from error
     if not isinstance(document, dict) or document.get("version") != CHECKPOINT_VERSION:
-        raise InvalidState(f"{path} is no checkpoint of version {CHECKPOINT_VERSION}; delete it")
+        raise InvalidState(f"{path} is not a checkpoint of version {CHECKPOINT_VERSION}; delete it")
     if document.get("variant") != variant:
         raise InvalidState(f"{path} was learned by variant {document.get('variant')!r}, not {variant!r}; delete it")
     state = document.get("state")

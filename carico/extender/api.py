@@ -59,7 +59,7 @@ class ExtenderFilterResult(msgspec.Struct, frozen=True, rename="pascal", omit_de
     nodes: NodeList | None = None
     node_names: list[str] | None = None
     failed_and_unresolvable_nodes: dict[str, str] = {}
-    """Why nodes are refused for which evicting pods would not help, by node."""
+    """Why nodes are refused, by node; evicting pods would not help on these."""
 
 
 _ARGS = msgspec.json.Decoder(ExtenderArgs)
@@ -78,7 +78,7 @@ def read_args(body: bytes) -> ExtenderArgs:
     try:
         args = _ARGS.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"the request is no ExtenderArgs of kube-scheduler's extender/v1: {error}") from error
+        raise InvalidRequest(f"the request is not an ExtenderArgs of kube-scheduler's extender/v1: {error}") from error
     if args.node_names is None and args.nodes is None:
         raise InvalidRequest("the request names no candidates: NodeNames (nodeCacheCapable: true) or Nodes is needed")
     return args
@@ -97,7 +97,7 @@ def candidates(args: ExtenderArgs) -> list[str]:
     try:
         return [_NODE.decode(item).metadata.name for item in (args.nodes.items if args.nodes else ())]
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"Nodes.items holds something that is no node: {error}") from error
+        raise InvalidRequest(f"Nodes.items holds something that is not a node: {error}") from error
 
 
 def answer(args: ExtenderArgs, choice: int | None, refused: dict[str, str]) -> ExtenderFilterResult:

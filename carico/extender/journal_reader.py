@@ -90,7 +90,7 @@ def entries_of(journal: Path, say: Callable[[str], None]) -> Iterator[tuple[str,
             if bad <= _BAD_SHOWN:
                 say(f"{item}")
     if bad > _BAD_SHOWN:
-        say(f"{bad} lines of {good + bad} are no decisions; the first {_BAD_SHOWN} are above")
+        say(f"{bad} lines of {good + bad} are not decisions; the first {_BAD_SHOWN} are above")
     if not good:
         what = f"{bad} lines and no decision among them" if bad else "nothing: no decision was made yet"
         raise InvalidJournal(f"{journal} holds {what}; name the file that the extender's configuration names")

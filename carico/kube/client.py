@@ -111,7 +111,7 @@ class KubeClient:
         Raises
         ------
         InvalidConfig
-            If there is no such file or context, or the process runs in no pod.
+            If there is no such file or context, or the process does not run in a pod.
         """
         configuration = kubernetes.client.Configuration()
         try:

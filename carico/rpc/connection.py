@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
         self._stream, self._unsent, self._received = None, b"", b""
 
     def _break_off(self, error: Exception) -> None:
-        self._fail("INTERNAL", f"this is no gRPC over HTTP/2: {error}")
+        self._fail("INTERNAL", f"this is not gRPC over HTTP/2: {error}")
         self.close()
 
     def _fail(self, status: str, details: str) -> None:

@@ -169,4 +169,4 @@ def _parsed(kind: type[_M], data: bytes) -> _M:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise InvalidInput(f"{len(data)} bytes that are no {kind.__name__}: {error}") from error
+        raise InvalidInput(f"{len(data)} bytes cannot be read as {kind.__name__}: {error}") from error

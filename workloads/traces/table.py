@@ -60,7 +60,7 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise InvalidTrace(f"{path}, line {line} is no UTF-8 text: {error.reason}; is the file compressed?") from error
+        raise InvalidTrace(f"{path}, line {line} is not UTF-8 text: {error.reason}; is the file compressed?") from error
     except (OSError, ValueError) as error:
         raise InvalidTrace(f"cannot read {path}: {error}") from error
 
@@ -86,7 +86,7 @@ def _rows(text: str, path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
             except msgspec.ValidationError as error:
                 raise InvalidTrace(f"{where}: {_reason(str(error), values, kind)}") from error
     except csv.Error as error:
-        raise InvalidTrace(f"{path}, line {reader.line_num} is no CSV: {error}") from error
+        raise InvalidTrace(f"{path}, line {reader.line_num} is not CSV: {error}") from error
     if reader.line_num < 2:
         raise InvalidTrace(f"{path} has no rows: a header and at least one row are needed")
 

@@ -57,7 +57,7 @@ def test_values_in_the_file_replace_defaults(read):
         ("server: 'a:b:1'", r"Expected `str` host:port - at `\$.server`"),
         ("rats: 1", r"all fields: python -m pydoc carico\.config\.Example"),
         ("- 1", "agent.yaml: Expected `object`, got `array`"),
-        ("rate: [1", "agent.yaml is no YAML"),
+        ("rate: [1", "agent.yaml is not YAML"),
         (b"\xff\xfe\x00", "agent.yaml"),
     ],
 )

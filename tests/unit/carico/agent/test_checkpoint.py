@@ -59,8 +59,8 @@ def test_there_may_be_none_yet(tmp_path):
     [
         (b"", "cannot read the checkpoint"),
         (b"\xff", "cannot read the checkpoint"),
-        (b"[]", "no checkpoint of version 1; delete it"),
-        (b'{"version": 2}', "no checkpoint of version 1; delete it"),
+        (b"[]", "not a checkpoint of version 1; delete it"),
+        (b'{"version": 2}', "not a checkpoint of version 1; delete it"),
         (b'{"version": 1, "variant": "w"}', "learned by variant 'w', not 'v'; delete it"),
         (b'{"version": 1, "variant": "v", "state": 3}', "holds no state; delete it"),
     ],

@@ -138,7 +138,7 @@ class TestHostileInput:
     @pytest.mark.parametrize(
         ("data", "message"),
         [
-            (b"\xff\xff\xff", "3 bytes that are no ExchangeRequest"),
+            (b"\xff\xff\xff", "3 bytes cannot be read as ExchangeRequest"),
             (b"", "a node's name"),
             (write_exchange("node-a", subspace(0.1, 0.2, 0.3)), "subspaces of 2 resources are exchanged here"),
             (bytes(MAX_MESSAGE_BYTES + 1), "a message has at most 65536 bytes, got 65537"),

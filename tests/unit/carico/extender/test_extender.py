@@ -223,9 +223,9 @@ class TestHostileInput:
     @pytest.mark.parametrize(
         ("body", "message"),
         [
-            (b"", "no ExtenderArgs"),
+            (b"", "not an ExtenderArgs"),
             (b"[]", "Expected `object`"),
-            (b"\xff\xfe", "no ExtenderArgs"),
+            (b"\xff\xfe", "not an ExtenderArgs"),
             (b"{}", "missing required field `Pod`"),
             (b'{"Pod": {}}', "missing required field `metadata`"),
             (b'{"Pod": {"metadata": {"name": "p", "uid": ""}}, "NodeNames": []}', r"at `\$.Pod.metadata.uid`"),
@@ -234,7 +234,7 @@ class TestHostileInput:
             (request("u", [1]), r"Expected `str`, got `int` - at `\$.NodeNames\[0\]`"),
             (request("u", [""]), "length >= 1"),
             (request("u", ["n" * 254]), "length <= 253"),
-            (b"[" * 100_000, "no ExtenderArgs"),
+            (b"[" * 100_000, "not an ExtenderArgs"),
         ],
     )
     def test_is_refused_with_what_is_wrong(self, body, message):
@@ -243,7 +243,7 @@ class TestHostileInput:
 
     def test_an_object_that_is_no_node_changes_nothing(self, harness):
         body = b'{"Pod": {"metadata": {"name": "p", "uid": "u"}}, "Nodes": {"items": [{"metadata": {}}]}}'
-        with pytest.raises(InvalidRequest, match="no node"):
+        with pytest.raises(InvalidRequest, match="not a node"):
             harness.extender.filter(read_args(body))
         assert len(harness.plugin.ledger) == 0
 

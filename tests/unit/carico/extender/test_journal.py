@@ -259,7 +259,7 @@ class TestCommands:
         main([*command, str(file)])
         told = capsys.readouterr().err.splitlines()
         assert [line.partition(": skipped")[0] for line in told[:-1]] == [f"carico: {file}:{n}" for n in (2, 3, 4)]
-        assert told[-1] == "carico: 20 lines of 21 are no decisions; the first 3 are above"
+        assert told[-1] == "carico: 20 lines of 21 are not decisions; the first 3 are above"
 
     def test_replay_fails_where_a_decision_differs(self, file, capsys):
         write(file, decision_on(9))

@@ -218,7 +218,7 @@ def answering(message, headers=HEADERS):
         (answering(b"", [(":status", "403")]), "PERMISSION_DENIED", "HTTP status 403"),
         (answering(b"", [*HEADERS, ("grpc-status", "0")]), "INTERNAL", "without an answer"),
         (answering(b"", [*HEADERS, ("grpc-status", "99")]), "UNKNOWN", ""),
-        (answering(b"", [*HEADERS, ("grpc-status", "none")]), "INTERNAL", "this is no gRPC"),
+        (answering(b"", [*HEADERS, ("grpc-status", "none")]), "INTERNAL", "this is not gRPC"),
         (lambda http, stream: http.send_headers(stream, HEADERS, end_stream=True), "UNAVAILABLE", "ended the stream"),
         (
             lambda http, stream: http.send_headers(stream, [(":status", "200"), ("grpc-message", b"\xff")]),
@@ -282,7 +282,7 @@ def test_a_server_of_another_protocol_is_told_at_once():
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             connection = await connect(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", None, 5.0)
-            with pytest.raises(CallFailed, match="this is no gRPC over HTTP/2: a frame of 4740180 bytes"):
+            with pytest.raises(CallFailed, match="this is not gRPC over HTTP/2: a frame of 4740180 bytes"):
                 await connection.request(ECHOES, b"x")
             assert connection.closed
 

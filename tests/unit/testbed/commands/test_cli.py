@@ -233,7 +233,7 @@ def test_malformed_yaml_is_one_message(provider, tmp_path, capsys):
     (tmp_path / "bad.yaml").write_text("name: [")
     assert main(["run", str(tmp_path / "bad.yaml")]) == 2
     said = capsys.readouterr().err
-    assert "bad.yaml is no YAML" in said
+    assert "bad.yaml is not YAML" in said
     assert len(said.splitlines()) == 1
 
 

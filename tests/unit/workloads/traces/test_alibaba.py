@@ -98,8 +98,8 @@ class TestPods:
             ("p0,1,1,0,0,,LS,Running,1,2,1", "name 'p0' is there already, in line 2: remove one of them"),
             ("p1,1,1", "line 3: 11 columns are needed, got 3"),
             ("", "line 3: 11 columns are needed, got 0"),
-            ('p1,1,1,0,0,"V100"x,LS,Running,1,2,1', "line 3 is no CSV: ',' expected after '\"'"),
-            ("p" * 200_000 + ",1,1,0,0,,LS,Running,1,2,1", "line 3 is no CSV: field larger than field limit"),
+            ('p1,1,1,0,0,"V100"x,LS,Running,1,2,1', "line 3 is not CSV: ',' expected after '\"'"),
+            ("p" * 200_000 + ",1,1,0,0,,LS,Running,1,2,1", "line 3 is not CSV: field larger than field limit"),
             ("p1," + "9" * 5000 + ",1,0,0,,LS,Running,1,2,1", f"cpu_milli is '{'9' * 40}…'"),
         ],
     )
@@ -122,7 +122,7 @@ class TestPods:
     def test_a_file_that_is_no_text(self, tmp_path):
         path = tmp_path / "pods.csv"
         path.write_bytes(f"{COLUMNS}\np".encode() + b"\xff,1")
-        assert "line 2 is no UTF-8 text" in refusal(read_pods, path)
+        assert "line 2 is not UTF-8 text" in refusal(read_pods, path)
 
     @pytest.mark.parametrize("name", ["missing.csv", "folder.csv", "nul\0.csv"])
     def test_a_file_that_cannot_be_read(self, tmp_path, name):
