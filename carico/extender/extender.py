@@ -1,13 +1,13 @@
 """The extender's core: `carico.scheduling.scheduler` for kube-scheduler, with a lock, a journal and metrics.
 
 kube-scheduler's extender protocol has no verb to reserve, adds its own scores to an extender's and binds later, when
-other pods have been decided on. So `filter` decides: it reserves on the best candidate and names that one node, and
-kube-scheduler has nothing left to choose.
+other pods have been decided on already. So `filter` decides: it reserves on the best candidate and names that one node,
+and kube-scheduler has nothing left to choose.
 
 - *Restart*: the watch begins with a listing; pods in it that are bound and still Pending are reserved, and before the
   listing nothing is decided. Reservations of pods that were not bound yet are lost; kube-scheduler asks for them again.
-- *Replicas*: agents report to all of them and each watches pods; only the kube-scheduler that leads asks its own. When
-  another one takes over, its replica knows all reservations but those of pods that are not bound yet.
+- *Replicas*: agents report to all of them and each watches pods; only the leading kube-scheduler asks its extender.
+  When another one takes over, its extender knows all reservations but those of pods that are not bound yet.
 - *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only if no node
   is left: kube-scheduler does not read them otherwise.
 """
@@ -138,7 +138,7 @@ class Extender:
             return self._scheduler.verdicts(self._clock.now())
 
     def ready(self) -> str:
-        """Return why nothing can be decided; an empty text means that pods can be."""
+        """Return why no pod can be decided on; an empty text means that pods can be."""
         return self._why_not
 
     def _count(self) -> None:

@@ -1,8 +1,8 @@
-"""The journal: one JSON line per decision, with all it was based on, in files that are rotated by size.
+"""The journal: one JSON line per decision, with all that it was based on, in files that are rotated by size.
 
 Writing neither delays a decision nor makes it fail: a thread writes, and decisions that it cannot keep up with or
-cannot write (a full disk) are counted, and logged once. Of very many candidates the line holds the best and counts the
-others by kind, or a cluster of thousands of nodes would fill a disk in minutes.
+cannot write (a full disk) are counted, and logged once. Of many candidates, a line holds the best and counts the others
+by kind; otherwise a cluster of thousands of nodes would fill a disk in minutes.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Journal:
     lost : callable
         Called with the number of decisions that could not be written.
     max_bytes : int
-        A file that would exceed it is put aside.
+        A file that would grow larger is put aside.
     keep : int
         Number of files that are put aside before the oldest is deleted.
     max_nodes : int
@@ -149,10 +149,10 @@ class Journal:
         try:
             self._decisions.put_nowait((self._wall(), pod, decision))
         except queue.Full:
-            self._failed("it is written too slowly")
+            self._failed("writing is too slow")
 
     def close(self) -> None:
-        """Write the decisions that wait, and end; a disk that hangs is waited for a few seconds at most."""
+        """Write the decisions that wait, and end; a hanging disk delays this by a few seconds at most."""
         with suppress(queue.Full):
             self._decisions.put(None, timeout=_CLOSE_S)
             self._thread.join(_CLOSE_S)
@@ -214,7 +214,7 @@ class Journal:
         self._lost(1)
         if not self._warned:
             self._warned = True
-            _log.warning("decisions are not written to the journal, they are made all the same: %s", why)
+            _log.warning("decisions are made, but not written to the journal: %s", why)
 
 
 def _candidate(verdict: NodeVerdict, score: float) -> Candidate:

@@ -46,11 +46,11 @@ _log = logging.getLogger(__name__)
 ANNOTATION = "carico.dev/capacity"
 """Of a node: the pods that it had room for when refused pods were last woken because of it, and the time.
 
-The time makes every annotation differ from the one before: a patch that leaves a node as it was is no event, and wakes
-no pod. Milliseconds are too coarse for two annotations that follow each other closely.
+The time makes every annotation differ from the one before: a patch that changes nothing causes no event, and wakes no
+pod. Milliseconds are too coarse for two annotations that follow each other closely.
 """
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
-"""HTTP statuses of annotations that would be refused again."""
+"""HTTP statuses with which an annotation would be refused again and again."""
 
 
 class ReportServer(Protocol):
@@ -146,7 +146,7 @@ class ExtenderProcess:
     Raises
     ------
     InvalidConfig
-        If a file is no good or nothing can be served at an address; nothing is served then.
+        If a file cannot be used or nothing can be served at an address; nothing is served then.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class ExtenderProcess:
         self.extender.pod_changed(pod["metadata"]["uid"], node, phase == "Pending")
 
     def _wake(self, node: str, available: float) -> None:
-        if self._kube is not None:  # without it no thread takes them out
+        if self._kube is not None:  # otherwise no thread empties the queue
             self._to_wake.put((node, available))
 
     def _annotate(self, kube: KubeApi) -> None:
@@ -275,7 +275,7 @@ class ExtenderProcess:
         while not self._stop.is_set():
             with suppress(queue.Empty):
                 rooms.update([self._to_wake.get(timeout=TICK_S)])
-                while True:  # all that have gathered while the API server was slow
+                while True:  # all nodes that have gathered while the API server was slow
                     rooms.update([self._to_wake.get_nowait()])
             for node in list(rooms):
                 at = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -285,7 +285,7 @@ class ExtenderProcess:
                     self._metrics.wake_ups.labels("failed").inc()
                     _log.warning("a node could not be annotated: %s", error, extra={"node": node})
                     if isinstance(error, KubeUnreachable):
-                        break  # the others could not be either; all are tried again in the next round
+                        break  # the other nodes would fail, too; all are tried again in the next round
                     if not (isinstance(error, KubeRefused) and error.status in _REFUSED_FOR_GOOD):
                         continue
                 else:

@@ -13,7 +13,7 @@ from carico.rpc.server import Caller, OnRefused, RpcServer
 from carico.scheduling.report import CapacityReport
 
 _UNDER_WAY_S = 10.0
-"""No report arrives later: an agent that misses an answer, which one report of five gets, opens a new stream."""
+"""No report arrives later: one report in five is answered, and an agent that misses an answer opens a new stream."""
 
 
 class CapacityServer:
@@ -44,7 +44,7 @@ class CapacityServer:
     Raises
     ------
     InvalidConfig
-        If the TLS files are no good, plain text is not allowed there, or nothing can be served there.
+        If the TLS files cannot be used, plain text is not allowed at that address, or nothing can be served there.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The aggregator's merge core, sans I/O: a bounded queue of subspaces and one global view (thesis §4.3).
 
 A call enqueues the caller's subspace and is answered with the latest view at once; merging happens afterwards, off the
-call's path. Per node only the newest waiting subspace counts, so the queue never holds more than one entry a node.
+call's path. Of each node only the newest waiting subspace counts, so the queue never holds more than one entry a node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from carico.model.subspace import Subspace
 
 @dataclass(frozen=True)
 class ReplicaView:
-    """What one aggregation server has learned from its own nodes; `subspace` is None as long as that is nothing."""
+    """What one aggregation server has learned from its own nodes; `subspace` is None while it has learned nothing."""
 
     replica: str
     nodes: int
@@ -27,7 +27,7 @@ class ReplicaView:
 
 
 def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | None:
-    """Return the average of what replicas have learned, by nodes; None where none has heard of any (thesis §4.3)."""
+    """Return the average of the replicas' views, weighted by their nodes; None if no node is known (thesis §4.3)."""
     pool, nodes = None, 0
     for view in views:
         if view.subspace is None or not view.nodes:
@@ -38,14 +38,14 @@ def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | 
 
 
 MOST_SAMPLES = 100
-"""What a subspace may stand for, samples: ten times an agent's batch, for a view weighs nodes by σ²."""
+"""How many samples a subspace may stand for: ten times an agent's batch. More would outweigh other nodes, by σ²."""
 
 
 def largest_singular_value(resources: int) -> float:
     """Return the bound √(d n) on singular values of n samples of d resources, each in [0, 1].
 
     It bounds what one node can do to the view of all: a merge weighs a subspace by σ². A node whose ten samples say
-    that everything is full has √(10 d); averages, and so views of replicas, stay below their largest part.
+    that everything is full has √(10 d). An average, such as a replica's view, stays below its largest part.
     """
     return math.sqrt(resources * MOST_SAMPLES)
 
@@ -69,7 +69,7 @@ class Aggregator:
     --------
     >>> aggregator = Aggregator(resources=2)
     >>> busy = Subspace.from_batch([[0.9], [0.2]])
-    >>> aggregator.exchange("node-0", busy) is busy   # nobody was heard of before
+    >>> aggregator.exchange("node-0", busy) is busy   # there is no view yet
     True
     >>> aggregator.merge(aggregator.take_waiting())
     >>> np.allclose(aggregator.view.workload, busy.workload)
@@ -101,8 +101,8 @@ class Aggregator:
         Raises
         ------
         InvalidInput
-            If the subspace describes another number of resources or more than one node, or is none of telemetry: one
-            such would spoil the view of every node.
+            If the subspace describes another number of resources or more than one node, or cannot come from telemetry:
+            a single such subspace would spoil the view of every node.
         """
         if subspace.basis.ndim != 2 or subspace.basis.shape[0] != self.resources:
             raise InvalidInput(f"{node}: a basis of shape ({self.resources}, r) is needed, got {subspace.basis.shape}")
@@ -117,12 +117,12 @@ class Aggregator:
         return subspace if self._view is None else self._view
 
     def forget(self, node: str) -> None:
-        """Count a node no longer, for instance because it left the cluster."""
+        """Stop counting a node, for instance because it left the cluster."""
         self._nodes.discard(node)
         self._waiting.pop(node, None)
 
     def take_waiting(self) -> list[Subspace]:
-        """Return all that waits, oldest first; nothing waits then."""
+        """Return the waiting subspaces, oldest first, and empty the queue."""
         waiting = list(self._waiting.values())
         self._waiting.clear()
         return waiting
@@ -131,8 +131,8 @@ class Aggregator:
         """Merge subspaces into the view with one decomposition, as if one after the other in this order.
 
         A merge is linear in the Gram matrices U Σ² Uᵀ: after m merges with weight w = 1 / N, the i-th subspace weighs
-        w (1 - w)^(m - i) and the old view (1 - w)^m. With a rank below the number of resources nothing is cut off in
-        between.
+        w (1 - w)^(m - i) and the old view (1 - w)^m. With a rank below the number of resources, only the result is
+        truncated.
         """
         if not subspaces:
             return

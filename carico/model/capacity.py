@@ -67,7 +67,7 @@ def pod_capacity(signal: ArrayLike, cost: ArrayLike, max_pods: ArrayLike = MAX_P
     cost : array_like
         Drop of the signal per pod, >= 0.
     max_pods : array_like
-        Most that is returned: the node's maximum number of pods, or what the pods it runs leave of that.
+        Largest number returned: the node's maximum number of pods, or what its running pods leave of that.
 
     Raises
     ------

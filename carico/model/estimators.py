@@ -32,7 +32,7 @@ class KalmanSettings:
     baseline_process_noise: float = 1e-3
     """Variance that the baseline gains per update, x baseline²."""
     cost_process_noise: float = 1e-4
-    """Variance that the cost gains per update, x baseline². A faster cost collapses (CALIBRATION)."""
+    """Variance that the cost gains per update, x baseline². A faster cost collapses."""
     measurement_noise: float = 1e-2
     """Variance of a measured signal, x baseline²."""
     baseline_prior: float = 0.1
@@ -47,7 +47,7 @@ class KalmanSettings:
     """Where the idle drift ends, x baseline."""
     cost_limit: float = 0.9
     """Highest cost while no pod runs, x baseline. At 1 or more an idle node would advertise less than one pod, so that
-    none would come from which it could learn better: a baseline that falls would starve it for ever."""
+    no pod would come from which it could learn better: a falling baseline would starve it for ever."""
     idle_drift: float = 1.02
     """Factor on the cost per update while no pod runs."""
     full_signal: float = 1e-3
@@ -65,9 +65,9 @@ class KalmanSettings:
 
 
 _LARGEST = 1e50
-"""No node learns more, and what is computed from it does not overflow."""
+"""Larger than any estimate, and small enough that no result computed from it overflows."""
 _ORDINARY = (1e-100, 1e100)
-"""Signals outside count as zero or as infinite: their squares, which the variances are, are not ordinary floats."""
+"""Signals outside count as zero or as infinite: variances are their squares, which would underflow or overflow."""
 
 
 class CostEstimator(ABC):
@@ -126,8 +126,8 @@ class CostEstimator(ABC):
         hold_off : array_like of bool
             True where estimation is to halt.
         empty : array_like
-            Signal of a node that nothing uses, where that is known. It bootstraps a filter whose first sample finds
-            pods running: together they account for what is missing.
+            Signal of an empty node, where that is known. It bootstraps a filter whose first sample finds pods running:
+            together, these pods account for the difference.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class CostEstimator(ABC):
 class DualKalman(CostEstimator):
     """Two 1-D filters (the thesis's choice): the baseline learns while no pod runs, the cost while pods run.
 
-    Without a covariance between them an error is never split between the two, which is what makes the joint filter
+    Without a covariance, an error is never split between baseline and cost; such splitting makes the joint filter
     oscillate.
     """
 
@@ -244,7 +244,7 @@ class DualKalman(CostEstimator):
         gain = variance / (variance + noise)
         measured = (state["baseline"] - k) / np.maximum(n, 1)
         cost = state["cost"] + gain * (measured - state["cost"])
-        # Here the floor may be part of the state (left sooner): the cost is not fed back into the baseline.
+        # The cost is not fed back into the baseline, so the state itself may have the floor, and leaves it sooner.
         lowest = settings.cost_floor * state["baseline"]
         self._set(busy, cost=np.maximum(cost, lowest), cost_variance=(1 - gain) * variance)
 
@@ -276,7 +276,7 @@ class JointKalman(CostEstimator):
         determinant = np.maximum(p_bb * p_cc - p_bc**2, 0.0)
         self._set(
             learning,
-            # Positive whatever is seen, and not out of proportion to it: the noises are relative to the baseline.
+            # Always positive, and never tiny beside the signal: the noises are relative to the baseline.
             baseline=np.maximum(state["baseline"] + gain_b * innovation, settings.full_signal * k),
             cost=state["cost"] + gain_c * innovation,
             baseline_variance=(n**2 * determinant + r * p_bb) / s,
@@ -289,7 +289,7 @@ class DeltaKalman(CostEstimator):
     """One 1-D filter of the cost from changes: Δsignal = -cost x Δpods.
 
     It cannot estimate a baseline (thesis §4.2.4); `baseline` is the last signal extrapolated to zero pods,
-    ``signal + cost * pods``, and its variance is what the cost's variance makes of it.
+    ``signal + cost * pods``, and its variance follows from the cost's.
     """
 
     @staticmethod

@@ -1,8 +1,8 @@
 """One node's pipeline from telemetry to Pod-Capacity, sans I/O (thesis chapter 3 and §4.2), for one node or many.
 
 It owns all sequencing: which samples make a batch (late ones are dropped, lost ones weigh nothing), when estimation
-holds off, when an exchange with the aggregator is due. Whoever drives it only moves bytes: the agent in production,
-the simulated cluster under virtual time. It reads no clock; time comes in with every call.
+holds off, when an exchange with the aggregator is due. Its drivers only move bytes: the agent in production, the
+simulated cluster under virtual time. It reads no clock; time comes in with every call.
 
 The order within a `step` is the rule of the algorithm::
 
@@ -108,7 +108,7 @@ class NodeModel:
 
     @property
     def pods(self) -> IntArray:
-        """Running pods as the pod events tell."""
+        """Running pods, counted from the pod events."""
         return self._pods[0] if self._scalar else self._pods.copy()
 
     def observe(self, sample: ArrayLike, at: float, received: ArrayLike = True) -> None:
@@ -139,7 +139,7 @@ class NodeModel:
         self._take_in(x, at, arrived)
 
     def observe_series(self, samples: ArrayLike, at: ArrayLike) -> None:
-        """Take in samples of the only node one after the other, as `observe` does, for less.
+        """Take in several samples of the only node in order; the same as repeated `observe`, but faster.
 
         Parameters
         ----------
@@ -154,7 +154,9 @@ class NodeModel:
             If this is a model of many nodes, or a value is not finite or outside [0, 1]; nothing is changed then.
         """
         if not self._scalar:
-            raise InvalidInput("a series is of one node, this model is of many: take samples in with `observe`")
+            raise InvalidInput(
+                f"a series is of one node, this model is of {self._nodes}: take samples in with `observe`"
+            )
         x, times, d = finite("samples", samples, low=0.0, high=1.0), finite("at", at), len(self.resources)
         if x.shape != (times.size, d) or times.ndim != 1:
             raise InvalidInput(
@@ -166,7 +168,7 @@ class NodeModel:
         self._last_sample_at = newest[-1:]
         smoothed, size = self._ema.follow(x[fresh]), self.variant.batch_size
         self._batched += len(smoothed)
-        kept = smoothed[-size:]  # of more than a batch
+        kept = smoothed[-size:]  # a batch at most
         self._batch[0, :, np.arange(self._batched[0] - len(kept), self._batched[0]) % size] = kept
 
     def _take_in(self, x: FloatArray, at: float, arrived: BoolArray) -> None:
@@ -232,7 +234,7 @@ class NodeModel:
         self.pod_event(counted - self._pods, at)
 
     def adopt(self, global_subspace: Subspace, nodes: ArrayLike | None = None) -> None:
-        """Remember the aggregated subspace that `nodes` (all by default) were answered; used from the next step on.
+        """Remember the aggregated subspace that `nodes` (all by default) got as an answer; used from the next step on.
 
         Raises
         ------
@@ -283,8 +285,8 @@ class NodeModel:
             raise InvalidInput(f"this model is of one node, whose number is 0: got nodes={nodes!r}")
         if global_subspace is not None:
             self.adopt(global_subspace, index)
-        # Without a sample since the last step the usage is an old one: nothing is learned from it, least of all that
-        # the pods which came meanwhile cost nothing.
+        # Without a sample since the last step the usage is old: nothing is learned from it, least of all that pods
+        # which have started meanwhile cost nothing.
         sampled = self._batched[index] > 0
         self._learn_own(index)
         own = self._own(index)
@@ -296,8 +298,8 @@ class NodeModel:
 
         pods = self._pods[index]
         hold_off = at < self._last_event_at[index] + self.variant.hold_off_s
-        # A smoothed usage never reaches 1, so k does not reach 0. Close to it learning halts too: relative to an idle
-        # usage and a baseline that follow a full node, it would look like one with room.
+        # A smoothed usage never reaches 1, so k never reaches 0. Learning halts close to 0, too: if idle usage and
+        # baseline followed a full node, the node would look as if it had room.
         full = signal <= self.variant.kalman.full_signal
         halted = hold_off | ~sampled | full
         self._learn_idle_usage(index, usage, (pods == 0) & ~halted)
@@ -335,7 +337,7 @@ class NodeModel:
         return saved | {f"{_ESTIMATOR}{name}": array for name, array in self._estimator.save().items()}
 
     def reset(self, nodes: ArrayLike) -> None:
-        """Forget everything that was learned of `nodes`: they were restarted, or are others than before.
+        """Forget everything that was learned about `nodes`, because they were restarted or replaced.
 
         Raises
         ------
@@ -358,8 +360,7 @@ class NodeModel:
         ----------
         state : mapping of str to array_like
         now : float, optional
-            The present time, where another clock than before drives the model (the machine was restarted): times that
-            lie ahead of it are forgotten.
+            The present time, if a new clock drives the model (the machine was restarted): later times are forgotten.
 
         Raises
         ------
@@ -431,7 +432,7 @@ class NodeModel:
         self._batched[index] = 0
 
     def _blend(self, own: Subspace, index: IntArray) -> Subspace:
-        """The own and the global view together, for the signal only: fed back, own experience would drown."""
+        """The own and the global view together, for the signal only: fed back, it would drown the own experience."""
         weight = np.where(self._has_global[index], self.variant.global_weight, 0.0)
         weight = np.where(self._has_own[index], weight, np.where(self._has_global[index], 1.0, 0.5))
         seen = Subspace.unchecked(self._global_basis[index], self._global_values[index])
@@ -444,10 +445,10 @@ class NodeModel:
         self._idle_usage[index] = np.where(idle[:, None], mean, known)
 
     def _unit(self, idle_signal: FloatArray) -> FloatArray:
-        """What the filters count in: k of the idle node under today's workload, or 1 for the text as written.
+        """The filters' unit: k of the idle node under today's workload, or 1 for the thesis as written.
 
-        k counts average workloads, and the average changes several-fold between an idle and a busy node. What a pod
-        takes from the idle node, as a share, does not change with it.
+        k counts average workloads, and the average changes several-fold between an idle and a busy node. The
+        share of the idle node that a pod takes does not change with that average.
         """
         if not self.variant.rebase:
             return np.ones_like(idle_signal)
@@ -478,12 +479,12 @@ class NodeModel:
         from_baseline = pod_capacity_from_baseline(b, c, pods, room)
         # Before the first usable sample: what a fresh node advertises, unless a resource is full.
         fresh = np.minimum(np.where(full, 0.0, 1.0 / self.variant.kalman.initial_cost), room)
-        # Where all telemetry has been zero for hours no workload is left to count in: the baseline knows better.
+        # Where all telemetry has been zero for hours, no workload is left to count in: the baseline takes its place.
         counted = np.where(predicted | np.isinf(signal), from_baseline, from_signal)
         return np.where(blind, 0.0, np.where(known, counted, fresh))
 
     def _exchange_due(self, index: IntArray, own: Subspace, at: float) -> BoolArray:
-        """Whether the own average workload has drifted since the last exchange, or that was too long ago.
+        """Whether the own average workload has drifted since the last exchange, or the last was too long ago.
 
         A node in steady state has nothing new to say, but its peers may.
         """

@@ -1,4 +1,4 @@
-"""What a step of a node model found: the numbers that an agent reports, and those that explain them. No rules."""
+"""The result of a node model's step: the numbers that an agent reports, and numbers that explain them. No rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from carico.model.subspace import Subspace
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a step found; arrays follow the nodes asked for, scalars for a model of one node."""
+    """The result of a step: arrays in the order of the nodes asked for, or scalars for a model of one node."""
 
     at_s: float
     usage: FloatArray

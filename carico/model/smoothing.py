@@ -16,7 +16,7 @@ from carico.errors import InvalidInput
 
 
 class DynamicEma:
-    """s ← s + α (x - s), with α fast once x - s exceeds the threshold, one way, more than `patience` times in a row.
+    """s ← s + α (x - s), with α fast once x - s exceeds the threshold more than `patience` times in a row, one way.
 
     Each element of a sample is filtered by itself: a spike of one resource does not speed up another.
 
@@ -81,13 +81,13 @@ class DynamicEma:
         return self.advance(x, arrived).copy()
 
     def advance(self, x: FloatArray, arrived: BoolArray) -> FloatArray:
-        """Take a sample in that was checked already, of the shape of the last one; see `update`."""
+        """Take in a sample that was checked already and has the shape of the last one; see `update`."""
         assert self.value is not None
         assert self.deviating is not None
         # A first value is taken over as it is: it deviates from nothing.
         value = np.where(np.isnan(self.value), x, self.value)
         gap = x - value
-        # In one direction: the way back from a spike is not the continuation of it.
+        # In one direction: the way back from a spike does not continue the spike.
         direction = (gap > self.threshold).astype(np.int64) - (gap < -self.threshold)
         deviating = np.where(self.deviating * direction > 0, self.deviating, 0) + direction
         alpha = np.where(np.abs(deviating) > self.patience, self.alpha_fast, self.alpha_slow)
@@ -96,14 +96,14 @@ class DynamicEma:
         return self.value
 
     def follow(self, samples: FloatArray) -> FloatArray:
-        """Take in samples that were checked and all arrived, one after the other, as `advance` does.
+        """Take in several samples, all checked and received, in order; the same as repeated `advance`.
 
-        For the few numbers of one node plain floats cost a tenth of numpy's calls, and come out the same.
+        For the few numbers of one node, plain floats take a tenth of numpy's time and give the same results.
 
         Parameters
         ----------
         samples : ndarray, shape (n, d)
-            Of a filter whose samples have the shape (1, d).
+            The filter's samples must have the shape (1, d).
 
         Returns
         -------

@@ -14,7 +14,7 @@ from carico.arrays import FloatArray, numbers
 from carico.errors import InvalidInput, InvalidState
 
 _ANY = 1e15
-"""Of what has no bound of its own; far above what comes up, and its powers are no infinity yet."""
+"""Bound of what has none of its own: far above real values, and its powers are still finite."""
 BOUNDS: dict[str, tuple[float, float, bool]] = {
     "pods": (0.0, 2.0**53, False),
     "smoothed": (0.0, 1.0, True),
@@ -36,7 +36,7 @@ BOUNDS: dict[str, tuple[float, float, bool]] = {
 }
 """Lowest and highest value that makes sense, and whether NaN stands for what is not known yet."""
 TIMES = ("last_sample_at", "last_event_at", "exchanged_at")
-"""Times, -inf for never; strict JSON makes that a null, which is read as NaN."""
+"""Times; -inf means never. Strict JSON writes it as null, which is read as NaN."""
 
 
 def checked_state(state: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, FloatArray]:

@@ -1,7 +1,8 @@
 """The model of recent resource usage: a truncated SVD of telemetry, and its weighted merge (thesis §3.2, §3.3).
 
 A subspace is the pair (U, Σ) of a d × n matrix whose columns are [0, 1]-normalised telemetry: 0 means that all of a
-resource is free, 1 that it is full. It is not mean-centred, so it is no PCA. Memory is O(d r), whatever was observed.
+resource is free, 1 that it is full. It is not mean-centred, so it is not a PCA. Memory is O(d r), however much was
+observed.
 
 Every operation broadcasts over leading axes, so that one call serves one node or ten thousand.
 """
@@ -158,7 +159,7 @@ class Subspace:
     def scaled_workload(self, exponent: float) -> FloatArray:
         """σ_1^exponent u_1, shape (..., d); Spazio §Capacity Signal takes 1/2, the thesis 1.
 
-        The sign of u_1 is the decomposition's whim; for non-negative data the non-negative choice exists (Lemma A.1.3).
+        The sign of u_1 is arbitrary; for non-negative data the non-negative choice exists (Lemma A.1.3).
         """
         first = np.abs(self.basis[..., 0])
         return first * np.power(self.singular_values[..., :1], exponent)

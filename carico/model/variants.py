@@ -44,8 +44,8 @@ class Variant:
     rebase: bool = True
     """Measure the signal in units of the idle node's signal; the correction for the moving unit of k."""
     idle_memory: float = 0.98
-    """How much of the idle usage known so far is kept at every step on which no pod runs: about a minute's worth, so
-    that a passing load of something else is seen as load, not as the idle node."""
+    """Share of the known idle usage that is kept at every step on which no pod runs. It remembers about a minute, so
+    that a passing load of something else counts as load, not as the idle node."""
     estimator: str = "dual"
     kalman: KalmanSettings = field(default_factory=KalmanSettings)
     hold_off_s: float = 1.0

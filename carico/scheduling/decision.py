@@ -1,4 +1,4 @@
-"""What filtering the nodes for a pod came to: a verdict on every node, and the node that is left (thesis §3.6). Pure.
+"""The outcome of filtering the nodes for a pod: a verdict on every node, and the best node (thesis §3.6). Pure.
 
 A decision is one sweep over arrays. Names and reasons are put together only on request: a cluster has thousands of
 nodes, and most decisions need the name of one.
@@ -117,7 +117,7 @@ class Decision:
         out = np.flatnonzero(~(self.available >= 1))
         available = self.available[out]
         pod_capacity, reserved, age_s = (column[out] for column in self._known)
-        # Thousands of full nodes share few texts: the numbers that a text shows are its key, and each is written once.
+        # Thousands of full nodes share few texts: each is written once, and the numbers that it shows are its key.
         key = np.empty(len(out), np.complex128)
         known = np.isfinite(available)
         rooms = np.floor(100 * np.where(known, available, 0.0))
@@ -128,7 +128,7 @@ class Decision:
         return {self.nodes[index]: texts[number] for index, number in zip(out.tolist(), group.tolist(), strict=True)}
 
     def among_best(self, limit: int) -> Decision:
-        """Return the decision as it is among the `limit` best candidates alone."""
+        """Return the same decision with the `limit` best candidates only."""
         if len(self.nodes) <= limit:
             return self
         last = np.partition(self.available, -limit)[-limit]

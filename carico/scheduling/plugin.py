@@ -1,6 +1,6 @@
 """CARICO's scheduling decision: filter, score and reserve on Pod-Capacity less reservations (thesis §3.6). Pure.
 
-The host (the HTTP extender, or the simulated cluster's scheduling framework) calls the plugin, which calls neither.
+Its host (the HTTP extender, or the simulated cluster's scheduling framework) calls the plugin, never the reverse.
 """
 
 from __future__ import annotations

@@ -161,9 +161,9 @@ class Scheduler:
         self._waiting.pop(uid, None)
 
     def tick(self, now: float) -> None:
-        """Release reservations that have timed out, and forget nodes and refused pods that were not heard of for long.
+        """Release overdue reservations, and forget nodes and refused pods that have not been heard of for a long time.
 
-        A node that comes back is a new one. kube-scheduler tries a pod again after five minutes at the latest, but a
+        A node that comes back counts as new. kube-scheduler tries a pod again after five minutes at the latest, but a
         pod that ended before kube-scheduler asked for it gets no further watch event.
         """
         self._release_overdue(now)

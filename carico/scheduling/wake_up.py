@@ -17,9 +17,9 @@ class WakeUp:
     Parameters
     ----------
     node_interval_s : float
-        At least so long between two changes of a node, seconds.
+        Least time between two changes of a node, seconds.
     interval_s : float
-        At least so long between any two changes, seconds.
+        Least time between any two changes, seconds.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class WakeUp:
         at : float
             Seconds; never less than in the call before.
         wanted : bool
-            Whether any pod waits; if none does, the node is not changed, now or later, for the room it has got.
+            Whether any pod waits. If not, the node is not changed for its present room, now or later.
         """
         if not available >= 1:
             self._full.add(node)

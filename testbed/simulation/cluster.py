@@ -55,8 +55,8 @@ class SimulatedCluster:
         Not negative.
     parameters : SimulationParameters
     observer : Variant, optional
-        The variant of agents that run beside a scheduler that does not listen to them, as the DaemonSet does in thesis
-        §5.6; by default the parameters say whether any do. CARICO as the scheduler brings its own.
+        The variant of agents beside a scheduler that does not listen to them (thesis §5.6); by default the parameters
+        say whether there are such agents. CARICO as the scheduler has agents of its own.
     telemetry : list, optional
         Filled with the 10 Hz telemetry that the agents see, from the scenario's beginning on.
     """
@@ -76,7 +76,7 @@ class SimulatedCluster:
             observer = DEFAULT_VARIANT
         check(scenario, scheduler, parameters, observer)
         if telemetry is not None and scheduler.variant is None and observer is None:
-            raise UsageError(f"telemetry is what agents see, and {scheduler.text} has none: an observer is needed")
+            raise UsageError(f"telemetry comes from agents, and {scheduler.text} has none: name an observer")
         self._scenario = scenario
         self._spec = scheduler
         self._seed = seed
@@ -106,7 +106,7 @@ class SimulatedCluster:
             env, self._api, self._fleet, parameters, kubelet_rng, self._container_event, self._servers
         )
         self._counted: dict[Pod, None] = {}
-        """The pods that the API has told agents of and that are not over."""
+        """The pods that agents have heard of from the API and that are not over."""
         if parameters.pod_events != "containerd":
             told = "bound" if parameters.pod_events == "kubernetes" else "running"
             self._api.watch(

@@ -71,14 +71,19 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     ] = 0.2
     background_variation: Annotated[
         Variation,
-        Meta(description="Coefficient of variation of that from tick to tick (gamma): daemons wake up irregularly."),
+        Meta(
+            description="Coefficient of variation of background_cores from tick to tick (gamma): daemons wake up "
+            "irregularly."
+        ),
     ] = 0.5
     background_cores_per_pod: Annotated[
         Share, Meta(description="CPU that kubelet and runtime spend on every running pod (statistics, probes, shims).")
     ] = 0.015
-    background_memory: Annotated[Share, Meta(description="Share of a node's memory that they hold.")] = 0.14
+    background_memory: Annotated[Share, Meta(description="Share of a node's memory that system and platform hold.")] = (
+        0.14
+    )
     background_memory_variation: Annotated[
-        Share, Meta(description="Coefficient of variation of that from sample to sample (normal).")
+        Share, Meta(description="Coefficient of variation of background_memory from sample to sample (normal).")
     ] = 0.0032
     contention_loss: Annotated[
         Share,
@@ -97,13 +102,15 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             "Noise: 0.01 on dedicated, 0.09 on burstable machines)."
         ),
     ] = 0.0
-    speed_noise_s: Annotated[TimeConstant, Meta(description="How long a deviation of it lasts (time constant).")] = 10.0
+    speed_noise_s: Annotated[
+        TimeConstant, Meta(description="How long a deviation of the speed lasts (time constant).")
+    ] = 10.0
     steal: Annotated[
         StolenShare,
         Meta(description="Share of a node's CPUs that neighbours on its host take while they are busy (steal time)."),
     ] = 0.0
-    steal_duty: Annotated[Share, Meta(description="Share of the time in which they are.")] = 0.5
-    steal_episode_s: Annotated[TimeConstant, Meta(description="Mean length of such an episode (exponential).")] = 10.0
+    steal_duty: Annotated[Share, Meta(description="Share of the time in which the neighbours are busy.")] = 0.5
+    steal_episode_s: Annotated[TimeConstant, Meta(description="Mean length of a busy episode (exponential).")] = 10.0
     system_weight: Annotated[
         Weight,
         Meta(
@@ -117,7 +124,8 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         Meta(description="Requests of the platform's own pods on every node: 7 slots remain at 500m, 38 at 100m."),
     ] = 200
     platform_memory_mib: Annotated[
-        Count, Meta(description="The memory that they request, MiB; what they really hold is background_memory.")
+        Count,
+        Meta(description="The memory that the platform's pods request, MiB; what they hold is in background_memory."),
     ] = 200
     start_cpu_s: Annotated[
         ShortSeconds,
@@ -125,9 +133,16 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             description="CPU-seconds that the runtime spends on starting a container: a burst of about 200 ms (§4.2.2)."
         ),
     ] = 0.2
-    stop_cpu_s: Annotated[ShortSeconds, Meta(description="The same for stopping one.")] = 0.2
+    stop_cpu_s: Annotated[
+        ShortSeconds, Meta(description="CPU-seconds that the runtime spends on stopping a container.")
+    ] = 0.2
     burst_processes: Annotated[
-        int, Meta(ge=1, le=1000, description="Processes of the runtime that do so at once (shim, runc, its init, ...).")
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="Processes of the runtime that start or stop a container at once (shim, runc, init, ...).",
+        ),
     ] = 6
     start_delay_min_s: Annotated[
         Seconds,
@@ -136,17 +151,19 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             "network, volumes)."
         ),
     ] = 0.5
-    start_delay_max_s: Annotated[Seconds, Meta(description="The most of it.")] = 1.0
+    start_delay_max_s: Annotated[Seconds, Meta(description="Most waiting between binding and the start.")] = 1.0
     starts_per_s: Annotated[Rate, Meta(description="Containers that a kubelet starts per second at most.")] = 4.0
     running_visible_min_s: Annotated[
         Seconds,
         Meta(description="Least time until the API shows a started pod as Running: the kubelet relists once a second."),
     ] = 0.3
-    running_visible_max_s: Annotated[Seconds, Meta(description="The most of it.")] = 1.3
+    running_visible_max_s: Annotated[
+        Seconds, Meta(description="Most time until a started pod is shown as Running.")
+    ] = 1.3
     finished_visible_min_s: Annotated[
         Seconds, Meta(description="Least time until the API shows that a pod completed.")
     ] = 0.2
-    finished_visible_max_s: Annotated[Seconds, Meta(description="The most of it.")] = 1.0
+    finished_visible_max_s: Annotated[Seconds, Meta(description="Most time until the API shows the completion.")] = 1.0
     # Requests to servers
     request_base_s: Annotated[
         ShortSeconds, Meta(description="What a request takes beside waiting and computing: network and protocols.")
@@ -158,10 +175,12 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             "Table 5.4)."
         ),
     ] = 6
-    idle_wake_up_s: Annotated[ShortSeconds, Meta(description="Until an idle CPU, of a virtual machine, is awake.")] = (
-        0.00034
-    )
-    idle_wake_up_cv: Annotated[float, Meta(gt=0, le=10, description="Coefficient of variation of that (gamma).")] = 0.7
+    idle_wake_up_s: Annotated[
+        ShortSeconds, Meta(description="Time until an idle CPU of a virtual machine is awake.")
+    ] = 0.00034
+    idle_wake_up_cv: Annotated[
+        float, Meta(gt=0, le=10, description="Coefficient of variation of idle_wake_up_s (gamma).")
+    ] = 0.7
     turn_s: Annotated[
         ShortSeconds,
         Meta(
@@ -171,7 +190,7 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     ] = 0.00029
     # API server, Job controller, kube-scheduler
     watch_latency_s: Annotated[
-        Seconds, Meta(description="Until a watcher hears of a new or bound pod: assumed, not measured.")
+        Seconds, Meta(description="Time until a watcher hears of a new or bound pod: assumed, not measured.")
     ] = 0.02
     pod_creations_per_s: Annotated[
         Rate,
@@ -181,10 +200,11 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         ),
     ] = 20.0
     pod_creations_burst: Annotated[
-        BurstSize, Meta(description="Pods that it creates at once after a pause: the default kube-api-burst.")
+        BurstSize,
+        Meta(description="Pods that the Job controller creates at once after a pause: the default kube-api-burst."),
     ] = 30
     scheduling_attempts_per_s: Annotated[
-        Rate, Meta(description="Measured of the real kube-scheduler on 2 cores with 1,000 nodes.")
+        Rate, Meta(description="Measured with the real kube-scheduler on 2 cores and 1,000 nodes.")
     ] = 175.0
     bindings_per_s: Annotated[
         Rate,
@@ -194,7 +214,7 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
         ),
     ] = 50.0
     bindings_burst: Annotated[
-        BurstSize, Meta(description="Bindings that it asks for at once after a pause: the default burst.")
+        BurstSize, Meta(description="Bindings that this client asks for at once after a pause: the default burst.")
     ] = 100
     bind_latency_s: Annotated[
         Seconds,
@@ -210,19 +230,21 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     pop_from_backoff: Annotated[
         bool,
         Meta(
-            description="Whether pods are taken out of the back-off queue while no other waits, as kube-scheduler does "
-            "from 1.33 on."
+            description="Whether pods are taken out of the back-off queue while no other pod waits, as kube-scheduler "
+            "does from 1.33 on."
         ),
     ] = False
     node_grace_s: Annotated[
         Seconds,
-        Meta(description="Until a node that is silent is NotReady, and gets no more pods: node-monitor-grace-period."),
+        Meta(description="Time until a silent node is NotReady and gets no more pods: node-monitor-grace-period."),
     ] = 40.0
     eviction_s: Annotated[
         Seconds,
-        Meta(description="Until the pods of a node that is NotReady are evicted: the default tolerationSeconds."),
+        Meta(description="Time until the pods of a NotReady node are evicted: the default tolerationSeconds."),
     ] = 300.0
-    backoff_max_s: Annotated[PositiveSeconds, Meta(description="The longest wait: podMaxBackoffSeconds.")] = 10.0
+    backoff_max_s: Annotated[
+        PositiveSeconds, Meta(description="The longest wait of a refused pod: podMaxBackoffSeconds.")
+    ] = 10.0
     # CARICO's scheduler, as `carico deploy` runs it
     carico_backoff_max_s: Annotated[
         PositiveSeconds,

@@ -26,8 +26,8 @@ class TelemetrySource:
     """Turns 10 Hz readings of the counters into what reaches the agents.
 
     The metrics server scrapes all nodes at once and shows the mean utilisation since the scrape before (thesis §4.2.1).
-    Every agent asks it as often, at a phase of its own, takes an answer in once, and dates it by when it got it, as
-    `carico.telemetry.metrics_server` does. Pressure, which the metrics server does not know, is 0.
+    Every agent asks it as often, at a phase of its own, takes in every answer once, and dates an answer by its arrival,
+    as `carico.telemetry.metrics_server` does. Pressure, which the metrics server does not know, is 0.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ class TelemetrySource:
         """The latest telemetry, whether or not agents get to see it."""
 
     def restart(self, node: int) -> float:
-        """Start again for a restarted node, and return the time, seconds, from which on samples show its new life."""
+        """Begin anew for a restarted node, and return the time, seconds, from which its samples count."""
         if self._parameters.telemetry == "metrics-server":
             of_nodes = {name: column for name, column in vars(self._scraped).items() if np.ndim(column)}
             columns = {name: np.array(column) for name, column in of_nodes.items()}
             for name, column in columns.items():
                 column[node] = np.asarray(getattr(self._previous, name))[node]
             self._scraped = replace(self._scraped, **columns)
-            # The new agent asks at once: the answer, still of the node's former life, is what the next is compared to.
+            # The new agent asks at once; its first answer is from before the restart, and only later ones are new.
             self._phase[node] = self._readings % self._period
             self._last_answer[node] = self._scrapes
         return float(np.max(self._previous.at_s))
@@ -85,7 +85,7 @@ class TelemetrySource:
         return arrived
 
     def _from_metrics_server(self, counters: Counters) -> Arrival | None:
-        """What the agents that ask now have not been shown before; None if that is nothing."""
+        """Return what the agents that ask now have not seen yet; None if there is nothing new."""
         if self._readings % self._period == 0:
             mean = telemetry_between(self._scraped, counters)
             self._shown = replace(mean, cpu_pressure=np.zeros_like(mean.cpu_pressure))

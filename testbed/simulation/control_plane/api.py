@@ -1,7 +1,7 @@
 """The API server of the simulated cluster: pod objects, rate-limited clients and watches with latency.
 
 It holds what the control plane knows, which lags behind what happens on the nodes. There is no HTTP, and there are no
-objects but pods; about nodes it passes on only that one has changed.
+objects but pods; about nodes it only passes on that a node has changed.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class SchedulingPlugin(Protocol):
         ...
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Take note that `node` takes pods from now on, or none."""
+        """Take note whether `node` takes pods from now on."""
         ...
 
 
@@ -94,7 +94,7 @@ class SchedulingFramework:
         env.process(self._flush_leftover())
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Take note that a node takes pods from now on, or none."""
+        """Take note whether a node takes pods from now on."""
         self._plugin.node_ready(node, ready)
         if ready:
             self._cluster_event()

@@ -57,7 +57,7 @@ class JobController:
         works : list of float
             CPU-seconds of each of its pods.
         arrivals : list of float, optional
-            When each of them arrives, seconds after the publication, ascending; all at once by default.
+            When each pod arrives, seconds after the publication, ascending; all at once by default.
         """
         state = self._jobs[job.name] = _JobState(job, works)
         self._env.process(self._arrive(state, arrivals or [0.0] * job.pods))

@@ -1,4 +1,4 @@
-"""What a task met on its node in a tick: threads in competition, and how much longer its work took."""
+"""The contention of a task in a tick: competing threads on its node, and how much longer its work took."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.simulation.nodes.tasks import NOTHING_S, Tasks, per_node
 
 @dataclass(frozen=True, eq=False)
 class Contention:
-    """What each of several tasks met, shape (tasks,) each."""
+    """The contention of several tasks; all arrays have the shape (tasks,)."""
 
     cores: FloatArray
     runnable: FloatArray
@@ -38,7 +38,7 @@ class Tick:
     speed: FloatArray
 
     def contention(self, tasks: Tasks, of: IntArray) -> Contention:
-        """Return what the containers in the rows `of` met, or would have met if they came after the tick."""
+        """Return the contention of the containers in the rows `of`; of later ones, as if they had been there."""
         node, weight, nodes = tasks.node[of], tasks.weight[of], self.cores.size
         place = np.full(tasks.node.size, -1)
         place[self.task] = np.arange(self.task.size)

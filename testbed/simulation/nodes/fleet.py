@@ -143,7 +143,7 @@ class NodeFleet:
         used_s = per_node(node, rate * runs, self.nodes) * dt
         usable_s = cores * dt
         used_s += switch_phases(tasks, active, node, useful, usable_s - used_s)
-        # A CPU that is stolen from a running thread is not idle; a CPU without a thread loses nothing to a thief.
+        # A CPU that is stolen from a running thread is not idle; nothing is stolen from a CPU without a thread.
         stolen_s = np.minimum(runnable, self.cores) * dt - np.minimum(runnable * dt, usable_s)
         counters.busy_s += used_s + stolen_s
         self._memory.update(tasks, active, node)
@@ -202,7 +202,7 @@ class NodeFleet:
     def _pressure_until_ends(
         self, pressure: FloatArray, node: IntArray, threads: FloatArray, runs: FloatArray
     ) -> FloatArray:
-        """Mean pressure of the tick: until the last task ends that does, and without these tasks after that."""
+        """Mean pressure of the tick: all tasks count until the last end within it, and then only those that go on."""
         ends = runs < 1.0
         if not ends.any():
             return pressure

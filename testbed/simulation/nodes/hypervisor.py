@@ -23,7 +23,7 @@ class Hypervisor:
         CPUs, and the work done in a CPU-second, without any disturbance.
     parameters : SimulationParameters
     rng : numpy.random.Generator
-        Nothing is drawn from it while there is neither steal nor noise.
+        Not used while there is neither steal nor noise.
     """
 
     def __init__(

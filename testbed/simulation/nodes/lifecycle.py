@@ -2,9 +2,9 @@
 
 A node that is removed has been drained without grace: its pods are evicted at once. A node that fails falls silent: it
 counts as ready for a while (`node_grace_s`), and its pods count as running for much longer (`eviction_s`). Then the
-pods are deleted. A Job without a pod failure policy takes that for failures; a Job with one waits until the pods are
-known to have ended, that is, until the node is back or removed (podReplacementPolicy: Failed). A pod that ended on a
-node which failed before it could say so has failed.
+pods are deleted. A Job without a pod failure policy counts deleted pods as failed; a Job with one waits until the pods
+are known to have ended, that is, until the node is back or removed (podReplacementPolicy: Failed). A pod whose end the
+failed node could not report counts as failed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NodeLifecycleController:
     changes : sequence of NodeChange
     parameters : SimulationParameters
     on_ready : callable
-        Called when the scheduler hears that a node takes pods, or none.
+        Called when the scheduler hears whether a node takes pods.
     on_agent : callable
         Called when a node's agent starts, or ends with its node.
     """

@@ -1,7 +1,7 @@
 """CARICO as a scheduler under test: its own core, driven as the extender drives it, inside the emulated framework.
 
-Hard constraints (requests where stated, node affinity) are kube-scheduler's; among what passes, `carico.scheduling`
-decides. It hears what the extender hears: agents' reports, and what a watch on pods shows.
+kube-scheduler's filters apply hard constraints (requests where stated, node affinity); `carico.scheduling` decides
+among the nodes that pass. It hears what the extender hears: agents' reports, and what a watch on pods shows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CaricoScheduler:
     now : callable
         Returns the time, seconds.
     wake : callable, optional
-        Called with a node that has room again, so that refused pods are tried again, unless the parameters say never.
+        Called with a node that has room again, so that refused pods are tried again; unused if the parameters say so.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class CaricoScheduler:
             self._fit.add(pod, pod.node, -1)
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Let a node take pods, or none."""
+        """Let a node take pods, or keep pods from it."""
         self._fit.ready[node] = ready
 
     def _left_pending(self, pod: Pod) -> None:

@@ -68,7 +68,7 @@ class KubeScheduler:
             self._fit.add(pod, pod.node, -1)
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Let a node take pods, or none."""
+        """Let a node take pods, or keep pods from it."""
         self._fit.ready[node] = ready
 
     def _feasible(self, pod: Pod) -> IntArray:

@@ -1,4 +1,4 @@
-"""NodeResourcesFit's filter: which nodes can hold a pod's requests. All schedulers under test keep it."""
+"""NodeResourcesFit's filter: which nodes can hold a pod's requests. All schedulers under test apply it."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class TestWatching:
         assert max(progress.finished for progress in told) <= 3
 
     def test_without_agents_there_is_no_telemetry(self):
-        with pytest.raises(UsageError, match="kube-scheduler has none: an observer is needed"):
+        with pytest.raises(UsageError, match="kube-scheduler has none: name an observer"):
             cluster(SMALL, telemetry=[])
 
 
