@@ -71,7 +71,9 @@ async def _reporting(target: str, files: Files) -> float:
     numbers = itertools.count(1)
 
     def reports_of(name: str) -> Callable[[], bytes]:
-        return lambda: write_report(CapacityReport(name, 2.0, 1, 1e9, next(numbers)))
+        return lambda: write_report(
+            CapacityReport(name, pod_capacity=2.0, pods=1, at_unix_s=1e9, sequence=next(numbers))
+        )
 
     nodes = [Node(target, TlsFiles(**paths), reports_of(name)) for name, paths in files.items()]
     streams = [node.over_stream("/carico.v1.Capacity/ReportStream") for node in nodes]
@@ -142,7 +144,7 @@ class _Agents:
         self._over = threading.Event()
         capacities = np.random.default_rng(SEED).uniform(0, room, len(names)).tolist()
         for name, capacity in zip(names, capacities, strict=True):
-            on_report(CapacityReport(name, capacity, 0, 0.0, 0))
+            on_report(CapacityReport(name, pod_capacity=capacity, pods=0, at_unix_s=0.0, sequence=0))
         self._thread = threading.Thread(target=self._run, args=(names, capacities, on_report), daemon=True)
         self._thread.start()
 
@@ -156,7 +158,9 @@ class _Agents:
                 if self._over.wait(0.01):
                     return
                 for index in range(first, min(first + share, len(names))):
-                    on_report(CapacityReport(names[index], capacities[index], 0, 0.0, 0))
+                    on_report(
+                        CapacityReport(names[index], pod_capacity=capacities[index], pods=0, at_unix_s=0.0, sequence=0)
+                    )
 
     def close(self) -> None:
         """Stop reporting."""
@@ -179,7 +183,7 @@ def _serve(parent: Connection, names: list[str], room: float) -> None:
             SystemClock(),
             random.Random(SEED),
             None,
-            lambda _, on_report, *__: _Agents(names, room, on_report),
+            reports=lambda _, on_report, *__: _Agents(names, room, on_report),
         ) as process:
             parent.send(process.port)
             parent.recv()

@@ -120,7 +120,7 @@ def _sleeps(cluster: Cluster, folder: Path, namespace: Callable[[], str]) -> dic
         carico = LocalCarico(cluster.kubeconfig, folder / name, dict.fromkeys(nodes, 0.0), wake_up=setting)
         space = namespace()
         with namespace_of_run(cluster.api, space, RUN):
-            pod = RefusedPod(cluster.api, space, carico, nodes, _CLOCK)
+            pod = RefusedPod(cluster.api, space, carico, nodes=nodes, clock=_CLOCK)
             with pod.running():
                 # Without wake-ups the first node with room still wakes the pod; one of the long waits is enough.
                 freed = nodes if name == "with" else nodes[:2]

@@ -166,7 +166,10 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
 
     def carico_row(label: str, variant: Variant, settings: dict[str, Any]) -> None:
         spec, settings = SchedulerSpec(label, variant=variant), {"pressure": arguments.pressure} | settings
-        cells = [_measure(figures, label, scenario, scenario, spec, seeds, settings) for scenario in SCENARIOS]
+        cells = [
+            _measure(figures, label, row=scenario, scenario=scenario, spec=spec, seeds=seeds, settings=settings)
+            for scenario in SCENARIOS
+        ]
         print(f"| {label} | {' | '.join(cells)} |", flush=True)
 
     for label, variant in carico_readings():
@@ -186,7 +189,7 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
     print("\n| reading | 100m | 500m | 750Mi | mixed |\n|---|---|---|---|---|")
     for label, settings in SIMULATOR_READINGS:
         cells = [
-            _measure(figures, label, row, scenario, parse_spec(text), seeds, settings)
+            _measure(figures, label, row=row, scenario=scenario, spec=parse_spec(text), seeds=seeds, settings=settings)
             for row, scenario, text in KUBE_ROWS
         ]
         print(f"| {label} | {' | '.join(cells)} |", flush=True)
@@ -196,6 +199,7 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
 def _measure(
     figures: dict[str, float],
     label: str,
+    *,
     row: str,
     scenario: str,
     spec: SchedulerSpec,

@@ -89,7 +89,9 @@ class Deployment:
         if folder is not None:
             self._remove_ca_key(choices.namespace)
         if wait_s > 0:
-            wait_rolled_out(self.kube, [thing for thing in others if _has_pods(thing)], self.clock, wait_s, self.tell)
+            wait_rolled_out(
+                self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
+            )
 
     def undeploy(self, namespace: str, wait_s: float = 0.0) -> None:
         """Remove all objects with our labels, the scheduler's lock, and the extender's annotations of nodes.
@@ -115,7 +117,7 @@ class Deployment:
         if not removed:
             self.tell("nothing to remove")
         elif wait_s > 0:
-            wait_gone(self.kube, removed, self.clock, wait_s, self.tell)
+            wait_gone(self.kube, removed, self.clock, within_s=wait_s, tell=self.tell)
 
     def _certificates(
         self, objects: list[dict[str, Any]], namespace: str, now: datetime, folder: Path | None

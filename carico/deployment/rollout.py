@@ -62,7 +62,13 @@ def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Cloc
                 lines.append(f"{title(thing)}: {ready} of {wanted} pods ready, {updated} up to date")
         return lines
 
-    _wait(missing, clock, within_s, tell, "`carico status` shows more, `kubectl describe pod` why a pod does not start")
+    _wait(
+        missing,
+        clock,
+        within_s=within_s,
+        tell=tell,
+        remedy="`carico status` shows more, `kubectl describe pod` why a pod does not start",
+    )
 
 
 def wait_gone(kube: KubeObjects, things: Sequence[KubeObject], clock: Clock, within_s: float, tell: Tell) -> None:
@@ -71,7 +77,7 @@ def wait_gone(kube: KubeObjects, things: Sequence[KubeObject], clock: Clock, wit
     def left() -> list[str]:
         return [f"{title(thing)} is being removed" for thing in things if kube.read(thing) is not None]
 
-    _wait(left, clock, within_s, tell, "a finalizer may hold it")
+    _wait(left, clock, within_s=within_s, tell=tell, remedy="a finalizer may hold it")
 
 
 def _wait(missing: Callable[[], list[str]], clock: Clock, within_s: float, tell: Tell, remedy: str) -> None:

@@ -109,7 +109,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         silent = [node.name for node in nodes if node.stale]
         if silent:
             problems.append(f"{len(silent)} of {len(nodes)} nodes do not report: {', '.join(silent[:3])}")
-    return DeploymentStatus(namespace, leader, components, nodes, problems)
+    return DeploymentStatus(namespace, leader, components=components, nodes=nodes, problems=problems)
 
 
 def as_json(status: DeploymentStatus) -> str:
@@ -175,13 +175,13 @@ def _component(thing: KubeObject, pods: Sequence[KubeObject], now: datetime) -> 
     images = dict.fromkeys(container["image"] for container in thing["spec"]["template"]["spec"]["containers"])
     return Component(
         title(thing),
-        desired,
-        ready,
-        updated,
-        restarts,
-        _seconds_since(thing["metadata"].get("creationTimestamp"), now),
-        ",".join(images),
-        rolled_out(thing) and desired > 0,
+        desired=desired,
+        ready=ready,
+        up_to_date=updated,
+        restarts=restarts,
+        age_s=_seconds_since(thing["metadata"].get("creationTimestamp"), now),
+        image=",".join(images),
+        rolled_out=rolled_out(thing) and desired > 0,
     )
 
 
@@ -189,7 +189,14 @@ def _node(name: str, agents: dict[str, bool], known: _KnownNode | None) -> Node:
     ready = agents.get(name, False)
     if known is None:
         return Node(name, ready)
-    return Node(name, ready, known.pod_capacity, known.reserved, known.age_s, known.stale)
+    return Node(
+        name,
+        ready,
+        pod_capacity=known.pod_capacity,
+        reserved=known.reserved,
+        report_age_s=known.age_s,
+        stale=known.stale,
+    )
 
 
 def _leader(kube: KubeObjects, namespace: str, now: datetime) -> str:

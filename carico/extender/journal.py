@@ -220,9 +220,9 @@ class Journal:
 def _candidate(verdict: NodeVerdict, score: float) -> Candidate:
     return Candidate(
         verdict.node,
-        verdict.pod_capacity,
-        verdict.reserved,
-        None if verdict.pod_capacity is None else verdict.age_s,
-        score if math.isfinite(score) else None,
-        "" if score >= 1 else verdict.reason,
+        pod_capacity=verdict.pod_capacity,
+        reserved=verdict.reserved,
+        age_s=None if verdict.pod_capacity is None else verdict.age_s,
+        score=score if math.isfinite(score) else None,
+        refused="" if score >= 1 else verdict.reason,
     )

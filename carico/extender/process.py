@@ -198,13 +198,15 @@ class ExtenderProcess:
         scheduler = Scheduler(
             CaricoPlugin(config.stale_after_s),
             config.reservation_timeout_s,
-            WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
-            self._wake,
-            lambda reason: self._metrics.released.labels(reason).inc(),
+            wake_up=WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
+            wake=self._wake,
+            released=lambda reason: self._metrics.released.labels(reason).inc(),
         )
         self.extender = Extender(scheduler, journal, self._clock, self._metrics)
         pages = {"/nodes": self._nodes}
-        status = serve_status(config.status, config.tls, self._registry, self.healthy, self.extender.ready, pages)
+        status = serve_status(
+            config.status, config.tls, self._registry, healthy=self.healthy, ready=self.extender.ready, pages=pages
+        )
         self.status_port = opened.enter_context(status).port
         refused = self._metrics.reports.labels("refused").inc
         reports = self._reports(config, self._on_report, lambda why: refused(), self._clock)
@@ -213,11 +215,11 @@ class ExtenderProcess:
         server = serve_extender(
             self.extender,
             self._metrics,
-            config.host,
-            config.port,
-            ServerTls(config.tls) if config.tls is not None else None,
-            frozenset(config.clients),
-            config.limits,
+            host=config.host,
+            port=config.port,
+            tls=ServerTls(config.tls) if config.tls is not None else None,
+            clients=frozenset(config.clients),
+            limits=config.limits,
         )
         self.port = opened.enter_context(server).port
         self._parts["filter requests"] = server.is_alive
@@ -232,8 +234,8 @@ class ExtenderProcess:
                 self._pod_changed,
                 self._clock,
                 self._rng,
-                self.extender.pod_deleted,
-                lambda: self.extender.pods_listed(True),
+                deleted=self.extender.pod_deleted,
+                listed=lambda: self.extender.pods_listed(True),
             )
             self._parts["watch on pods"] = opened.enter_context(pods).is_alive
             self._in_background("wake-ups", partial(self._annotate, self._kube))
@@ -242,7 +244,7 @@ class ExtenderProcess:
         file = Path(config.file)
         require_writable(file, "journal.file")
         lost = self._metrics.journal_lost.inc
-        return Journal(file, time.time, lost, config.max_bytes, config.keep, config.max_nodes)
+        return Journal(file, time.time, lost, max_bytes=config.max_bytes, keep=config.keep, max_nodes=config.max_nodes)
 
     def _in_background(self, name: str, run: Callable[[], None]) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)

@@ -22,6 +22,7 @@ from carico.http.tls import ServerTls, names_of
 def serve_extender(
     extender: Extender,
     metrics: ExtenderMetrics,
+    *,
     host: str,
     port: int,
     tls: ServerTls | None,
@@ -48,7 +49,9 @@ def serve_extender(
         If nothing can be served there.
     """
     handler = _handler(extender, metrics, clients, limits)
-    return HttpServer("extender", host, port, handler, tls, limits.connections, limits.handshake_timeout_s)
+    return HttpServer(
+        "extender", host, port, handler, tls=tls, connections=limits.connections, handshake_s=limits.handshake_timeout_s
+    )
 
 
 def _handler(

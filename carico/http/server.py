@@ -59,6 +59,7 @@ class HttpServer(ThreadingHTTPServer):
         host: str,
         port: int,
         handler: type[BaseHTTPRequestHandler],
+        *,
         tls: ServerTls | None,
         connections: int,
         handshake_s: float,

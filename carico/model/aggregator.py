@@ -32,7 +32,7 @@ def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | 
     for view in views:
         if view.subspace is None or not view.nodes:
             continue
-        pool = view.subspace if pool is None else Subspace.merge(pool, view.subspace, nodes, view.nodes, rank)
+        pool = view.subspace if pool is None else Subspace.merge(pool, view.subspace, nodes, view.nodes, rank=rank)
         nodes += view.nodes
     return pool
 

@@ -317,7 +317,14 @@ class NodeModel:
             pod_cost=cost,
             pods=pods,
             pod_capacity=self._pod_capacity(
-                signal, full, baseline, cost, pods, self._max_pods[index], hold_off | ~sampled, blind
+                signal=signal,
+                full=full,
+                baseline=baseline,
+                cost=cost,
+                pods=pods,
+                max_pods=self._max_pods[index],
+                predicted=hold_off | ~sampled,
+                blind=blind,
             ),
             exchange_due=self._exchange_due(index, own, at),
             subspace=own,
@@ -436,7 +443,7 @@ class NodeModel:
         weight = np.where(self._has_global[index], self.variant.global_weight, 0.0)
         weight = np.where(self._has_own[index], weight, np.where(self._has_global[index], 1.0, 0.5))
         seen = Subspace.unchecked(self._global_basis[index], self._global_values[index])
-        return Subspace.merge(own, seen, 1.0 - weight, weight, self.variant.rank)
+        return Subspace.merge(own, seen, 1.0 - weight, weight, rank=self.variant.rank)
 
     def _learn_idle_usage(self, index: IntArray, usage: FloatArray, idle: BoolArray) -> None:
         known = self._idle_usage[index]
@@ -462,6 +469,7 @@ class NodeModel:
 
     def _pod_capacity(
         self,
+        *,
         signal: FloatArray,
         full: BoolArray,
         baseline: FloatArray,

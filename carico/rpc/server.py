@@ -159,7 +159,9 @@ class RpcServer:
         self._stopping = False
         self.loop = LoopThread("rpc")
         try:
-            self._server, self.port = self.loop.run(self._listen(service, handlers, credentials, host, port))
+            self._server, self.port = self.loop.run(
+                self._listen(service, handlers=handlers, credentials=credentials, host=host, port=port)
+            )
         except BaseException:
             self.loop.close()
             raise

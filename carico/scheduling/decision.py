@@ -98,7 +98,7 @@ class Decision:
         capacity, reserved, age_s = (column[index].item() for column in self._known)
         if math.isnan(capacity):
             return NodeVerdict(self.nodes[index], None, reserved)
-        return NodeVerdict(self.nodes[index], capacity, reserved, age_s, bool(self._stale[index]))
+        return NodeVerdict(self.nodes[index], capacity, reserved, age_s=age_s, stale=bool(self._stale[index]))
 
     @cached_property
     def verdicts(self) -> tuple[NodeVerdict, ...]:
@@ -107,7 +107,7 @@ class Decision:
         return tuple(
             NodeVerdict(node, None, reserved)
             if math.isnan(capacity)
-            else NodeVerdict(node, capacity, reserved, age_s, stale)
+            else NodeVerdict(node, capacity, reserved, age_s=age_s, stale=stale)
             for node, capacity, reserved, age_s, stale in zip(self.nodes, *columns, strict=True)
         )
 
@@ -137,7 +137,7 @@ class Decision:
         rows = np.sort(np.concatenate((better, np.flatnonzero(self.available == last)[: limit - len(better)])))
         pod_capacity, reserved, age_s = self._known
         nodes = [self.nodes[row] for row in rows.tolist()]
-        return Decision(nodes, pod_capacity[rows], reserved[rows], age_s[rows], self.stale_after_s)
+        return Decision(nodes, pod_capacity[rows], reserved[rows], age_s[rows], stale_after_s=self.stale_after_s)
 
     def count_verdicts(self) -> Counter[str]:
         """Count the candidates by verdict."""

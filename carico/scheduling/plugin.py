@@ -100,7 +100,9 @@ class CaricoPlugin:
         """
         rows = np.fromiter(map(self._row.get, nodes, repeat(-1)), np.intp, len(nodes))
         pod_capacity, reported_at = (column[rows] for column in self._reports)
-        return Decision(nodes, pod_capacity, self._reserved(nodes, rows), now - reported_at, self.stale_after_s)
+        return Decision(
+            nodes, pod_capacity, self._reserved(nodes, rows), now - reported_at, stale_after_s=self.stale_after_s
+        )
 
     def score(self, node: str, now: float = 0.0) -> float:
         """Pod-Capacity - reserved: nodes that can fit more pods come first."""

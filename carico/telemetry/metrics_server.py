@@ -99,6 +99,7 @@ class MetricsServerSource(TelemetrySource):
         self,
         fetch: Callable[[], Mapping[str, object]],
         node: str,
+        *,
         allocatable_cpus: float,
         allocatable_bytes: float,
         clock: Clock | None = None,

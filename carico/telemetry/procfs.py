@@ -94,7 +94,15 @@ class ProcfsSource(TelemetrySource):
             stat, meminfo, pressure = self._stat.peek(), self._meminfo.peek(), self._pressure.peek()
         # The time is that of the pressure, whose growth is divided by the time between two readings.
         now = self._clock.now()
-        return partial(self._counters, now, stat, meminfo, pressure, self._memory_pressure_us, self._io_pressure_us)
+        return partial(
+            self._counters,
+            now,
+            stat=stat,
+            meminfo=meminfo,
+            pressure=pressure,
+            memory_pressure_us=self._memory_pressure_us,
+            io_pressure_us=self._io_pressure_us,
+        )
 
     def _counters(
         self,

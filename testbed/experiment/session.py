@@ -110,9 +110,9 @@ class Experiment:
         plan = Plan(
             loaded.scaled(pods, nodes),
             tuple(parse_spec(scheduler) for scheduler in schedulers),
-            self.repetitions if repetitions is None else repetitions,
-            self.seed if seed is None else seed,
-            {**self.settings, **(settings or {})},
+            repetitions=self.repetitions if repetitions is None else repetitions,
+            seed=self.seed if seed is None else seed,
+            settings={**self.settings, **(settings or {})},
         )
         try:
             tell = None if self._progress is None else self._show

@@ -22,6 +22,7 @@ def repetition_of(
     scenario: Scenario,
     scheduler: SchedulerSpec,
     seed: int,
+    *,
     settings: Mapping[str, Any],
     pods: Iterable[PodResult],
     nodes: list[NodeSeries],

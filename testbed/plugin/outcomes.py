@@ -79,4 +79,4 @@ def statement_of(item: pytest.Item) -> Statement:
     columns = marker.kwargs.get("columns", ("variant",))
     column = "-".join(str(callspec.params[name]) for name in columns if name in callspec.params)
     case = callspec.id.replace(column, "").replace("--", "-").strip("-") if column else callspec.id
-    return Statement("claim", source, text, column, case)
+    return Statement("claim", source, text, column=column, case=case)

@@ -21,7 +21,7 @@ class Statement:
     """Where the paper says so, for example "§5.2, Table 5.1"; claims only."""
     text: str = ""
     column: str = ""
-    """The variant that it says so of; empty for statements that concern none."""
+    """The variant that the claim is about; empty if it is about none."""
     case: str = ""
     """Which of the claim's cases this is, for example its number of pods."""
 

@@ -50,6 +50,7 @@ class AgentFleet:
         names: list[str],
         variant: Variant,
         parameters: SimulationParameters,
+        *,
         rng: np.random.Generator,
         first: Counters,
         on_report: OnReport | None = None,

@@ -95,7 +95,7 @@ class SimulatedCluster:
             [node.cores for node in each_node],
             [node.memory_bytes for node in each_node],
             parameters,
-            nodes_rng,
+            rng=nodes_rng,
             agent_cores=parameters.agent_cores if scheduler.variant is not None or observer is not None else 0.0,
             boot_s=start,
             speed=[node.speed for node in each_node],
@@ -103,7 +103,13 @@ class SimulatedCluster:
         self._api = ApiServer(env, parameters.watch_latency_s)
         self._servers = Servers(self._fleet, parameters, requests_rng)
         self._kubelets = Kubelets(
-            env, self._api, self._fleet, parameters, kubelet_rng, self._container_event, self._servers
+            env,
+            self._api,
+            self._fleet,
+            parameters,
+            rng=kubelet_rng,
+            pod_event=self._container_event,
+            servers=self._servers,
         )
         self._counted: dict[Pod, None] = {}
         """The pods that agents have heard of from the API and that are not over."""
@@ -118,7 +124,9 @@ class SimulatedCluster:
         self._agents: AgentFleet | DemandAgents | None = None
         max_pods = [node.max_pods for node in each_node]
         if isinstance(scheduler.variant, DemandVariant):
-            demand = SimulatedDemandScheduler(env, self._names, shape, scheduler.variant, parameters, self._annotate)
+            demand = SimulatedDemandScheduler(
+                env, self._names, shape, variant=scheduler.variant, parameters=parameters, wake=self._annotate
+            )
             self._api.watch(created=demand.pod_created)
             framework = SchedulingFramework(env, self._api, carico_parameters(parameters), demand)
             env.process(self._tick(demand))
@@ -126,33 +134,41 @@ class SimulatedCluster:
                 self._names,
                 self._fleet.cores,
                 self._fleet.memory_bytes,
-                scheduler.variant,
-                parameters,
-                agents_rng,
-                first,
-                self._delayed(demand.report),
+                variant=scheduler.variant,
+                parameters=parameters,
+                rng=agents_rng,
+                first=first,
+                on_report=self._delayed(demand.report),
             )
         elif scheduler.variant is not None:
-            carico = CaricoScheduler(self._names, shape, parameters, lambda: env.now, self._annotate)
+            carico = CaricoScheduler(self._names, shape, parameters, now=lambda: env.now, wake=self._annotate)
             framework = SchedulingFramework(env, self._api, carico_parameters(parameters), carico)
             env.process(self._tick(carico))
             self._agents = AgentFleet(
-                self._names, scheduler.variant, parameters, agents_rng, first, self._delayed(carico.report), max_pods
+                self._names,
+                scheduler.variant,
+                parameters,
+                rng=agents_rng,
+                first=first,
+                on_report=self._delayed(carico.report),
+                max_pods=max_pods,
             )
         else:
             kube_scheduler = KubeScheduler(shape, parameters, scheduler_rng)
             framework = SchedulingFramework(env, self._api, parameters, kube_scheduler)
             if observer is not None:
-                self._agents = AgentFleet(self._names, observer, parameters, agents_rng, first, max_pods=max_pods)
+                self._agents = AgentFleet(
+                    self._names, observer, parameters, rng=agents_rng, first=first, max_pods=max_pods
+                )
         NodeLifecycleController(
             env,
             self._api,
             self._kubelets,
-            self._names,
-            scenario.node_changes,
-            parameters,
-            framework.node_ready,
-            self._agent,
+            names=self._names,
+            changes=scenario.node_changes,
+            parameters=parameters,
+            on_ready=framework.node_ready,
+            on_agent=self._agent,
         )
         for draw in draw_workload(scenario, seed):
             self._jobs.publish(draw.job, draw.work, draw.arrivals)
@@ -201,7 +217,9 @@ class SimulatedCluster:
                 self._recorder = Recorder(self._names, fleet.counters())
             elif tick > begin and (tick - begin) % per_record == 0:
                 reported = None if self._agents is None else self._agents.latest
-                self._recorder.record(at, fleet.counters(), self._kubelets.running, reported, self._kubelets.up)
+                self._recorder.record(
+                    at, fleet.counters(), running=self._kubelets.running, reported=reported, up=self._kubelets.up
+                )
                 if on_progress is not None:
                     on_progress(self._progress(at))
 
@@ -277,10 +295,10 @@ class SimulatedCluster:
             self._scenario,
             self._spec,
             self._seed,
-            msgspec.to_builtins(self._parameters),
-            [self._pod_result(pod) for pod in self._api.pods],
-            self._recorder.series(),
-            self._servers.series(self._names),
+            settings=msgspec.to_builtins(self._parameters),
+            pods=[self._pod_result(pod) for pod in self._api.pods],
+            nodes=self._recorder.series(),
+            requests=self._servers.series(self._names),
         )
 
     def _pod_result(self, pod: Pod) -> PodResult:

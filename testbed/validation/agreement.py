@@ -62,7 +62,11 @@ def agreements(real: Sequence[Repetition], simulated: Sequence[Repetition]) -> l
     """
     return [
         Agreement(
-            scheduler, job, figure, _of(real, scheduler, job, seconds_of), _of(simulated, scheduler, job, seconds_of)
+            scheduler,
+            job,
+            figure,
+            real=_of(real, scheduler, job, seconds_of),
+            simulated=_of(simulated, scheduler, job, seconds_of),
         )
         for job in real[0].measured_jobs
         for figure, seconds_of in (("mean PCT", _mean_pct), ("JCT", _jct))

@@ -39,6 +39,7 @@ def measured_costs(
     maker: KindMaker,
     prepared: Prepared,
     scenario: Scenario,
+    *,
     run: str,
     say: Say,
     turns: int,
@@ -75,7 +76,7 @@ def measured_costs(
                 say(f"what starting {pods} pod{'s' * (pods > 1)} costs, {turn + 1} of {turns}")
                 namespace = f"carico-burst-{turn}-{pods}-{run.lower()}"
                 with namespace_of_run(cluster.api, namespace, run):
-                    bursts.append(burst(cluster.api, namespace, spec, source, pods))
+                    bursts.append(burst(cluster.api, namespace, spec=spec, source=source, pods=pods))
     return ContainerCosts(scenario.cluster.each_node[0].cores, before, bursts)
 
 

@@ -59,7 +59,7 @@ class Validation(msgspec.Struct, frozen=True):
 
 
 def measure(
-    cluster: Cluster, maker: KindMaker, platform: KindPlatform, plan: Plan, run: str, say: Say, turns: int = TURNS
+    cluster: Cluster, maker: KindMaker, platform: KindPlatform, plan: Plan, *, run: str, say: Say, turns: int = TURNS
 ) -> Measured:
     """Measure a cluster.
 
@@ -87,7 +87,7 @@ def measure(
     scheduler = plan.schedulers[0]
     setup = platform.check(plan.scenario, scheduler, plan.settings)
     prepared = setup.prepare(cluster)
-    costs = measured_costs(cluster, maker, prepared, plan.scenario, run, say, turns)
+    costs = measured_costs(cluster, maker, prepared, plan.scenario, run=run, say=say, turns=turns)
     like_it = {
         "quota_of_cpus": setup.machine_cpus,
         "warm_up_s": setup.chosen.warm_up_s,
@@ -107,7 +107,7 @@ def simulate(
 ) -> list[Repetition]:
     """Run the plan's scenario on a simulated cluster like the measured one, with measured demands."""
     twin = twin_of(plan.scenario, demands_cpu_s)
-    simulated = Plan(twin, plan.schedulers, repetitions, plan.seed, measured.settings)
+    simulated = Plan(twin, plan.schedulers, repetitions=repetitions, seed=plan.seed, settings=measured.settings)
     return simulated.check(SimulatedProvider()).run(on_progress)
 
 

@@ -76,6 +76,7 @@ def select(
 def scenario_of(
     pods: Sequence[TracePod],
     cluster: ClusterShape,
+    *,
     name: str = "alibaba-gpu-2023",
     time_scale: float = 1.0,
     lifetime_scale: float | None = None,

@@ -17,7 +17,10 @@ def main(name: str, image: str, config: str, kubeconfig: str, kind: str, kubectl
     from pytest_kind.cluster import KindCluster  # an optional dependency
 
     own = kind_of_ours(Path(kind), Path(kubeconfig).with_name("kind"))
-    KindCluster(name, Path(kubeconfig), image or None, own, Path(kubectl)).create(config_file=config)
+    cluster = KindCluster(
+        name, kubeconfig=Path(kubeconfig), image=image or None, kind_path=own, kubectl_path=Path(kubectl)
+    )
+    cluster.create(config_file=config)
 
 
 def kind_of_ours(kind: Path, script: Path) -> Path:

@@ -51,6 +51,7 @@ class NodeFleet:
         cores: ArrayLike,
         memory_bytes: ArrayLike,
         parameters: SimulationParameters,
+        *,
         rng: np.random.Generator,
         agent_cores: float = 0.0,
         boot_s: float = 0.0,
@@ -83,7 +84,7 @@ class NodeFleet:
 
     def run_container(self, node: int, demand: Demand, work: float, weights: ContainerWeights, ended: Ended) -> int:
         """Start a pod's container on `node` now and return its task; `ended` is called when the task is over."""
-        return self._tasks.add_container(node, demand, work, weights, ended)
+        return self._tasks.add_container(node, demand, work, weights=weights, ended=ended)
 
     def run_burst(self, node: int, cpu_s: float, ended: Ended | None = None) -> None:
         """Let the container runtime of `node` spend `cpu_s`, in competition with everything else."""
@@ -126,7 +127,9 @@ class NodeFleet:
         node, threads, system = tasks.node[active], tasks.threads[active], tasks.system[active]
         weight = tasks.weight[active]
         rate = self._rates(node, threads, system, weight)
-        self._last_tick = Tick(active, node, threads, system, weight, rate, cores, speed)
+        self._last_tick = Tick(
+            task=active, node=node, threads=threads, system=system, weight=weight, rate=rate, cores=cores, speed=speed
+        )
         runnable = per_node(node, threads, self.nodes)
         pressure = self._pressure(runnable)
 
@@ -142,7 +145,7 @@ class NodeFleet:
         counters.pressure_s += self._pressure_until_ends(pressure, node, threads, runs) * dt
         used_s = per_node(node, rate * runs, self.nodes) * dt
         usable_s = cores * dt
-        used_s += switch_phases(tasks, active, node, useful, usable_s - used_s)
+        used_s += switch_phases(tasks, active, node, useful=useful, spare_s=usable_s - used_s)
         # A CPU that is stolen from a running thread is not idle; nothing is stolen from a CPU without a thread.
         stolen_s = np.minimum(runnable, self.cores) * dt - np.minimum(runnable * dt, usable_s)
         counters.busy_s += used_s + stolen_s

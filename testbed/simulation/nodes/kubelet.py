@@ -47,6 +47,7 @@ class Kubelets:
         api: ApiServer,
         fleet: NodeFleet,
         parameters: SimulationParameters,
+        *,
         rng: np.random.Generator,
         pod_event: PodEvent,
         servers: Servers,
@@ -139,7 +140,9 @@ class Kubelets:
         def ended(at: float, how: str) -> None:
             end(at, OUTCOMES[how])
 
-        task = fleet.run_container(node, demand, pod.work, weights_of(pod, fleet.memory_bytes[node]), ended)
+        task = fleet.run_container(
+            node, demand, pod.work, weights=weights_of(pod, fleet.memory_bytes[node]), ended=ended
+        )
         self._servers.begin(pod, task)
 
         def stop(outcome: str) -> None:

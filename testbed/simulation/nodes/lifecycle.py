@@ -52,6 +52,7 @@ class NodeLifecycleController:
         env: simpy.Environment,
         api: ApiServer,
         kubelets: Kubelets,
+        *,
         names: Sequence[str],
         changes: Sequence[NodeChange],
         parameters: SimulationParameters,

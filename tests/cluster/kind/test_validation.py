@@ -31,7 +31,7 @@ def plan(carico_experiment) -> Plan:
 @pytest.fixture
 def measured(carico_cluster, kind_maker, plan) -> Measured:
     platform = KindPlatform(kind_maker)
-    return measure(carico_cluster, kind_maker, platform, plan, "validation", lambda text: None, turns=1)
+    return measure(carico_cluster, kind_maker, platform, plan, run="validation", say=lambda text: None, turns=1)
 
 
 def test_a_simulated_cluster_with_measured_costs_takes_about_as_long(measured, plan, carico_experiment, carico_paper):

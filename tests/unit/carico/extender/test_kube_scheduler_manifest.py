@@ -138,7 +138,13 @@ def test_an_extender_answers_who_calls_as_the_file_says(manifest, harness, tmp_p
     served = ServerTls(certificates.server("extender", url.hostname))
     clients = frozenset(config.clients)
     with serve_extender(
-        harness.extender, harness.extender._metrics, config.host, 0, served, clients, config.limits
+        harness.extender,
+        harness.extender._metrics,
+        host=config.host,
+        port=0,
+        tls=served,
+        clients=clients,
+        limits=config.limits,
     ) as server:
         connection = http.client.HTTPSConnection(url.hostname, server.port, timeout=5, context=context)
         connection.request("POST", f"{url.path.rstrip('/')}/{extender.filter_verb}", request("u1", ["a", "b"]))

@@ -30,11 +30,11 @@ def served(harness):
             server = serve_extender(
                 harness.extender,
                 harness.extender._metrics,
-                "127.0.0.1",
-                0,
-                tls and ServerTls(tls),
-                frozenset(clients),
-                HttpLimits(**limits),
+                host="127.0.0.1",
+                port=0,
+                tls=tls and ServerTls(tls),
+                clients=frozenset(clients),
+                limits=HttpLimits(**limits),
             )
             return stack.enter_context(server)
 

@@ -40,7 +40,9 @@ def server():
 
 
 def source_of(server, **options):
-    return MetricsServerSource(server.fetch, "node-1", 4, 8 * GIB, clock=server.clock, **options)
+    return MetricsServerSource(
+        server.fetch, "node-1", allocatable_cpus=4, allocatable_bytes=8 * GIB, clock=server.clock, **options
+    )
 
 
 def test_a_sample_for_every_scrape(server):
@@ -108,13 +110,17 @@ def test_an_invalid_answer_is_refused_and_changes_nothing(server, changes, messa
 def test_an_answer_that_is_not_a_document_is_refused(server):
     for answer in (None, [], "404 page not found", {}):
         with pytest.raises(TelemetryMalformed, match="not a NodeMetrics"):
-            MetricsServerSource(lambda answer=answer: answer, "node-1", 4, GIB).read()
+            MetricsServerSource(
+                lambda answer=answer: answer, "node-1", allocatable_cpus=4, allocatable_bytes=GIB
+            ).read()
 
 
 def test_resources_and_periods_of_zero_are_refused(server):
     for cpus, memory, period_s in [(0, GIB, 15), (4, 0, 15), (4, GIB, 0), (float("nan"), GIB, 15)]:
         with pytest.raises(InvalidInput, match=r"allocatable|period_s"):
-            MetricsServerSource(server.fetch, "node-1", cpus, memory, period_s=period_s)
+            MetricsServerSource(
+                server.fetch, "node-1", allocatable_cpus=cpus, allocatable_bytes=memory, period_s=period_s
+            )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def pod(job, finished_s):
 
 
 def measured(pods, **more):
-    return repetition_of(SCENARIO, parse_spec("carico"), 3, {"speed": 2}, pods, [], **more)
+    return repetition_of(SCENARIO, parse_spec("carico"), 3, settings={"speed": 2}, pods=pods, nodes=[], **more)
 
 
 def test_a_job_completes_with_its_last_pod_counted_from_its_publication():

@@ -32,7 +32,7 @@ class Nodes:
 
     def __init__(self, nodes=1, cores=4, memory=8 * GIB, tick_s=TICK_S, seed=0, **parameters):
         self.parameters = SimulationParameters(**QUIET | parameters)
-        self.fleet = NodeFleet(nodes, cores, memory, self.parameters, np.random.default_rng(seed))
+        self.fleet = NodeFleet(nodes, cores, memory, self.parameters, rng=np.random.default_rng(seed))
         self.tick_s = tick_s
         self.tick = 0
         self.ended = {}
@@ -43,7 +43,11 @@ class Nodes:
         phases = demand.pop("phases", (Phase(1.0, threads),))
         model = Demand(**{"cpu_seconds": work, "memory_bytes": 0.0, "phases": phases} | demand)
         self.tasks[name] = self.fleet.run_container(
-            node, model, work, ContainerWeights(weight, oom), lambda at, how: self.ended.update({name: (at, how)})
+            node,
+            model,
+            work,
+            weights=ContainerWeights(weight, oom),
+            ended=lambda at, how: self.ended.update({name: (at, how)}),
         )
 
     def advance(self, seconds):
@@ -85,12 +89,18 @@ class Machine:
     def __init__(self, nodes=1, cores=4, memory=8 * GIB, seed=0, **parameters):
         self.env = simpy.Environment()
         self.parameters = SimulationParameters(**QUIET | parameters)
-        self.fleet = NodeFleet(nodes, cores, memory, self.parameters, np.random.default_rng(seed))
+        self.fleet = NodeFleet(nodes, cores, memory, self.parameters, rng=np.random.default_rng(seed))
         self.api = ApiServer(self.env)
         self.log = Log()
         self.servers = Servers(self.fleet, self.parameters, np.random.default_rng(seed))
         self.kubelets = Kubelets(
-            self.env, self.api, self.fleet, self.parameters, np.random.default_rng(seed), self._pod_event, self.servers
+            self.env,
+            self.api,
+            self.fleet,
+            self.parameters,
+            rng=np.random.default_rng(seed),
+            pod_event=self._pod_event,
+            servers=self.servers,
         )
         self.api.watch(
             bound=lambda pod: self._note("bound", pod.name),

@@ -26,9 +26,9 @@ class Agents:
             NAMES,
             DEFAULT_VARIANT,
             self.nodes.parameters,
-            np.random.default_rng(seed),
-            self.nodes.fleet.counters(),
-            lambda node, capacity: self.reports.append((round(self.nodes.fleet.now, 6), node, capacity)),
+            rng=np.random.default_rng(seed),
+            first=self.nodes.fleet.counters(),
+            on_report=lambda node, capacity: self.reports.append((round(self.nodes.fleet.now, 6), node, capacity)),
         )
 
     def run(self, seconds, pods_per_s=0.0):
