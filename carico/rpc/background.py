@@ -47,8 +47,6 @@ class BackgroundCalls(Generic[Sent, Received]):
     ----------
     succeeded, failed, replaced : int
         Calls that did not fail, calls that did, and values that a newer one replaced before they were sent.
-    last_error : str
-        Why the last call failed; empty if it did not.
     """
 
     def __init__(
@@ -60,7 +58,6 @@ class BackgroundCalls(Generic[Sent, Received]):
         backoff: Backoff = BACKOFF,
     ) -> None:
         self.succeeded = self.failed = self.replaced = 0
-        self.last_error = ""
         self._loop = loop
         self._name = name
         self._call = call
@@ -116,11 +113,9 @@ class BackgroundCalls(Generic[Sent, Received]):
                     _log.info("%s: answers again after %d failures", self._name, failures)
                 failures = 0
                 self.succeeded += 1
-                self.last_error = ""
 
     def _note(self, error: Exception, failures: int) -> None:
         self.failed += 1
-        self.last_error = f"{error}"
         if not isinstance(error, (CaricoError, OSError)):  # a bug in CARICO
             _log.error("%s: a call failed", self._name, exc_info=error)
         elif failures == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.measurement.pressure import avg10
+from tests.kits.pressure import avg10
 
 from .predictions import cases, claim
 

@@ -63,10 +63,6 @@ class JobController:
         self._env.process(self._arrive(state, arrivals or [0.0] * job.pods))
         self._env.process(self._create_all(state))
 
-    def published_s(self, job: str) -> float:
-        """When a Job was published."""
-        return self._jobs[job].spec.start_s
-
     def _arrive(self, state: _JobState, arrivals: list[float]) -> Process:
         for index, after_s in enumerate(arrivals):
             at = state.spec.start_s + after_s

@@ -163,11 +163,6 @@ class NodeFleet:
 
     # ── what can be seen ──
 
-    @property
-    def busy_s(self) -> FloatArray:
-        """CPU-seconds that every node has been busy, exact."""
-        return self._counters.busy_s
-
     def counters(self) -> Counters:
         """Return what the nodes' /proc shows now: cumulative, in the kernel's own units."""
         return self._counters.read(self.now, self._memory)

@@ -55,7 +55,6 @@ class TestCreation:
             (2, work, 250, 64 * 2**20) for work in (1.0, 2.0, 3.0)
         ]
         assert all(pod.job is one for pod in jobs.api.pods)
-        assert jobs.controller.published_s("job") == 2
 
     def test_the_scheduler_under_test_may_change_the_requests(self):
         jobs = Controller(job(requests=Requests(cpu="250m")), requests=lambda job: Requests(cpu="1"))

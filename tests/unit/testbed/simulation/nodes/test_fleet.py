@@ -253,6 +253,6 @@ class TestEndsWithinATick:
         nodes.fleet.run_burst(0, 0.2)
         nodes.advance(1.0)
         counters = nodes.fleet.counters()
-        assert nodes.fleet.busy_s[0] == pytest.approx(0.2)
+        assert nodes.fleet._counters.busy_s[0] == pytest.approx(0.2)
         # On 4 CPUs it is over after 0.05 s, half a tick.
         assert counters.cpu_pressure_us[0] == pytest.approx(2 * pressure * 0.05e6)

@@ -51,11 +51,13 @@ class TestLife:
     def test_the_event_precedes_the_burst_that_it_announces(self, make_machine, make_pod):
         machine = make_machine(**no_delays(start_delay_min_s=0.5, start_delay_max_s=0.5))
         busy_at_event = []
-        machine.kubelets._pod_event = lambda pod, change, at: busy_at_event.append((change, machine.fleet.busy_s[0]))
+        machine.kubelets._pod_event = lambda pod, change, at: busy_at_event.append(
+            (change, machine.fleet._counters.busy_s[0])
+        )
         pod = make_pod("pod", work=1.0)
         machine.bind(pod)
         machine.env.run(5)
-        busy = float(machine.fleet.busy_s[0])
+        busy = float(machine.fleet._counters.busy_s[0])
         assert busy_at_event == [(+1, 0.0), (-1, pytest.approx(1.2))]
         assert busy == pytest.approx(0.2 + 1.0 + 0.2), "a burst before the container and one after it"
 
@@ -134,7 +136,7 @@ class TestEnds:
         machine.env.run(20)
         assert pod.outcome == "succeeded"
         assert pod.finished_s - pod.started_s == pytest.approx(7.77)
-        assert float(machine.fleet.busy_s[0]) == pytest.approx(7.77 + 0.4, abs=0.2)
+        assert float(machine.fleet._counters.busy_s[0]) == pytest.approx(7.77 + 0.4, abs=0.2)
 
     def test_a_pod_that_was_killed_does_not_end_a_second_time(self, make_machine, make_pod):
         machine = make_machine(memory=GIB)
@@ -157,7 +159,7 @@ class TestEnds:
         stop()
         machine.env.run(10)
         assert entries(machine, "event", "finished")[-2:] == [("event", (0, -1)), ("finished", "pod")]
-        assert float(machine.fleet.busy_s[0]) < 4, "it computes no more"
+        assert float(machine.fleet._counters.busy_s[0]) < 4, "it computes no more"
 
 
 class TestDeleted:
@@ -168,7 +170,7 @@ class TestDeleted:
         pod.deleted = True
         machine.env.run(5)
         assert entries(machine, "bound", "event", "running", "finished") == [("bound", "pod"), ("finished", "pod")]
-        assert (pod.outcome, pod.started_s, machine.fleet.busy_s[0]) == ("unfinished", None, 0)
+        assert (pod.outcome, pod.started_s, machine.fleet._counters.busy_s[0]) == ("unfinished", None, 0)
 
     def test_during_its_start_a_pod_never_computes(self, make_machine, make_pod):
         machine = make_machine(**no_delays(), start_cpu_s=2.0)
@@ -183,7 +185,7 @@ class TestDeleted:
             ("finished", "pod"),
         ]
         assert (pod.outcome, pod.started_s, pod.finished_s) == ("unfinished", None, None)
-        assert float(machine.fleet.busy_s[0]) == pytest.approx(2.2), "two bursts and nothing else"
+        assert float(machine.fleet._counters.busy_s[0]) == pytest.approx(2.2), "two bursts and nothing else"
 
 
 class TestWeights:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.measurement.pressure import avg10
+from tests.kits.pressure import avg10
 
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=200)
 
