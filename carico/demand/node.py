@@ -99,10 +99,10 @@ class NodeDemand:
         self._cpu.forget()
         self._memory.forget()
         self._peaks.forget(self._memory.workloads)
-        fresh = self._pods.younger_than(variant.settling_s, at)
+        eldest = self._pods.eldest()
         self._peaks.observe(
             {name: self._memory.cost(name) for name in self._pods.now},
-            {name for name in fresh if name not in self._stops},
+            {name for name in eldest if at - eldest[name] < variant.settling_s and name not in self._stops},
             at,
         )
 

@@ -58,13 +58,13 @@ class PodCounts:
                 numbers[workload] += 1
         return dict(numbers)
 
-    def younger_than(self, age_s: float, now: float) -> dict[str, int]:
-        """Number of running pods of each workload that have started less than `age_s` ago."""
-        numbers: defaultdict[str, int] = defaultdict(int)
+    def eldest(self) -> dict[str, float]:
+        """When the oldest running pod of each workload has started, seconds."""
+        eldest: dict[str, float] = {}
         for workload, at in self._running.values():
-            if workload is not None and now - at < age_s:
-                numbers[workload] += 1
-        return dict(numbers)
+            if workload is not None:
+                eldest[workload] = min(eldest.get(workload, at), at)
+        return eldest
 
     def started(self, uid: str, workload: str | None, at: float) -> None:
         """Note that a pod has started; a pod that runs already is not counted again."""

@@ -82,12 +82,14 @@ def test_pods_of_the_platform_run_but_belong_to_no_workload():
     assert set(counts.means(until=1.0)) == {CHURN}
 
 
-def test_pods_are_young_for_a_while():
+def test_the_oldest_pod_of_a_workload_is_known():
     counts = PodCounts(churn_s=0.0, since=0.0)
-    counts.started("old", "pi", at=0.0)
     counts.started("new", "pi", at=5.0)
-    assert counts.younger_than(1.0, now=5.5) == {"pi": 1}
-    assert counts.younger_than(1.0, now=7.0) == {}
+    counts.started("old", "pi", at=1.0)
+    counts.started("daemon", None, at=0.0)
+    assert counts.eldest() == {"pi": 1.0}
+    counts.stopped("old", at=6.0)
+    assert counts.eldest() == {"pi": 5.0}
 
 
 @pytest.mark.parametrize("until", [0.0, -1.0, np.nan])
