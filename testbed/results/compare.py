@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from testbed.errors import ResultsError
 
@@ -34,12 +35,22 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 def _interval(values: Sequence[float], statistic: Callable[..., Any]) -> tuple[float, float]:
     if len(values) < LEAST_FOR_INTERVAL or min(values) == max(values):
         return min(values), max(values)
-    from scipy.stats import bootstrap
+    return bootstrap_interval(statistic(resampled(values, np.random.default_rng(0)), axis=1))
 
-    # The percentile method: the others are undefined for samples of few distinct values.
-    rng = np.random.default_rng(0)
-    found = bootstrap((values,), statistic, method="percentile", random_state=rng).confidence_interval
-    return float(found.low), float(found.high)
+
+def resampled(values: Sequence[float], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return 9999 samples of the values with replacement, one a row, each as long as the values."""
+    return rng.choice(values, (9999, len(values)))
+
+
+def bootstrap_interval(statistics: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the 95 % interval of a statistic of resampled values.
+
+    It is the percentile method: the others are undefined for samples of few distinct values. It is made here because
+    importing scipy.stats takes longer than most commands.
+    """
+    low, high = np.percentile(statistics, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> tuple[float, str]:
@@ -74,9 +85,9 @@ def compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> t
     delta = math.exp(mean) - 1.0
     if ratios.size < LEAST_FOR_VERDICT:
         return delta, f"n < {LEAST_FOR_VERDICT}"
-    from scipy.stats import t
+    from scipy.special import stdtrit  # the quantile of Student's t
 
-    half = float(t.ppf(0.975, ratios.size - 1) * ratios.std(ddof=1) / math.sqrt(ratios.size))
+    half = float(stdtrit(ratios.size - 1, 0.975) * ratios.std(ddof=1) / math.sqrt(ratios.size))
     if abs(mean) <= half:
         return delta, "unclear"
     return delta, "slower" if mean > 0 else "faster"

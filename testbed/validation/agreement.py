@@ -6,14 +6,13 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from testbed.errors import ResultsError
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.report.numbers import WIDTH, seconds
-from testbed.results.compare import LEAST_FOR_INTERVAL, mean_interval
+from testbed.results.compare import LEAST_FOR_INTERVAL, bootstrap_interval, mean_interval, resampled
 from testbed.results.schema import Repetition
 
 AIM = 0.10
@@ -43,13 +42,9 @@ class Agreement:
         if len(self.real) < LEAST_FOR_INTERVAL:
             mean = fmean(self.simulated)
             return mean / max(self.real), mean / min(self.real)
-        from scipy.stats import bootstrap
-
-        def ratio(real: Any, simulated: Any, axis: int = -1) -> Any:
-            return np.mean(simulated, axis=axis) / np.mean(real, axis=axis)
-
-        found = bootstrap((self.real, self.simulated), ratio, method="percentile", rng=np.random.default_rng(0))
-        return float(found.confidence_interval.low), float(found.confidence_interval.high)
+        rng = np.random.default_rng(0)
+        real, simulated = (resampled(values, rng).mean(axis=1) for values in (self.real, self.simulated))
+        return bootstrap_interval(simulated / real)
 
 
 def agreements(real: Sequence[Repetition], simulated: Sequence[Repetition]) -> list[Agreement]:

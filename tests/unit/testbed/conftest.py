@@ -1,7 +1,7 @@
 """Pytest sessions inside the tests, on a cluster that takes no time."""
 
 import pytest
-import scipy.stats  # noqa: F401
+import scipy.special  # noqa: F401
 
 import testbed.cli
 import testbed.experiment.session
