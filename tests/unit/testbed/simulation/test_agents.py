@@ -103,7 +103,7 @@ class TestReports:
 
 
 class TestLoss:
-    @pytest.mark.parametrize(("loss", "late"), [(0.1, 0.0), (0.3, 0.1), (0.5, 0.0), (0.5, 0.5)])
+    @pytest.mark.parametrize(("loss", "late"), [(0.5, 0.0), (0.5, 0.5)])
     def test_models_stay_finite(self, make_nodes, loss, late):
         agents = Agents(make_nodes, sample_loss=loss, sample_late=late)
         agents.run(5)
@@ -158,6 +158,6 @@ def undisturbed():
     return completion_s()
 
 
-@pytest.mark.parametrize("settings", [{"sample_loss": 0.1}, {"sample_loss": 0.5}, {"sample_late": 0.5}], ids=str)
+@pytest.mark.parametrize("settings", [{"sample_loss": 0.5}, {"sample_late": 0.5}], ids=str)
 def test_a_job_completes_about_as_well_with_samples_missing(settings, undisturbed):
     assert completion_s(**settings) == pytest.approx(undisturbed, rel=0.5)

@@ -25,15 +25,11 @@ from .simulated_runs import QUIET, SMALL, check, cluster, job, run, scenario, sm
 
 class TestDeterminism:
     @pytest.mark.parametrize("scheduler", ["carico", "kube-scheduler"])
-    def test_the_same_seed_gives_the_same_bytes(self, scheduler):
-        assert msgspec.json.encode(run(SMALL, scheduler)) == msgspec.json.encode(small(scheduler))
-
-    @pytest.mark.parametrize("scheduler", ["carico", "kube-scheduler"])
     def test_another_seed_gives_another_run(self, scheduler):
         one, other = small(scheduler), run(SMALL, scheduler, seed=2)
         assert [pod.finished_s for pod in one.pods] != [pod.finished_s for pod in other.pods]
 
-    def test_another_process_gives_the_same_bytes(self):
+    def test_the_same_seed_gives_the_same_bytes_in_another_process(self):
         program = (
             "import hashlib, msgspec, sys\n"
             "from testbed.simulation.cluster import SimulatedCluster\n"
@@ -78,7 +74,7 @@ class TestDeterminism:
     def test_a_pod_has_the_same_work_under_every_scheduler(self):
         works = []
         for scheduler in ("carico", "kube-scheduler", "kube-scheduler:cpu=1"):
-            one = cluster(SMALL, scheduler)
+            one = cluster(msgspec.structs.replace(SMALL, limit_s=10.0), scheduler)
             one.run()
             works.append([pod.work for pod in one._api.pods])
         assert works[0] == works[1] == works[2]

@@ -105,7 +105,7 @@ class TestWatching:
 class TestWakeUp:
     """Room that a node learns of is no event of the cluster."""
 
-    of = scenario(job(pods=9, workload="task", parameters={"cores": 1, "cpu_seconds": 60}))
+    of = scenario(job(pods=9, workload="task", parameters={"cores": 1, "cpu_seconds": 30}))
 
     def test_without_it_refused_pods_wait_for_the_first_that_ends(self):
         one = cluster(self.of, "carico", wake_up=False, background_memory_variation=0.0)
@@ -130,7 +130,7 @@ class TestWakeUp:
         assert heard == [(-0.5, 1)]
 
     def test_the_back_off_is_that_of_caricos_own_scheduler(self):
-        crowd = scenario(job(pods=50, parameters={"digits": 1500}), nodes=1)
+        crowd = scenario(job(pods=25, parameters={"digits": 1500}), nodes=1)
         attempts = {}
         for longest in (1.0, 10.0):
             one = cluster(crowd, "carico", carico_backoff_max_s=longest)
