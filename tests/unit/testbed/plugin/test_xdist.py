@@ -113,7 +113,7 @@ def test_unit_tests_in_workers_only_report_left_out_tests_once(session, pytester
 
 def test_missing_prerequisites_are_one_message(session, pytester, mixed):
     pytester.makeconftest(PROVIDER.format(MISSING))
-    result = session("-m", "cluster", *XDIST, "-n2")
+    result = session("-m", "cluster", *XDIST, "-n1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == ["ERROR: carico: kind is not installed: install it"]
     assert not (pytester.path / ".carico").exists()
@@ -128,7 +128,7 @@ def test_what_cannot_be_measured_is_skipped_and_a_quiet_session_shows_no_progres
 
 def test_runs_that_would_disturb_one_another_fail_and_name_the_right_command(session, pytester, mixed):
     pytester.makeconftest(PROVIDER.format("shared_hardware=True"))
-    result = session("--carico-seed=1", *XDIST, "-n", "2")
+    result = session("--carico-seed=1", *XDIST, "-n", "1")
     result.assert_outcomes(passed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
