@@ -6,6 +6,7 @@ Calibrated on kube-scheduler's rows of the thesis's Tables 5.1 to 5.3 and on not
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -344,5 +345,11 @@ def choices(name: str) -> tuple[str, ...]:
     >>> choices("pressure"), choices("tick_s")
     (('kernel', 'at-least-one-waiting'), ())
     """
-    kind = get_type_hints(SimulationParameters)[name]
+    kind = _kinds()[name]
     return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    # Once: reading the hints of all settings takes a while.
+    return get_type_hints(SimulationParameters)
