@@ -27,10 +27,10 @@ def test_first_fifty_digits():
     assert pi.pi_digits(50) == "3.14159265358979323846264338327950288419716939937510"
 
 
-@pytest.mark.parametrize("decimals", [*range(40), 100, 500, 768])
-def test_agrees_with_machin(decimals):
+def test_agrees_with_machin():
     # 768 ends in the six nines of digits 762 to 767 and one more: the carries' hardest case within reach.
-    assert pi.pi_digits(decimals) == machin_pi(decimals)
+    for decimals in (*range(40), 768):
+        assert pi.pi_digits(decimals) == machin_pi(decimals)
 
 
 def test_negative_decimals_are_refused():
