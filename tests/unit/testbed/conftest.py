@@ -1,15 +1,22 @@
 """Pytest sessions inside the tests, on a cluster that takes no time."""
 
+from importlib import import_module
+
 import pytest
-import scipy.special  # noqa: F401
 
-import testbed.cli
-import testbed.experiment.session
-import testbed.plugin.summary
-import testbed.simulation.provider  # noqa: F401
-
-# Imported although nothing here uses them: a session inside a test forgets what it was the first to import, and numpy
-# cannot be imported twice.
+IMPORTED_ONCE = (
+    "scipy.special",
+    "testbed.cli",
+    "testbed.experiment.session",
+    "testbed.plugin.summary",
+    "testbed.real.external.platform",
+    "testbed.real.kind.platform",
+    "testbed.real.kwok.platform",
+    "testbed.real.provider",
+    "testbed.report.claims",
+    "testbed.simulation.provider",
+    "testbed.testing",
+)
 CONFTEST = """
 import pytest
 from testbed.testing import FakeProvider
@@ -22,8 +29,18 @@ def carico_provider():
 """
 
 
+@pytest.fixture(scope="session")
+def imports():
+    """Import what sessions need: a session inside a test forgets what it was the first to import.
+
+    numpy cannot be imported twice, and the client of the Kubernetes API takes a second every time.
+    """
+    for module in IMPORTED_ONCE:
+        import_module(module)
+
+
 @pytest.fixture
-def session(pytester, monkeypatch):
+def session(imports, pytester, monkeypatch):
     """A function that runs pytest with the plugin, on the files that the test has made."""
     for variable in ("CI", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(variable, raising=False)
