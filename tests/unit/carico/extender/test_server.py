@@ -5,7 +5,7 @@ import json
 import socket
 import ssl
 import threading
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -258,7 +258,8 @@ class TestTls:
             for _ in range(8):
                 client = held.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
                 if shakes_hands:
-                    held.enter_context(node.wrap_socket(client, server_hostname="127.0.0.1"))
+                    with suppress(OSError):  # on a busy machine the server refuses some, or cuts them meanwhile
+                        held.enter_context(node.wrap_socket(client, server_hostname="127.0.0.1"))
             mine = client_context(authority.server("kube-scheduler"))
             assert post(connect(server, mine), request("u1", ["a"]))[0] == 200
 
