@@ -45,7 +45,7 @@ PEERS: dict[str, Callable[[float], bool]] = {
 
 The peers' job is published at 30 s and takes about 100 s. A change by a fifth counts, as in the evaluation.
 """
-LITERAL_WEIGHTS = (0.1, 0.05, 0.01, 0.005)
+LITERAL_WEIGHTS = (0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 """Weights of a new batch, for which the thesis gives no value, to try with its text as written."""
 FIRST_SEED = 2001
 
