@@ -247,7 +247,7 @@ def _signals(figures: dict[str, float], label: str, variant: Variant, seeds: ran
             np.array([median_between(node, "capacity_signal", *span) for node in nodes])
             for span in ((22, 30), (70, 90))
         )
-        shown = sum(map(shows, during / before))
+        shown = sum(map(shows, (during / before).tolist()))
         figures[f"{scenario}:{label}:k_before_workloads"] = round(float(before.mean()), 4)
         figures[f"{scenario}:{label}:k_during_workloads"] = round(float(during.mean()), 4)
         figures[f"{scenario}:{label}:shown_seeds"] = shown
