@@ -199,7 +199,8 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
     print("\n| weight | pi PCT, JCT | conflicting | complementary |\n|---|---|---|---|")
     for weight in LITERAL_WEIGHTS:
         label, variant = f"literal_weight={weight}", replace(THESIS_LITERAL, batch_weight=weight)
-        pi = _measure(figures, label, "pi-2000", "pi-2000", SchedulerSpec(label, variant=variant), seeds, pressure)
+        spec = SchedulerSpec(label, variant=variant)
+        pi = _measure(figures, label, row="pi-2000", scenario="pi-2000", spec=spec, seeds=seeds, settings=pressure)
         print(f"| {weight} | {pi} | {' | '.join(_signals(figures, label, variant, seeds))} |", flush=True)
     print("\n| reading | 100m | 500m | 750Mi | mixed |\n|---|---|---|---|---|")
     for label, settings in SIMULATOR_READINGS:
