@@ -25,7 +25,7 @@ def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, all_fi
     pod_cores : float
         What the pod demands.
     all_fit : bool
-        Whether all pods that wait or are expected fit below the higher level.
+        Whether all pods that wait fit below the higher level.
     """
     lower: FloatArray = cores + variant.headroom * np.sqrt(cores)
     if not all_fit:

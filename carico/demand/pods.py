@@ -110,4 +110,4 @@ class PodCounts:
             if at + self._churn_s > until:
                 later.append((at, None, 0))
         self._changes, self._since = later, until
-        return {workload: mean for workload, mean in means.items() if mean > 0}
+        return {workload: float(mean) for workload, mean in means.items() if mean > 0}

@@ -60,15 +60,15 @@ class DemandScheduler:
         self.loads = Loads(variant)
         self._bound: dict[str, str] = {}
         """The node of every pod that the API shows as bound and not over, by UID."""
-        self.waiting = Waiting(variant.foresight_s)
+        self.waiting = Waiting()
         self._held: tuple[str, float] | None = None
         """The pod whose answer waits, and until when."""
         self._may_hold = True
 
-    def pod_waits(self, uid: str, workload: str, now: float) -> None:
+    def pod_waits(self, uid: str, workload: str) -> None:
         """Note that a pod was created, and has no node yet."""
         if uid not in self._bound:
-            self.waiting.created(uid, workload, now)
+            self.waiting.add(uid, workload)
 
     def filter(self, uid: str, workload: str, nodes: Sequence[str], now: float) -> Answer:
         """Decide about a pod; if a node has room, the pod is on its way there from now on.
@@ -83,13 +83,13 @@ class DemandScheduler:
                 f"the pod {uid} is bound to {self._bound[uid]} already: wait until the watch on pods shows it"
             )
         self.loads.end(uid)
-        self.waiting.back(uid, workload)
+        self.waiting.add(uid, workload)
         self.waiting.refused.discard(uid)
         rows = self.loads.rows(nodes)
         room, fits = self._room(workload, rows, now)
         if fits.any():
             node = nodes[int(np.where(fits, room, -np.inf).argmax())]
-            self.waiting.placed(uid)
+            self.waiting.remove(uid)
             self.loads.place(uid, workload, node, now)
             self._held, self._may_hold = None, True
             return Answer(node)
@@ -108,7 +108,7 @@ class DemandScheduler:
         if ended:
             self.pod_gone(uid, now)
         elif node:
-            self.waiting.placed(uid)
+            self.waiting.remove(uid)
             self._bound[uid] = node
             way = self.loads.under_way(uid)
             if way is None or way.node != node:
@@ -116,7 +116,7 @@ class DemandScheduler:
 
     def pod_gone(self, uid: str, now: float) -> None:
         """Take in that a pod is over or deleted."""
-        self.waiting.placed(uid)
+        self.waiting.remove(uid)
         node = self._bound.pop(uid, None)
         if node is None:
             node = self.loads.end(uid)
@@ -140,7 +140,7 @@ class DemandScheduler:
         """How far nodes are below their level, cores, and whether a pod of the workload fits there."""
         loads, variant = self.loads, self._variant
         cpu, memory = self.cost(workload)
-        room = level(variant, loads.cores(rows), cpu.mean, all_fit=self._all_fit(now)) - loads.cpu_load(rows)
+        room = level(variant, loads.cores(rows), cpu.mean, all_fit=self._all_fit()) - loads.cpu_load(rows)
         on_their_way = loads.on_their_way_to(workload, rows)
         running, known_gib = loads.local(workload, rows)
         fits = cpu_fits(variant, room, cpu, on_their_way)
@@ -151,14 +151,18 @@ class DemandScheduler:
         fits &= loads.age_s(rows, now) <= STALE_AFTER_S
         return room, fits
 
-    def _all_fit(self, now: float) -> bool:
-        """Whether all pods that wait or are expected fit below the higher level."""
+    def _all_fit(self) -> bool:
+        """Whether all pods that wait fit below the higher level; those that are kept out of it do not."""
         variant, rows = self._variant, self.loads.all_rows
+        size = self.loads.cores(rows)
+        widest = variant.wide * float(size.max(initial=0.0))
         wanted = 0.0
-        for workload, number in self.waiting.expected(now).items():
+        for workload, number in self.waiting.workloads.items():
             cores = self.loads.cpu.cost(workload)
+            if cores.mean > widest:
+                return False
             wanted += number * (cores.mean + variant.caution * cores.variance)
-        room = variant.threads_per_core * self.loads.cores(rows) - self.loads.cpu_load(rows)
+        room = variant.threads_per_core * size - self.loads.cpu_load(rows)
         return wanted <= float(np.maximum(room, 0.0).sum())
 
     def _hold_s(self, uid: str, workload: str, candidates: int, now: float) -> float:

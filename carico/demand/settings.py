@@ -59,8 +59,6 @@ class DemandVariant:
     """The higher level, if everything that waits fits below it: then nothing waits, and the last pods share CPUs."""
     wide: float = 0.5
     """Pods that demand more than this share of a node's cores are never placed above the lower level."""
-    foresight_s: float = 5.0
-    """Pods that arrive within this time, at the rate of late, must fit below the higher level, too."""
     rounding: float = 0.5
     """Share of a pod that must fit; half a pod of room is rounded up."""
     memory_limit: float = 0.95

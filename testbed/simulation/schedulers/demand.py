@@ -68,7 +68,7 @@ class SimulatedDemandScheduler:
 
     def pod_created(self, pod: Pod) -> None:
         """Note that a pod waits."""
-        self._core.pod_waits(pod.uid, pod.job.name, self._env.now)
+        self._core.pod_waits(pod.uid, pod.job.name)
 
     def select(self, pod: Pod) -> int | None:
         """Decide about a pod."""

@@ -18,7 +18,7 @@ MANY = 500
 
 def crowd(scheduler, workload="pi", pods=MANY):
     for number in range(pods):
-        scheduler.pod_waits(f"crowd-{workload}-{number}", workload, 0.0)
+        scheduler.pod_waits(f"crowd-{workload}-{number}", workload)
 
 
 def place(scheduler, workload="pi", nodes=("a", "b"), now=0.0, most=100):
@@ -169,7 +169,7 @@ class TestHolding:
         scheduler.report(report("a", {"old": "pi"}, demand=4.6), 0.0)
         crowd(scheduler)
         assert scheduler.filter("one", "pi", ["a"], 0.0).hold_s
-        scheduler.pod_waits("small", "light", 0.1)
+        scheduler.pod_waits("small", "light")
         assert scheduler.filter("one", "pi", ["a"], 0.1) == Answer(None)
 
 
@@ -177,7 +177,7 @@ def test_refused_pods_are_woken_once_there_is_room(report):
     woken = []
     scheduler = DemandScheduler(DEMAND, wake_up=WakeUp(), wake=woken.append)
     scheduler.report(report("a", {"old": "pi"}, demand=6.0), 0.0)
-    scheduler.pod_waits("one", "pi", 0.0)
+    scheduler.pod_waits("one", "pi")
     crowd(scheduler)
     scheduler.filter("one", "pi", ["a"], 0.0)
     scheduler.report(report("a", {"old": "pi"}, demand=6.0), 1.0)
@@ -231,7 +231,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(uid=st.integers(0, 12).map(str))
     def ask(self, uid):
-        self.scheduler.pod_waits(uid, "pi", self.now)
+        self.scheduler.pod_waits(uid, "pi")
         if uid in self.node and self.node[uid][1] == "bound":
             return
         node = self.scheduler.filter(uid, "pi", list(self.NODES), self.now).node
