@@ -41,8 +41,8 @@ class Loads:
 
     def __init__(self, variant: DemandVariant) -> None:
         self._variant = variant
-        self.cpu = Pool(Estimate(variant.first_cores, variant.first_doubt_cores**2))
-        self.memory = Pool(Estimate(variant.first_gib, variant.first_doubt_gib**2))
+        self.cpu = Pool(Estimate(variant.first_cores, variant.first_doubt_cores**2), variant.finest_cores)
+        self.memory = Pool(Estimate(variant.first_gib, variant.first_doubt_gib**2), variant.finest_gib)
         self.start_up_s = FIRST_START_UP_S
         """How long a pod is on its way, on average."""
         self._rows: dict[str, int] = {}

@@ -122,7 +122,7 @@ class NodeDemand:
             *self._size,
             self.demand(),
             self._held_gib,
-            self._memory.baseline.mean,
+            max(self._memory.baseline.mean, 0.0),
             {
                 name: WorkloadReport(
                     now.get(name, 0), kept * self._stops.get(name, 0.0), self._cpu.cost(name), self._peaks.cost(name)

@@ -18,6 +18,9 @@ class Pool:
     ----------
     first : Estimate
         What every node assumes of an unknown workload.
+    finest : float
+        Standard deviation below which no node is believed to know a cost. It bounds what one node can do to the view of
+        all: of n nodes that know a cost well, each has a share of 1 / n in it, whatever it says of itself.
 
     Examples
     --------
@@ -29,8 +32,9 @@ class Pool:
     (0.429, 0.143, Estimate(mean=1.0, variance=1.0))
     """
 
-    def __init__(self, first: Estimate) -> None:
+    def __init__(self, first: Estimate, finest: float = 0.0) -> None:
         self.first = first
+        self._finest = finest**2
         self._of_node: dict[str, dict[str, tuple[float, float]]] = {}
         """What each node has seen: precision, and precision x mean, beyond what is assumed."""
         self._sums: dict[str, list[float]] = {}
@@ -39,11 +43,11 @@ class Pool:
     def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
         """Replace what a node has learned."""
         mean, variance = self.first
-        seen = {
-            workload: (1 / cost.variance - 1 / variance, cost.mean / cost.variance - mean / variance)
-            for workload, cost in costs.items()
-            if cost.variance < variance
-        }
+        seen = {}
+        for workload, cost in costs.items():
+            doubt = max(cost.variance, self._finest)
+            if doubt < variance:
+                seen[workload] = (1 / doubt - 1 / variance, cost.mean / doubt - mean / variance)
         before = self._of_node.get(node, {})
         for workload in before.keys() | seen.keys():
             sums = self._sums.setdefault(workload, [0.0, 0.0, 0.0])

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carico.demand.regression import Estimate
+from carico.errors import InvalidInput
+
+MOST_CORES = 10_000.0
+MOST_GIB = 1_000_000.0
+"""No node is larger, and no pod demands more."""
+MOST_PODS = 10_000
+"""No node runs more."""
 
 
 @dataclass(frozen=True)
 class WorkloadReport:
-    """What a node knows of a workload."""
+    """What a node knows of a workload.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is not finite, negative, or larger than any node's.
+    """
 
     pods: int
     """Pods that run there."""
@@ -19,6 +33,12 @@ class WorkloadReport:
     cores: Estimate
     gib: Estimate
     """What a pod demands."""
+
+    def __post_init__(self) -> None:
+        _check("pods", self.pods, MOST_PODS)
+        _check("stops_per_s", self.stops_per_s, MOST_PODS)
+        _check_estimate("a pod's cores", self.cores, MOST_CORES)
+        _check_estimate("a pod's GiB", self.gib, MOST_GIB)
 
 
 @dataclass(frozen=True)
@@ -40,7 +60,12 @@ class DemandReport:
     workloads : mapping
         What it knows of every workload.
     counted : mapping
-        The workload of every pod that `demand` counts, by UID; None for pods of the platform.
+        The workload of every pod that `demand_cores` counts, by UID; None for pods of the platform.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is not finite, negative, or larger than any node's.
     """
 
     node: str
@@ -51,3 +76,23 @@ class DemandReport:
     baseline_gib: float
     workloads: Mapping[str, WorkloadReport]
     counted: Mapping[str, str | None]
+
+    def __post_init__(self) -> None:
+        for name, value, most in (("cores", self.cores, MOST_CORES), ("gib", self.gib, MOST_GIB)):
+            _check(f"{self.node}: {name}", value, most)
+            if not value:
+                raise InvalidInput(f"{self.node}: {name} must be more than 0")
+        _check_estimate(f"{self.node}: demand_cores", self.demand_cores, MOST_CORES)
+        _check(f"{self.node}: held_gib", self.held_gib, MOST_GIB)
+        _check(f"{self.node}: baseline_gib", self.baseline_gib, MOST_GIB)
+        _check(f"{self.node}: number of counted pods", len(self.counted), MOST_PODS)
+
+
+def _check_estimate(name: str, estimate: Estimate, most: float) -> None:
+    _check(name, estimate.mean, most)
+    _check(f"variance of {name}", estimate.variance, most**2)
+
+
+def _check(name: str, value: float, most: float) -> None:
+    if not (math.isfinite(value) and 0 <= value <= most):
+        raise InvalidInput(f"{name} must be in [0, {most:g}], got {value}")

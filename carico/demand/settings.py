@@ -51,6 +51,9 @@ class DemandVariant:
     """A node reports once a second, when a pod starts or stops, and when its demand has changed by so many cores or
     GiB."""
     # What the scheduler does
+    finest_cores: float = 0.05
+    finest_gib: float = 0.01
+    """Standard deviation below which no node is believed to know a cost: a bound on what one node does to all."""
     caution: float = 1.0
     """Variance of a demand, in cores² or GiB², that counts as one core or GiB of demand."""
     headroom: float = 0.5

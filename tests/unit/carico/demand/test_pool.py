@@ -39,6 +39,16 @@ def test_only_the_latest_of_every_node_counts(updates):
     assert pool.cost("pi") == pytest.approx(FIRST)
 
 
+@given(st.floats(0, 1000), st.floats(1e-12, 1), st.integers(1, 9), st.integers(1, 4))
+def test_hostile_nodes_move_a_cost_by_no_more_than_their_share(mean, variance, honest, hostile):
+    pool = Pool(FIRST, finest=0.05)
+    for number in range(honest):
+        pool.update(f"honest-{number}", {"pi": Estimate(1.0, 1e-6)})
+    for number in range(hostile):
+        pool.update(f"hostile-{number}", {"pi": Estimate(mean, variance)})
+    assert abs(pool.cost("pi").mean - 1.0) <= hostile / (honest + hostile) * abs(mean - 1.0) * 1.01 + 1e-9
+
+
 def test_a_node_that_knows_nothing_changes_nothing():
     pool = Pool(FIRST)
     pool.update("node-0", {"pi": Estimate(0.5, 0.01)})
