@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
+from carico.arrays import finite
 from carico.demand.peaks import Peaks
 from carico.demand.pods import CHURN, PodCounts
 from carico.demand.regression import Estimate, Regression
 from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.saved import checked_mapping
 from carico.demand.settings import DemandVariant
+from carico.errors import InvalidState
 
 
 class NodeDemand:
@@ -74,6 +79,21 @@ class NodeDemand:
         if workload is not None:
             self._stops[workload] += 1 / self._variant.stops_s
 
+    def pod_identified(self, uid: str, workload: str) -> None:
+        """Note that a running pod is of another workload than was thought when it started."""
+        self._pods.identified(uid, workload)
+
+    def resize(self, cores: float, gib: float) -> None:
+        """Note the node's size, which may change while it runs.
+
+        Raises
+        ------
+        InvalidInput
+            If a number is not positive and finite.
+        """
+        finite("cores, GiB", [cores, gib], low=1e-3)
+        self._size = cores, gib
+
     def observe(self, cores: float, gib: float, at: float) -> None:
         """Learn from telemetry.
 
@@ -131,6 +151,30 @@ class NodeDemand:
             },
             dict(self._pods.running),
         )
+
+    def save(self) -> dict[str, Any]:
+        """Return everything that was learned of workloads, as JSON has it; not which pods run."""
+        return {"cpu": self._cpu.save(), "memory": self._memory.save(), "peaks": self._peaks.save()}
+
+    def restore(self, state: Mapping[str, Any], elapsed_s: float) -> None:
+        """Continue from what `save` returned `elapsed_s` seconds ago.
+
+        Raises
+        ------
+        InvalidState
+            If that is not what a node learns; nothing has changed then.
+        """
+        before = self.save()
+        try:
+            self._cpu.restore(checked_mapping(state, "cpu"))
+            self._memory.restore(checked_mapping(state, "memory"))
+            self._peaks.restore(checked_mapping(state, "peaks"), self._observed_at)
+        except InvalidState:
+            self._cpu.restore(before["cpu"])
+            self._memory.restore(before["memory"])
+            raise
+        self._cpu.advance(elapsed_s)
+        self._memory.advance(elapsed_s)
 
     def _decay_stops(self, elapsed_s: float) -> None:
         kept = math.exp(-elapsed_s / self._variant.stops_s)

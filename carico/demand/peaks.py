@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from carico.demand.regression import Estimate
+from carico.demand.saved import checked_array
+from carico.errors import InvalidState
 
 RISE = 1.1
 RISE_GIB = 0.02
@@ -75,6 +78,30 @@ class Peaks:
                 if not peak.settled:
                     peak.gib, peak.settled = gib, True
                 self._costs[workload] = Estimate(peak.gib, variance)
+
+    def save(self) -> dict[str, Any]:
+        """Return everything that was learned, as JSON has it."""
+        return {
+            workload: [peak.gib, peak.level, float(peak.settled), *self.cost(workload)]
+            for workload, peak in self._peaks.items()
+        }
+
+    def restore(self, state: Mapping[str, Any], at: float) -> None:
+        """Continue at a time from what `save` returned.
+
+        Raises
+        ------
+        InvalidState
+            If that is not what is learned of peaks; nothing has changed then.
+        """
+        found = {workload: checked_array(state, workload, (5,)).tolist() for workload in state}
+        if any(min(numbers) < 0 for numbers in found.values()):
+            raise InvalidState("a peak below 0 GiB: the saved state is damaged; delete it")
+        self._peaks = {
+            workload: _Peak(gib, level, at, settled=bool(settled))
+            for workload, (gib, level, settled, _, _) in found.items()
+        }
+        self._costs = {workload: Estimate(mean, variance) for workload, (_, _, _, mean, variance) in found.items()}
 
     def forget(self, kept: Collection[str]) -> None:
         """Drop the workloads that are not among `kept`."""

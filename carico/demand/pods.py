@@ -72,6 +72,21 @@ class PodCounts:
             self._running[uid] = workload, at
             self._changes.append((at, workload, +1))
 
+    def identified(self, uid: str, workload: str) -> None:
+        """Note that a running pod is of another workload than was thought, since the present interval began."""
+        before, at = self._running.get(uid, (None, 0.0))
+        if before is None or before == workload:
+            return
+        self._running[uid] = workload, at
+        start = (at, before, +1)
+        if start in self._changes:
+            self._changes[self._changes.index(start)] = (at, workload, +1)
+            return
+        self._counts[workload] += 1
+        self._counts[before] -= 1
+        if not self._counts[before]:
+            del self._counts[before]
+
     def stopped(self, uid: str, at: float) -> str | None:
         """Note that a pod is gone, and return its workload; a pod that is not known changes nothing."""
         workload, _ = self._running.pop(uid, (None, at))

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from carico.arrays import FloatArray
+from carico.demand.saved import checked_array
+from carico.errors import InvalidState
 
 MOST_WORKLOADS = 64
 """Workloads that a node tells apart; the one that it knows the least of makes place for a new one."""
@@ -129,6 +131,39 @@ class Regression:
             doubt, learned = float(self._covariance[row, row]), float(self._mean[row])
             if doubt > 0.99 * variance and abs(learned - mean) < 0.1 * math.sqrt(variance):
                 self._drop(workload)
+
+    def save(self) -> dict[str, Any]:
+        """Return everything that was learned, as JSON has it."""
+        return {
+            "workloads": self.workloads,
+            "mean": self._mean.tolist(),
+            "covariance": self._covariance.tolist(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `save` returned.
+
+        Raises
+        ------
+        InvalidState
+            If that is not what a regression learns; nothing has changed then.
+        """
+        names = state.get("workloads")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InvalidState("the saved state lacks the names of its workloads: it is damaged; delete it")
+        if len(set(names)) != len(names) or len(names) > MOST_WORKLOADS:
+            raise InvalidState(
+                f"the saved state names {len(names)} workloads, at most {MOST_WORKLOADS} different ones are known: "
+                f"it is damaged; delete it"
+            )
+        size = 1 + len(names)
+        mean, covariance = (
+            checked_array(state, name, shape) for name, shape in (("mean", (size,)), ("covariance", (size, size)))
+        )
+        if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance).min() < -1e-6:
+            raise InvalidState("covariance is not that of any numbers: the saved state is damaged; delete it")
+        self._rows = {name: row for row, name in enumerate(names, start=1)}
+        self._mean, self._covariance = mean, (covariance + covariance.T) / 2
 
     def _design(self, pods: Mapping[str, float]) -> tuple[FloatArray, float, float]:
         """Return what multiplies the state, and what unknown workloads add to mean and variance."""

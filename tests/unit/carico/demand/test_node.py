@@ -1,13 +1,14 @@
 """A node's model: from telemetry and pod events to the report."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
 from carico.demand.node import NodeDemand
 from carico.demand.settings import DEMAND
-from carico.errors import InvalidInput
+from carico.errors import InvalidInput, InvalidState
 
 COST = {"pi": 1.0, "web": 0.2}
 GIB = {"pi": 0.02, "web": 0.3}
@@ -107,3 +108,64 @@ def test_pods_of_the_platform_are_part_of_the_baseline(node):
 def test_nonsense_is_refused(changes, message):
     with pytest.raises(InvalidInput, match=message):
         dataclasses.replace(DEMAND, **changes)
+
+
+def test_what_was_learned_survives_a_restart(node):
+    load = Load(node, 1)
+    for pods in ({}, {"pi": 2}, {"pi": 2, "web": 3}):
+        load.run(10, pods)
+    saved = json.loads(json.dumps(node.save()))
+    again = NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=1000.0)
+    again.restore(saved, elapsed_s=0.0)
+    before, after = node.report(30.0).workloads, again.report(1000.0).workloads
+    assert before.keys() == after.keys()
+    for name in before:
+        assert (after[name].cores, after[name].gib) == (before[name].cores, before[name].gib)
+    later = NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=1000.0)
+    later.restore(saved, elapsed_s=600.0)
+    assert later.report(1000.0).workloads["pi"].cores.variance > 10 * before["pi"].cores.variance
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("cpu",), None),
+        (("cpu", "workloads"), ["pi", "pi"]),
+        (("cpu", "workloads"), [f"workload-{number}" for number in range(100)]),
+        (("cpu", "mean"), [0.0]),
+        (("cpu", "covariance"), [[1.0, 9.0, 0.0], [9.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+        (("memory", "mean"), [float("nan")] * 3),
+        (("memory", "covariance"), "zero"),
+        (("peaks",), []),
+        (("peaks", "pi"), [0.1]),
+        (("peaks", "pi"), [-1.0, 0.0, 1.0, 0.0, 0.0]),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(node, path, value):
+    load = Load(node, 1)
+    load.run(10, {"pi": 2, "web": 1})
+    saved = json.loads(json.dumps(node.save()))
+    damaged = json.loads(json.dumps(saved))
+    part = damaged
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    with pytest.raises(InvalidState, match="delete it"):
+        node.restore(damaged, elapsed_s=0.0)
+    assert node.save() == saved
+
+
+def test_a_node_may_change_its_size(node):
+    node.resize(4.0, 8.0)
+    report = node.report(0.0)
+    assert (report.cores, report.gib) == (4.0, 8.0)
+    with pytest.raises(InvalidInput, match="cores, GiB must be"):
+        node.resize(0.0, 8.0)
+
+
+def test_a_pod_that_is_identified_teaches_the_cost_of_its_workload(node):
+    node.pod_started("pod", "default/stem", at=0.0)
+    node.pod_identified("pod", "default/pi-1234")
+    for step in range(1, 20):
+        node.observe(1.2, 1.0, at=step / 2)
+    assert set(node.report(10.0).workloads) == {"default/pi-1234"}

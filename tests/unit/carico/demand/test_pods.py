@@ -96,3 +96,25 @@ def test_the_oldest_pod_of_a_workload_is_known():
 def test_an_interval_must_not_be_empty(until):
     with pytest.raises(InvalidInput, match="an interval must end after it began"):
         PodCounts(churn_s=0.0, since=0.0).means(until)
+
+
+@pytest.mark.parametrize("told", [0.5, 1.5])
+def test_a_pod_of_which_more_is_known_later_counts_as_that_from_then_on(told):
+    counts = PodCounts(churn_s=0.3, since=0.0)
+    counts.started("pod", "pi", at=0.0)
+    if told > 1:
+        assert counts.means(until=1.0) == {"pi": 1.0, CHURN: 0.3}
+    counts.identified("pod", "web")
+    assert counts.means(until=2.0)["web"] == 1.0
+    assert counts.running == {"pod": "web"}
+    assert counts.stopped("pod", 2.0) == "web"
+    assert set(counts.means(until=3.0)) == {CHURN}
+
+
+def test_pods_that_are_unknown_or_the_platforms_are_not_identified():
+    counts = PodCounts(churn_s=0.0, since=0.0)
+    counts.started("daemon", None, at=0.0)
+    counts.identified("daemon", "web")
+    counts.identified("stranger", "web")
+    assert counts.running == {"daemon": None}
+    assert counts.means(until=1.0) == {}

@@ -1,0 +1,94 @@
+"""Which pods are of one workload."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carico.demand.workload import workload_named, workload_of
+
+
+def pod(name="pi-1-x2k4p", kind="Job", namespace="default", **container):
+    container = {"name": "pi", "image": "pi:1", "command": ["pi"], "args": ["--digits", "2000"]} | container
+    owners = [{"kind": kind, "name": name.rpartition("-")[0], "controller": True}] if kind else []
+    return {
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": owners},
+        "spec": {"containers": [container], "nodeName": name},
+    }
+
+
+def test_the_template_tells_the_workload_whatever_the_owner_is_called():
+    assert workload_of(pod()) == workload_of(pod("other-job-b7xq2")) == workload_of(pod("pi-29012345-b7xq2"))
+    assert workload_of(pod()).startswith("default/pi-")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"namespace": "other"},
+        {"image": "pi:2"},
+        {"args": ["--digits", "5000"]},
+        {"command": ["other"]},
+        {"env": [{"name": "DIGITS", "value": "5000"}]},
+        {"resources": {"limits": {"cpu": "1"}}},
+    ],
+)
+def test_another_template_is_another_workload(change):
+    assert workload_of(pod(**change)) != workload_of(pod())
+
+
+def test_requests_and_what_differs_from_pod_to_pod_make_no_difference():
+    index = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations[x]"}}}
+    one, other = (pod(env=[index]), pod("pi-1-7-b7xq2", env=[copy.deepcopy(index)]))
+    other["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    other["spec"]["containers"][0]["volumeMounts"] = [{"name": "kube-api-access-abcde"}]
+    assert workload_of(one) == workload_of(other)
+
+
+def test_pods_without_a_template_may_differ_in_numbers():
+    assert workload_of(pod(kind=None, args=["--shard=3"])) == workload_of(pod(kind=None, args=["--shard=14"]))
+    assert workload_of(pod(kind="Workflow", args=["fit"])) != workload_of(pod(kind="Workflow", args=["score"]))
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.fixed_dictionaries({}, optional={"metadata": _JSON, "spec": _JSON}), _JSON, _JSON)
+def test_whatever_a_pod_holds_its_workload_is_a_short_printable_name(thing, name, owners):
+    for each in (
+        thing,
+        {"metadata": {"namespace": name, "ownerReferences": owners}, "spec": {"containers": [{"name": name}, owners]}},
+    ):
+        workload = workload_of(each)
+        assert workload.isprintable()
+        assert " " not in workload
+        assert len(workload) < 150
+
+
+@pytest.mark.parametrize(
+    ("name", "workload"),
+    [
+        ("shop/web-7c9d8b6f54-x2k4p", "shop/web"),
+        ("shop/db-0", "shop/db"),
+        ("ml/report-29012345-b7xq2", "ml/report"),
+        ("ml/train-7-b7xq2", "ml/train"),
+        ("ml/train-b7xq2", "ml/train"),
+        ("default/pod", "default/pod"),
+        ("default/0", "default/0"),
+    ],
+)
+def test_what_controllers_add_to_names_is_taken_off(name, workload):
+    assert workload_named(name) == workload
+
+
+@given(st.from_regex(r"[a-z]{1,9}/[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", fullmatch=True))
+def test_a_name_always_gives_a_workload_of_its_namespace(name):
+    namespace = name.partition("/")[0]
+    workload = workload_named(name)
+    assert workload.startswith(f"{namespace}/")
+    assert len(workload) > len(namespace) + 1
