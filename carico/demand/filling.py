@@ -1,4 +1,4 @@
-"""How full a node may be, and whether a pod still fits. Pure.
+"""How full a node may be, and how much of a pod must fit. Pure.
 
 Nodes are filled to a little more than their cores: pods end at any moment, and a CPU that waits for the next pod is
 lost. They are filled to two threads a core if everything that waits fits below that: then nothing waits, and the last
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from carico.arrays import BoolArray, FloatArray
+from carico.arrays import FloatArray
 from carico.demand.regression import Estimate
 from carico.demand.settings import DemandVariant
 
@@ -34,27 +34,23 @@ def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, all_fi
     return np.where(pod_cores <= variant.wide * cores, higher, lower)
 
 
-def cpu_fits(variant: DemandVariant, room: FloatArray, cost: Estimate, alike: FloatArray) -> BoolArray:
-    """Return whether a pod fits into so many cores.
+def needed_cores(variant: DemandVariant, cost: Estimate, alike: FloatArray) -> FloatArray:
+    """Return how many cores must be left below the level for a pod.
 
     Parameters
     ----------
     variant : DemandVariant
-    room : array, (n,)
-        Cores between the nodes' loads and their levels.
     cost : Estimate
         What the pod demands.
     alike : array, (n,)
         Pods of the same workload whose doubt is counted already. Doubt grows with the square of their number, for they
         are all cheap or all dear.
     """
-    fits: BoolArray = room >= variant.rounding * (cost.mean + variant.caution * cost.variance * (2 * alike + 1))
-    return fits
+    needed: FloatArray = variant.rounding * (cost.mean + variant.caution * cost.variance * (2 * alike + 1))
+    return needed
 
 
-def memory_fits(
-    variant: DemandVariant, room: FloatArray, gib: FloatArray, variance: float, alike: FloatArray
-) -> BoolArray:
-    """Return whether a pod of `gib` fits into so much memory; the rest is as for `cpu_fits`, but nothing is rounded."""
-    fits: BoolArray = room >= gib + variant.caution * variance * (2 * alike + 1)
-    return fits
+def needed_gib(variant: DemandVariant, gib: FloatArray, variance: float, alike: FloatArray) -> FloatArray:
+    """Return how much memory must be left for a pod of `gib`; otherwise as `needed_cores`, but nothing is rounded."""
+    needed: FloatArray = gib + variant.caution * variance * (2 * alike + 1)
+    return needed

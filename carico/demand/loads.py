@@ -6,7 +6,7 @@ twice or not at all. Nodes are rows of arrays: one decision looks at thousands.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +21,10 @@ from carico.demand.settings import DemandVariant
 FIRST_START_UP_S = 1.5
 """From a decision to the report that counts the pod, until it has been seen."""
 START_UP_GAIN = 0.1
+MOST_START_UP_S = 5.0
+"""What takes longer waits for an image or a volume."""
+_MOST_LOCAL = 64
+"""Workloads of which an array over all nodes is kept."""
 
 
 class UnderWay(NamedTuple):
@@ -55,13 +59,16 @@ class Loads:
         """How many of them, by workload and node."""
         self._over: defaultdict[str, set[str]] = defaultdict(set)
         """Pods that are over although the node's report counts them."""
-        self._local: defaultdict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
-        """Of each workload, by row: its pods there, and what that node knows of a pod's memory, GiB."""
-        self._columns: FloatArray = np.full((6, 1), np.nan)
+        self._local: OrderedDict[str, FloatArray] = OrderedDict()
+        """Of the workloads that were last asked for: see `local`, for all columns."""
+        self._all_rows: IntArray | None = None
+        self.generation = 0
+        """Changes whenever other nodes are known than before, or tell their demand."""
+        self._columns: FloatArray = np.full((7, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
 
     # Rows of `_columns`; the last column belongs to no node and stays NaN.
-    _CORES, _GIB, _CPU, _MEMORY, _AT, _CREDIT = range(6)
+    _CORES, _GIB, _CPU, _MEMORY, _AT, _CREDIT, _CAPACITY = range(7)
 
     def __len__(self) -> int:
         """Number of nodes that have reported."""
@@ -71,6 +78,11 @@ class Loads:
     def nodes(self) -> list[str]:
         """The nodes that have reported."""
         return list(self._rows)
+
+    @property
+    def demanding(self) -> list[str]:
+        """The nodes whose latest report tells their demand."""
+        return list(self._reports)
 
     @property
     def on_their_way(self) -> int:
@@ -87,32 +99,55 @@ class Loads:
         if node not in self._rows:
             self._add_row(node)
         before, self._reports[node] = self._reports.get(node), report
+        self.generation += before is None
         self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
         for uid in [uid for uid in self._at_node[node] if uid in report.counted]:
             took_s = now - self._remove(uid).since
-            self.start_up_s += START_UP_GAIN * (took_s - self.start_up_s)
+            self.start_up_s += START_UP_GAIN * (min(took_s, MOST_START_UP_S) - self.start_up_s)
         self._over[node] &= report.counted.keys()
         row = self._rows[node]
-        for name in before.workloads.keys() - report.workloads.keys() if before is not None else ():
-            self._local[name].pop(row, None)
-            if not self._local[name]:
-                del self._local[name]
-        for name, each in report.workloads.items():
-            self._local[name][row] = each.pods, each.gib.mean
-        self._columns[[self._CORES, self._GIB, self._AT], self._rows[node]] = report.cores, report.gib, now
+        self._note_local(row, report, before)
+        self._columns[:, row] = np.nan
+        self._columns[[self._CORES, self._GIB, self._AT], row] = report.cores, report.gib, now
         self._sum_up(node)
+
+    def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
+        """Take in the report of a node that says no more than how many pods it can take."""
+        if node not in self._rows:
+            self._add_row(node)
+        row = self._rows[node]
+        self._drop_report(node, row)
+        self._columns[:, row] = np.nan
+        self._columns[[self._CAPACITY, self._AT], row] = pod_capacity, now
+        self._pods[row] = -1
 
     def forget(self, node: str) -> None:
         """Drop a node that has left."""
         row = self._rows.pop(node)
-        for name in self._reports.pop(node).workloads:
-            self._local[name].pop(row, None)
-        self.cpu.forget(node)
-        self.memory.forget(node)
+        self._drop_report(node, row)
         self._columns[:, row] = np.nan
-        self._over.pop(node, None)
         self._free.append(row)
+        self._all_rows = None
+        self.generation += 1
+
+    def _drop_report(self, node: str, row: int) -> None:
+        before = self._reports.pop(node, None)
+        if before is not None:
+            self.generation += 1
+            self._note_local(row, None, before)
+            self.cpu.forget(node)
+            self.memory.forget(node)
+        self._over.pop(node, None)
+
+    def _note_local(self, row: int, report: DemandReport | None, before: DemandReport | None) -> None:
+        """Keep up with what a node knows of the workloads that are asked for."""
+        for name, known in self._local.items():
+            each = None if report is None else report.workloads.get(name)
+            if each is not None:
+                known[:, row] = each.pods, each.gib.mean
+            elif before is not None and name in before.workloads:
+                known[:, row] = 0.0
 
     def silent(self, now: float, since_s: float) -> list[str]:
         """Return the nodes that have not reported for more than `since_s` seconds."""
@@ -153,7 +188,9 @@ class Loads:
     @property
     def all_rows(self) -> IntArray:
         """The columns of all nodes."""
-        return np.fromiter(self._rows.values(), np.intp, len(self._rows))
+        if self._all_rows is None:
+            self._all_rows = np.fromiter(self._rows.values(), np.intp, len(self._rows))
+        return self._all_rows
 
     def cores(self, rows: IntArray) -> FloatArray:
         """CPUs of nodes."""
@@ -180,12 +217,32 @@ class Loads:
         idle: BoolArray = self._pods[rows] == 0
         return idle
 
+    def capacity(self, rows: IntArray) -> FloatArray:
+        """How many more pods nodes take that report nothing else; NaN for the others."""
+        capacity = self._column(self._CAPACITY, rows)
+        if np.isnan(capacity).all():
+            return capacity
+        coming = np.zeros(self._pods.size)
+        for node, pods in self._at_node.items():
+            if pods and node in self._rows:
+                coming[self._rows[node]] = len(pods)
+        left: FloatArray = capacity - coming[rows]
+        return left
+
     def local(self, workload: str, rows: IntArray) -> FloatArray:
         """Of a workload: its pods on each node, and what that node knows of a pod's memory, GiB; (2, nodes)."""
-        known = np.zeros((2, self._pods.size))
-        here = self._local.get(workload)
-        if here:
-            known[:, list(here)] = np.array(list(here.values())).T
+        known = self._local.get(workload)
+        if known is None:
+            known = np.zeros((2, self._pods.size))
+            for node, report in self._reports.items():
+                each = report.workloads.get(workload)
+                if each is not None:
+                    known[:, self._rows[node]] = each.pods, each.gib.mean
+            self._local[workload] = known
+            if len(self._local) > _MOST_LOCAL:
+                self._local.popitem(last=False)
+        else:
+            self._local.move_to_end(workload)
         return known[:, rows]
 
     def on_their_way_to(self, workload: str, rows: IntArray) -> FloatArray:
@@ -249,7 +306,10 @@ class Loads:
     def _add_row(self, node: str) -> None:
         if not self._free:
             size = self._pods.size
-            self._columns = np.concatenate((self._columns, np.full((6, size), np.nan)), axis=1)
+            self._columns = np.concatenate((self._columns, np.full((7, size), np.nan)), axis=1)
+            self._local.clear()
             self._pods = np.concatenate((self._pods, np.zeros(size, np.int64)))
             self._free = list(range(2 * size - 2, size - 2, -1))
         self._rows[node] = self._free.pop()
+        self._all_rows = None
+        self.generation += 1

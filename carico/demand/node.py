@@ -126,6 +126,18 @@ class NodeDemand:
             at,
         )
 
+    def skip(self, at: float) -> None:
+        """Note that nothing was seen up to a time: what comes next is of the time from then on."""
+        if at > self._observed_at:
+            self._pods.means(at)
+            self._decay_stops(at - self._observed_at)
+            self._observed_at = at
+
+    @property
+    def held_gib(self) -> float:
+        """Memory that was held in the latest observation."""
+        return self._held_gib
+
     def demand(self) -> Estimate:
         """What the node demands with the pods that run now, cores."""
         cores = self._cpu.demand(self._pods.now)

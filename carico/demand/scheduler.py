@@ -8,32 +8,47 @@ that was refused comes back after a second at the earliest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from carico.arrays import BoolArray, FloatArray, IntArray
-from carico.demand.filling import cpu_fits, level, memory_fits
+from carico.demand.candidates import Candidates
+from carico.demand.decision import DemandDecision
+from carico.demand.filling import level, needed_cores, needed_gib
 from carico.demand.loads import Loads
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport
 from carico.demand.settings import DemandVariant
-from carico.demand.waiting import Waiting
+from carico.demand.waiting import Kind, Waiting
 from carico.errors import NotReady
 from carico.scheduling.wake_up import WakeUp
 
 STALE_AFTER_S = 5.0
 """A report that is older is not believed: agents report once a second."""
 FORGOTTEN_AFTER_S = 600.0
+RESERVATION_TIMEOUT_S = 60.0
+"""A pod that was given a node is on its way for so long at most while the API does not show it as bound."""
+UNCOUNTED_S = 10.0
+"""A pod that runs for so long, and that its node does not count, is of those that its agent leaves out."""
+_MOST_TRIED = 16
+"""Kinds of pods that wait, of which one is sought that fits: a bound on what a report costs."""
+_MOST_SUMMED = 100
+"""If more workloads wait, they are not asked whether all of their pods fit at once."""
 
 
-class Answer(NamedTuple):
-    """What is answered about a pod."""
+class _Rooms(NamedTuple):
+    """What nodes have for a pod, and what it needs there: see `DemandDecision`."""
 
-    node: str | None
-    """Where it goes; None if no node has room."""
-    hold_s: float = 0.0
-    """If no node has room: ask again when anything has changed, or after this time; 0 if the pod is refused."""
+    room: FloatArray
+    needs: FloatArray
+    room_gib: FloatArray
+    needs_gib: FloatArray
+    pods: FloatArray
+    idle: BoolArray
+    age_s: FloatArray
 
 
 class DemandScheduler:
@@ -45,32 +60,48 @@ class DemandScheduler:
     wake_up : WakeUp, optional
         Without it refused pods are never woken.
     wake : callable, optional
-        Called with a node that has room again when refused pods should be tried again because of it.
+        Called with a node that has room again, and with how much, in cores, when refused pods should be tried again
+        because of it; must return at once.
+    stale_after_s, reservation_timeout_s : float, optional
+        See `STALE_AFTER_S`, `RESERVATION_TIMEOUT_S`.
     """
 
     def __init__(
         self,
         variant: DemandVariant,
         wake_up: WakeUp | None = None,
-        wake: Callable[[str], None] = lambda node: None,
+        wake: Callable[[str, float], None] = lambda node, room: None,
+        stale_after_s: float = STALE_AFTER_S,
+        reservation_timeout_s: float = RESERVATION_TIMEOUT_S,
     ) -> None:
         self._variant = variant
         self._wake_up = wake_up
         self._wake = wake
+        self._stale_after_s = stale_after_s
+        self._timeout_s = reservation_timeout_s
         self.loads = Loads(variant)
         self._bound: dict[str, str] = {}
         """The node of every pod that the API shows as bound and not over, by UID."""
+        self._due: dict[str, float] = {}
+        """When pods on their way that are not bound are given up, by UID; the earliest first."""
+        self._running: dict[str, float] = {}
+        """Since when pods run that are still on their way, by UID; the earliest first."""
         self.waiting = Waiting()
+        self._candidates = Candidates()
         self._held: tuple[str, float] | None = None
         """The pod whose answer waits, and until when."""
         self._may_hold = True
+        self._usable_key: object = None
+        self._usable: IntArray = np.zeros(0, np.intp)
+        self.room_appeared = 0
+        """How often a node was found to have room for a pod that waits."""
 
-    def pod_waits(self, uid: str, workload: str) -> None:
+    def pod_waits(self, uid: str, kind: Kind) -> None:
         """Note that a pod was created, and has no node yet."""
         if uid not in self._bound:
-            self.waiting.add(uid, workload)
+            self.waiting.add(uid, kind)
 
-    def filter(self, uid: str, workload: str, nodes: Sequence[str], now: float) -> Answer:
+    def filter(self, uid: str, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
         """Decide about a pod; if a node has room, the pod is on its way there from now on.
 
         Raises
@@ -82,41 +113,71 @@ class DemandScheduler:
             raise NotReady(
                 f"the pod {uid} is bound to {self._bound[uid]} already: wait until the watch on pods shows it"
             )
-        self.loads.end(uid)
-        self.waiting.add(uid, workload)
+        self._end(uid)
+        self.waiting.add(uid, kind)
         self.waiting.refused.discard(uid)
-        rows = self.loads.rows(nodes)
-        room, fits = self._room(workload, rows, now)
-        if fits.any():
-            node = nodes[int(np.where(fits, room, -np.inf).argmax())]
+        self._candidates.note(kind.placement, nodes)
+        decision = self.decision(kind, nodes, now)
+        node = decision.node
+        if node is not None:
             self.waiting.remove(uid)
-            self.loads.place(uid, workload, node, now)
+            self.loads.place(uid, kind.workload, node, now)
+            self._due[uid] = now + self._timeout_s
             self._held, self._may_hold = None, True
-            return Answer(node)
-        hold_s = self._hold_s(uid, workload, len(nodes), now)
+            return decision
+        hold_s = self._hold_s(uid, kind, now)
         if not hold_s:
             self.waiting.refused.add(uid)
-        return Answer(None, hold_s)
+        return replace(decision, hold_s=hold_s)
+
+    def decision(self, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
+        """Return what `filter` would decide about a pod; nothing changes."""
+        cores, gib = self.cost(kind.workload)
+        rooms = self._rooms(kind.workload, self.loads.rows(nodes), now)
+        return DemandDecision(nodes, kind.workload, cores, gib, *rooms, stale_after_s=self._stale_after_s)
 
     def report(self, report: DemandReport, now: float) -> None:
         """Take in a node's report."""
         self.loads.report(report, now)
         self._look(report.node, now)
 
-    def pod_changed(self, uid: str, workload: str, node: str, ended: bool, now: float) -> None:
-        """Take in what the API shows of a pod: the node that it is bound to, empty if none, and whether it is over."""
+    def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
+        """Take in the report of a node whose agent tells no demand: how many more pods it can take."""
+        self.loads.report_capacity(node, pod_capacity, now)
+        self._look(node, now)
+
+    def pod_changed(self, uid: str, workload: str, node: str, ended: bool, now: float, running: bool = False) -> None:
+        """Take in what the API shows of a pod.
+
+        Parameters
+        ----------
+        uid, workload : str
+        node : str
+            The node that the pod is bound to; empty if it is not bound.
+        ended : bool
+            Whether it is over.
+        now : float
+        running : bool, optional
+            Whether its containers run.
+        """
         if ended:
             self.pod_gone(uid, now)
         elif node:
             self.waiting.remove(uid)
+            self._due.pop(uid, None)
+            first = uid not in self._bound
             self._bound[uid] = node
             way = self.loads.under_way(uid)
-            if way is None or way.node != node:
+            if (way is None and first) or (way is not None and way.node != node):
                 self.loads.place(uid, workload, node, now)
+            if running and self.loads.under_way(uid) is not None:
+                self._running.setdefault(uid, now)
 
     def pod_gone(self, uid: str, now: float) -> None:
         """Take in that a pod is over or deleted."""
         self.waiting.remove(uid)
+        self._due.pop(uid, None)
+        self._running.pop(uid, None)
         node = self._bound.pop(uid, None)
         if node is None:
             node = self.loads.end(uid)
@@ -126,7 +187,12 @@ class DemandScheduler:
             self._look(node, now)
 
     def tick(self, now: float) -> None:
-        """Forget nodes that were not heard of for long."""
+        """Let what is overdue end, and forget nodes that were not heard of for long; to be called once a second."""
+        for overdue, until in ((self._due, now), (self._running, now - UNCOUNTED_S)):
+            while overdue and next(iter(overdue.values())) <= until:
+                node = self._end(next(iter(overdue)))
+                if node is not None:
+                    self._look(node, now)
         for node in self.loads.silent(now, FORGOTTEN_AFTER_S):
             self.loads.forget(node)
             if self._wake_up is not None:
@@ -136,24 +202,33 @@ class DemandScheduler:
         """What a pod of a workload demands, as far as all nodes know: cores, GiB."""
         return self.loads.cpu.cost(workload), self.loads.memory.cost(workload)
 
-    def _room(self, workload: str, rows: IntArray, now: float) -> tuple[FloatArray, BoolArray]:
-        """How far nodes are below their level, cores, and whether a pod of the workload fits there."""
+    def _end(self, uid: str) -> str | None:
+        """Note that a pod is not on its way any more, and return where it was going."""
+        self._due.pop(uid, None)
+        self._running.pop(uid, None)
+        return self.loads.end(uid)
+
+    def _rooms(self, workload: str, rows: IntArray, now: float) -> _Rooms:
+        """What nodes have for a pod of a workload, and what it needs there."""
         loads, variant = self.loads, self._variant
         cpu, memory = self.cost(workload)
-        room = level(variant, loads.cores(rows), cpu.mean, all_fit=self._all_fit()) - loads.cpu_load(rows)
-        on_their_way = loads.on_their_way_to(workload, rows)
         running, known_gib = loads.local(workload, rows)
-        fits = cpu_fits(variant, room, cpu, on_their_way)
-        room_gib = variant.memory_limit * loads.gib(rows) - loads.memory_load(rows)
-        gib = np.maximum(memory.mean, known_gib)
-        fits &= memory_fits(variant, room_gib, gib, memory.variance, on_their_way + running)
-        fits |= loads.idle(rows)  # whatever it needs, it will not fit anywhere better
-        fits &= loads.age_s(rows, now) <= STALE_AFTER_S
-        return room, fits
+        on_their_way = loads.on_their_way_to(workload, rows)
+        return _Rooms(
+            level(variant, loads.cores(rows), cpu.mean, all_fit=self._all_fit()) - loads.cpu_load(rows),
+            needed_cores(variant, cpu, on_their_way),
+            variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
+            needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, on_their_way + running),
+            loads.capacity(rows),
+            loads.idle(rows),  # whatever a pod needs, it will not fit anywhere better than on an idle node
+            loads.age_s(rows, now),
+        )
 
     def _all_fit(self) -> bool:
         """Whether all pods that wait fit below the higher level; those that are kept out of it do not."""
-        variant, rows = self._variant, self.loads.all_rows
+        if len(self.waiting.workloads) > _MOST_SUMMED:
+            return False
+        variant, rows = self._variant, self._usable_rows()
         size = self.loads.cores(rows)
         widest = variant.wide * float(size.max(initial=0.0))
         wanted = 0.0
@@ -165,35 +240,60 @@ class DemandScheduler:
         room = variant.threads_per_core * size - self.loads.cpu_load(rows)
         return wanted <= float(np.maximum(room, 0.0).sum())
 
-    def _hold_s(self, uid: str, workload: str, candidates: int, now: float) -> float:
+    def _usable_rows(self) -> IntArray:
+        """The nodes that report their demand, and that pods may go to, for all that is known."""
+        usable = self._candidates.usable
+        key = (usable, self.loads.generation)
+        if self._usable_key != key:
+            nodes = [node for node in self.loads.demanding if node in usable] if usable else self.loads.demanding
+            self._usable_key, self._usable = key, self.loads.rows(nodes)
+        return self._usable
+
+    def _hold_s(self, uid: str, kind: Kind, now: float) -> float:
         """How long the answer about a pod without room may wait."""
         if self._held is not None and self._held[0] == uid:
             hold_s = self._held[1] - now
-            if hold_s > 1e-6 and not self._others_fit(workload, now):
+            if hold_s > 1e-6 and not self._others_fit(kind, now):
                 return hold_s
             self._held, self._may_hold = None, False
             return 0.0
-        if not self._may_hold or candidates < len(self.loads) or self._others_fit(workload, now):
+        if not self._may_hold or self._others_fit(kind, now):
             return 0.0
         self._held = uid, now + self._variant.hold_s
         return self._variant.hold_s
 
-    def _others_fit(self, workload: str, now: float) -> bool:
-        """Whether a pod of the cheapest other workload that waits would find room."""
-        others = [name for name in self.waiting.workloads if name != workload]
-        if not others:
-            return False
-        cheapest = min(others, key=lambda name: self.loads.cpu.cost(name).mean)
-        return bool(self._room(cheapest, self.loads.all_rows, now)[1].any())
+    def _others_fit(self, kind: Kind, now: float) -> bool:
+        """Whether a pod of another kind that waits would find room: of each placement, of the cheapest workload."""
+        cheapest: dict[str, tuple[float, str]] = {}
+        for other in islice(self.waiting.kinds, _MOST_SUMMED):
+            if other != kind:
+                cost = self.loads.cpu.cost(other.workload).mean, other.workload
+                cheapest[other.placement] = min(cost, cheapest.get(other.placement, cost))
+        return any(
+            self._fits(workload, self._rows_of(placement), now).any()
+            for placement, (_, workload) in islice(cheapest.items(), _MOST_TRIED)
+        )
+
+    def _rows_of(self, placement: str) -> IntArray:
+        nodes = self._candidates.of(placement)
+        return self.loads.all_rows if nodes is None else self.loads.rows(nodes)
+
+    def _fits(self, workload: str, rows: IntArray, now: float) -> BoolArray:
+        rooms = self._rooms(workload, rows, now)
+        fits = (rooms.room >= rooms.needs) & (rooms.room_gib >= rooms.needs_gib) | rooms.idle | (rooms.pods >= 1)
+        answer: BoolArray = fits & (rooms.age_s <= self._stale_after_s)
+        return answer
 
     def _look(self, node: str, now: float) -> None:
         """Have refused pods woken if a node has room for one of them."""
         if not self.waiting:
             return
         rows = self.loads.rows([node])
-        fits = any(self._room(workload, rows, now)[1][0] for workload in self.waiting.workloads)
+        allowed = (kind for kind in self.waiting.kinds if self._candidates.allowed(kind.placement, node))
+        fits = any(self._fits(kind.workload, rows, now)[0] for kind in islice(allowed, _MOST_TRIED))
         if fits:
             self._may_hold = True
+            self.room_appeared += 1
         wanted = bool(self.waiting.refused)
         if self._wake_up is not None and self._wake_up.observe(node, float(fits), now, wanted=wanted):
-            self._wake(node)
+            self._wake(node, float(self.loads.cores(rows)[0] - self.loads.cpu_load(rows)[0]))

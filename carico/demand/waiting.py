@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """What pods that are alike have in common."""
+
+    workload: str
+    """Decides what a pod costs."""
+    placement: str = ""
+    """Decides where it may go: pods of the same placement have the same candidates."""
 
 
 class Waiting:
-    """Pods that have no node yet, by workload.
+    """Pods that have no node yet, by kind.
 
     Examples
     --------
     >>> waiting = Waiting()
-    >>> waiting.add("pod-a", "pi")
-    >>> waiting.add("pod-b", "pi")
-    >>> waiting.remove("pod-a")
+    >>> waiting.add("pod-a", Kind("pi"))
+    >>> waiting.add("pod-b", Kind("pi", "zone=a"))
     >>> waiting.workloads
-    Counter({'pi': 1})
+    Counter({'pi': 2})
+    >>> waiting.remove("pod-a")
+    >>> list(waiting.kinds)
+    [Kind(workload='pi', placement='zone=a')]
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, str] = {}
+        self._pods: dict[str, Kind] = {}
+        self.kinds: Counter[Kind] = Counter()
+        """Number of pods of each kind that wait; the kind that has waited the longest comes first."""
         self.workloads: Counter[str] = Counter()
         """Number of pods of each workload that wait."""
         self.refused: set[str] = set()
@@ -31,17 +45,22 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def add(self, uid: str, workload: str) -> None:
+    def add(self, uid: str, kind: Kind) -> None:
         """Note that a pod waits; one that waits already is not counted again."""
         if uid not in self._pods:
-            self._pods[uid] = workload
-            self.workloads[workload] += 1
+            self._pods[uid] = kind
+            self.kinds[kind] += 1
+            self.workloads[kind.workload] += 1
 
     def remove(self, uid: str) -> None:
         """Note that a pod does not wait any more: it has a node, or is gone."""
         self.refused.discard(uid)
-        workload = self._pods.pop(uid, None)
-        if workload is not None:
-            self.workloads[workload] -= 1
-            if not self.workloads[workload]:
-                del self.workloads[workload]
+        kind = self._pods.pop(uid, None)
+        if kind is None:
+            return
+        self.kinds[kind] -= 1
+        if not self.kinds[kind]:
+            del self.kinds[kind]
+        self.workloads[kind.workload] -= 1
+        if not self.workloads[kind.workload]:
+            del self.workloads[kind.workload]

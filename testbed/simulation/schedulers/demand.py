@@ -14,6 +14,7 @@ import simpy
 from carico.demand.report import DemandReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DemandVariant
+from carico.demand.waiting import Kind
 from carico.scheduling.wake_up import WakeUp
 from testbed.simulation.control_plane.api import Pod
 from testbed.simulation.parameters import SimulationParameters
@@ -52,7 +53,7 @@ class SimulatedDemandScheduler:
         self._core = DemandScheduler(
             variant,
             wake_up=WakeUp() if parameters.wake_up else None,
-            wake=lambda name: wake(self._index[name]),
+            wake=lambda name, room: wake(self._index[name]),
         )
         self._hold_s = 0.0
         self._changed = env.event()
@@ -68,12 +69,13 @@ class SimulatedDemandScheduler:
 
     def pod_created(self, pod: Pod) -> None:
         """Note that a pod waits."""
-        self._core.pod_waits(pod.uid, pod.job.name)
+        self._core.pod_waits(pod.uid, Kind(pod.job.name))
 
     def select(self, pod: Pod) -> int | None:
         """Decide about a pod."""
         candidates = [self._names[node] for node in np.flatnonzero(self._fit.fits(pod)).tolist()]
-        node, self._hold_s = self._core.filter(pod.uid, pod.job.name, candidates, self._env.now)
+        decision = self._core.filter(pod.uid, Kind(pod.job.name), candidates, self._env.now)
+        self._hold_s, node = decision.hold_s, decision.node
         return None if node is None else self._index[node]
 
     def held(self, pod: Pod) -> simpy.Event | None:
@@ -93,7 +95,11 @@ class SimulatedDemandScheduler:
         self._core.pod_changed(pod.uid, pod.job.name, self._names[pod.node], ended=False, now=self._env.now)
 
     def pod_running(self, pod: Pod) -> None:
-        """Do nothing: a pod is on its way until its node counts it."""
+        """Note that the pod runs; it is on its way until its node counts it."""
+        assert pod.node is not None
+        self._core.pod_changed(
+            pod.uid, pod.job.name, self._names[pod.node], ended=False, now=self._env.now, running=True
+        )
 
     def pod_finished(self, pod: Pod) -> None:
         """Note that the pod is over, and free its requests."""

@@ -7,8 +7,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
-from carico.demand.scheduler import FORGOTTEN_AFTER_S, STALE_AFTER_S, Answer, DemandScheduler
+from carico.demand.scheduler import (
+    FORGOTTEN_AFTER_S,
+    RESERVATION_TIMEOUT_S,
+    STALE_AFTER_S,
+    UNCOUNTED_S,
+    DemandScheduler,
+)
 from carico.demand.settings import DEMAND
+from carico.demand.waiting import Kind
 from carico.errors import NotReady
 from carico.scheduling.wake_up import WakeUp
 
@@ -18,14 +25,18 @@ MANY = 500
 
 def crowd(scheduler, workload="pi", pods=MANY):
     for number in range(pods):
-        scheduler.pod_waits(f"crowd-{workload}-{number}", workload)
+        scheduler.pod_waits(f"crowd-{workload}-{number}", Kind(workload))
+
+
+def outcome(decision):
+    return decision.node, decision.hold_s
 
 
 def place(scheduler, workload="pi", nodes=("a", "b"), now=0.0, most=100):
     """Place pods until one is refused, and return their nodes."""
     placed = []
     for number in range(most):
-        node = scheduler.filter(f"{workload}-{number}", workload, list(nodes), now).node
+        node = scheduler.filter(f"{workload}-{number}", Kind(workload), list(nodes), now).node
         if node is None:
             break
         placed.append(node)
@@ -84,8 +95,8 @@ def test_an_idle_node_takes_a_pod_however_large(scheduler, report):
 
 def test_a_node_that_is_silent_gets_nothing(scheduler, report):
     scheduler.report(report("a"), 0.0)
-    assert scheduler.filter("one", "pi", ["a", "stranger"], STALE_AFTER_S).node == "a"
-    assert scheduler.filter("two", "pi", ["a", "stranger"], STALE_AFTER_S + 0.1).node is None
+    assert scheduler.filter("one", Kind("pi"), ["a", "stranger"], STALE_AFTER_S).node == "a"
+    assert scheduler.filter("two", Kind("pi"), ["a", "stranger"], STALE_AFTER_S + 0.1).node is None
 
 
 def test_a_pod_is_on_its_way_until_a_report_counts_it(scheduler, report):
@@ -96,10 +107,10 @@ def test_a_pod_is_on_its_way_until_a_report_counts_it(scheduler, report):
         scheduler.pod_changed(f"pi-{number}", "pi", "a", ended=False, now=0.1)
     scheduler.report(report("a"), 1.0)
     assert scheduler.loads.on_their_way == 5, "they run perhaps, but the report does not say so"
-    assert scheduler.filter("next", "pi", ["a"], 1.0).node is None
+    assert scheduler.filter("next", Kind("pi"), ["a"], 1.0).node is None
     scheduler.report(report("a", {f"pi-{number}": "pi" for number in range(5)}), 2.0)
     assert scheduler.loads.on_their_way == 0
-    assert scheduler.filter("next", "pi", ["a"], 2.0).node is None
+    assert scheduler.filter("next", Kind("pi"), ["a"], 2.0).node is None
 
 
 def test_a_pod_that_is_over_makes_room_before_the_report_says_so(scheduler, report):
@@ -108,9 +119,9 @@ def test_a_pod_that_is_over_makes_room_before_the_report_says_so(scheduler, repo
     scheduler.report(report("a", pods), 0.0)
     for uid in pods:
         scheduler.pod_changed(uid, "pi", "a", ended=False, now=0.0)
-    assert scheduler.filter("next", "pi", ["a"], 0.0).node is None
+    assert scheduler.filter("next", Kind("pi"), ["a"], 0.0).node is None
     scheduler.pod_gone("pi-0", 0.1)
-    assert scheduler.filter("next", "pi", ["a"], 0.1).node == "a"
+    assert scheduler.filter("next", Kind("pi"), ["a"], 0.1).node == "a"
 
 
 def test_pods_that_will_have_stopped_meanwhile_make_room(scheduler, report):
@@ -124,14 +135,14 @@ def test_a_pod_that_is_bound_already_is_not_placed_again(scheduler, report):
     scheduler.report(report("a"), 0.0)
     scheduler.pod_changed("one", "pi", "a", ended=False, now=0.0)
     with pytest.raises(NotReady, match="the pod one is bound to a already"):
-        scheduler.filter("one", "pi", ["a"], 0.0)
+        scheduler.filter("one", Kind("pi"), ["a"], 0.0)
 
 
 def test_a_pod_that_is_asked_for_again_does_not_stand_in_its_own_way(scheduler, report):
     scheduler.report(report("a", {"idle": "light"}, demand=4.2), 0.0)
     crowd(scheduler)
     for now in range(3):
-        assert scheduler.filter("one", "pi", ["a"], float(now)).node == "a"
+        assert scheduler.filter("one", Kind("pi"), ["a"], float(now)).node == "a"
     assert scheduler.loads.on_their_way == 1
 
 
@@ -143,45 +154,54 @@ class TestHolding:
         return scheduler
 
     def test_the_answer_waits_while_nothing_has_room(self, full):
-        assert full.filter("one", "pi", ["a"], 0.0) == Answer(None, DEMAND.hold_s)
-        assert full.filter("one", "pi", ["a"], 0.5).hold_s == pytest.approx(DEMAND.hold_s - 0.5)
-        assert full.filter("one", "pi", ["a"], DEMAND.hold_s) == Answer(None)
+        assert outcome(full.filter("one", Kind("pi"), ["a"], 0.0)) == (None, DEMAND.hold_s)
+        assert full.filter("one", Kind("pi"), ["a"], 0.5).hold_s == pytest.approx(DEMAND.hold_s - 0.5)
+        assert outcome(full.filter("one", Kind("pi"), ["a"], DEMAND.hold_s)) == (None, 0.0)
 
     def test_room_that_appears_ends_the_wait(self, full, report):
-        full.filter("one", "pi", ["a"], 0.0)
+        full.filter("one", Kind("pi"), ["a"], 0.0)
         full.report(report("a", {"old": "pi"}, demand=2.0), 0.5)
-        assert full.filter("one", "pi", ["a"], 0.5) == Answer("a")
+        assert outcome(full.filter("one", Kind("pi"), ["a"], 0.5)) == ("a", 0.0)
 
     def test_after_one_wait_in_vain_the_others_are_refused_at_once(self, full, report):
-        full.filter("one", "pi", ["a"], 0.0)
-        full.filter("one", "pi", ["a"], DEMAND.hold_s)
-        assert full.filter("two", "pi", ["a"], DEMAND.hold_s) == Answer(None)
+        full.filter("one", Kind("pi"), ["a"], 0.0)
+        full.filter("one", Kind("pi"), ["a"], DEMAND.hold_s)
+        assert outcome(full.filter("two", Kind("pi"), ["a"], DEMAND.hold_s)) == (None, 0.0)
         full.report(report("a", {"old": "pi"}, demand=2.0), 3.0)
-        assert full.filter("two", "pi", ["a"], 3.0) == Answer("a")
+        assert outcome(full.filter("two", Kind("pi"), ["a"], 3.0)) == ("a", 0.0)
         full.report(report("a", {"old": "pi", "two": "pi"}, demand=6.0), 3.0)
-        assert full.filter("three", "pi", ["a"], 3.0).hold_s, "there has been room meanwhile"
+        assert full.filter("three", Kind("pi"), ["a"], 3.0).hold_s, "there has been room meanwhile"
 
-    def test_a_pod_that_may_not_go_everywhere_is_refused_at_once(self, full, report):
-        full.report(report("b", {"other": "pi"}, demand=6.0), 0.0)
-        assert full.filter("one", "pi", ["a"], 0.0) == Answer(None), "others could go to b"
+    def test_a_pod_does_not_hold_up_those_that_may_go_elsewhere(self, full, report):
+        full.report(report("b", {"other": "pi"}, demand=2.0), 0.0)
+        full.pod_waits("elsewhere", Kind("pi", "zone=b"))
+        assert outcome(full.filter("one", Kind("pi"), ["a"], 0.0)) == (None, 0.0), "nothing is known of zone b"
+        full.report(report("b", {"other": "pi"}, demand=6.0), 0.1)
+        assert full.filter("elsewhere", Kind("pi", "zone=b"), ["b"], 0.1).hold_s
+
+    def test_room_where_no_pod_may_go_is_no_room(self, full, report):
+        full.report(report("control-plane"), 0.0)
+        full.pod_waits("other", Kind("light"))
+        full.filter("other", Kind("light"), ["a"], 0.0)
+        assert full.filter("one", Kind("pi"), ["a"], 0.0).hold_s, "both kinds have been asked for"
 
     def test_a_pod_does_not_hold_up_smaller_ones_that_fit(self, scheduler, report):
         scheduler.report(report("a", {"old": "pi"}, demand=4.6), 0.0)
         crowd(scheduler)
-        assert scheduler.filter("one", "pi", ["a"], 0.0).hold_s
-        scheduler.pod_waits("small", "light")
-        assert scheduler.filter("one", "pi", ["a"], 0.1) == Answer(None)
+        assert scheduler.filter("one", Kind("pi"), ["a"], 0.0).hold_s
+        scheduler.pod_waits("small", Kind("light"))
+        assert outcome(scheduler.filter("one", Kind("pi"), ["a"], 0.1)) == (None, 0.0)
 
 
 def test_refused_pods_are_woken_once_there_is_room(report):
     woken = []
-    scheduler = DemandScheduler(DEMAND, wake_up=WakeUp(), wake=woken.append)
+    scheduler = DemandScheduler(DEMAND, wake_up=WakeUp(), wake=lambda node, room: woken.append(node))
     scheduler.report(report("a", {"old": "pi"}, demand=6.0), 0.0)
-    scheduler.pod_waits("one", "pi")
+    scheduler.pod_waits("one", Kind("pi"))
     crowd(scheduler)
-    scheduler.filter("one", "pi", ["a"], 0.0)
+    scheduler.filter("one", Kind("pi"), ["a"], 0.0)
     scheduler.report(report("a", {"old": "pi"}, demand=6.0), 1.0)
-    scheduler.filter("one", "pi", ["a"], 2.0)
+    scheduler.filter("one", Kind("pi"), ["a"], 2.0)
     assert woken == []
     scheduler.report(report("a", {"old": "pi"}, demand=1.0), 3.0)
     assert woken == ["a"]
@@ -197,6 +217,71 @@ def test_nodes_that_are_gone_are_forgotten_and_may_come_back(scheduler, report):
     assert scheduler.loads.nodes == ["b", "a"]
 
 
+def test_a_reservation_that_is_never_bound_ends(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    assert scheduler.filter("one", Kind("pi"), ["a"], 0.0).node == "a"
+    scheduler.tick(RESERVATION_TIMEOUT_S - 0.1)
+    assert scheduler.loads.on_their_way == 1
+    scheduler.tick(RESERVATION_TIMEOUT_S)
+    assert scheduler.loads.on_their_way == 0
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=RESERVATION_TIMEOUT_S)
+    assert scheduler.loads.on_their_way == 1, "it is bound after all"
+
+
+def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    scheduler.filter("one", Kind("pi"), ["a"], 0.0)
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=0.1)
+    scheduler.tick(50.0)
+    assert scheduler.loads.on_their_way == 1, "it may wait for its image"
+    for now in (50.0, 51.0):
+        scheduler.pod_changed("one", "pi", "a", ended=False, now=now, running=True)
+    scheduler.tick(50.0 + UNCOUNTED_S - 0.1)
+    assert scheduler.loads.on_their_way == 1
+    scheduler.tick(50.0 + UNCOUNTED_S)
+    assert scheduler.loads.on_their_way == 0
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=70.0, running=True)
+    assert scheduler.loads.on_their_way == 0
+
+
+class TestNodesThatTellNoDemand:
+    """Agents of another version or variant tell how many pods fit, and no more."""
+
+    def test_take_as_many_pods_as_they_say_after_all_others(self, scheduler, report):
+        scheduler.report(report("a"), 0.0)
+        scheduler.report_capacity("old", 2.5, 0.0)
+        crowd(scheduler)
+        assert place(scheduler, nodes=["old", "a"]) == ["a"] * 5 + ["old"] * 2
+
+    def test_may_change_to_and_fro(self, scheduler, report):
+        scheduler.report_capacity("a", 5.0, 0.0)
+        scheduler.report(report("a", {"old": "pi"}, demand=6.0), 1.0)
+        crowd(scheduler)
+        assert scheduler.filter("one", Kind("pi"), ["a"], 1.0).node is None
+        scheduler.report_capacity("a", 0.0, 2.0)
+        assert (
+            scheduler.filter("one", Kind("pi"), ["a"], 5.0)
+            .verdicts[0]
+            .reason(STALE_AFTER_S)
+            .startswith("reports no demand")
+        )
+        assert scheduler.cost("pi")[0] == Estimate(1.0, 1.0), "nobody knows it any more"
+        scheduler.report(report("a"), 6.0)
+        assert scheduler.filter("one", Kind("pi"), ["a"], 6.0).node == "a"
+
+
+def test_ten_thousand_workloads_that_wait_cost_no_more_than_a_few(scheduler, report, monkeypatch):
+    scheduler.report(report("a", {"old": "pi"}, demand=6.0), 0.0)
+    for number in range(10_000):
+        scheduler.pod_waits(f"pod-{number}", Kind(f"workload-{number}", f"zone-{number}"))
+    looked = []
+    cost = type(scheduler.loads.cpu).cost
+    monkeypatch.setattr(type(scheduler.loads.cpu), "cost", lambda *args: looked.append(args) or cost(*args))
+    scheduler.filter("pod-0", Kind("workload-0", "zone-0"), ["a"], 0.0)
+    scheduler.report(report("a", {"old": "pi"}, demand=6.0), 1.0)
+    assert len(looked) < 300
+
+
 class Cluster(RuleBasedStateMachine):
     """Pods are created, placed, bound, started, ended and deleted; reports come late or twice, and nodes go.
 
@@ -207,7 +292,7 @@ class Cluster(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.scheduler = DemandScheduler(DEMAND)
+        self.scheduler = DemandScheduler(DEMAND, reservation_timeout_s=1e9)
         self.now = 0.0
         self.node = {}
         self.counted = {}
@@ -231,10 +316,10 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(uid=st.integers(0, 12).map(str))
     def ask(self, uid):
-        self.scheduler.pod_waits(uid, "pi")
+        self.scheduler.pod_waits(uid, Kind("pi"))
         if uid in self.node and self.node[uid][1] == "bound":
             return
-        node = self.scheduler.filter(uid, "pi", list(self.NODES), self.now).node
+        node = self.scheduler.filter(uid, Kind("pi"), list(self.NODES), self.now).node
         if node is None:
             self.node.pop(uid, None)
         else:

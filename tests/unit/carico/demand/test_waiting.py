@@ -1,12 +1,12 @@
 """Pods that wait."""
 
-from carico.demand.waiting import Waiting
+from carico.demand.waiting import Kind, Waiting
 
 
 def test_a_pod_waits_until_it_has_a_node():
     waiting = Waiting()
     for uid, workload in (("a", "pi"), ("a", "pi"), ("b", "web")):
-        waiting.add(uid, workload)
+        waiting.add(uid, Kind(workload))
     assert len(waiting) == 2
     assert dict(waiting.workloads) == {"pi": 1, "web": 1}
     waiting.refused.add("a")

@@ -1,0 +1,58 @@
+"""Which nodes pods may go to, as far as requests have shown. Pure.
+
+A node that has room is of no use to pods that may not go there: a control plane's, or one of another zone. What decides
+that (selectors, affinity, taints) is kube-scheduler's business, which asks with the nodes that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST_PLACEMENTS = 1000
+
+
+class Candidates:
+    """The latest candidates of every placement.
+
+    Examples
+    --------
+    >>> candidates = Candidates()
+    >>> candidates.note("zone=a", ["node-0", "node-1"])
+    >>> candidates.allowed("zone=a", "node-2"), candidates.allowed("zone=b", "node-2")
+    (False, True)
+    >>> sorted(candidates.usable)
+    ['node-0', 'node-1']
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, Sequence[str]] = {}
+        self._sets: dict[str, frozenset[str]] = {}
+        self._usable: frozenset[str] | None = None
+
+    def note(self, placement: str, nodes: Sequence[str]) -> None:
+        """Note the candidates of a request."""
+        before = self._of.pop(placement, None)
+        self._of[placement] = nodes
+        if before != nodes:
+            self._sets[placement] = frozenset(nodes)
+            self._usable = None
+        while len(self._of) > MOST_PLACEMENTS:
+            oldest = next(iter(self._of))
+            del self._of[oldest], self._sets[oldest]
+            self._usable = None
+
+    def of(self, placement: str) -> Sequence[str] | None:
+        """Return the latest candidates of a placement; None if none are known."""
+        return self._of.get(placement)
+
+    def allowed(self, placement: str, node: str) -> bool:
+        """Return whether pods of a placement may go to a node, for all that is known."""
+        known = self._sets.get(placement)
+        return known is None or node in known
+
+    @property
+    def usable(self) -> frozenset[str]:
+        """The nodes that pods of any placement may go to; empty if none are known."""
+        if self._usable is None:
+            self._usable = frozenset().union(*self._sets.values())
+        return self._usable

@@ -1,0 +1,160 @@
+"""The outcome of filtering the nodes for a pod: how much room each has, and what the pod needs there. Pure.
+
+As in `carico.scheduling.decision`, a decision is one sweep over arrays; names and reasons are put together on request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from carico.arrays import BoolArray, FloatArray
+from carico.demand.regression import Estimate
+
+NO_REPORT = "no report yet"
+TOO_OLD = "last report too old"
+NO_DEMAND = "reports no demand"
+CPU_FULL = "CPU full"
+MEMORY_FULL = "memory full"
+ROOM = "has room"
+
+
+class NodeRoom(NamedTuple):
+    """What was known of a node when a pod was decided on; NaN is unknown."""
+
+    node: str
+    cores: float
+    """How far the node's load is below the level to which nodes are filled, cores."""
+    needs_cores: float
+    """What of the pod has to fit, with doubt."""
+    gib: float
+    """The same of memory, GiB."""
+    needs_gib: float
+    pods: float
+    """How many more pods the node takes, where it reports no demand."""
+    idle: bool
+    """Whether it runs no pod: it takes any pod then."""
+    age_s: float
+    """Seconds since the node reported."""
+
+    def verdict(self, stale_after_s: float) -> str:
+        """Return the kind of the verdict, one of this module's constants."""
+        if math.isnan(self.age_s):
+            return NO_REPORT
+        if self.age_s > stale_after_s:
+            return TOO_OLD
+        if not math.isnan(self.pods):
+            return ROOM if self.pods >= 1 else NO_DEMAND
+        if self.idle:
+            return ROOM
+        if not self.cores >= self.needs_cores:
+            return CPU_FULL
+        return ROOM if self.gib >= self.needs_gib else MEMORY_FULL
+
+    def reason(self, stale_after_s: float) -> str:
+        """Return why the node was refused; empty if it was not."""
+        verdict = self.verdict(stale_after_s)
+        # What there is is rounded down and what is needed up: they must not look the same.
+        if verdict == CPU_FULL:
+            return f"needs {math.ceil(100 * self.needs_cores) / 100:.2f} cores, has {_down(self.cores)}"
+        if verdict == MEMORY_FULL:
+            return f"needs {math.ceil(100 * self.needs_gib) / 100:.2f} GiB, has {_down(self.gib)}"
+        if verdict == TOO_OLD:
+            return f"last report {self.age_s:.0f} s ago"
+        if verdict == NO_DEMAND:
+            return f"reports no demand (its agent is older, or of another variant), and takes {_down(self.pods)} pods"
+        return "" if verdict == ROOM else verdict
+
+
+def _down(value: float) -> str:
+    return f"{max(math.floor(100 * value) / 100, 0.0):.2f}"
+
+
+@dataclass(frozen=True, eq=False)
+class DemandDecision:
+    """A filter's outcome, over n candidates in the order in which they came."""
+
+    nodes: Sequence[str]
+    workload: str
+    cores: Estimate
+    """What the pod demands."""
+    gib: Estimate
+    room: FloatArray
+    needs: FloatArray
+    room_gib: FloatArray
+    needs_gib: FloatArray
+    pods: FloatArray
+    idle: BoolArray
+    age_s: FloatArray
+    """Columns of `NodeRoom`, (n,)."""
+    stale_after_s: float
+    hold_s: float = 0.0
+    """If no node has room: ask again when anything has changed, or after this time; 0 if the pod is refused."""
+
+    @property
+    def fits(self) -> BoolArray:
+        """Whether each candidate has room for the pod, (n,)."""
+        fits = (self.room >= self.needs) & (self.room_gib >= self.needs_gib) | self.idle | (self.pods >= 1)
+        answer: BoolArray = fits & (self.age_s <= self.stale_after_s)
+        return answer
+
+    @property
+    def best_index(self) -> int | None:
+        """Index of the candidate with the most room, the first of equals; None if none has room."""
+        fits = self.fits
+        if not fits.any():
+            return None
+        # Nodes that report no demand come last: how full they are is not known.
+        room = np.where(np.isnan(self.room), -np.finfo(np.float64).max, self.room)
+        return int(np.where(fits, room, -np.inf).argmax())
+
+    @property
+    def node(self) -> str | None:
+        """The candidate with the most room; None if none has room."""
+        index = self.best_index
+        return None if index is None else self.nodes[index]
+
+    def verdict(self, index: int) -> NodeRoom:
+        """Return what was known of one candidate."""
+        columns = (self.room, self.needs, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
+        return NodeRoom(self.nodes[index], *(column[index].item() for column in columns))
+
+    @property
+    def verdicts(self) -> tuple[NodeRoom, ...]:
+        """What was known of all candidates."""
+        columns = (self.room, self.needs, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
+        return tuple(map(NodeRoom, self.nodes, *(column.tolist() for column in columns)))
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Why candidates without room were refused, by node."""
+        out = np.flatnonzero(~self.fits)
+        # Thousands of full nodes share few texts: each is written once, and the numbers that it shows are its key.
+        shown = np.stack([self.room, self.needs, self.room_gib, self.needs_gib, self.pods, self.age_s])[:, out]
+        shown[:5] = np.round(100 * shown[:5])
+        key = np.nan_to_num(np.round(shown), nan=-1.0).T
+        _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        texts = [self.verdict(index).reason(self.stale_after_s) for index in out[first].tolist()]
+        return {self.nodes[i]: texts[number] for i, number in zip(out.tolist(), group.ravel().tolist(), strict=True)}
+
+    def among_best(self, limit: int) -> DemandDecision:
+        """Return the same decision with the `limit` best candidates only."""
+        if len(self.nodes) <= limit:
+            return self
+        rank = np.where(self.fits, 1e9, 0.0) + np.nan_to_num(self.room, nan=-1e9)
+        rows = np.sort(np.argsort(-rank, kind="stable")[:limit])
+        columns = ("room", "needs", "room_gib", "needs_gib", "pods", "idle", "age_s")
+        return replace(
+            self,
+            nodes=[self.nodes[row] for row in rows.tolist()],
+            **{name: getattr(self, name)[rows] for name in columns},
+        )
+
+    def count_verdicts(self) -> Counter[str]:
+        """Count the candidates by verdict."""
+        return Counter(each.verdict(self.stale_after_s) for each in self.verdicts)
