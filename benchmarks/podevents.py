@@ -129,7 +129,7 @@ def _starts(number: int, group_first: bool) -> list[Start]:
 
 
 def _append_starts(times: list[float]) -> OnChange:
-    return lambda change, at: times.append(at) if change > 0 else None
+    return lambda told: times.append(told.at) if told.change > 0 else None
 
 
 def _start(containerd: PrivateContainerd, groups: _Groups, group_first: bool, reported: list[list[float]]) -> Start:

@@ -201,7 +201,7 @@ class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Kubernetes namespaces whose pods do not count."""
     cgroup_root: str = "/sys/fs/cgroup"
     pod_logs: str | None = "/var/log/pods"
-    """The folder from which `cgroup` learns the pods' namespaces; null counts all pods."""
+    """The folder from which `cgroup` learns the pods' namespaces and names; null counts all pods."""
     pattern: str | None = None
     """A regular expression that the command lines of `processes` match."""
 

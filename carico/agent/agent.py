@@ -24,7 +24,7 @@ from carico.model.node_model import NodeModel
 from carico.model.report import Report
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT, Variant
-from carico.podevents.source import PodEventSource
+from carico.podevents.source import PodChange, PodEventSource
 from carico.scheduling.report import CapacityReport
 from carico.telemetry.counters import Telemetry, usage_vector
 from carico.telemetry.sampler import Batch, Sampler
@@ -104,7 +104,7 @@ class Agent:
         self._reports = reports
         self._checkpoints = checkpoints
         self._unix_time = unix_time
-        self._events: deque[tuple[int, float]] = deque()
+        self._events: deque[PodChange] = deque()
         self._running = 0
         """Pods: the sum of the source's changes."""
         self._answered = self._reported = 0
@@ -127,9 +127,9 @@ class Agent:
         PodEventsError
             If the pods that run at the start cannot be found out.
         """
-        self._pods.start(lambda change, at: self._events.append((change, at)))
+        self._pods.start(self._events.append)
         # The source has told all pods that run by now: they replace the number of a saved state.
-        self._running = sum(self._events.popleft()[0] for _ in range(len(self._events)))
+        self._running = sum(self._events.popleft().change for _ in range(len(self._events)))
         self.model.reconcile(max(self._running, 0), self._clock.now())
         try:
             while (batch := self.sampler.next_batch(self.model.variant.batch_size, stop.is_set)) is not None:
@@ -161,14 +161,14 @@ class Agent:
 
     def _count_pods(self) -> None:
         while self._events:
-            change, at = self._events.popleft()
+            event = self._events.popleft()
             self.pod_events += 1
-            self._running += change
-            if change < 0 and self._running < 0:
+            self._running += event.change
+            if event.change < 0 and self._running < 0:
                 # A start was missed. The source's next listing corrects the sum: asking for a listing here would block.
                 self.miscounts += 1
                 _log.warning("pod events contradict the count", extra={"pods": self._running})
-            self.model.reconcile(max(self._running, 0), at)
+            self.model.reconcile(max(self._running, 0), event.at)
 
     def _take_in(self, batch: Batch) -> None:
         if batch.samples is not None:

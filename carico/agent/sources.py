@@ -116,7 +116,7 @@ class NodeSources:
         if events.pod_logs is None:
             return CgroupEvents(events.cgroup_root, clock=self._clock)
         logs = PodLogs(events.pod_logs, self._clock, events.excluded_namespaces)
-        return CgroupEvents(events.cgroup_root, logs.excluded, clock=self._clock)
+        return CgroupEvents(events.cgroup_root, logs.counted_from_group, self._clock)
 
     def _kube(self) -> KubeClient:
         from carico.kube.client import KubeClient

@@ -38,6 +38,7 @@ class _Owner(msgspec.Struct):
 class _PodMetadata(_Version):
     uid: str
     namespace: str | None = None
+    name: str | None = None
     annotations: dict[str, Any] | None = None
     owners: list[_Owner] | None = msgspec.field(name="ownerReferences", default=None)
 

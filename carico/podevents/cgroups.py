@@ -4,9 +4,9 @@ A pod counts from when the kubelet makes its group, which is before the kubelet 
 other source knows earlier. A pod counts until none of its containers lives: the runtime removes a container's group
 when the container exits, so a pod whose group has had two members, the sandbox and a container, has ended when only
 one is left. (Where the runtime keeps groups of its own there, as CRI-O can, a pod ends when the kubelet cleans up, up
-to some seconds later.) Groups have no labels: pods of DaemonSets and of the system are counted like any other, unless
-the caller excludes their UIDs, for instance those that `pod_logs` finds; static pods are known by their UID and do not
-count.
+to some seconds later.) Groups have no labels: pods of DaemonSets and of the system are counted like any other, and have
+no names, unless the caller says which pods count and what they are called, as `pod_logs` does; static pods are known by
+their UID and do not count.
 
 ::
 
@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from carico.clock import Clock
@@ -43,6 +43,13 @@ _LEVELS = 3
 _LOOK_ANYWAY_S = 5.0
 """Even without an event: what is made through another mount of the hierarchy causes none."""
 
+Counted = Callable[[Collection[str]], Mapping[str, str]]
+"""Given the UIDs of pods, returns those that count, with their names: NAMESPACE/NAME, empty where it is not known."""
+
+
+def _all_unnamed(uids: Collection[str]) -> Mapping[str, str]:
+    return dict.fromkeys(uids, "")
+
 
 class CgroupEvents(SessionSource):
     """The pods of one tree of control groups.
@@ -51,8 +58,8 @@ class CgroupEvents(SessionSource):
     ----------
     root : path
         Where control groups are mounted, or any folder below: the kubelet's is searched there, three levels deep.
-    excluded : callable, optional
-        Returns the UIDs of pods that do not count; called at every look.
+    counted : callable, optional
+        Says which pods count, and their names, see `Counted`; called at every look. By default all do, without a name.
     clock : Clock, optional
         Dates the changes; the machine's by default.
     rng : random.Random, optional
@@ -62,12 +69,12 @@ class CgroupEvents(SessionSource):
     def __init__(
         self,
         root: str | Path = "/sys/fs/cgroup",
-        excluded: Callable[[], Collection[str]] = tuple,
+        counted: Counted = _all_unnamed,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._root = Path(root)
-        self._excluded = excluded
+        self._counted = counted
         self._watch = folder_watch()
         self._most: dict[Path, int] = {}
         """The most members that each pod's group has had."""
@@ -99,9 +106,8 @@ class CgroupEvents(SessionSource):
             yield
             self._watch.wait(_LOOK_ANYWAY_S)
 
-    def _running(self, pods: dict[Path, str], members: dict[Path, int]) -> set[str]:
-        alive = {uid for pod, uid in pods.items() if members[pod] >= min(self._most.get(pod, 0), 2)}
-        return alive.difference(self._excluded())
+    def _running(self, pods: dict[Path, str], members: dict[Path, int]) -> Mapping[str, str]:
+        return self._counted({uid for pod, uid in pods.items() if members[pod] >= min(self._most.get(pod, 0), 2)})
 
 
 def find_kubepods(root: Path) -> Path:

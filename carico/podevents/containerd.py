@@ -31,10 +31,11 @@ from carico.clock import Clock
 from carico.errors import PodEventsError
 from carico.podevents import containerd_pb2 as pb
 from carico.podevents.reconnecting import SessionSource
-from carico.podevents.source import PLATFORM_NAMESPACES, is_static
+from carico.podevents.source import PLATFORM_NAMESPACES, full_name, is_static
 
 _POD_UID = "io.kubernetes.pod.uid"
 _POD_NAMESPACE = "io.kubernetes.pod.namespace"
+_POD_NAME = "io.kubernetes.pod.name"
 _KIND = "io.cri-containerd.kind"
 _ALIVE = (1, 2, 4, 5)  # created, running, paused, pausing; see containerd.proto
 _TOPICS = ("/containers/create", "/containers/delete", "/tasks/create", "/tasks/exit")
@@ -56,7 +57,10 @@ _REMEDIES: dict[type[Exception], str] = {
 
 @dataclass(frozen=True)
 class _Container:
+    uid: str
+    """The pod's."""
     pod: str
+    """Its name."""
     sandbox: bool
     alive: bool
 
@@ -209,7 +213,8 @@ class ContainerdEvents(SessionSource):
         uid = labels.get(_POD_UID)
         if not uid or is_static(uid) or labels.get(_POD_NAMESPACE) in self._excluded:
             return None
-        return _Container(pod=uid, sandbox=labels.get(_KIND) == "sandbox", alive=alive)
+        pod = full_name(labels.get(_POD_NAMESPACE), labels.get(_POD_NAME))
+        return _Container(uid, pod, sandbox=labels.get(_KIND) == "sandbox", alive=alive)
 
     def _call(self, path: str, request: Any, answer: Any) -> Any:
         return self._channel.unary_unary(
@@ -235,14 +240,16 @@ class ContainerdEvents(SessionSource):
         return PodEventsError(f"containerd at {self._socket} failed: {error.code().name}, {error.details()}")
 
 
-def _running(containers: Iterable[_Container]) -> set[str]:
-    """The UIDs of the pods that count, see the module's documentation."""
+def _running(containers: Iterable[_Container]) -> dict[str, str]:
+    """The UIDs and names of the pods that count, see the module's documentation."""
+    names: dict[str, str] = {}
     working: set[str] = set()
     worked: set[str] = set()
     prepared: set[str] = set()
     for container in containers:
+        names[container.uid] = container.pod or names.get(container.uid, "")
         if not container.sandbox:
-            worked.add(container.pod)
+            worked.add(container.uid)
         if container.alive:
-            (prepared if container.sandbox else working).add(container.pod)
-    return working | (prepared - worked)
+            (prepared if container.sandbox else working).add(container.uid)
+    return {uid: names[uid] for uid in working | (prepared - worked)}

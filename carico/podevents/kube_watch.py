@@ -19,7 +19,7 @@ from carico.clock import Clock
 from carico.errors import CaricoError, PodEventsError
 from carico.kube.reflector import Pods
 from carico.podevents.reconnecting import SessionSource
-from carico.podevents.source import PLATFORM_NAMESPACES
+from carico.podevents.source import PLATFORM_NAMESPACES, full_name
 
 _MIRROR = "kubernetes.io/config.mirror"
 _OVER = ("Succeeded", "Failed")
@@ -67,18 +67,18 @@ class KubeWatch(SessionSource):
             if self._sessions.closed:
                 return
             if kind in ("ADDED", "MODIFIED") and self._counts(pod):
-                running.add(pod["metadata"]["uid"])
+                running[pod["metadata"]["uid"]] = _name(pod)
             elif kind != "BOOKMARK":
-                running.discard(pod["metadata"]["uid"])
+                running.pop(pod["metadata"]["uid"], None)
             self._pods.become(running)
             yield
 
-    def _listed(self) -> tuple[set[str], str]:
+    def _listed(self) -> tuple[dict[str, str], str]:
         try:
             pods, version = self._api.list()
         except CaricoError as error:
             raise PodEventsError(f"the pods of {self._node} cannot be listed: {error}") from error
-        return {pod["metadata"]["uid"] for pod in pods if self._counts(pod)}, version
+        return {pod["metadata"]["uid"]: _name(pod) for pod in pods if self._counts(pod)}, version
 
     def _watched(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
@@ -95,3 +95,8 @@ class KubeWatch(SessionSource):
             or _MIRROR in (metadata.get("annotations") or {})
             or (pod.get("status") or {}).get("phase") in _OVER
         )
+
+
+def _name(pod: Mapping[str, Any]) -> str:
+    metadata = pod["metadata"]
+    return full_name(metadata.get("namespace"), metadata.get("name"))

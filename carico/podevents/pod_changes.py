@@ -7,14 +7,14 @@ what is in both is told once.
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 
 from carico.clock import Clock
-from carico.podevents.source import OnChange
+from carico.podevents.source import OnChange, PodChange
 
 
 class RunningPods:
-    """Turns sets of running pods into changes of their number.
+    """Turns what runs into changes of what runs.
 
     Parameters
     ----------
@@ -26,24 +26,34 @@ class RunningPods:
     Examples
     --------
     >>> from carico.testing import ManualClock
-    >>> pods = RunningPods(lambda change, at: print(f"{change:+d} at {at} s"), ManualClock(3.0))
-    >>> pods.become({"a", "b"})
-    +1 at 3.0 s
-    +1 at 3.0 s
-    >>> pods.become({"b"})
-    -1 at 3.0 s
-    >>> pods.become({"b"})
+    >>> pods = RunningPods(lambda told: print(f"{told.change:+d} {told.uid} {told.pod}"), ManualClock())
+    >>> pods.become({"uid-1": "jobs/pi-1", "uid-2": "jobs/pi-2"})
+    +1 uid-1 jobs/pi-1
+    +1 uid-2 jobs/pi-2
+    >>> pods.become({"uid-2": "jobs/pi-2"})
+    -1 uid-1 jobs/pi-1
+    >>> pods.become({"uid-2": "jobs/pi-2"})
     """
 
     def __init__(self, on_change: OnChange, clock: Clock) -> None:
         self._on_change = on_change
         self._clock = clock
-        self._pods: frozenset[str] = frozenset()
+        self._pods: dict[str, str] = {}
 
-    def become(self, pods: AbstractSet[str]) -> None:
-        """Tell what has changed since the last call; stops come first, so that the count is never too high."""
-        before, self._pods = self._pods, frozenset(pods)
+    def become(self, pods: Mapping[str, str]) -> None:
+        """Tell what has changed since the last call.
+
+        Stops come first, so that the count is never too high, and each kind in the order of the UIDs.
+
+        Parameters
+        ----------
+        pods : mapping of str to str
+            The UIDs of all pods that run, with their names as NAMESPACE/NAME, empty where it is not known. A name that
+            becomes known later is no change.
+        """
+        before, self._pods = self._pods, dict(pods)
         at = self._clock.now()
-        for change, number in ((-1, len(before - self._pods)), (+1, len(self._pods - before))):
-            for _ in range(number):
-                self._on_change(change, at)
+        for uid in sorted(before.keys() - pods.keys()):
+            self._on_change(PodChange(-1, at, uid, before[uid]))
+        for uid in sorted(pods.keys() - before.keys()):
+            self._on_change(PodChange(+1, at, uid, pods[uid]))

@@ -13,7 +13,7 @@ from carico.errors import TelemetryFileMissing
 
 
 class MatchingProcesses:
-    """Counts the processes whose command line matches a pattern.
+    """The processes whose command line matches a pattern.
 
     The watching process itself does not count, nor does any process that it descends from: the shell, `sudo` or
     `timeout` that started it has the pattern in its command line too. Threads do not count, and kernel threads and
@@ -32,7 +32,11 @@ class MatchingProcesses:
         self.root = Path(root)
 
     def count(self) -> int:
-        """Return how many there are now; a process that vanishes during the look does not count.
+        """Return how many there are now, see `running`."""
+        return len(self.running())
+
+    def running(self) -> set[int]:
+        """Return the ids of those that run now; a process that vanishes during the look does not count.
 
         Raises
         ------
@@ -47,7 +51,7 @@ class MatchingProcesses:
             ) from error
         # Without a command line there is nothing to match, even for a pattern that matches the empty string.
         matching = {pid for pid, line in lines.items() if line and self.pattern.search(line)}
-        return len(matching - self._ancestry()) if matching else 0
+        return matching - self._ancestry() if matching else set()
 
     def _names(self) -> list[str]:
         return [entry.name for entry in self.root.iterdir() if entry.name.isdigit()]

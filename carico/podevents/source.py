@@ -9,10 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-OnChange = Callable[[int, float], None]
-"""Called with the change of the number of running pods, +1 or -1, and when it was noticed, seconds on the clock."""
+
+class PodChange(NamedTuple):
+    """A pod that has started or stopped on this node."""
+
+    change: int
+    """+1 or -1: of the number of running pods."""
+    at: float
+    """When it was noticed, seconds on the clock."""
+    uid: str
+    pod: str = ""
+    """NAMESPACE/NAME; empty where the source does not know it."""
+
+
+OnChange = Callable[[PodChange], None]
+"""Called with every change."""
 
 PLATFORM_NAMESPACES = ("kube-system", "kube-flannel", "carico", "local-path-storage")
 """Kubernetes namespaces whose pods do not count by default."""
@@ -24,11 +37,17 @@ def is_static(uid: str) -> bool:
     return _HASH.fullmatch(uid) is not None
 
 
-class PodEventSource(Protocol):
-    """Tells when a pod starts or stops on this node.
+def full_name(namespace: str | None, name: str | None) -> str:
+    """Return NAMESPACE/NAME; empty if either is not known."""
+    return f"{namespace}/{name}" if namespace and name else ""
 
-    A source begins at 0 pods, and the changes always add up to the number that it knows of. It tells pods that run
-    already when it starts, and what it missed while it was cut off, as changes, too, once a listing has shown them.
+
+class PodEventSource(Protocol):
+    """Tells which pod starts or stops on this node.
+
+    A source begins at 0 pods, and the changes always add up to the pods that it knows of: none starts twice without a
+    stop in between, and none stops that has not started. It tells pods that run already when it starts, and what it
+    missed while it was cut off, as changes, too, once a listing has shown them.
     """
 
     def start(self, on_change: OnChange) -> None:

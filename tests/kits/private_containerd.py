@@ -91,7 +91,11 @@ class PrivateContainerd:
         """Return a process that starts a container with a busybox command; the caller waits for this process."""
         labels = {"io.cri-containerd.kind": "sandbox" if sandbox else "container"}
         if pod:
-            labels |= {"io.kubernetes.pod.uid": pod, "io.kubernetes.pod.namespace": namespace}
+            labels |= {
+                "io.kubernetes.pod.uid": pod,
+                "io.kubernetes.pod.name": pod,
+                "io.kubernetes.pod.namespace": namespace,
+            }
         options = [option for key, value in labels.items() for option in ("--label", f"{key}={value}")]
         if cgroup:
             options += ["--cgroup", cgroup]

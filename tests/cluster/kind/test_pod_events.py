@@ -58,7 +58,7 @@ class Heard:
 
     @contextmanager
     def by(self, name: str, source: PodEventSource) -> Iterator[None]:
-        source.start(lambda change, at: self.note(name, change))
+        source.start(lambda told: self.note(name, told.change))
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ from carico.agent.agent import Agent
 from carico.errors import PodEventsError, TelemetryFileMissing
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT
+from carico.podevents.source import PodChange
 from carico.telemetry.counters import Counters
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler
@@ -40,12 +41,15 @@ class Node(TelemetrySource):
 
     def start(self, on_change):
         self.told = on_change
-        for _ in range(self.running):
-            on_change(1, self.clock.now())
+        for number in range(self.running):
+            on_change(PodChange(1, self.clock.now(), f"uid-{number}"))
 
     def change(self, change):
         self.running += change
-        self.told(change, self.clock.now())
+        self.tell(change)
+
+    def tell(self, change):
+        self.told(PodChange(change, self.clock.now(), "any"))
 
     def count(self):
         return self.running
@@ -162,11 +166,11 @@ def test_events_that_contradict_the_count_come_right_with_what_the_source_tells_
 
     def miss():
         for change in (-1, -1, -1):  # two starts were missed
-            node.told(change, node.clock.now())
+            node.tell(change)
 
     def list_anew():
         for change in (+1, +1, +1):
-            node.told(change, node.clock.now())
+            node.tell(change)
 
     node.script = {3.05: miss, 5.05: list_anew}
     agent, options = run(8)

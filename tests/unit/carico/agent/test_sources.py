@@ -90,13 +90,13 @@ class TestPodEvents:
     def test_the_api_server_knows_which_pods_count(self, kubernetes, server, changes):
         server.set_pods(pod("a", node="node-1", phase="Running"), pod("b", node="node-1", phase="Succeeded"))
         events = sources(kubernetes=kubernetes, pod_events=PodEventsConfig(source="kubernetes")).pod_events()
-        events.start(lambda change, at: changes.append(change))
-        assert sum(changes) == 1
+        events.start(changes.append)
+        assert [told.pod for told in changes] == ["jobs/a"]
         assert events.count() == 1
         assert server.asked[0].query["fieldSelector"] == "spec.nodeName=node-1"
         events.close()
 
-    @pytest.mark.parametrize(("logs", "counted"), [(True, 1), (False, 2)])
+    @pytest.mark.parametrize(("logs", "counted"), [(True, ["jobs/pod"]), (False, ["", ""])])
     def test_control_groups_and_the_folders_of_logs(self, tmp_path, changes, logs, counted):
         uids = [f"{digit * 8}-{digit * 4}-{digit * 4}-{digit * 4}-{digit * 12}" for digit in "ab"]
         for namespace, uid in zip(["kube-system", "jobs"], uids, strict=True):
@@ -104,6 +104,6 @@ class TestPodEvents:
             tmp_path.joinpath("pods", f"{namespace}_pod_{uid}").mkdir(parents=True)
         config = PodEventsConfig(cgroup_root=str(tmp_path), pod_logs=str(tmp_path / "pods") if logs else None)
         events = sources(pod_events=config).pod_events()
-        events.start(lambda change, at: changes.append(change))
-        assert sum(changes) == counted
+        events.start(changes.append)
+        assert [told.pod for told in changes] == counted
         events.close()

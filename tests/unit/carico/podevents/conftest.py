@@ -10,34 +10,50 @@ PATIENCE_S = 30.0
 
 
 class Told:
-    """The changes a source has told, and their sum."""
+    """The changes a source has told; none may start a pod that runs, or stop one that does not."""
 
     def __init__(self):
         self.changes = []
-        self.count = 0
+        self.running = {}
+        """Names of the pods that run, by UID, as told when they started."""
         self._news = queue.SimpleQueue()
 
-    def __call__(self, change, at):
-        self._news.put((change, at))
+    def __call__(self, change):
+        self._news.put(change)
+
+    @property
+    def count(self):
+        return len(self.running)
+
+    @property
+    def steps(self):
+        """Starts as 1, stops as -1."""
+        return [told.change for told in self.changes]
 
     def wait_for(self, count):
         """Take changes in until their sum is `count`, and return them."""
         took = []
         try:
             while self.count != count:
-                took.append(self._news.get(timeout=PATIENCE_S))
-                self.count += took[-1][0]
+                took.append(self._take(self._news.get(timeout=PATIENCE_S)))
         except queue.Empty:
             pytest.fail(f"waited {PATIENCE_S} s for {count} pods, was told of {self.count}")
-        self.changes += took
         return took
 
     def so_far(self):
         """Take in what has been told until now, and return the sum."""
         while not self._news.empty():
-            self.changes.append(self._news.get())
-            self.count += self.changes[-1][0]
+            self._take(self._news.get())
         return self.count
+
+    def _take(self, told):
+        assert (told.uid in self.running) == (told.change == -1), f"{told}, while {self.running} run"
+        self.changes.append(told)
+        if told.change == 1:
+            self.running[told.uid] = told.pod
+        else:
+            del self.running[told.uid]
+        return told
 
 
 @pytest.fixture

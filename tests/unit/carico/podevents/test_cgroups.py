@@ -9,6 +9,7 @@ import pytest
 from carico.errors import PodEventsError
 from carico.podevents import folder_watch
 from carico.podevents.cgroups import CgroupEvents, _members, find_kubepods
+from carico.podevents.source import PodChange
 from carico.testing import ManualClock
 
 UIDS = [f"0f3cd{number:03d}-9d1c-4a53-8f0e-5a4fbb9a3e1{number}" for number in range(4)]
@@ -76,7 +77,7 @@ def test_pods_of_every_class_come_and_go(layout, tmp_path, source, told):
     for number, klass in enumerate(["guaranteed", "besteffort", "burstable"]):
         pod = place(root, klass, UIDS[number])
         pod.mkdir(parents=True)  # with it the folder of its class, where it is the first
-        assert told.wait_for(number + 1) == [(1, 5.0)]
+        assert told.wait_for(number + 1) == [PodChange(+1, 5.0, UIDS[number])]
         pod.joinpath("b" * 64).mkdir()  # a container, no pod
     assert source.count() == 3
     shutil.rmtree(place(root, "besteffort", UIDS[1]).parent)
@@ -86,7 +87,7 @@ def test_pods_of_every_class_come_and_go(layout, tmp_path, source, told):
     shutil.rmtree(place(root, "guaranteed", UIDS[0]))
     told.wait_for(2)
     assert source.count() == 2
-    assert [change for change, _ in told.changes] == [1, 1, 1, -1, 1, -1]
+    assert told.steps == [1, 1, 1, -1, 1, -1]
 
 
 def test_a_pod_ends_with_its_last_container_not_when_the_kubelet_cleans_up(tmp_path, source, told):
@@ -110,7 +111,7 @@ def test_a_pod_ends_with_its_last_container_not_when_the_kubelet_cleans_up(tmp_p
     told.wait_for(1)
     shutil.rmtree(pod)
     told.wait_for(0)
-    assert [change for change, _ in told.changes] == [1, 1, -1, -1, 1, -1]
+    assert told.steps == [1, 1, -1, -1, 1, -1]
 
 
 def test_a_pod_ends_with_a_sandbox_that_never_got_a_container(tmp_path, source, told):
@@ -133,10 +134,13 @@ def test_a_groups_members_are_counted_on_any_file_system(tmp_path, links, monkey
         assert _members(tmp_path / "gone") == 0
 
 
-def test_the_uids_that_the_caller_names_are_excluded(tmp_path, told):
+def test_the_caller_says_which_pods_count_and_what_they_are_called(tmp_path, told):
+    def counted(uids):
+        return {uid: f"jobs/pi-{uid[7]}" for uid in uids if uid not in (UIDS[3], UIDS[1])}
+
     for uid in (UIDS[0], UIDS[3]):
         systemd(tmp_path, "burstable", uid).mkdir(parents=True)
-    source = CgroupEvents(tmp_path, excluded=lambda: [UIDS[3], UIDS[1]])
+    source = CgroupEvents(tmp_path, counted)
     assert source.count() == 1
     source.start(told)
     systemd(tmp_path, "burstable", UIDS[1]).mkdir()
@@ -144,6 +148,7 @@ def test_the_uids_that_the_caller_names_are_excluded(tmp_path, told):
     told.wait_for(2)
     source.close()
     assert told.so_far() == 2
+    assert told.running == {UIDS[0]: "jobs/pi-0", UIDS[2]: "jobs/pi-2"}
 
 
 def test_no_other_folder_is_a_pod(tmp_path):

@@ -18,6 +18,7 @@ from google.protobuf.empty_pb2 import Empty
 from carico.errors import PodEventsError
 from carico.podevents import containerd_pb2 as pb
 from carico.podevents.containerd import ContainerdEvents
+from carico.podevents.source import PodChange
 from carico.testing import ManualClock
 
 RUNNING, STOPPED = 2, 3
@@ -68,7 +69,7 @@ class FakeContainerd:
         kind = "sandbox" if sandbox else "container"
         self.containers[name] = {"io.cri-containerd.kind": kind, "io.kubernetes.pod.namespace": namespace}
         if pod:
-            self.containers[name]["io.kubernetes.pod.uid"] = pod
+            self.containers[name] |= {"io.kubernetes.pod.uid": pod, "io.kubernetes.pod.name": f"name-of-{pod}"}
         self.publish("/containers/create", pb.ContainerChanged(id=name))
 
     def run(self, name):
@@ -132,7 +133,7 @@ def source(containerd):
 def test_a_pod_with_two_containers_is_one_pod_from_its_sandbox_to_its_last_container(containerd, source, told):
     source.start(told)
     containerd.create("sandbox", "pod-1", sandbox=True)
-    assert told.wait_for(1) == [(1, 7.0)]
+    assert told.wait_for(1) == [PodChange(+1, 7.0, "pod-1", "default/name-of-pod-1")]
     containerd.run("sandbox")
     for name in ("one", "two"):
         containerd.create(name, "pod-1")
@@ -140,14 +141,14 @@ def test_a_pod_with_two_containers_is_one_pod_from_its_sandbox_to_its_last_conta
     assert source.count() == 1
     containerd.exit("one")
     containerd.exit("two")
-    assert told.wait_for(0) == [(-1, 7.0)]
+    assert told.wait_for(0) == [PodChange(-1, 7.0, "pod-1", "default/name-of-pod-1")]
     assert source.count() == 0
     containerd.exit("sandbox")
     for name in ("one", "two", "sandbox"):
         containerd.delete(name)
     containerd.create("sandbox-2", "pod-2", sandbox=True)
     told.wait_for(1)
-    assert [change for change, _ in told.changes] == [1, -1, 1]
+    assert told.steps == [1, -1, 1]
 
 
 def test_a_sandbox_that_never_gets_a_container_counts_until_it_ends(containerd, source, told):
@@ -171,7 +172,7 @@ def test_a_crashed_container_counts_again_when_it_is_restarted(containerd, sourc
     containerd.delete("first")
     containerd.exit("second")
     told.wait_for(0)
-    assert [change for change, _ in told.changes] == [1, -1, 1, -1]
+    assert told.steps == [1, -1, 1, -1]
 
 
 def test_platform_pods_and_containers_of_no_pod_do_not_count(containerd, source, told):
@@ -186,7 +187,7 @@ def test_platform_pods_and_containers_of_no_pod_do_not_count(containerd, source,
     containerd.exit("proxy")
     containerd.delete("mine")
     told.wait_for(0)
-    assert [change for change, _ in told.changes] == [1, -1]
+    assert told.steps == [1, -1]
 
 
 def test_the_caller_chooses_the_excluded_namespaces(containerd, told):
@@ -215,7 +216,7 @@ def test_a_probe_that_exits_ends_no_container(containerd, source, told):
     containerd.publish("/tasks/exit", pb.TaskExited(container_id="sandbox", id="probe"))
     containerd.create("next", "pod-2", sandbox=True)
     told.wait_for(2)
-    assert [change for change, _ in told.changes] == [1, 1]
+    assert told.steps == [1, 1]
 
 
 def test_what_runs_already_is_told_when_start_returns_and_what_has_ended_is_not(containerd, source, told):
@@ -226,6 +227,16 @@ def test_what_runs_already_is_told_when_start_returns_and_what_has_ended_is_not(
     containerd.create("never-started", "pod-3")
     source.start(told)
     assert told.so_far() == source.count() == 2
+    assert told.running == {"pod-1": "default/name-of-pod-1", "pod-2": "default/name-of-pod-2"}
+
+
+def test_a_pod_whose_labels_do_not_say_its_name_counts_without_one(containerd, source, told):
+    containerd.create("sandbox", "pod-1", sandbox=True)
+    containerd.run("sandbox")
+    del containerd.containers["sandbox"]["io.kubernetes.pod.name"]
+    source.start(told)
+    assert told.so_far() == 1
+    assert told.running == {"pod-1": ""}
 
 
 def test_what_happens_between_subscription_and_listing_is_counted_once(containerd, source, told):
@@ -246,7 +257,7 @@ def test_what_happens_between_subscription_and_listing_is_counted_once(container
     assert told.so_far() == 1
     containerd.create("last", "pod-3", sandbox=True)
     told.wait_for(2)
-    assert [change for change, _ in told.changes] == [1, 1]
+    assert told.steps == [1, 1]
 
 
 def test_what_happens_after_the_listing_was_made_is_not_lost(containerd, source, told):

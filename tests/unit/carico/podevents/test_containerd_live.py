@@ -36,13 +36,14 @@ def test_a_sandbox_with_two_containers_is_one_pod_from_start_to_end(containerd, 
     source.start(told)
     containerd.start_pod("pod", containers=2)
     told.wait_for(1)
+    assert told.running == {"pod": "default/pod"}
     assert source.count() == 1
     containerd.end("pod-0", "pod-1")
     told.wait_for(0)
     containerd.remove("pod-0", "pod-1", "pod")
     containerd.start_pod("next")
     told.wait_for(1)
-    assert [change for change, _ in told.changes] == [1, -1, 1]
+    assert told.steps == [1, -1, 1]
     assert source.failures == 0
 
 
@@ -66,7 +67,7 @@ def test_twenty_pods_at_once_are_all_told_and_all_that_end_too(containerd, sourc
     assert source.count() == 20
     containerd.remove(*pods)
     told.wait_for(0)
-    assert [change for change, _ in told.changes] == [1] * 20 + [-1] * 20
+    assert told.steps == [1] * 20 + [-1] * 20
 
 
 def test_platform_pods_and_containers_of_no_pod_do_not_count(containerd, source, told):
@@ -80,7 +81,7 @@ def test_platform_pods_and_containers_of_no_pod_do_not_count(containerd, source,
     containerd.end("proxy-0", "proxy", "no-pod")
     containerd.end("mine-0")
     told.wait_for(0)
-    assert [change for change, _ in told.changes] == [1, -1]
+    assert told.steps == [1, -1]
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])

@@ -6,11 +6,12 @@ import pytest
 
 from carico.errors import CaricoError, PodEventsError
 from carico.podevents.kube_watch import KubeWatch
+from carico.podevents.source import PodChange
 from carico.testing import ManualClock
 
 
 def pod(uid, namespace="default", phase="Running", owner=None, annotations=None):
-    metadata = {"uid": uid, "namespace": namespace, "annotations": annotations}
+    metadata = {"uid": uid, "namespace": namespace, "name": f"{uid}-0", "annotations": annotations}
     if owner:
         metadata["ownerReferences"] = [{"kind": owner, "name": "x"}]
     return {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"phase": phase}}
@@ -79,12 +80,12 @@ def test_pods_count_from_their_binding_to_their_end(watching, told):
     api = FakePods(AGENT)
     source = watching(api)
     api.put(pod("a", phase="Pending"))
-    assert told.wait_for(1) == [(1, 2.0)]
+    assert told.wait_for(1) == [PodChange(+1, 2.0, "a", "default/a-0")]
     api.put(pod("a"))
     api.put(pod("b"))
     told.wait_for(2)
     api.put(pod("a", phase="Succeeded"))
-    told.wait_for(1)
+    assert told.wait_for(1) == [PodChange(-1, 2.0, "a", "default/a-0")]
     api.delete("a")
     api.put(pod("c", phase="Pending"))
     told.wait_for(2)
@@ -93,7 +94,7 @@ def test_pods_count_from_their_binding_to_their_end(watching, told):
     api.delete("b")
     told.wait_for(0)
     assert source.count() == 0
-    assert [change for change, _ in told.changes] == [1, 1, -1, 1, -1, -1]
+    assert told.steps == [1, 1, -1, 1, -1, -1]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_pods_that_do_not_count(one, watching, told):
     api.put(one)
     api.delete("a")
     told.wait_for(1)
-    assert [change for change, _ in told.changes] == [1, 1, -1]
+    assert told.steps == [1, 1, -1]
 
 
 def test_the_caller_chooses_the_excluded_namespaces(watching, told):
@@ -137,8 +138,8 @@ def test_what_happens_between_listing_and_watch_is_not_lost(watching, told):
     told.wait_for(3)
     api.put(pod("e"))
     told.wait_for(4)
-    assert sum(change for change, _ in told.changes) == 4
-    assert [change for change, _ in told.changes].count(-1) == 1
+    assert sum(told.steps) == 4
+    assert told.steps.count(-1) == 1
 
 
 def test_after_a_cut_what_was_missed_is_told(watching, told, quick_reconnects, caplog):
@@ -149,6 +150,7 @@ def test_after_a_cut_what_was_missed_is_told(watching, told, quick_reconnects, c
     api.pods["c"], api.pods["d"] = pod("c"), pod("d")
     api.news.put(CaricoError("connection reset"))
     told.wait_for(3)
+    assert told.running == {uid: f"default/{uid}-0" for uid in "acd"}
     assert source.failures == 1
     assert "cannot be watched: connection reset" in caplog.text
 

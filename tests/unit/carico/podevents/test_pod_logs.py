@@ -1,4 +1,4 @@
-"""Platform pods by the folders of their logs."""
+"""Which pods count, and what they are called, by the folders of their logs."""
 
 import shutil
 
@@ -7,6 +7,7 @@ import pytest
 from carico.errors import PodEventsError
 from carico.podevents.cgroups import CgroupEvents
 from carico.podevents.pod_logs import PATIENCE_S, PodLogs
+from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.testing import ManualClock
 
 UIDS = [f"0f3cd{number:03d}-9d1c-4a53-8f0e-5a4fbb9a3e1{number}" for number in range(3)]
@@ -18,9 +19,15 @@ def test_a_folder_names_namespace_and_uid(tmp_path):
         tmp_path.joinpath(name).mkdir()
     tmp_path.joinpath("something else").mkdir()
     clock = ManualClock()
-    assert PodLogs(tmp_path, clock).excluded() == {UIDS[0], STATIC}
-    assert PodLogs(tmp_path, clock, ["jobs"]).excluded() == {UIDS[1]}
-    assert PodLogs(tmp_path, clock, []).excluded() == frozenset()
+    pods = {UIDS[0]: "kube-system/kube-proxy-x", UIDS[1]: "jobs/pi-1", STATIC: "kube-system/etcd"}
+    for platform, counted in ((PLATFORM_NAMESPACES, [UIDS[1]]), (["jobs"], [UIDS[0], STATIC]), ([], pods)):
+        assert PodLogs(tmp_path, clock, platform).counted_from_group(pods) == {uid: pods[uid] for uid in counted}
+
+
+def test_a_pod_without_a_folder_counts_without_a_name(tmp_path):
+    tmp_path.joinpath(f"jobs_pi-0_{UIDS[0]}").mkdir()
+    logs = PodLogs(tmp_path, ManualClock())
+    assert logs.counted_from_group(UIDS[1:]) == dict.fromkeys(UIDS[1:], "")
 
 
 def test_a_pod_that_waits_for_its_image_counts_only_at_first(tmp_path):
@@ -29,21 +36,21 @@ def test_a_pod_that_waits_for_its_image_counts_only_at_first(tmp_path):
         folder.mkdir()
     clock = ManualClock()
     logs = PodLogs(tmp_path, clock)
-    assert logs.excluded() == frozenset()
+    assert logs.counted_from_group(UIDS[:2]).keys() == set(UIDS[:2])
     folders[0].joinpath("pi").mkdir()
     clock.advance(PATIENCE_S + 1)
-    assert logs.excluded() == {UIDS[1]}
+    assert logs.counted_from_group(UIDS[:2]).keys() == {UIDS[0]}
     folders[1].joinpath("pi").mkdir()
-    assert logs.excluded() == frozenset()
+    assert logs.counted_from_group(UIDS[:2]).keys() == set(UIDS[:2])
     # The kubelet rotates and removes logs of containers that are over: that the pod had some is not forgotten.
     folders[0].joinpath("pi").rmdir()
     clock.advance(PATIENCE_S + 1)
-    assert logs.excluded() == frozenset()
+    assert logs.counted_from_group(UIDS[:2]).keys() == set(UIDS[:2])
 
 
 def test_without_the_folder_the_error_gives_the_remedy(tmp_path):
     with pytest.raises(PodEventsError, match=r"cannot be listed .*hostPath.*pod_logs: null"):
-        PodLogs(tmp_path / "nowhere", ManualClock()).excluded()
+        PodLogs(tmp_path / "nowhere", ManualClock()).counted_from_group(UIDS)
 
 
 def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
@@ -58,7 +65,7 @@ def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
 
     clock = ManualClock()
     start("kube-system", STATIC)
-    source = CgroupEvents(groups.parent, PodLogs(logs, clock).excluded, clock=clock)
+    source = CgroupEvents(groups.parent, PodLogs(logs, clock).counted_from_group, clock)
     source.start(told)
     assert told.so_far() == 0
     start("kube-system", UIDS[0])

@@ -7,9 +7,12 @@ import sys
 
 import pytest
 
-from carico.errors import TelemetryFileMissing
+from carico.errors import PodEventsError, TelemetryFileMissing
+from carico.podevents import processes
 from carico.podevents.process_table import MatchingProcesses
-from carico.testing import FakeProc
+from carico.podevents.processes import ProcessEvents
+from carico.podevents.source import PodChange
+from carico.testing import FakeProc, ManualClock
 
 WORKLOAD = re.compile(r"workloads\.pi")
 
@@ -85,3 +88,26 @@ def test_on_this_machine_the_watcher_does_not_count_itself():
     # The shell has the pattern in its command line as well; the second command keeps it from giving way to Python.
     shell = ["sh", "-c", f'"{sys.executable}" -c "{program}"; true']
     assert subprocess.run(shell, capture_output=True, text=True, check=True).stdout == "0\n"
+
+
+def test_the_source_tells_the_processes_by_their_ids(machine, told, monkeypatch):
+    monkeypatch.setattr(processes, "LOOK_EVERY_S", 0.01)
+    for pid in (10, 11):
+        machine.start_process(pid, "python", "-m", "workloads.pi")
+    source = ProcessEvents(MatchingProcesses(WORKLOAD, machine.root), ManualClock(4.0))
+    source.start(told)
+    assert told.so_far() == source.count() == 2
+    assert told.changes == [PodChange(+1, 4.0, "10"), PodChange(+1, 4.0, "11")]
+    machine.end_process(10)
+    assert told.wait_for(1) == [PodChange(-1, 4.0, "10")]
+    machine.start_process(12, "python", "-m", "workloads.pi")
+    assert told.wait_for(2) == [PodChange(+1, 4.0, "12")]
+    source.close()
+
+
+def test_the_source_does_not_start_without_a_procfs(tmp_path, told):
+    source = ProcessEvents(MatchingProcesses(WORKLOAD, tmp_path / "nowhere"))
+    for ask in (source.count, lambda: source.start(told)):
+        with pytest.raises(PodEventsError, match="procfs is needed"):
+            ask()
+    source.close()
