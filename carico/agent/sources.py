@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from carico.clock import Clock
-from carico.config import AgentConfig
+from carico.config import AgentConfig, PodEventsConfig
 from carico.errors import InvalidConfig, InvalidInput
 from carico.model.variants import Variant, on_metrics_server
 from carico.podevents.source import PodEventSource
@@ -84,15 +84,25 @@ class NodeSources:
             )
         return ProcfsSource(config.proc, self._clock)
 
-    def pod_events(self) -> PodEventSource:
+    def pod_events(self, named: bool = False) -> PodEventSource:
         """Make the source of pod events; nothing is read before it is started.
+
+        Parameters
+        ----------
+        named : bool
+            Whether pods must have names, as the variant `demand` needs them. With control groups, a pod then counts
+            from its first container on, instead of from its group.
 
         Raises
         ------
+        InvalidConfig
+            If pods must have names, and the configured source knows none.
         CaricoError
             If the source cannot be made.
         """
         events = self._config.pod_events
+        if named:
+            _require_names(events)
         if events.source == "processes":
             assert events.pattern is not None
             from carico.podevents.process_table import MatchingProcesses
@@ -116,9 +126,21 @@ class NodeSources:
         if events.pod_logs is None:
             return CgroupEvents(events.cgroup_root, clock=self._clock)
         logs = PodLogs(events.pod_logs, self._clock, events.excluded_namespaces)
-        return CgroupEvents(events.cgroup_root, logs.counted_from_group, self._clock)
+        counted = logs.counted_from_container if named else logs.counted_from_group
+        return CgroupEvents(events.cgroup_root, counted, self._clock)
 
     def _kube(self) -> KubeClient:
         from carico.kube.client import KubeClient
 
         return KubeClient.from_config(self._config.kubernetes.kubeconfig, self._config.kubernetes.context)
+
+
+def _require_names(events: PodEventsConfig) -> None:
+    wanted = "pod_events: the variant demand must tell pods apart by name"
+    if events.source == "processes":
+        raise InvalidConfig(f"{wanted}, and processes have none: use the source cgroup, containerd or kubernetes")
+    if events.source == "cgroup" and events.pod_logs is None:
+        raise InvalidConfig(
+            f"{wanted}, and control groups have none, got pod_logs: null: give the folder of the pods' logs, on most "
+            f"nodes /var/log/pods, or use the source containerd or kubernetes"
+        )

@@ -5,9 +5,16 @@
     /var/log/pods/<namespace>_<name>_<uid>/<container>
 
 The kubelet makes a pod's folder right before it asks the runtime for the sandbox, so later than the pod's control
-group: a pod of the platform may count for that moment. A container's folder is made with the container: a pod without
-any waits, for its image for instance, and consumes nothing meanwhile; counted, it would teach its node that pods cost
-nothing.
+group. It makes a container's folder right before it has the container made: a pod without any waits, for its image for
+instance, and consumes nothing meanwhile; counted, it would teach its node that pods cost nothing.
+
+A pod counts from one of two moments on, as the caller chooses:
+
+- From its control group: the earliest, but nothing says whose it is before the pod's folder is there. A pod counts
+  without a name until then, and one of the platform may count for that moment.
+- From its first container: only pods with names count. No moment is lost: the container's control group, made after
+  its folder, is what ends the wait of `carico.podevents.cgroups`. And no pod is lost: the scheduler of the variant
+  `demand` goes on counting a pod as on its way until the report of its node counts it.
 """
 
 from __future__ import annotations
@@ -20,7 +27,8 @@ from carico.errors import PodEventsError
 from carico.podevents.source import PLATFORM_NAMESPACES, full_name
 
 PATIENCE_S = 30.0
-"""A pod without containers counts this long: it is about to start, and starting it already loads the node."""
+"""Where pods count from their control group on, one without containers counts this long: it is about to start, and
+starting it already loads the node."""
 
 
 class PodLogs:
@@ -60,6 +68,19 @@ class PodLogs:
         excluded = platform | {uid for uid, since in self._waiting.items() if now - since > PATIENCE_S}
         return {uid: names.get(uid, "") for uid in uids if uid not in excluded}
 
+    def counted_from_container(self, uids: Iterable[str]) -> dict[str, str]:
+        """Return those of these pods that count from their first container on, by UID with their names.
+
+        All do that have had a container, but the platform's.
+
+        Raises
+        ------
+        PodEventsError
+            If the folder cannot be read.
+        """
+        names, _ = self._look()
+        return {uid: names[uid] for uid in uids if uid in self._started}
+
     def _look(self) -> tuple[dict[str, str], set[str]]:
         """Return the names of all pods but the platform's, by UID, and the UIDs of the platform's; note who started."""
         try:
@@ -67,7 +88,8 @@ class PodLogs:
         except OSError as error:
             raise PodEventsError(
                 f"{self._folder} cannot be listed ({error.strerror}): which pods count is told by the folders of their "
-                f"logs; let the agent see the node's (in a pod a hostPath), or set `pod_logs: null`, and all count"
+                f"logs; let the agent see the node's (in a pod a hostPath) or, unless pods need names, set "
+                f"`pod_logs: null`, and all count"
             ) from error
         # Neither namespaces nor names have an underscore.
         pods = {path: parts for path, parts in found.items() if len(parts) == 3}

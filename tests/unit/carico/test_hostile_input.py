@@ -245,8 +245,9 @@ def test_folders_of_logs(tmp_path_factory, names):
         if name not in (".", "..") and len(name.encode()) <= 255:
             folder.joinpath(name).mkdir(exist_ok=True)
     uids = [name.rpartition("_")[2] for name in names]
-    counted = PodLogs(folder, ManualClock()).counted_from_group(uids)
-    assert all(uid in uids and (not pod or pod.count("/") == 1) for uid, pod in counted.items())
+    logs = PodLogs(folder, ManualClock())
+    for counted in (logs.counted_from_group(uids), logs.counted_from_container(uids)):
+        assert all(uid in uids and (not pod or pod.count("/") == 1) for uid, pod in counted.items())
 
 
 def learned():

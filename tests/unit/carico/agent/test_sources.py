@@ -107,3 +107,33 @@ class TestPodEvents:
         events.start(changes.append)
         assert [told.pod for told in changes] == counted
         events.close()
+
+    def test_with_names_a_control_group_counts_once_it_has_a_container(self, tmp_path, changes):
+        uid = "-".join("a" * length for length in (8, 4, 4, 4, 12))
+        tmp_path.joinpath("kubepods", f"pod{uid}").mkdir(parents=True)
+        folder = tmp_path.joinpath("pods", f"jobs_pod_{uid}")
+        folder.mkdir(parents=True)
+        config = PodEventsConfig(cgroup_root=str(tmp_path), pod_logs=str(tmp_path / "pods"))
+        events = sources(pod_events=config).pod_events(named=True)
+        assert events.count() == 0
+        folder.joinpath("pi").mkdir()
+        events.start(changes.append)
+        assert [told.pod for told in changes] == ["jobs/pod"]
+        events.close()
+
+    @pytest.mark.parametrize(
+        ("config", "remedy"),
+        [
+            (PodEventsConfig(source="processes", pattern="pi"), "use the source cgroup"),
+            (PodEventsConfig(pod_logs=None), "got pod_logs: null: give the folder"),
+        ],
+    )
+    def test_a_source_that_knows_no_names_is_refused_where_they_are_needed(self, config, remedy):
+        with pytest.raises(InvalidConfig, match=f"pod_events: the variant demand must tell pods apart.*{remedy}"):
+            sources(pod_events=config).pod_events(named=True)
+        sources(pod_events=config).pod_events().close()
+
+    @pytest.mark.parametrize("source", ["containerd", "kubernetes"])
+    def test_sources_that_always_know_names_need_nothing_else(self, kubernetes, source):
+        config = PodEventsConfig(source=source, pod_logs=None)
+        sources(kubernetes=kubernetes, pod_events=config).pod_events(named=True).close()

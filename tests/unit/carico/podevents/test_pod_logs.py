@@ -3,11 +3,13 @@
 import shutil
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from carico.errors import PodEventsError
 from carico.podevents.cgroups import CgroupEvents
 from carico.podevents.pod_logs import PATIENCE_S, PodLogs
-from carico.podevents.source import PLATFORM_NAMESPACES
+from carico.podevents.source import PLATFORM_NAMESPACES, PodChange
 from carico.testing import ManualClock
 
 UIDS = [f"0f3cd{number:03d}-9d1c-4a53-8f0e-5a4fbb9a3e1{number}" for number in range(3)]
@@ -48,9 +50,48 @@ def test_a_pod_that_waits_for_its_image_counts_only_at_first(tmp_path):
     assert logs.counted_from_group(UIDS[:2]).keys() == set(UIDS[:2])
 
 
-def test_without_the_folder_the_error_gives_the_remedy(tmp_path):
+PODS = st.dictionaries(
+    st.sampled_from(UIDS),
+    st.tuples(st.sampled_from(["jobs", "kube-system", "shop"]), st.booleans(), st.booleans()),
+)
+NO_PODS = st.lists(st.sampled_from(["lost+found", f"jobs_{UIDS[0]}", f"jobs_pi_1_{UIDS[1]}", UIDS[2], "a_b_c"]))
+
+
+@settings(deadline=None)
+@given(pods=PODS, others=NO_PODS)
+def test_from_the_first_container_on_all_count_but_the_platforms(tmp_path_factory, pods, others):
+    """A pod: its namespace, whether it has had a container, and whether its control group lives."""
+    folder = tmp_path_factory.mktemp("pods")
+    for uid, (namespace, contained, _) in pods.items():
+        folder.joinpath(f"{namespace}_a-pod_{uid}", *["web"] * contained).mkdir(parents=True)
+    for name in others:
+        folder.joinpath(name, "pi").mkdir(parents=True, exist_ok=True)
+    alive = [uid for uid, (_, _, lives) in pods.items() if lives]
+    expected = {uid: f"{pods[uid][0]}/a-pod" for uid in alive if pods[uid][1] and pods[uid][0] != "kube-system"}
+    clock = ManualClock()
+    logs = PodLogs(folder, clock)
+    assert logs.counted_from_container(alive) == expected
+    clock.advance(PATIENCE_S + 1)
+    assert logs.counted_from_container(alive) == expected, "however long a pod waits"
+
+
+def test_that_a_pod_has_had_a_container_is_not_forgotten(tmp_path):
+    folder = tmp_path / f"jobs_pi-0_{UIDS[0]}"
+    folder.mkdir()
+    logs = PodLogs(tmp_path, ManualClock())
+    assert logs.counted_from_container(UIDS) == {}
+    folder.joinpath("pi").mkdir()
+    assert logs.counted_from_container(UIDS) == {UIDS[0]: "jobs/pi-0"}
+    folder.joinpath("pi").rmdir()
+    assert logs.counted_from_container(UIDS) == {UIDS[0]: "jobs/pi-0"}
+    folder.rmdir()
+    assert logs.counted_from_container(UIDS) == {}
+
+
+@pytest.mark.parametrize("counted", [PodLogs.counted_from_group, PodLogs.counted_from_container])
+def test_without_the_folder_the_error_gives_the_remedy(tmp_path, counted):
     with pytest.raises(PodEventsError, match=r"cannot be listed .*hostPath.*pod_logs: null"):
-        PodLogs(tmp_path / "nowhere", ManualClock()).counted_from_group(UIDS)
+        counted(PodLogs(tmp_path / "nowhere", ManualClock()), UIDS)
 
 
 def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
@@ -74,4 +115,38 @@ def test_control_groups_of_platform_pods_do_not_count(tmp_path, told):
     assert source.count() == 1
     shutil.rmtree(groups / f"pod{UIDS[1]}")
     told.wait_for(0)
+    source.close()
+
+
+def test_with_control_groups_a_pod_counts_from_its_first_container_on(tmp_path, told, monkeypatch):
+    monkeypatch.setattr("carico.podevents.cgroups._LOOK_ANYWAY_S", 60.0)
+    groups, logs = tmp_path / "cgroup" / "kubepods", tmp_path / "pods"
+    for folder in (groups, logs):
+        folder.mkdir(parents=True)
+
+    def bind(namespace, uid):
+        groups.joinpath(f"pod{uid}").mkdir()
+        logs.joinpath(f"{namespace}_a-pod_{uid}").mkdir()
+        groups.joinpath(f"pod{uid}", "sandbox").mkdir()
+
+    def contain(namespace, uid, name):
+        logs.joinpath(f"{namespace}_a-pod_{uid}", name).mkdir(exist_ok=True)
+        groups.joinpath(f"pod{uid}", name).mkdir()  # a moment later, as the kubelet and the runtime do
+
+    clock = ManualClock()
+    source = CgroupEvents(groups.parent, PodLogs(logs, clock).counted_from_container, clock)
+    bind("jobs", UIDS[0])
+    source.start(told)
+    assert told.so_far() == source.count() == 0
+    bind("kube-system", UIDS[1])
+    contain("kube-system", UIDS[1], "proxy")
+    bind("shop", UIDS[2])
+    contain("shop", UIDS[2], "web")
+    assert told.wait_for(1) == [PodChange(+1, 0.0, UIDS[2], "shop/a-pod")]
+    contain("jobs", UIDS[0], "pi")
+    assert told.wait_for(2) == [PodChange(+1, 0.0, UIDS[0], "jobs/a-pod")]
+    groups.joinpath(f"pod{UIDS[0]}", "pi").rmdir()
+    assert told.wait_for(1) == [PodChange(-1, 0.0, UIDS[0], "jobs/a-pod")]
+    contain("jobs", UIDS[0], "pi")  # once more, after a crash
+    assert told.wait_for(2) == [PodChange(+1, 0.0, UIDS[0], "jobs/a-pod")]
     source.close()
