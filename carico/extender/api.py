@@ -12,10 +12,11 @@ import msgspec
 from msgspec import Meta
 
 from carico.errors import InvalidRequest
+from carico.scheduling.report import POD_UID
 
 Name = Annotated[str, Meta(max_length=253, pattern=r"\A[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")]
 """The name of a pod or a namespace."""
-Uid = Annotated[str, Meta(max_length=128, pattern=r"\A[A-Za-z0-9._-]+\Z")]
+Uid = Annotated[str, Meta(pattern=rf"\A{POD_UID}\Z")]
 NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
 
 

@@ -8,20 +8,31 @@ node.
 from __future__ import annotations
 
 import operator
+import re
+from collections.abc import Collection
 from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport, WorkloadReport
 from carico.errors import InvalidInput
 from carico.model.aggregator import ReplicaView, largest_singular_value
 from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
-from carico.scheduling.report import CapacityReport
+from carico.scheduling.report import POD_UID, CapacityReport, ReportReply
 
 MAX_MESSAGE_BYTES = 64 * 1024
-"""Far more than the largest sound message, a subspace of 64 resources (33 KiB)."""
+"""Far more than the largest sound messages: a subspace of 64 resources (33 KiB), a report of 250 pods (20 KiB)."""
+MOST_PODS_NAMED = 1_000
+"""Pods that a report counts, or that an answer names: far more than run on any node."""
+_MOST_WORKLOADS = 1_000
+_LONGEST_WORKLOAD = 317
+"""An agent takes a pod's namespace and name for its workload until it knows better: 63 characters, a slash, and 253."""
+_LONGEST_VERSION = 64
+_UID = re.compile(POD_UID)
 _MOST_PODS = 1_000_000
 _MOST_NODES = 1_000_000
 _LATEST_UNIX_S = 1e11
@@ -86,7 +97,7 @@ def read_report(data: bytes) -> tuple[CapacityReport, bool]:
     Raises
     ------
     InvalidInput
-        If the bytes are not such a message, or the name or a number makes no sense.
+        If the bytes are not such a message, or a name or a number makes no sense.
     """
     message = _parsed(capacity_pb2.CapacityReport, data)
     report = CapacityReport(
@@ -95,6 +106,8 @@ def read_report(data: bytes) -> tuple[CapacityReport, bool]:
         pods=_within("pods", message.pods, _MOST_PODS),
         at_unix_s=_within("at_unix_s", message.at_unix_s, _LATEST_UNIX_S),
         sequence=message.sequence,
+        demand=_read_demand(message.node, message.demand) if message.HasField("demand") else None,
+        version=_version(message.version),
     )
     return report, message.silent
 
@@ -105,12 +118,45 @@ def write_report(report: CapacityReport, silent: bool = False) -> bytes:
     Raises
     ------
     InvalidInput
-        If a number does not fit into the message.
+        If a number or a name does not fit into the message, or the demand is another node's.
+    """
+    if report.demand is not None and report.demand.node != report.node:
+        raise InvalidInput(f"{report.node} reports its own demand only, got that of {report.demand.node}")
+    try:
+        fields = vars(report) | {"demand": None if report.demand is None else _demand_message(report.demand)}
+        return capacity_pb2.CapacityReport(**fields, silent=silent).SerializeToString()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{str(report)[:500]} cannot be sent: {error}") from error
+
+
+def read_report_reply(data: bytes) -> ReportReply:
+    """Read a ``ReportReply``; schedulers that know no variant `demand` send an empty one.
+
+    Raises
+    ------
+    InvalidInput
+        If the bytes are not such a message, or a name makes no sense.
+    """
+    message = _parsed(capacity_pb2.ReportReply, data)
+    workloads = dict(message.workloads)
+    _require_at_most(MOST_PODS_NAMED, "pods", len(workloads))
+    _require_uids(workloads)
+    _require_workloads(workloads.values())
+    return ReportReply(workloads, _version(message.version))
+
+
+def write_report_reply(reply: ReportReply) -> bytes:
+    """Return the bytes of a ``ReportReply``.
+
+    Raises
+    ------
+    InvalidInput
+        If a name does not fit into the message.
     """
     try:
-        return capacity_pb2.CapacityReport(**vars(report), silent=silent).SerializeToString()
+        return capacity_pb2.ReportReply(workloads=reply.workloads, version=reply.version).SerializeToString()
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{report} cannot be sent: {error}") from error
+        raise InvalidInput(f"{str(reply)[:500]} cannot be sent: {error}") from error
 
 
 def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace:
@@ -156,6 +202,98 @@ def _subspace_message(subspace: Subspace) -> aggregation_pb2.Subspace:
         basis=subspace.basis.ravel().tolist(),
         singular_values=subspace.singular_values.tolist(),
     )
+
+
+def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
+    _require_at_most(_MOST_WORKLOADS, "workloads", len(message.workloads) + len(message.unknown_workloads))
+    _require_at_most(MOST_PODS_NAMED, "counted pods", len(message.counted))
+    workloads = {
+        each.name: WorkloadReport(
+            each.pods,
+            each.stops_per_s,
+            Estimate(each.cores, each.cores_variance),
+            Estimate(each.gib, each.gib_variance),
+        )
+        for each in message.workloads
+    }
+    names = [*(each.name for each in message.workloads), *message.unknown_workloads]
+    _require_workloads(names)
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"a report names every workload once, got these: {', '.join(names)[:300]}")
+    numbered = (None, *names)
+    try:
+        counted = {pod.uid: numbered[pod.workload] for pod in message.counted}
+    except IndexError:
+        largest = max(pod.workload for pod in message.counted)
+        raise InvalidInput(
+            f"a pod's workload is the number of one of the {len(names)} that the report names, or 0, got {largest}"
+        ) from None
+    if len(counted) < len(message.counted):
+        raise InvalidInput(f"a report counts every pod once, got {len(message.counted)} pods of {len(counted)} UIDs")
+    _require_uids(counted)
+    return DemandReport(
+        node,
+        message.cores,
+        message.gib,
+        Estimate(message.demand_cores, message.demand_cores_variance),
+        message.held_gib,
+        message.baseline_gib,
+        workloads,
+        counted,
+    )
+
+
+def _demand_message(demand: DemandReport) -> capacity_pb2.Demand:
+    names = list(dict.fromkeys([*demand.workloads, *(name for name in demand.counted.values() if name is not None)]))
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate([None, *names])}
+    return capacity_pb2.Demand(
+        cores=demand.cores,
+        gib=demand.gib,
+        demand_cores=demand.demand_cores.mean,
+        demand_cores_variance=demand.demand_cores.variance,
+        held_gib=demand.held_gib,
+        baseline_gib=demand.baseline_gib,
+        workloads=[
+            capacity_pb2.Workload(
+                name=name,
+                pods=known.pods,
+                stops_per_s=known.stops_per_s,
+                cores=known.cores.mean,
+                cores_variance=known.cores.variance,
+                gib=known.gib.mean,
+                gib_variance=known.gib.variance,
+            )
+            for name, known in demand.workloads.items()
+        ],
+        unknown_workloads=names[len(demand.workloads) :],
+        counted=[capacity_pb2.Pod(uid=uid, workload=numbers[workload]) for uid, workload in demand.counted.items()],
+    )
+
+
+def _require_at_most(most: int, things: str, number: int) -> None:
+    if number > most:
+        raise InvalidInput(f"a message names at most {most} {things}, got {number}")
+
+
+def _require_uids(uids: Collection[str]) -> None:
+    if not all(map(_UID.fullmatch, uids)):
+        wrong = next(uid for uid in uids if not _UID.fullmatch(uid))
+        raise InvalidInput(f"the UID of a pod is 1 to 128 letters, digits, '.', '_' and '-', got {wrong[:300]!r}")
+
+
+def _require_workloads(names: Collection[str]) -> None:
+    for name in names:
+        if not (0 < len(name) <= _LONGEST_WORKLOAD and name.isprintable() and " " not in name):
+            raise InvalidInput(
+                f"the name of a workload is 1 to {_LONGEST_WORKLOAD} printable characters without spaces, "
+                f"got {name[:400]!r}"
+            )
+
+
+def _version(version: str) -> str:
+    if len(version) > _LONGEST_VERSION or not version.isprintable():
+        raise InvalidInput(f"a version is at most {_LONGEST_VERSION} printable characters, got {version[:100]!r}")
+    return version
 
 
 def _within(name: str, value: _N, high: float) -> _N:

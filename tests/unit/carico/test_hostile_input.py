@@ -1,7 +1,7 @@
-"""Hostile content of files and answers: it is either valid, or raises one of CARICO's errors.
+"""Hostile content of files, messages and answers: it is either valid, or raises one of CARICO's errors.
 
-Similar tests of gRPC messages, requests to the extender, configuration files, recordings, journals and checkpoints are
-in the test modules of these.
+Similar tests of other gRPC messages, requests to the extender, configuration files, recordings, journals and
+checkpoints are in the test modules of these.
 """
 
 import copy
@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carico.errors import InvalidState, KubeError, PodEventsError, TelemetryError
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DEMAND
+from carico.errors import InvalidInput, InvalidState, KubeError, PodEventsError, TelemetryError
 from carico.kube.client import KubeClient, PodSelection
 from carico.model.node_model import NodeModel
 from carico.podevents import containerd_pb2 as pb
@@ -20,6 +22,8 @@ from carico.podevents.containerd import ContainerdEvents
 from carico.podevents.kube_watch import KubeWatch
 from carico.podevents.pod_changes import RunningPods
 from carico.podevents.pod_logs import PodLogs
+from carico.rpc import capacity_pb2
+from carico.rpc.messages import read_report, read_report_reply, write_report, write_report_reply
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.metrics_server import allocatable, checked
 from carico.telemetry.procfs import ProcfsSource
@@ -248,6 +252,61 @@ def test_folders_of_logs(tmp_path_factory, names):
     logs = PodLogs(folder, ManualClock())
     for counted in (logs.counted_from_group(uids), logs.counted_from_container(uids)):
         assert all(uid in uids and (not pod or pod.count("/") == 1) for uid, pod in counted.items())
+
+
+COSTS = {"stops_per_s": 0.5, "cores": 0.5, "cores_variance": 0.1, "gib": 0.2, "gib_variance": 0.01}
+REPORT = {
+    "node": "a",
+    "pod_capacity": 2.5,
+    "version": "0.1.0",
+    "demand": {
+        "cores": 4.0,
+        "gib": 16.0,
+        "demand_cores": 1.5,
+        "demand_cores_variance": 0.1,
+        "held_gib": 3.0,
+        "baseline_gib": 1.0,
+        "workloads": [COSTS | {"name": "jobs/pi", "pods": 2}, COSTS | {"name": "jobs/web", "pods": 1}],
+        "unknown_workloads": ["jobs/new"],
+        "counted": [{"uid": f"uid-{number}", "workload": number} for number in range(4)],
+    },
+}
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_scheduler_decides_after_any_accepted_report_of_demand(data):
+    path = data.draw(st.sampled_from(sorted(paths(REPORT), key=str)))
+    value = data.draw(st.floats(0, 1e6) | st.integers(0, 5) | JSON)
+    try:
+        content = capacity_pb2.CapacityReport(**replaced(REPORT, path, value)).SerializeToString()
+    except (TypeError, ValueError):  # nobody can send this
+        return
+    if data.draw(st.booleans()):
+        content = damaged(data, content)
+    try:
+        report, silent = read_report(content)
+    except InvalidInput:
+        return
+    assert read_report(write_report(report, silent)) == (report, silent)
+    if report.demand is None:
+        return
+    scheduler = DemandScheduler(DEMAND)
+    scheduler.report(report.demand, 0.0)
+    rows = scheduler.loads.rows([report.node])
+    assert np.isfinite([scheduler.loads.cpu_load(rows), scheduler.loads.memory_load(rows)]).all()
+    assert np.isfinite(scheduler.cost("jobs/pi")).all()
+    assert scheduler.filter("uid", "jobs/pi", [report.node], 0.0).node in (None, report.node)
+
+
+@given(data=st.data())
+def test_answers_to_reports(data):
+    sound = capacity_pb2.ReportReply(workloads={"u1": "jobs/pi", "u2": "jobs/web"}, version="0.1.0")
+    try:
+        reply = read_report_reply(damaged(data, sound.SerializeToString()))
+    except InvalidInput:
+        return
+    assert read_report_reply(write_report_reply(reply)) == reply
 
 
 def learned():

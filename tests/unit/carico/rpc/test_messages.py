@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from contextlib import suppress
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from carico.demand.regression import Estimate
+from carico.demand.report import MOST_CORES, MOST_GIB, MOST_PODS, DemandReport, WorkloadReport
 from carico.errors import InvalidInput
 from carico.model.aggregator import Aggregator, ReplicaView, largest_singular_value
 from carico.model.subspace import Subspace
@@ -20,17 +23,42 @@ from carico.rpc.messages import (
     read_exchange,
     read_reply,
     read_report,
+    read_report_reply,
     read_subspace,
     read_view,
     write_exchange,
     write_reply,
     write_report,
+    write_report_reply,
     write_view,
 )
-from carico.scheduling.report import CapacityReport
+from carico.scheduling.report import CapacityReport, ReportReply
 
 telemetry = st.integers(1, 5).flatmap(
     lambda d: arrays(np.float64, (d, 10), elements=st.floats(0, 1)).map(Subspace.from_batch)
+)
+uids = st.text("abcXYZ019._-", min_size=1, max_size=128)
+names = st.text(min_size=1, max_size=60).filter(lambda name: name.isprintable() and " " not in name)
+cores, gib = st.floats(0, MOST_CORES), st.floats(0, MOST_GIB)
+costs = st.builds(
+    WorkloadReport,
+    st.integers(0, MOST_PODS),
+    st.floats(0, MOST_PODS),
+    st.builds(Estimate, cores, st.floats(0, MOST_CORES**2)),
+    st.builds(Estimate, gib, st.floats(0, MOST_GIB**2)),
+)
+demands = st.builds(
+    DemandReport,
+    st.just("node-1"),
+    cores.filter(bool),
+    gib.filter(bool),
+    st.builds(Estimate, cores, st.floats(0, MOST_CORES**2)),
+    gib,
+    gib,
+    st.dictionaries(names, costs, max_size=4),
+    st.lists(names, max_size=3).flatmap(
+        lambda others: st.dictionaries(uids, st.none() | st.sampled_from([*others, "jobs/pi"]), max_size=5)
+    ),
 )
 any_number = st.floats() | st.sampled_from([0.0, 1.0, -1.0, 0.5**0.5, 1e308, -1e308, math.nan, math.inf])
 
@@ -64,7 +92,39 @@ class TestRoundTrip:
         report = CapacityReport("node-1", pod_capacity, pods, at_unix_s, sequence)
         assert read_report(write_report(report, silent)) == (report, silent)
 
-    def test_the_largest_sound_message_fits(self):
+    @given(demands, st.text("0123456789.abc+-", max_size=64))
+    def test_a_report_with_demand(self, demand, version):
+        report = CapacityReport("node-1", 2.5, 3, 1.7e9, 1, demand, version)
+        assert read_report(write_report(report)) == (report, False)
+
+    def test_pods_of_workloads_of_which_nothing_is_known(self):
+        known = {"jobs/pi": WorkloadReport(1, 0.5, Estimate(0.5, 0.1), Estimate(0.2, 0.1))}
+        counted = {"uid-1": "jobs/new", "uid-2": None, "uid-3": "jobs/pi", "uid-4": "jobs/newer", "uid-5": "jobs/new"}
+        demand = DemandReport("node-1", 4.0, 16.0, Estimate(1.0, 0.1), 2.0, 1.0, known, counted)
+        read, _ = read_report(write_report(CapacityReport("node-1", 2.5, 3, 1.7e9, 1, demand)))
+        assert read.demand == demand
+
+    @given(st.dictionaries(uids, names, max_size=5), st.text("0123456789.abc+-", max_size=64))
+    def test_an_answer_to_a_report(self, workloads, version):
+        reply = ReportReply(workloads, version)
+        assert read_report_reply(write_report_reply(reply)) == reply
+
+    def test_a_full_nodes_report_and_its_answer_fit_well(self):
+        names = [f"{'w' * 57}-{number:02}" for number in range(64)]
+        known = WorkloadReport(4, 0.123, Estimate(0.123, 0.123), Estimate(0.123, 0.123))
+        counted = {f"{number:036}": names[number % 64] for number in range(250)}
+        demand = DemandReport(
+            "n" * 63, 64.0, 256.0, Estimate(1.23, 0.123), 1.23, 1.23, dict.fromkeys(names, known), counted
+        )
+        assert len(write_report(CapacityReport("n" * 63, 1.23, 250, 1.7e9, 10**9, demand))) < MAX_MESSAGE_BYTES / 3
+        assert len(write_report_reply(ReportReply(counted, "0.1.0"))) < MAX_MESSAGE_BYTES / 2
+
+    def test_the_longest_name_of_a_pod_is_a_workload(self):
+        """Until a scheduler tells it better, an agent takes a pod's namespace and name for it."""
+        reply = ReportReply({"uid-1": f"{'n' * 63}/{'p' * 253}"}, "")
+        assert read_report_reply(write_report_reply(reply)) == reply
+
+    def test_the_largest_subspace_fits(self):
         own = Subspace.from_batch(np.random.default_rng(1).random((64, 100)))
         assert len(write_exchange("n" * 63, own)) < MAX_MESSAGE_BYTES
 
@@ -124,6 +184,8 @@ class TestHostileBytes:
         with suppress(InvalidInput):
             report, _ = read_report(data)
             assert 0 <= report.pod_capacity <= 1e6
+        with suppress(InvalidInput):
+            assert len(read_report_reply(data).version) <= 64
 
     @given(telemetry, st.data())
     def test_so_are_those_cut_short_or_with_a_byte_changed(self, own, data):
@@ -151,6 +213,8 @@ class TestHostileReport:
             ({"at_unix_s": -1.0}, "at_unix_s"),
             ({"at_unix_s": math.nan}, "at_unix_s"),
             ({"at_unix_s": 1e300}, "at_unix_s"),
+            ({"version": "1" * 65}, "at most 64 printable characters"),
+            ({"version": "1\n0"}, "at most 64 printable characters"),
         ],
     )
     def test_the_reason_is_given(self, changes, message):
@@ -163,6 +227,89 @@ class TestHostileReport:
     def test_what_does_not_fit_is_not_sent(self, numbers):
         with pytest.raises(InvalidInput, match="cannot be sent"):
             write_report(CapacityReport("node-1", *numbers))
+
+
+def pod(number=1, workload=1):
+    return {"uid": f"uid-{number}", "workload": workload}
+
+
+class TestHostileDemand:
+    SOUND: ClassVar = {"cores": 4.0, "gib": 16.0, "workloads": [{"name": "jobs/pi"}], "counted": [pod()]}
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"cores": 0.0}, "node-1: cores must be more than 0"),
+            ({"gib": math.nan}, "node-1: gib must be in"),
+            ({"demand_cores": math.inf}, "node-1: demand_cores must be in"),
+            ({"demand_cores_variance": -1.0}, "demand_cores must be in"),
+            ({"held_gib": -1.0}, "held_gib must be in"),
+            ({"baseline_gib": 1e300}, "baseline_gib must be in"),
+            ({"workloads": [{"name": "jobs/pi", "cores_variance": math.nan}]}, "a pod's cores must be in"),
+            ({"workloads": [{"name": "jobs/pi", "gib": -1.0}]}, "a pod's GiB must be in"),
+            ({"workloads": [{"name": "jobs/pi", "pods": 2**32 - 1}]}, "pods must be in"),
+            ({"workloads": [{"name": ""}]}, "the name of a workload is 1 to 317 printable characters"),
+            ({"workloads": [{"name": "a" * 318}]}, "the name of a workload"),
+            ({"workloads": [{"name": "jobs pi"}]}, "the name of a workload"),
+            ({"workloads": [{"name": "jobs\u2028pi"}]}, "the name of a workload"),
+            ({"unknown_workloads": ["jobs/\n"]}, "the name of a workload"),
+            ({"workloads": [{"name": "jobs/pi"}] * 2}, "names every workload once"),
+            ({"unknown_workloads": ["jobs/pi"]}, "names every workload once"),
+            ({"unknown_workloads": ["jobs/a", "jobs/a"]}, "names every workload once"),
+            ({"workloads": [{"name": f"w{number}"} for number in range(1001)]}, "at most 1000 workloads, got 1001"),
+            ({"unknown_workloads": [f"w{number}" for number in range(1000)]}, "at most 1000 workloads, got 1001"),
+            ({"counted": [pod(workload=2)]}, "the number of one of the 1 that the report names, or 0, got 2"),
+            ({"counted": [pod(workload=2**32 - 1)]}, "or 0, got 4294967295"),
+            ({"workloads": []}, "the number of one of the 0 that the report names, or 0, got 1"),
+            ({"counted": [pod(), pod(workload=0)]}, "counts every pod once, got 2 pods of 1 UIDs"),
+            ({"counted": [{"uid": ""}]}, "the UID of a pod is 1 to 128 letters"),
+            ({"counted": [{"uid": "a" * 129}]}, "the UID of a pod"),
+            ({"counted": [{"uid": "a b"}]}, "the UID of a pod"),
+            ({"counted": [{"uid": "a\n"}]}, "the UID of a pod"),
+            ({"counted": [{"uid": "ä"}]}, "the UID of a pod"),
+            ({"counted": [pod(number) for number in range(1001)]}, "at most 1000 counted pods, got 1001"),
+        ],
+    )
+    def test_the_reason_is_given(self, changes, message):
+        read_report(capacity_pb2.CapacityReport(node="node-1", demand=self.SOUND).SerializeToString())
+        with pytest.raises(InvalidInput, match=message):
+            read_report(capacity_pb2.CapacityReport(node="node-1", demand=self.SOUND | changes).SerializeToString())
+
+    def test_an_empty_one_has_no_size(self):
+        with pytest.raises(InvalidInput, match="cores must be more than 0"):
+            read_report(capacity_pb2.CapacityReport(node="node-1", demand={}).SerializeToString())
+
+    def test_that_of_another_node_is_not_sent(self):
+        demand = DemandReport("node-2", 4.0, 16.0, Estimate(1.0, 0.1), 2.0, 1.0, {}, {})
+        with pytest.raises(InvalidInput, match="node-1 reports its own demand only, got that of node-2"):
+            write_report(CapacityReport("node-1", 2.5, 3, 1.7e9, 1, demand))
+
+    @pytest.mark.parametrize("counted", [{"uid-1": "\ud800"}, {"\ud800": None}, {1: None}])
+    def test_what_does_not_fit_is_not_sent(self, counted):
+        demand = DemandReport("node-1", 4.0, 16.0, Estimate(1.0, 0.1), 2.0, 1.0, {}, counted)
+        with pytest.raises(InvalidInput, match="cannot be sent"):
+            write_report(CapacityReport("node-1", 2.5, 3, 1.7e9, 1, demand))
+
+
+class TestHostileReply:
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"workloads": {"a b": "jobs/pi"}}, "the UID of a pod"),
+            ({"workloads": {"": "jobs/pi"}}, "the UID of a pod"),
+            ({"workloads": {"uid-1": ""}}, "the name of a workload"),
+            ({"workloads": {"uid-1": "jobs/\t"}}, "the name of a workload"),
+            ({"workloads": {f"uid-{number}": "a" for number in range(1001)}}, "at most 1000 pods, got 1001"),
+            ({"version": "1" * 65}, "at most 64 printable characters"),
+        ],
+    )
+    def test_the_reason_is_given(self, fields, message):
+        with pytest.raises(InvalidInput, match=message):
+            read_report_reply(capacity_pb2.ReportReply(**fields).SerializeToString())
+
+    def test_what_does_not_fit_is_not_sent(self):
+        with pytest.raises(InvalidInput, match="cannot be sent"):
+            write_report_reply(ReportReply({"uid-1": "\ud800"}, ""))
 
 
 def test_a_view_of_more_nodes_than_any_cluster_has():
