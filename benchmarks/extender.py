@@ -28,6 +28,7 @@ import numpy as np
 from benchmarks.common import parse, parser, run
 from benchmarks.nodes import SECONDS as ROUND_S
 from benchmarks.nodes import Files, Node, call_continuously, certificates, connect, running
+from carico import __version__
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, TlsFiles
 from carico.extender.process import ExtenderProcess, OnReport
@@ -72,7 +73,7 @@ async def _reporting(target: str, files: Files) -> float:
 
     def reports_of(name: str) -> Callable[[], bytes]:
         return lambda: write_report(
-            CapacityReport(name, pod_capacity=2.0, pods=1, at_unix_s=1e9, sequence=next(numbers))
+            CapacityReport(name, pod_capacity=2.0, pods=1, at_unix_s=1e9, sequence=next(numbers), version=__version__)
         )
 
     nodes = [Node(target, TlsFiles(**paths), reports_of(name)) for name, paths in files.items()]

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from carico import __version__
 from carico.clock import Clock
 from carico.model.node_model import NodeModel
 from carico.model.report import Report
@@ -201,6 +202,7 @@ class Agent:
             pods=int(self.model.pods),
             at_unix_s=self._unix_time(),
             sequence=self._reported,
+            version=__version__,
         )
         for mailbox in self._reports:
             mailbox.submit(report)

@@ -12,7 +12,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -70,8 +70,8 @@ class ReportServer(Protocol):
         ...
 
 
-OnReport = Callable[[CapacityReport], None]
-"""Is given every report; must not block."""
+OnReport = Callable[[CapacityReport], Mapping[str, str]]
+"""Is given every report, and returns what the node should know of its pods' workloads; must not block."""
 
 
 class KubeApi(Protocol):
@@ -254,9 +254,10 @@ class ExtenderProcess:
     def _nodes(self) -> bytes:
         return msgspec.json.encode({"nodes": [node._asdict() for node in self.extender.nodes()]})
 
-    def _on_report(self, report: CapacityReport) -> None:
+    def _on_report(self, report: CapacityReport) -> Mapping[str, str]:
         with suppress(InvalidInput):  # counted; the agent's next report comes in a second
             self.extender.report(report)
+        return {}
 
     def _tick(self) -> None:
         while not self._stop.wait(TICK_S):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from carico import __version__
 from carico.clock import Clock, SystemClock
 from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.rpc.identity import NODE
-from carico.rpc.messages import read_report
+from carico.rpc.messages import MAX_MESSAGE_BYTES, MOST_PODS_NAMED, read_report, write_report_reply
 from carico.rpc.server import Caller, OnRefused, RpcServer
-from carico.scheduling.report import CapacityReport
+from carico.rpc.versions import OtherVersions
+from carico.scheduling.report import CapacityReport, ReportReply
 
 _UNDER_WAY_S = 10.0
 """No report arrives later: one report in five is answered, and an agent that misses an answer opens a new stream."""
@@ -22,8 +24,9 @@ class CapacityServer:
     Parameters
     ----------
     on_report : callable
-        Is given each report, a `CapacityReport`. It is called in the server's thread, one report at a time, and must
-        not block.
+        Is given each report, a `CapacityReport`, and returns the workloads of pods, by UID, that the node should know:
+        as many as fit into a message are sent if the report is answered. It is called in the server's thread, one
+        report at a time, and must not block.
     tls : TlsFiles or None
         None is plain text, for a loopback address and only with `insecure_loopback`.
     host, port
@@ -49,7 +52,7 @@ class CapacityServer:
 
     def __init__(
         self,
-        on_report: Callable[[CapacityReport], None],
+        on_report: Callable[[CapacityReport], Mapping[str, str]],
         tls: TlsFiles | None,
         host: str,
         port: int,
@@ -62,6 +65,8 @@ class CapacityServer:
         self.received = self.late = 0
         self._on_report = on_report
         self._clock = clock or SystemClock()
+        self._versions = OtherVersions("this scheduler")
+        self._nothing_to_tell = write_report_reply(ReportReply({}, __version__))
         self._last: OrderedDict[str, tuple[CapacityReport, float]] = OrderedDict()
         """The last report passed on and when it came in, by node, the latest last."""
         self._server = RpcServer(
@@ -91,8 +96,8 @@ class CapacityServer:
 
     def _report(self, data: bytes, caller: Caller) -> bytes | None:
         report, silent = read_report(data)
-        answer = None if silent else b""
         caller.must_be(NODE + report.node)
+        self._versions.note(f"{report.node}'s agent", report.version)
         now = self._clock.now()
         while self._last and next(iter(self._last.values()))[1] < now - _UNDER_WAY_S:
             self._last.popitem(last=False)
@@ -101,9 +106,17 @@ class CapacityServer:
         # follow a restart of the machine, but that takes longer than a report is under way.
         if last is not None and report.sequence <= last.sequence and report.at_unix_s <= last.at_unix_s:
             self.late += 1
-            return answer
-        self._on_report(report)
+            return None if silent else self._nothing_to_tell
+        workloads = self._on_report(report)
         self._last[report.node] = (report, now)
         self._last.move_to_end(report.node)
         self.received += 1
+        return None if silent else self._answer(workloads)
+
+    def _answer(self, workloads: Mapping[str, str]) -> bytes:
+        if not workloads:
+            return self._nothing_to_tell
+        told = list(workloads.items())[:MOST_PODS_NAMED]
+        while len(answer := write_report_reply(ReportReply(dict(told), __version__))) > MAX_MESSAGE_BYTES:
+            told = told[: len(told) // 2]  # the others can be told with the next report
         return answer

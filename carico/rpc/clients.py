@@ -16,9 +16,17 @@ from carico.model.subspace import Subspace
 from carico.rpc.connecting import connect
 from carico.rpc.connection import CallFailed, Connection
 from carico.rpc.identity import node_name
-from carico.rpc.messages import read_reply, read_view, write_exchange, write_report, write_view
+from carico.rpc.messages import (
+    read_reply,
+    read_report_reply,
+    read_view,
+    write_exchange,
+    write_report,
+    write_view,
+)
 from carico.rpc.tls import ClientTls, require_loopback
-from carico.scheduling.report import CapacityReport
+from carico.rpc.versions import OtherVersions
+from carico.scheduling.report import CapacityReport, ReportReply
 
 _REFUSALS = frozenset(
     {"INVALID_ARGUMENT", "PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "FAILED_PRECONDITION"}
@@ -159,31 +167,35 @@ class AggregationClient(Client):
 
 
 class ReportClient(Client):
-    """Reports a node's Pod-Capacity to the scheduler; for the parameters see `Client`."""
+    """Reports to the scheduler how much room a node has; for the parameters see `Client`."""
 
     def __init__(self, target: str, credentials: ClientTls | None, deadline_s: float = 1.0) -> None:
         super().__init__(target, credentials, deadline_s)
         self._silent_left = 0
+        self._versions = OtherVersions("this agent")
 
-    async def report(self, report: CapacityReport) -> None:
-        """Send one report.
+    async def report(self, report: CapacityReport) -> ReportReply | None:
+        """Send one report, and return the answer; None if there is none.
 
         One report of five is answered, the first one over a stream among them: the answer shows that the scheduler
-        listens, and each report without one saves both sides a wake-up.
+        listens, and each report without one saves both sides a wake-up. Reports of the variant `demand` are all
+        answered, for the answer tells the workloads of pods.
 
         Raises
         ------
         Unreachable, Refused
             See `Client.call`; for reports that are answered.
         InvalidInput
-            If a number does not fit into the message.
+            If a number or a name does not fit into the message, or the answer makes no sense.
         """
-        if self._silent_left > 0 and self.send(write_report(report, silent=True)):
+        if report.demand is None and self._silent_left > 0 and self.send(write_report(report, silent=True)):
             self._silent_left -= 1
-            return
+            return None
         self._silent_left = 0
-        await self.request("/carico.v1.Capacity/ReportStream", write_report(report))
+        reply = read_report_reply(await self.request("/carico.v1.Capacity/ReportStream", write_report(report)))
+        self._versions.note(f"the scheduler {self._target}", reply.version)
         self._silent_left = _SILENT_BETWEEN
+        return reply
 
 
 class ReplicaClient(Client):

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from carico import __version__
 from carico.clock import Clock, SystemClock
 from carico.config import Address, Seconds, TlsFiles, read_config
 from carico.kube.client import KubeClient
@@ -122,6 +123,7 @@ class SyntheticReports:
             pods=self._running[node],
             at_unix_s=self._wall(),
             sequence=self._sequence,
+            version=__version__,
         )
         await self._clients[node].report(report)
 

@@ -8,6 +8,7 @@ import urllib.request
 import pytest
 from prometheus_client import CollectorRegistry
 
+from carico import __version__
 from carico.agent.checkpoint import read_checkpoint
 from carico.agent.process import name_of, run_agent
 from carico.aggregation.metrics import AggregatorMetrics
@@ -49,6 +50,7 @@ def servers(reported):
     def take(report):
         reports.append(report)
         came.set()
+        return {}
 
     scheduler = CapacityServer(take, None, "127.0.0.1", 0, insecure_loopback=True)
     aggregator = AggregationServer(
@@ -68,7 +70,7 @@ def test_it_reports_from_the_first_second_and_leaves_a_checkpoint(node, servers,
     stop.set()
     running.join(PATIENCE_S)
     assert not running.is_alive()
-    assert (reports[0].node, reports[0].pods) == ("node-a", 2)
+    assert (reports[0].node, reports[0].pods, reports[0].version) == ("node-a", 2, __version__)
     assert 0 <= reports[0].pod_capacity <= 110
     assert reports[0].at_unix_s == pytest.approx(time.time(), abs=PATIENCE_S)
     assert reports[-1].pod_capacity == 0, "it takes back what it offered"

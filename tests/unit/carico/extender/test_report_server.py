@@ -22,6 +22,7 @@ DEADLINE_S = 10.0
 class Scheduler:
     def __init__(self, tls, port=0):
         self.reports, self.refused, self.error = [], [], None
+        self.workloads = {}
         self.clock = ManualClock()
         self.server = CapacityServer(self.take, tls, "localhost", port, refused=self.refused.append, clock=self.clock)
         self.target = f"localhost:{self.server.port}"
@@ -30,6 +31,7 @@ class Scheduler:
         if self.error is not None:
             raise self.error
         self.reports.append(report)
+        return self.workloads
 
 
 @pytest.fixture
@@ -197,8 +199,8 @@ def test_where_the_scheduler_fails_the_node_is_told_and_the_server_goes_on(sched
 
 def test_plain_text_needs_to_be_asked_for():
     with pytest.raises(InvalidConfig, match="nothing is encrypted"):
-        CapacityServer(lambda *_: None, None, "127.0.0.1", 0)
-    server = CapacityServer(lambda *_: None, None, "127.0.0.1", 0, insecure_loopback=True)
+        CapacityServer(lambda report: {}, None, "127.0.0.1", 0)
+    server = CapacityServer(lambda report: {}, None, "127.0.0.1", 0, insecure_loopback=True)
     with Blocking(ReportClient(f"127.0.0.1:{server.port}", None, DEADLINE_S)) as client:
         client.report(CapacityReport("node-a", 1.0, 1, 1.0, 1))
     server.close()

@@ -90,7 +90,12 @@ def test_a_client_shows_the_same_until_the_files_change(copy, pki):
 
 def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki, other_pki, until):
     reported = []
-    server = CapacityServer(lambda report: reported.append(report.node), copy(pki.server("extender")), "localhost", 0)
+
+    def take(report):
+        reported.append(report.node)
+        return {}
+
+    server = CapacityServer(take, copy(pki.server("extender")), "localhost", 0)
     target = f"localhost:{server.port}"
     mine = ClientTls(copy(pki.node("node-a"), "client"))
     with Blocking(ReportClient(target, mine, DEADLINE_S)) as client:
@@ -109,7 +114,7 @@ def test_a_server_and_its_clients_move_to_another_ca_without_a_restart(copy, pki
 
 
 def test_who_is_connected_is_looked_at_again(copy, pki, other_pki):
-    server = CapacityServer(lambda *_: None, copy(pki.server("extender")), "localhost", 0, connection_age_s=0.05)
+    server = CapacityServer(lambda report: {}, copy(pki.server("extender")), "localhost", 0, connection_age_s=0.05)
     theirs = ClientTls(pki.node("node-a"))
     with Blocking(ReportClient(f"localhost:{server.port}", theirs, DEADLINE_S)) as client:
 

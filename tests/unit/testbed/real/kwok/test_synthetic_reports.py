@@ -37,9 +37,12 @@ def heard():
 @pytest.fixture
 def server(folder, heard):
     tls = TlsFiles(*(str(folder / name) for name in ("server-extender.crt", "server-extender.key", "ca.crt")))
-    server = CapacityServer(
-        lambda report: heard.append((report.node, report.pod_capacity, report.pods)), tls, "127.0.0.1", 0
-    )
+
+    def take(report):
+        heard.append((report.node, report.pod_capacity, report.pods))
+        return {}
+
+    server = CapacityServer(take, tls, "127.0.0.1", 0)
     yield server
     server.close()
 

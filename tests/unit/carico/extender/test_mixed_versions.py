@@ -1,0 +1,156 @@
+"""Agents and schedulers of different versions understand each other, and say once that they differ."""
+
+import dataclasses
+
+import grpc
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from carico import __version__
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport, WorkloadReport
+from carico.extender.report_server import CapacityServer
+from carico.rpc import capacity_pb2
+from carico.rpc.clients import ReportClient
+from carico.rpc.messages import MAX_MESSAGE_BYTES, MOST_PODS_NAMED
+from carico.rpc.server import RpcServer
+from carico.scheduling.report import CapacityReport, ReportReply
+from carico.testing import Blocking
+
+DEADLINE_S = 10.0
+METHOD = "/carico.v1.Capacity/ReportStream"
+DEMAND = DemandReport(
+    "node-a",
+    4.0,
+    16.0,
+    Estimate(1.5, 0.1),
+    3.0,
+    1.0,
+    {"jobs/pi": WorkloadReport(1, 0.5, Estimate(0.5, 0.1), Estimate(0.2, 0.1))},
+    {"uid-1": "jobs/pi", "uid-2": None},
+)
+
+
+NAMES = ("CapacityReport", "ReportReply")
+
+
+def older_messages():
+    """The messages as they were before the variant `demand`."""
+    file = descriptor_pb2.FileDescriptorProto()
+    capacity_pb2.DESCRIPTOR.CopyToProto(file)
+    report, reply = (next(each for each in file.message_type if each.name == name) for name in NAMES)
+    fields = [field for field in report.field if field.number <= 6]
+    del report.field[:], reply.field[:], reply.nested_type[:]
+    report.field.extend(fields)
+    messages = [descriptor_pb2.DescriptorProto.FromString(each.SerializeToString()) for each in (report, reply)]
+    del file.message_type[:]
+    file.message_type.extend(messages)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return [message_factory.GetMessageClass(pool.FindMessageTypeByName(f"carico.v1.{name}")) for name in NAMES]
+
+
+OlderReport, OlderReply = older_messages()
+
+
+def reported(number, demand=None, version=__version__, node="node-a"):
+    return CapacityReport(node, 2.5, 2, 100.0 + number, number, demand, version)
+
+
+class Scheduler:
+    def __init__(self):
+        self.reports, self.workloads = [], {}
+        self.server = CapacityServer(self.take, None, "127.0.0.1", 0, insecure_loopback=True)
+        self.target = f"127.0.0.1:{self.server.port}"
+
+    def take(self, report):
+        self.reports.append(report)
+        return self.workloads
+
+
+@pytest.fixture
+def scheduler():
+    scheduler = Scheduler()
+    yield scheduler
+    scheduler.server.close()
+
+
+@pytest.fixture
+def client(scheduler):
+    with Blocking(ReportClient(scheduler.target, None, DEADLINE_S)) as client:
+        yield client
+
+
+@pytest.fixture
+def older_scheduler():
+    """The address of a scheduler of before the variant `demand`, and what it was told."""
+    reports = []
+
+    def take(data, caller):
+        reports.append(OlderReport.FromString(data))
+        return None if reports[-1].silent else OlderReply().SerializeToString()
+
+    server = RpcServer(
+        "carico.v1.Capacity", {}, {"ReportStream": take}, tls=None, insecure_loopback=True, host="127.0.0.1", port=0
+    )
+    yield f"127.0.0.1:{server.port}", reports
+    server.close()
+
+
+def test_demand_reaches_the_scheduler_and_every_report_is_answered(scheduler, client):
+    scheduler.workloads = {"uid-1": "jobs/pi-1f2e3d4c"}
+    reports = [reported(number, DEMAND) for number in range(1, 8)]
+    assert [client.report(report) for report in reports] == [ReportReply(scheduler.workloads, __version__)] * 7
+    assert scheduler.reports == reports
+
+
+def test_a_late_report_is_answered_but_tells_nothing(scheduler, client):
+    scheduler.workloads = {"uid-1": "jobs/pi-1f2e3d4c"}
+    client.report(reported(5, DEMAND))
+    assert client.report(reported(4, DEMAND)) == ReportReply({}, __version__)
+
+
+def test_of_other_variants_one_report_of_five_is_answered(client):
+    replies = [client.report(reported(number)) for number in range(1, 7)]
+    assert replies == [ReportReply({}, __version__), None, None, None, None, ReportReply({}, __version__)]
+
+
+def test_what_does_not_fit_into_an_answer_is_told_later(scheduler, client):
+    scheduler.workloads = {f"uid-{number:032}": f"jobs/{'w' * 60}-{number}" for number in range(2 * MOST_PODS_NAMED)}
+    told = client.report(reported(1, DEMAND)).workloads
+    assert told.items() < scheduler.workloads.items()
+    assert len(told) == MOST_PODS_NAMED // 2
+    written = capacity_pb2.ReportReply(workloads=told).ByteSize()
+    assert MAX_MESSAGE_BYTES / 2 < written < MAX_MESSAGE_BYTES
+
+
+def test_an_older_agent_is_understood_and_understands(scheduler, caplog):
+    sent = [OlderReport(node="node-a", pod_capacity=2.5, pods=2, at_unix_s=101.0, sequence=1)] * 2
+    with grpc.insecure_channel(scheduler.target) as channel:
+        method = channel.stream_stream(METHOD, OlderReport.SerializeToString, OlderReply.FromString)
+        assert len(list(method(iter(sent), timeout=DEADLINE_S))) == 2
+    assert scheduler.reports == [reported(1, version="")]
+    assert caplog.messages == [
+        f"node-a's agent is of an older version, this scheduler of {__version__}: they keep working together; "
+        "bring both up to date with carico deploy"
+    ]
+
+
+def test_an_older_scheduler_is_told_as_before(older_scheduler, caplog):
+    target, reports = older_scheduler
+    with Blocking(ReportClient(target, None, DEADLINE_S)) as client:
+        replies = [client.report(reported(number, DEMAND)) for number in (1, 2)]
+    assert replies == [ReportReply({}, "")] * 2
+    assert [(report.pod_capacity, report.pods, report.sequence) for report in reports] == [(2.5, 2, 1), (2.5, 2, 2)]
+    assert caplog.messages == [
+        f"the scheduler {target} is of an older version, this agent of {__version__}: they keep working together; "
+        "bring both up to date with carico deploy"
+    ]
+
+
+def test_a_scheduler_speaks_once_of_every_other_version(scheduler, client, caplog):
+    for number, version in enumerate([__version__, "0.0.9", "0.0.9", "0.0.8", "0.0.9"]):
+        node = f"node-{number}"
+        client.report(reported(1, dataclasses.replace(DEMAND, node=node), version, node))
+    spoken = [message.partition(", ")[0] for message in caplog.messages]
+    assert spoken == ["node-1's agent is of version 0.0.9", "node-3's agent is of version 0.0.8"]
