@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
+from carico.demand.waiting import Kind
 from carico.errors import InvalidInput, InvalidState, KubeError, PodEventsError, TelemetryError
 from carico.kube.client import KubeClient, PodSelection
 from carico.model.node_model import NodeModel
@@ -296,7 +297,7 @@ def test_a_scheduler_decides_after_any_accepted_report_of_demand(data):
     rows = scheduler.loads.rows([report.node])
     assert np.isfinite([scheduler.loads.cpu_load(rows), scheduler.loads.memory_load(rows)]).all()
     assert np.isfinite(scheduler.cost("jobs/pi")).all()
-    assert scheduler.filter("uid", "jobs/pi", [report.node], 0.0).node in (None, report.node)
+    assert scheduler.filter("uid", Kind("jobs/pi"), [report.node], 0.0).node in (None, report.node)
 
 
 @given(data=st.data())
