@@ -19,9 +19,10 @@ import yaml
 
 from carico import __version__
 from carico.errors import InvalidInput
-from carico.model.variants import DEFAULT_VARIANT, variant_named
+from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.rpc.identity import node_name
+from carico.variants import variant_named
 
 NAMESPACE = "carico"
 IMAGE = f"carico:{__version__}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from carico.errors import InvalidInput, UnknownVariant
+from carico.errors import InvalidInput
 from carico.model.aggregator import MOST_SAMPLES
 from carico.model.estimators import ESTIMATORS, KalmanSettings
 from carico.telemetry.counters import CPU_METRICS
@@ -116,17 +116,3 @@ def on_metrics_server(variant: Variant, period_s: float) -> Variant:
 
 VARIANTS: dict[str, Variant] = {variant.name: variant for variant in (THESIS_REBASED, THESIS_LITERAL, UTILISATION_ONLY)}
 DEFAULT_VARIANT = THESIS_REBASED
-
-
-def variant_named(name: str) -> Variant:
-    """Return the variant of that name.
-
-    Raises
-    ------
-    UnknownVariant
-        The message lists the known ones.
-    """
-    try:
-        return VARIANTS[name]
-    except KeyError:
-        raise UnknownVariant(f"no variant is named {name!r}; known: {', '.join(sorted(VARIANTS))}") from None

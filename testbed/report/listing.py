@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from carico.model.variants import DEFAULT_VARIANT
+from carico.variants import VARIANTS
 from testbed.experiment.presets import PRESETS
-from testbed.schedulers.spec import VARIANTS
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 from testbed.simulation.parameters import SET, SimulationParameters, choices
 from workloads.arrivals import PATTERNS

@@ -11,17 +11,14 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from carico.demand.settings import DEMAND, DemandVariant
+from carico.demand.settings import DemandVariant
 from carico.errors import InvalidInput, UnknownVariant
 from carico.model.estimators import KalmanSettings
 from carico.model.variants import DEFAULT_VARIANT, Variant
-from carico.model.variants import VARIANTS as OF_THE_THESIS
+from carico.variants import variant_named
 from testbed.errors import InvalidSpec
 from workloads.errors import InvalidQuantity
 from workloads.scenario import JobSpec, Requests, Scenario
-
-VARIANTS: dict[str, Variant | DemandVariant] = {**OF_THE_THESIS, DEMAND.name: DEMAND}
-"""The variants of CARICO by name: the thesis's, and the one that the simulated cluster alone knows yet."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def parse_spec(text: str) -> SchedulerSpec:
         options[key] = value
     if name == "carico":
         try:
-            variant = _variant(options.pop("variant", DEFAULT_VARIANT.name))
+            variant = variant_named(options.pop("variant", DEFAULT_VARIANT.name))
             return SchedulerSpec(text, variant=_changed(text, variant, options))
         except (UnknownVariant, InvalidInput) as error:
             raise InvalidSpec(f"{text!r}: {error}") from error
@@ -106,12 +103,6 @@ def parse_spec(text: str) -> SchedulerSpec:
         f"no scheduler is named {name!r}; write carico, carico:variant=NAME, kube-scheduler or "
         f"kube-scheduler:cpu=100m,memory=750Mi"
     )
-
-
-def _variant(name: str) -> Variant | DemandVariant:
-    if name not in VARIANTS:
-        raise UnknownVariant(f"no variant is named {name!r}; known: {', '.join(VARIANTS)}")
-    return VARIANTS[name]
 
 
 def _changed(text: str, variant: Variant | DemandVariant, changes: dict[str, str]) -> Variant | DemandVariant:

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from carico.clock import Clock, SystemClock
-from carico.model.variants import DEFAULT_VARIANT, VARIANTS
+from carico.model.variants import DEFAULT_VARIANT
+from carico.variants import VARIANTS
 from testbed.errors import UsageError
 from testbed.images.image import Image
 from testbed.real.kind.carico import DeployedCarico

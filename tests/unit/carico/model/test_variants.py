@@ -12,8 +12,8 @@ from carico.model.variants import (
     UTILISATION_ONLY,
     VARIANTS,
     Variant,
-    variant_named,
 )
+from carico.variants import variant_named
 
 
 def differences(one, other):
