@@ -1,6 +1,6 @@
 """The file in which an agent keeps what it has learned over a restart; it is written whole or not at all.
 
-The file is JSON: the arrays of `NodeModel.save` by name, null for unknown values, and the variant that learned them.
+The file is JSON: what the agent has saved (arrays as lists, null for unknown values), and the variant that learned it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from carico.arrays import FloatArray
+import numpy as np
+
 from carico.errors import InvalidState
 
 CHECKPOINT_VERSION = 1
 
 
-def write_checkpoint(path: Path, variant: str, state: Mapping[str, FloatArray]) -> None:
+def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any]) -> None:
     """Write a state beside the file and rename it.
 
     Raises
@@ -26,8 +27,7 @@ def write_checkpoint(path: Path, variant: str, state: Mapping[str, FloatArray]) 
     OSError
         If that is not possible; the file is as it was before then.
     """
-    arrays = {name: _without_gaps(array.tolist()) for name, array in state.items()}
-    content = json.dumps({"version": CHECKPOINT_VERSION, "variant": variant, "state": arrays}, allow_nan=False)
+    content = json.dumps({"version": CHECKPOINT_VERSION, "variant": variant, "state": _as_json(state)}, allow_nan=False)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with beside.open("w", encoding="utf-8") as file:
@@ -40,7 +40,7 @@ def write_checkpoint(path: Path, variant: str, state: Mapping[str, FloatArray]) 
 
 
 def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
-    """Return the arrays that `write_checkpoint` wrote, for `NodeModel.restore`, which checks them.
+    """Return what `write_checkpoint` wrote, for `AgentLoop.restore`, which checks it.
 
     Raises
     ------
@@ -65,8 +65,14 @@ def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
     return state
 
 
-def _without_gaps(values: Any) -> Any:
-    """Return the values with None for each that is not a finite number: JSON has no NaN."""
-    if isinstance(values, list):
-        return [_without_gaps(value) for value in values]
-    return values if math.isfinite(values) else None
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON has it, with None for each number that is not finite: JSON has no NaN."""
+    if isinstance(value, np.ndarray):
+        return _as_json(value.tolist())
+    if isinstance(value, Mapping):
+        return {name: _as_json(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_as_json(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

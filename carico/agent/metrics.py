@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from carico.agent.agent import Agent
+from carico.agent.loop import AgentLoop
 from carico.rpc.background import BackgroundCalls
 
 
@@ -16,18 +16,18 @@ class AgentMetrics:
 
     Parameters
     ----------
-    agent : Agent
+    agent : AgentLoop
     calls : mapping
         The agent's mailboxes, by destination.
     """
 
-    def __init__(self, agent: Agent, calls: Mapping[str, BackgroundCalls[Any, Any]]) -> None:
+    def __init__(self, agent: AgentLoop, calls: Mapping[str, BackgroundCalls[Any, Any]]) -> None:
         self._agent = agent
         self._calls = calls
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        agent, report, telemetry = self._agent, self._agent.report, self._agent.telemetry
+        agent, telemetry = self._agent, self._agent.telemetry
         counts = {
             "samples": ("Telemetry samples taken in", agent.samples),
             "missed_samples": ("Deadlines that passed without a sample", agent.sampler.missed),
@@ -42,16 +42,8 @@ class AgentMetrics:
             for of in ("cpu_utilisation", "cpu_pressure", "memory_utilisation", "memory_pressure", "io_pressure"):
                 shares.add_metric([of], float(getattr(telemetry, of)))
             yield shares
-        if report is not None:
-            gauges = {
-                "capacity_signal": "k, in average workloads",
-                "baseline": "Estimated k of the idle node",
-                "pod_cost": "Estimated drop of k per pod",
-                "pods": "Running pods",
-                "pod_capacity": "Pods that fit on top, as reported",
-            }
-            for name, text in gauges.items():
-                yield GaugeMetricFamily(f"carico_agent_{name}", text, value=float(getattr(report, name)))
+        for name, (text, found) in agent.gauges().items():
+            yield GaugeMetricFamily(f"carico_agent_{name}", text, value=found)
         results = CounterMetricFamily("carico_agent_calls", "Calls to other processes", labels=["to", "result"])
         for to, call in self._calls.items():
             for result in ("succeeded", "failed", "replaced"):

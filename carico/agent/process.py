@@ -19,20 +19,23 @@ from prometheus_client import CollectorRegistry
 
 from carico.agent.agent import Agent
 from carico.agent.checkpoint import read_checkpoint, write_checkpoint
+from carico.agent.demand_agent import DemandAgent
+from carico.agent.loop import Mailbox
 from carico.agent.metrics import AgentMetrics
 from carico.agent.sources import NodeSources
 from carico.clock import SystemClock
 from carico.config import AgentConfig
+from carico.demand.settings import DemandVariant
 from carico.errors import InvalidState
 from carico.files import require_writable
 from carico.http.health import serve_status
-from carico.model.variants import variant_named
 from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
 from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ClientTls, require_loopback
 from carico.telemetry.sampler import Sampler
+from carico.variants import variant_named
 
 _log = logging.getLogger(__name__)
 
@@ -49,58 +52,88 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
     node = name_of(config, os.environ)
     variant = variant_named(config.variant)
     with ExitStack() as opened:
-        calls: dict[str, BackgroundCalls[Any, Any]] = {}
-        loop = opened.enter_context(LoopThread("background"))
-
-        def background(name: str, call: Any, client: Client | None = None) -> BackgroundCalls[Any, Any]:
-            if client is not None:
-                opened.callback(lambda: loop.run(client.close()))
-            calls[name] = opened.enter_context(BackgroundCalls(loop, name, call, random.Random()))
-            return calls[name]
-
+        calls = _Calls(opened)
         credentials = _credentials(config)
-        aggregator = None
-        if config.aggregator is not None:
-            exchanges = AggregationClient(config.aggregator, credentials, node)
-            aggregator = background("aggregator", exchanges.exchange, exchanges)
-        reports = []
+        reports: list[Mailbox] = []
         for address in config.schedulers:
             client = ReportClient(address, credentials)
-            reports.append(background(f"scheduler {address}", client.report, client))
+            reports.append(calls.of_client(f"scheduler {address}", client.report, client))
         checkpoints = None
         if config.checkpoint is not None:
-            file = Path(config.checkpoint)
-            require_writable(file, "checkpoint")
-            # A thread of its own: a slow look-up of a server's name must not hold up checkpoints.
-            writer = opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))
-            checkpoints = background(
-                "checkpoint",
-                lambda state: asyncio.get_running_loop().run_in_executor(
-                    writer, write_checkpoint, file, variant.name, state
-                ),
-            )
+            checkpoints = calls.to_file(Path(config.checkpoint), variant.name)
         sources = NodeSources(config, node, clock)
-        variant = sources.variant(variant)
-        telemetry, pods = opened.enter_context(sources.telemetry()), sources.pod_events()
-        opened.callback(pods.close)  # the agent does so when it ends, but not if it never runs
-        agent = Agent(
-            node,
-            Sampler(telemetry, clock),
-            pods,
-            clock,
-            aggregator=aggregator,
-            reports=reports,
-            checkpoints=checkpoints,
-            variant=variant,
-            max_pods=config.max_pods,
-        )
-        _continue(agent, config, variant.name, clock.now())
+        agent: Agent | DemandAgent
+        if isinstance(variant, DemandVariant):
+            sized = opened.enter_context(sources.sized_telemetry())
+            agent = DemandAgent(
+                node,
+                Sampler(sized, clock),
+                sources.pod_events(named=True),
+                clock,
+                cpus=sized.cpus,
+                memory_bytes=float(sized.read().memory_total),
+                variant=variant,
+                reports=reports,
+                checkpoints=checkpoints,
+                max_pods=config.max_pods,
+            )
+        else:
+            aggregator = None
+            if config.aggregator is not None:
+                exchanges = AggregationClient(config.aggregator, credentials, node)
+                aggregator = calls.of_client("aggregator", exchanges.exchange, exchanges)
+            agent = Agent(
+                node,
+                Sampler(opened.enter_context(sources.telemetry()), clock),
+                sources.pod_events(),
+                clock,
+                aggregator=aggregator,
+                reports=reports,
+                checkpoints=checkpoints,
+                variant=sources.variant(variant),
+                max_pods=config.max_pods,
+            )
+        opened.callback(agent.pods.close)  # the agent does so when it ends, but not if it never runs
+        _continue(agent, config, variant.name)
         registry = CollectorRegistry()
-        registry.register(AgentMetrics(agent, calls))
+        registry.register(AgentMetrics(agent, calls.by_name))
         serving = serve_status(config.status, config.tls, registry, healthy=agent.healthy, ready=agent.ready)
         status = opened.enter_context(serving)
         _log.info("running", extra={"node": node, "status_port": status.port})
         agent.run(stop)
+
+
+class _Calls:
+    """Mailboxes whose values are sent in the background; closed in order with what was opened.
+
+    Parameters
+    ----------
+    opened : ExitStack
+    """
+
+    def __init__(self, opened: ExitStack) -> None:
+        self._opened = opened
+        self._loop = opened.enter_context(LoopThread("background"))
+        self.by_name: dict[str, BackgroundCalls[Any, Any]] = {}
+
+    def of_client(self, name: str, call: Any, client: Client) -> BackgroundCalls[Any, Any]:
+        """Make a mailbox whose values a client sends."""
+        self._opened.callback(lambda: self._loop.run(client.close()))
+        return self._open(name, call)
+
+    def to_file(self, file: Path, variant: str) -> BackgroundCalls[Any, Any]:
+        """Make a mailbox whose values are written to a file, as checkpoints of a variant."""
+        require_writable(file, "checkpoint")
+        # A thread of its own: a slow look-up of a server's name must not hold up checkpoints.
+        writer = self._opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))
+        return self._open(
+            "checkpoint",
+            lambda state: asyncio.get_running_loop().run_in_executor(writer, write_checkpoint, file, variant, state),
+        )
+
+    def _open(self, name: str, call: Any) -> BackgroundCalls[Any, Any]:
+        self.by_name[name] = self._opened.enter_context(BackgroundCalls(self._loop, name, call, random.Random()))
+        return self.by_name[name]
 
 
 def name_of(config: AgentConfig, environment: Mapping[str, str]) -> str:
@@ -123,13 +156,13 @@ def _credentials(config: AgentConfig) -> ClientTls | None:
     return None
 
 
-def _continue(agent: Agent, config: AgentConfig, variant: str, now: float) -> None:
+def _continue(agent: Agent | DemandAgent, config: AgentConfig, variant: str) -> None:
     """Restore the checkpoint; one that is damaged, or of another version, is moved aside: the agent learns anew."""
     if config.checkpoint is None:
         return
     file = Path(config.checkpoint)
     try:
-        agent.model.restore(read_checkpoint(file, variant), now)
+        agent.restore(read_checkpoint(file, variant))
     except FileNotFoundError:
         return
     except InvalidState as error:

@@ -15,7 +15,7 @@ from carico.model.variants import Variant, on_metrics_server
 from carico.podevents.source import PodEventSource
 from carico.telemetry.cgroup import CgroupSource
 from carico.telemetry.procfs import ProcfsSource
-from carico.telemetry.source import TelemetrySource
+from carico.telemetry.source import SizedSource, TelemetrySource
 
 if TYPE_CHECKING:
     from carico.kube.client import KubeClient
@@ -83,6 +83,24 @@ class NodeSources:
                 on_close=poll.close,
             )
         return ProcfsSource(config.proc, self._clock)
+
+    def sized_telemetry(self) -> SizedSource:
+        """Open the source of telemetry of a node whose CPUs are known, with their pressure.
+
+        Raises
+        ------
+        InvalidConfig
+            If the configured source knows neither.
+        CaricoError
+            If the source cannot be read.
+        """
+        source = self.telemetry() if self._config.telemetry != "metrics-server" else None
+        if not isinstance(source, CgroupSource | ProcfsSource):
+            raise InvalidConfig(
+                "telemetry, variant: a metrics server knows no pressure, which the variant demand learns from: use the "
+                "variant utilisation-only, or the telemetry procfs"
+            )
+        return source
 
     def pod_events(self, named: bool = False) -> PodEventSource:
         """Make the source of pod events; nothing is read before it is started.

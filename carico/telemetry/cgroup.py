@@ -32,11 +32,10 @@ from carico.clock import Clock, SystemClock
 from carico.errors import TelemetryFileMissing
 from carico.telemetry.counters import Counters
 from carico.telemetry.files import KeptOpen, PressureFile, pressure_if_any
+from carico.telemetry.procfs import cpus_in
 from carico.telemetry.source import TelemetrySource
 
 _KIND = "cgroup hierarchy"
-_ALL_CPUS_BYTES = 2**20
-"""Enough for the lines of all CPUs in /proc/stat, about 100 bytes each."""
 
 
 class CgroupSource(TelemetrySource):
@@ -115,6 +114,12 @@ class CgroupSource(TelemetrySource):
         else:
             contents = [file.peek() for file in self._tree.fast_files]
         return partial(self._counters, self._clock.now(), self._slow, contents)
+
+    def cpus(self) -> float:
+        """Return the CPUs that quota and cpuset grant, as the latest thorough reading found them."""
+        if self._slow is None:
+            self._slow = self._tree.read_slow()
+        return self._slow.granted_cpus
 
     def _counters(self, now: float, slow: _SlowValues, contents: Sequence[bytes]) -> Counters:
         used_us, used, cached, pressure_us = self._tree.parse_fast(contents, slow)
@@ -317,10 +322,7 @@ def _tree(root: Path, group: str, machine_cpus: int, opened: ExitStack) -> _Tree
 def _machine(proc: Path) -> tuple[int, int]:
     """Return the machine's CPUs and bytes of memory; neither changes while a node runs."""
     with KeptOpen(proc / "stat", "procfs") as stat, KeptOpen(proc / "meminfo", "procfs") as meminfo:
-        lines = stat.read(_ALL_CPUS_BYTES).splitlines()
-        cpus = sum(line.startswith(b"cpu") and not line.startswith(b"cpu ") for line in lines)
-        if not cpus:
-            raise stat.malformed('a line "cpuN ..." for every CPU', lines[0] if lines else b"")
+        cpus = cpus_in(stat)
         kilobytes = meminfo.labelled(b"\n" + meminfo.read(), b"\nMemTotal:", b" kB")
         if not kilobytes:
             raise meminfo.malformed("a MemTotal above 0 kB", b"MemTotal: 0 kB")

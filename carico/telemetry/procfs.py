@@ -22,6 +22,8 @@ _KIND = "procfs"
 # user, nice, system, idle, iowait, irq, softirq, steal. The next two fields, guest and guest_nice, are already part of
 # user and nice (proc(5)): "all fields" of the thesis's formula would count them twice.
 _CPU_MODES = 8
+_ALL_CPUS_BYTES = 2**20
+"""Enough for the lines of all CPUs in /proc/stat, about 100 bytes each."""
 
 
 class ProcfsSource(TelemetrySource):
@@ -128,9 +130,28 @@ class ProcfsSource(TelemetrySource):
             io_pressure_us=io_pressure_us,
         )
 
+    def cpus(self) -> float:
+        """Return the number of CPUs that are online, now."""
+        return cpus_in(self._stat)
+
     def close(self) -> None:
         """Close the files; closing twice is fine."""
         self._files.close()
+
+
+def cpus_in(stat: KeptOpen) -> int:
+    """Return the number of CPUs that `/proc/stat` lists: those that are online.
+
+    Raises
+    ------
+    TelemetryFileMissing, TelemetryMalformed
+        If the file cannot be read, or lists no CPU.
+    """
+    lines = stat.read(_ALL_CPUS_BYTES).splitlines()
+    cpus = sum(line.startswith(b"cpu") and not line.startswith(b"cpu ") for line in lines)
+    if not cpus:
+        raise stat.malformed('a line "cpuN ..." for every CPU', lines[0] if lines else b"")
+    return cpus
 
 
 def _cpu_times(file: KeptOpen, content: bytes) -> tuple[int, int]:

@@ -50,3 +50,17 @@ class TelemetrySource(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class SizedSource(TelemetrySource, Protocol):
+    """A source that knows how many CPUs its node has."""
+
+    def cpus(self) -> float:
+        """Return how many CPUs the node has now; a quota may grant a part of one.
+
+        Raises
+        ------
+        TelemetryError
+            If that cannot be read.
+        """
+        ...

@@ -1,0 +1,225 @@
+"""The agent of the variant `demand`: what its node demands, and of which pods. No rule.
+
+Telemetry and pod events go into `NodeDemand`. Reports leave once a second, at once when a pod starts or stops, and when
+the demand has changed: a scheduler that fills nodes to a level acts on each of them. Schedulers answer with the
+workloads of pods, which they know from the Kubernetes API; until then a pod's name has to do.
+
+An agent that ends takes back what it offered: its last report holds no demand, and a Pod-Capacity of 0.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from carico.agent.loop import AgentLoop, Mailbox
+from carico.clock import Clock
+from carico.demand.filling import level
+from carico.demand.node import NodeDemand
+from carico.demand.report import DemandReport
+from carico.demand.settings import DemandVariant
+from carico.demand.workload import workload_named
+from carico.podevents.source import PodChange, PodEventSource
+from carico.scheduling.report import CapacityReport, ReportReply
+from carico.telemetry.sampler import Batch, Sampler
+
+REPORT_PERIOD_S = 1.0
+SAMPLE_PERIOD_S = 0.1
+SIZE_EVERY_S = 10.0
+"""How often the number of CPUs is looked up; it costs more than a sample, and hardly ever changes."""
+GIB = 2.0**30
+
+
+class DemandAgent(AgentLoop):
+    """One node's agent.
+
+    Parameters
+    ----------
+    node, sampler, pods, clock, reports, checkpoints
+        See `AgentLoop`; every pod must have a name.
+    cpus : callable
+        Returns how many CPUs the node has now.
+    memory_bytes : float
+        What the node has, until telemetry says so.
+    variant : DemandVariant
+    max_pods : int, optional
+        The kubelet's limit.
+    unix_time : callable, optional
+        The time of day, for reports.
+
+    Attributes
+    ----------
+    model : NodeDemand
+        What the agent has learned of its node; may be restored before `run`.
+    latest : DemandReport or None
+        What was last reported.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        sampler: Sampler,
+        pods: PodEventSource,
+        clock: Clock,
+        *,
+        cpus: Callable[[], float],
+        memory_bytes: float,
+        variant: DemandVariant,
+        reports: Sequence[Mailbox] = (),
+        checkpoints: Mailbox | None = None,
+        max_pods: int = 110,
+        unix_time: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(
+            node,
+            sampler,
+            pods,
+            clock,
+            batch_size=max(round(1 / (variant.steps_per_s * SAMPLE_PERIOD_S)), 1),
+            reports=reports,
+            checkpoints=checkpoints,
+        )
+        self._cpus = cpus
+        self._variant = variant
+        self._max_pods = max_pods
+        self._unix_time = unix_time
+        self._cores, self._sized_at = cpus(), clock.now()
+        self.model = NodeDemand(node, self._cores, memory_bytes / GIB, variant, clock.now())
+        self._lock = threading.Lock()
+        """Guards the model and what is reported: pods are told of by another thread."""
+        self._answers = [0] * len(reports)
+        """How many answers of each scheduler were heard."""
+        self._workloads: Mapping[str, str] = {}
+        """The workloads of pods by UID, as schedulers last told."""
+        self._sequence = 0
+        self._reported_at = -np.inf
+        self.latest: DemandReport | None = None
+
+    def begin(self) -> None:
+        """See `AgentLoop`."""
+        self._listed = False
+        self.pods.start(self._pod_changed)
+        self._listed = True
+
+    def take_in(self, batch: Batch) -> None:
+        """See `AgentLoop`."""
+        with self._lock:
+            self._hear()
+            now = self.clock.now()
+            if batch.samples is None:
+                self.model.skip(now)
+            else:
+                whole = batch.whole
+                gib = float(batch.readings[-1].memory_total) / GIB
+                if now - self._sized_at >= SIZE_EVERY_S:
+                    self._cores, self._sized_at = self._cpus(), now
+                self.model.resize(self._cores, gib)
+                self.model.observe(
+                    self._cores * (float(whole.cpu_utilisation) + float(whole.cpu_pressure)),
+                    gib * float(np.mean(batch.samples.memory_utilisation)),
+                    float(whole.at_s),
+                )
+            if self._due(now):
+                self._report(now)
+
+    def end(self) -> None:
+        """See `AgentLoop`."""
+        with self._lock:
+            self._send(0.0, None)
+
+    def state(self) -> Mapping[str, Any]:
+        """See `AgentLoop`."""
+        with self._lock:
+            return {**self.model.save(), "at_unix_s": self._unix_time()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """See `AgentLoop`; the older the state, the more it is doubted."""
+        saved_at = state.get("at_unix_s")
+        elapsed_s = self._unix_time() - saved_at if isinstance(saved_at, float) else np.inf
+        self.model.restore(state, max(elapsed_s, 0.0))
+
+    def gauges(self) -> Mapping[str, tuple[str, float]]:
+        """See `AgentLoop`."""
+        report = self.latest
+        if report is None:
+            return {}
+        return {
+            "demand_cores": (
+                "Threads that run or wait for a CPU, as the model explains them",
+                report.demand_cores.mean,
+            ),
+            "demand_doubt_cores": ("Standard deviation of that", report.demand_cores.variance**0.5),
+            "held_gib": ("Memory that is held, GiB", report.held_gib),
+            "pods": ("Running pods", len(report.counted)),
+            "pod_capacity": ("Pods like those that run that fit on top, as reported", self._capacity(report)),
+        }
+
+    def _pod_changed(self, change: PodChange) -> None:
+        with self._lock:
+            if change.change > 0:
+                workload = self._workloads.get(change.uid) or workload_named(change.pod)
+                self.model.pod_started(change.uid, workload, change.at)
+            else:
+                self.model.pod_stopped(change.uid, change.at)
+            if self._listed:
+                self.pod_events += 1
+                self._report(self.clock.now())
+
+    def _hear(self) -> None:
+        """Take in what schedulers have answered."""
+        told: dict[str, str] = {}
+        for number, mailbox in enumerate(self.reports):
+            reply = mailbox.latest()
+            if isinstance(reply, ReportReply):
+                told |= reply.workloads
+                if mailbox.succeeded != self._answers[number]:
+                    self._answers[number] = mailbox.succeeded
+                    for uid, workload in reply.workloads.items():
+                        self.model.pod_identified(uid, workload)
+        self._workloads = told
+
+    def _due(self, now: float) -> bool:
+        if now - self._reported_at > REPORT_PERIOD_S - SAMPLE_PERIOD_S / 2 or self.latest is None:
+            return True
+        demand = self.model.demand().mean
+        return abs(demand - self.latest.demand_cores.mean) >= self._variant.report_change or (
+            abs(self.model.held_gib - self.latest.held_gib) >= self._variant.report_change
+        )
+
+    def _report(self, now: float) -> None:
+        self.latest = report = self.model.report(now)
+        self._reported_at = now
+        self._send(self._capacity(report), report)
+
+    def _send(self, pod_capacity: float, demand: DemandReport | None) -> None:
+        self._sequence += 1
+        self.submit(
+            CapacityReport(
+                self.node,
+                pod_capacity,
+                pods=0 if self.latest is None else len(self.latest.counted),
+                at_unix_s=self._unix_time(),
+                sequence=self._sequence,
+                demand=demand,
+            )
+        )
+
+    def _capacity(self, report: DemandReport) -> float:
+        """How many more pods fit, if they cost what those cost that run: for people, and for older schedulers."""
+        variant = self._variant
+        running = [each for each in report.workloads.values() if each.pods]
+        pods = sum(each.pods for each in running)
+        cores = sum(each.pods * each.cores.mean for each in running)
+        gib = sum(each.pods * each.gib.mean for each in running)
+        a_pod = (cores / pods, gib / pods) if pods else (variant.first_cores, variant.first_gib)
+        full = float(level(variant, np.array(report.cores), a_pod[0], all_fit=False))
+        room = (
+            full - report.demand_cores.mean,
+            variant.memory_limit * report.gib - max(report.held_gib, report.baseline_gib + gib),
+        )
+        fit = min(max(free, 0.0) / max(need, 1e-3) for free, need in zip(room, a_pod, strict=True))
+        return min(fit, float(max(self._max_pods - pods, 0)))

@@ -1,0 +1,167 @@
+"""What the agents of all variants have in common: sampling, mailboxes, checkpoints, and how the agent is. No rule.
+
+Everything slow (network, disk) is left in mailboxes, from which other threads send the newest value only: the loop
+never waits for them, and goes on while nothing answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from carico.clock import Clock
+from carico.podevents.source import PodEventSource
+from carico.telemetry.counters import Telemetry
+from carico.telemetry.sampler import Batch, Sampler
+
+SILENT_AFTER_S = 5.0
+"""An agent that has not read telemetry for so long is not healthy."""
+CHECKPOINT_EVERY_S = 10.0
+
+
+class Mailbox(Protocol):
+    """Takes values and sends the newest when it can; `carico.rpc.background.BackgroundCalls` is one."""
+
+    succeeded: int
+    """How many values were sent and, where an answer is wanted, answered."""
+
+    def submit(self, value: object) -> None:
+        """Leave a value to be sent; returns at once."""
+        ...
+
+    def latest(self) -> object | None:
+        """Return the latest answer."""
+        ...
+
+
+class AgentLoop(ABC):
+    """One node's agent, whatever it learns.
+
+    Parameters
+    ----------
+    node : str
+        The node's name.
+    sampler : Sampler
+        Of the node's telemetry.
+    pods : PodEventSource
+    clock : Clock
+        The sampler's.
+    batch_size : int
+        Samples that are taken in together.
+    reports : sequence of Mailbox
+        One for every replica of the scheduler; each takes a `CapacityReport`.
+    checkpoints : Mailbox, optional
+        Takes the agent's state every ten seconds, and once at the end.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        sampler: Sampler,
+        pods: PodEventSource,
+        clock: Clock,
+        *,
+        batch_size: int,
+        reports: Sequence[Mailbox] = (),
+        checkpoints: Mailbox | None = None,
+    ) -> None:
+        self.node = node
+        self.sampler = sampler
+        self.pods = pods
+        self.clock = clock
+        self.reports = reports
+        self._batch_size = batch_size
+        self._checkpoints = checkpoints
+        self._read_at = -np.inf
+        self._saved_at = clock.now()
+        self.samples = self.steps = self.pod_events = self.miscounts = 0
+        """Samples that were taken in, steps of the model, pod events, and events that contradicted the count."""
+        self._batch: Batch | None = None
+        """The latest batch that has samples."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set, and return at the next sample then.
+
+        Raises
+        ------
+        TelemetryError
+            If the node's telemetry cannot be read any more.
+        PodEventsError
+            If the pods that run at the start cannot be found out.
+        """
+        self.begin()
+        try:
+            while (batch := self.sampler.next_batch(self._batch_size, stop.is_set)) is not None:
+                self._read_at = self.clock.now()
+                if batch.samples is not None:
+                    self._batch = batch
+                    self.samples += len(batch.readings) - 1
+                self.take_in(batch)
+                self.steps += 1
+                self._save_if_due()
+        finally:
+            self.pods.close()
+            self.end()
+            if self._checkpoints is not None:
+                self._checkpoints.submit(self.state())
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """The telemetry of the latest batch that had samples, as a whole; None before the first."""
+        return None if self._batch is None else self._batch.whole
+
+    def healthy(self) -> str:
+        """Return why the agent does not work; an empty text means that it does."""
+        silent_s = self.clock.now() - self._read_at
+        return "" if silent_s <= SILENT_AFTER_S else f"no telemetry for {silent_s:.0f} s, wanted ten samples a second"
+
+    def ready(self) -> str:
+        """Return why no scheduler knows of this node; an empty text means that one does."""
+        if any(mailbox.succeeded for mailbox in self.reports):
+            return ""
+        return "no scheduler has taken a report yet" if self.reports else "there is no scheduler to report to"
+
+    @abstractmethod
+    def gauges(self) -> Mapping[str, tuple[str, float]]:
+        """Return what the agent shows of what it has found: for every name a description and the value."""
+
+    @abstractmethod
+    def state(self) -> Mapping[str, Any]:
+        """Return what a restart continues from, as a checkpoint keeps it."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state that `state` returned.
+
+        Raises
+        ------
+        InvalidState
+            If the state is damaged; nothing has changed then.
+        """
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start the source of pods and take in what runs."""
+
+    @abstractmethod
+    def take_in(self, batch: Batch) -> None:
+        """Learn from a batch, which may have no samples, and report."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Report for the last time; pods are not told of any more."""
+
+    def submit(self, report: object) -> None:
+        """Leave a report for every scheduler."""
+        for mailbox in self.reports:
+            mailbox.submit(report)
+
+    def _save_if_due(self) -> None:
+        now = self.clock.now()
+        if self._checkpoints is not None and now - self._saved_at >= CHECKPOINT_EVERY_S:
+            self._saved_at = now
+            self._checkpoints.submit(self.state())
