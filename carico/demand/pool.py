@@ -2,13 +2,35 @@
 
 Every node's evidence is weighted by its precision. A node's estimate is what is assumed of every workload, corrected by
 what the node has seen: what is assumed counts once, what was seen counts for every node.
+
+No node is believed to know a cost better than to a certain precision, nor that it is far from what most nodes say. So a
+node that is broken, or hostile, moves the cost that all see by a share that shrinks with the number of nodes.
 """
 
 from __future__ import annotations
 
+import statistics
+from collections import defaultdict
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from carico.demand.regression import Estimate
+
+APART = 4.0
+"""A node is not believed to see a cost that is more than so many times the median of all nodes, or less by as much."""
+_FEWEST = 3
+"""Among fewer nodes none is the odd one."""
+_KNOWS = 4.0
+"""A node knows a workload if its variance is so many times less than what is assumed."""
+
+
+class _Evidence(NamedTuple):
+    """What a node has seen beyond what is assumed."""
+
+    mean: float
+    precision: float
+    weight: float
+    """The precision as far as it is believed."""
 
 
 class Pool:
@@ -34,30 +56,42 @@ class Pool:
 
     def __init__(self, first: Estimate, finest: float = 0.0) -> None:
         self.first = first
-        self._finest = finest**2
-        self._of_node: dict[str, dict[str, tuple[float, float]]] = {}
-        """What each node has seen: precision, and precision x mean, beyond what is assumed."""
-        self._sums: dict[str, list[float]] = {}
-        """Of all nodes, and of how many."""
+        self._most = 1 / finest**2 - 1 / first.variance if finest else float("inf")
+        self._of_node: dict[str, dict[str, _Evidence]] = {}
+        self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """What each node that knows a workload says of it, whether it is believed or not, by workload and node."""
+        self._median: dict[str, tuple[float, int]] = {}
+        """Of `_means`, and after how many more updates it is computed anew."""
+        self._sums: dict[str, tuple[float, float, float, int]] = {}
+        """Over all nodes: weight, weight x mean, weight² / precision, and their number, by workload."""
 
     def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
         """Replace what a node has learned."""
         mean, variance = self.first
         seen = {}
         for workload, cost in costs.items():
-            doubt = max(cost.variance, self._finest)
-            if doubt < variance:
-                seen[workload] = (1 / doubt - 1 / variance, cost.mean / doubt - mean / variance)
+            if cost.variance < variance:
+                if cost.variance <= variance / _KNOWS:
+                    self._means[workload][node] = cost.mean
+                share = cost.variance / variance
+                found = (self._believed(workload, cost.mean) - mean * share) / (1 - share)
+                precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
+                seen[workload] = _Evidence(found, precision, min(precision, self._most))
         before = self._of_node.get(node, {})
         for workload in before.keys() | seen.keys():
-            sums = self._sums.setdefault(workload, [0.0, 0.0, 0.0])
+            if workload not in seen:
+                self._means[workload].pop(node, None)
+            sums = self._sums.get(workload, (0.0, 0.0, 0.0, 0))
             for sign, evidence in ((-1, before.get(workload)), (+1, seen.get(workload))):
                 if evidence is not None:
-                    sums[0] += sign * evidence[0]
-                    sums[1] += sign * evidence[1]
-                    sums[2] += sign
-            if not sums[2]:
-                del self._sums[workload]
+                    mean, precision, weight = evidence
+                    change = (weight, weight * mean, weight / precision * weight)
+                    a, b, c, nodes = sums
+                    sums = (a + sign * change[0], b + sign * change[1], c + sign * change[2], nodes + sign)
+            if sums[3]:
+                self._sums[workload] = sums
+            else:
+                self._drop(workload)
         self._of_node[node] = seen
 
     def forget(self, node: str) -> None:
@@ -71,5 +105,24 @@ class Pool:
         if sums is None:
             return self.first
         mean, variance = self.first
-        precision = 1 / variance + max(sums[0], 0.0)
-        return Estimate(max((mean / variance + sums[1]) / precision, 0.0), 1 / precision)
+        total = 1 / variance + max(sums[0], 0.0)
+        doubt = (1 / variance + max(sums[2], 0.0)) / total**2
+        return Estimate(max((mean / variance + sums[1]) / total, 0.0), doubt)
+
+    def _believed(self, workload: str, mean: float) -> float:
+        """Return what a node says of a workload as far as it is believed."""
+        means = self._means[workload]
+        if len(means) < _FEWEST:
+            return mean
+        median, left = self._median.get(workload, (0.0, 0))
+        if left <= 0:  # seldom enough to cost no more than the update itself
+            median, left = statistics.median(means.values()), len(means)
+        self._median[workload] = median, left - 1
+        if median <= 0:
+            return mean
+        return min(max(mean, median / APART), APART * median)
+
+    def _drop(self, workload: str) -> None:
+        self._means.pop(workload, None)
+        self._sums.pop(workload, None)
+        self._median.pop(workload, None)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carico.demand.pool import Pool
+from carico.demand.pool import APART, Pool
 from carico.demand.regression import Estimate
 
 FIRST = Estimate(1.0, 1.0)
-costs = st.builds(Estimate, st.floats(0, 4), st.floats(1e-3, 1.2))
+costs = st.builds(Estimate, st.floats(1, 2), st.floats(1e-3, 1.2))
 
 
 @given(st.lists(costs, max_size=6))
@@ -47,6 +47,25 @@ def test_hostile_nodes_move_a_cost_by_no_more_than_their_share(mean, variance, h
     for number in range(hostile):
         pool.update(f"hostile-{number}", {"pi": Estimate(mean, variance)})
     assert abs(pool.cost("pi").mean - 1.0) <= hostile / (honest + hostile) * abs(mean - 1.0) * 1.01 + 1e-9
+
+
+@given(st.floats(0, 10_000), st.integers(3, 9))
+def test_a_minority_is_not_believed_to_see_what_nobody_else_sees(mean, honest):
+    pool = Pool(FIRST, finest=0.05)
+    for _ in range(2):
+        for number in range(honest):
+            pool.update(f"honest-{number}", {"pi": Estimate(1.0, 1e-6)})
+        for number in range(honest // 2):
+            pool.update(f"hostile-{number}", {"pi": Estimate(mean, 1e-6)})
+    assert 0.5 < pool.cost("pi").mean <= (2 * 1 + 1 * APART) / 3
+
+
+def test_what_one_node_knows_well_is_known_well():
+    pool = Pool(FIRST, finest=0.05)
+    pool.update("node-0", {"light": Estimate(0.1, 1e-6)})
+    mean, variance = pool.cost("light")
+    assert mean == pytest.approx(0.1, abs=0.01)
+    assert variance < 1e-4, "the bound is on what a node does to others, not on what is known"
 
 
 def test_a_node_that_knows_nothing_changes_nothing():

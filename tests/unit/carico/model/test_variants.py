@@ -38,7 +38,7 @@ def test_every_variant_runs(variant):
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UnknownVariant, match=r"'thesis'; known: .*thesis-literal, thesis-rebased"):
+    with pytest.raises(UnknownVariant, match=r"'thesis'; known: .*thesis-rebased, thesis-literal"):
         variant_named("thesis")
 
 
