@@ -15,7 +15,7 @@ import numpy as np
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.demand.pool import Pool
 from carico.demand.regression import Estimate
-from carico.demand.report import DemandReport
+from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 
 FIRST_START_UP_S = 1.5
@@ -92,6 +92,10 @@ class Loads:
     def under_way(self, uid: str) -> UnderWay | None:
         """Where a pod is on its way to, if it is."""
         return self._under_way.get(uid)
+
+    def coming_to(self, node: str) -> frozenset[str]:
+        """The pods on their way to a node."""
+        return frozenset(self._at_node.get(node, ()))
 
     def report(self, report: DemandReport, now: float) -> None:
         """Take in a node's report: it replaces the one before, and ends the way of the pods that it counts."""
@@ -180,6 +184,16 @@ class Loads:
         if report is not None and uid in report.counted:
             self._over[node].add(uid)
             self._sum_up(node)
+
+    def workloads(self) -> set[str]:
+        """The workloads that any node knows."""
+        return {name for report in self._reports.values() for name in report.workloads}
+
+    def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
+        """What each node that knows a workload has reported of it."""
+        return {
+            node: report.workloads[workload] for node, report in self._reports.items() if workload in report.workloads
+        }
 
     def rows(self, nodes: Sequence[str]) -> IntArray:
         """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""

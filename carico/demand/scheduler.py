@@ -7,6 +7,7 @@ that was refused comes back after a second at the earliest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -49,6 +50,42 @@ class _Rooms(NamedTuple):
     pods: FloatArray
     idle: BoolArray
     age_s: FloatArray
+
+
+class NodeLoad(NamedTuple):
+    """What a node carries; None is unknown."""
+
+    node: str
+    reserved: int
+    """Pods on their way to the node."""
+    cores: float | None
+    load_cores: float | None
+    """What it carries, with what is on its way and with doubt, less what is about to end."""
+    level_cores: float | None
+    """Up to where it is filled."""
+    gib: float | None
+    load_gib: float | None
+    pod_capacity: float | None
+    """How many more pods it takes, if it tells no demand."""
+    age_s: float | None
+    """Seconds since it reported."""
+    stale: bool
+    """Whether the report is too old to be believed."""
+
+
+class WorkloadCost(NamedTuple):
+    """What a pod of a workload demands, as all nodes together know it."""
+
+    workload: str
+    cores: float
+    cores_doubt: float
+    """Standard deviation."""
+    gib: float
+    gib_doubt: float
+    pods: int
+    """How many run."""
+    nodes: int
+    """On how many nodes."""
 
 
 class DemandScheduler:
@@ -201,6 +238,44 @@ class DemandScheduler:
     def cost(self, workload: str) -> tuple[Estimate, Estimate]:
         """What a pod of a workload demands, as far as all nodes know: cores, GiB."""
         return self.loads.cpu.cost(workload), self.loads.memory.cost(workload)
+
+    def nodes(self, now: float) -> list[NodeLoad]:
+        """Return what every node carries that has reported."""
+        loads, names = self.loads, self.loads.nodes
+        rows = loads.rows(names)
+        columns = (
+            loads.cores(rows),
+            loads.cpu_load(rows),
+            level(self._variant, loads.cores(rows), 0.0, all_fit=self._all_fit()),
+            loads.gib(rows),
+            loads.memory_load(rows),
+            loads.capacity(rows),
+            loads.age_s(rows, now),
+        )
+        values = (column.tolist() for column in (*columns, loads.age_s(rows, now) > self._stale_after_s))
+        coming = [len(loads.coming_to(name)) for name in names]
+        found = zip(names, coming, *values, strict=True)
+        # NaN is what is not known.
+        return [NodeLoad._make(None if value != value else value for value in row) for row in found]
+
+    def costs(self) -> list[WorkloadCost]:
+        """Return what is known of every workload that any node knows."""
+        found = []
+        for workload in sorted(self.loads.workloads()):
+            cores, gib = self.cost(workload)
+            running = {node: each for node, each in self.loads.at_nodes(workload).items() if each.pods}
+            found.append(
+                WorkloadCost(
+                    workload,
+                    cores.mean,
+                    math.sqrt(cores.variance),
+                    gib.mean,
+                    math.sqrt(gib.variance),
+                    sum(each.pods for each in running.values()),
+                    len(running),
+                )
+            )
+        return found
 
     def _end(self, uid: str) -> str | None:
         """Note that a pod is not on its way any more, and return where it was going."""

@@ -19,6 +19,8 @@ from typing import Any
 
 STAMPED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"})
 """Kinds of controllers whose pods are copies of one template."""
+_PLACEMENT = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "runtimeClassName")
+"""Fields of a pod's spec that kube-scheduler's filters look at, beside its requests."""
 _DIGITS = 8
 _NUMBER = re.compile(r"[0-9]+")
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -48,9 +50,25 @@ def workload_of(pod: Mapping[str, Any]) -> str:
     text = json.dumps([stamped, containers], sort_keys=True, default=str)
     if not stamped:
         text = _NUMBER.sub("#", text)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    digest = _digest(text)
     namespace = _name(metadata.get("namespace"), "default")
     return f"{namespace}/{_name(containers[0]['name'] if containers else None, 'pod')}-{digest}"
+
+
+def placement_of(pod: Mapping[str, Any]) -> str:
+    """Return what decides where a pod may go, as a short text: pods with the same text have the same candidates.
+
+    Examples
+    --------
+    >>> placement_of({"spec": {}}), placement_of({"spec": {"nodeSelector": {"zone": "a"}}})
+    ('', '68901923')
+    """
+    spec = _mapping(pod.get("spec"))
+    found = {name: spec[name] for name in _PLACEMENT if spec.get(name)}
+    volumes = [_mapping(_mapping(volume).get("persistentVolumeClaim")) for volume in _sequence(spec.get("volumes"))]
+    if claims := sorted(str(claim.get("claimName")) for claim in volumes if claim):
+        found["claims"] = claims
+    return _digest(json.dumps(found, sort_keys=True, default=str)) if found else ""
 
 
 def workload_named(pod: str) -> str:
@@ -71,6 +89,10 @@ def workload_named(pod: str) -> str:
     if generated:
         stem = _TEMPLATE_HASH.sub("", stem)
     return f"{namespace}/{_ORDINAL.sub('', stem) or name}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def _template(container: Mapping[str, Any], stamped: bool) -> dict[str, Any]:

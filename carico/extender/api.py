@@ -6,7 +6,7 @@ is read; everything else in them may be anything. A node that came as an object 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -28,8 +28,32 @@ class PodId(msgspec.Struct, frozen=True):
     namespace: Name = "default"
 
 
+class _Metadata(PodId, frozen=True, rename={"owners": "ownerReferences"}):
+    owners: msgspec.Raw = msgspec.Raw(b"[]")
+
+
 class _Pod(msgspec.Struct, frozen=True):
-    metadata: PodId
+    metadata: _Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+    @property
+    def id(self) -> PodId:
+        """Its identity alone."""
+        return PodId(self.metadata.name, self.metadata.uid, self.metadata.namespace)
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the pod as the API has it, as far as it decides what the pod demands and where it may go.
+
+        Raises
+        ------
+        InvalidRequest
+            If that is not JSON.
+        """
+        try:
+            owners, spec = (msgspec.json.decode(part) for part in (self.metadata.owners, self.spec))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise InvalidRequest(f"the pod {self.metadata.uid} cannot be read: {error}") from error
+        return {"metadata": {"namespace": self.metadata.namespace, "ownerReferences": owners}, "spec": spec}
 
 
 class _NodeMetadata(msgspec.Struct, frozen=True):

@@ -15,13 +15,15 @@ and kube-scheduler has nothing left to choose.
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from carico.clock import Clock
+from carico.demand.decision import DemandDecision
 from carico.errors import InvalidInput, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
 from carico.extender.metrics import ExtenderMetrics
-from carico.scheduling.decision import Decision, NodeVerdict
+from carico.scheduling.decision import Decision
 from carico.scheduling.report import CapacityReport
 from carico.scheduling.scheduler import Scheduler
 
@@ -29,7 +31,7 @@ from carico.scheduling.scheduler import Scheduler
 class DecisionLog(Protocol):
     """The journal of decisions."""
 
-    def write(self, pod: PodId, decision: Decision) -> None:
+    def write(self, pod: PodId, decision: Decision | DemandDecision) -> None:
         """Take in a decision; returns at once and raises nothing."""
         ...
 
@@ -71,7 +73,7 @@ class Extender:
         if self._why_not:
             raise NotReady(self._why_not)
         began = self._clock.now()
-        nodes, pod = candidates(args), args.pod.metadata
+        nodes, pod = candidates(args), args.pod.id
         with self._lock:
             decision = self._scheduler.filter(pod.uid, nodes, self._clock.now())
             self._count()
@@ -84,8 +86,8 @@ class Extender:
         self._metrics.duration_s.labels(outcome).observe(self._clock.now() - began)
         return result
 
-    def report(self, report: CapacityReport) -> None:
-        """Take in a node's report; its age counts from now, for the clocks of nodes may differ.
+    def report(self, report: CapacityReport) -> Mapping[str, str]:
+        """Take in a node's report; its age counts from now, for the clocks of nodes may differ. Nothing is answered.
 
         Raises
         ------
@@ -100,6 +102,13 @@ class Extender:
                 raise
             self._metrics.reports.labels("accepted").inc()
             self._count()
+        return {}
+
+    def pod_seen(self, pod: Mapping[str, Any]) -> None:
+        """Take in a pod as the watch shows it."""
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        node = (pod.get("spec") or {}).get("nodeName") or ""
+        self.pod_changed(pod["metadata"]["uid"], node, phase == "Pending")
 
     def pod_changed(self, uid: str, node: str, pending: bool) -> None:
         """Take in what the watch shows of a pod.
@@ -132,10 +141,14 @@ class Extender:
             self._scheduler.tick(self._clock.now())
             self._count()
 
-    def nodes(self) -> tuple[NodeVerdict, ...]:
-        """Return the verdict of `filter`, as it would be now, on every node that has reported."""
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the verdict of `filter`, as it would be now, on every node that has reported: see `NodeVerdict`."""
         with self._lock:
-            return self._scheduler.verdicts(self._clock.now())
+            return [verdict._asdict() for verdict in self._scheduler.verdicts(self._clock.now())]
+
+    def costs(self) -> list[dict[str, Any]]:
+        """Return nothing: the thesis's variants learn what an average pod costs, not what each workload does."""
+        return []
 
     def ready(self) -> str:
         """Return why no pod can be decided on; an empty text means that pods can be."""

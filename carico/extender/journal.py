@@ -21,6 +21,7 @@ from typing import IO, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from carico.demand.decision import CPU_FULL, MEMORY_FULL, ROOM, TOO_OLD, DemandDecision, NodeRoom
 from carico.extender.api import PodId
 from carico.scheduling.decision import Decision, NodeVerdict
 
@@ -34,6 +35,33 @@ _CLOSE_S = 5.0
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 
+class Room(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node had left for a pod under the variant `demand`, and how much of the pod had to fit."""
+
+    cores: Finite
+    needs_cores: Finite
+    gib: Finite
+    needs_gib: Finite
+    idle: bool = False
+    """Whether it ran no pod: it takes any pod then."""
+
+
+class Amount(msgspec.Struct, frozen=True):
+    """What a pod was believed to demand."""
+
+    mean: Finite
+    doubt: Finite
+    """Standard deviation."""
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a pod of a workload was believed to demand under the variant `demand`."""
+
+    workload: str
+    cores: Amount
+    gib: Amount
+
+
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was known of a node, and the verdict on it."""
 
@@ -44,7 +72,9 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
     age_s: Finite | None = None
     """Seconds since the report; absent if there was none."""
     score: Finite | None = None
-    """Pod-Capacity less reservations; absent if not known, or too old."""
+    """Pod-Capacity less reservations; absent if not known, or too old. Under `demand`: see `room`."""
+    room: Room | None = None
+    """Under the variant `demand`; absent if the node had reported no demand."""
     refused: str = ""
     """The reason; empty if the node was not refused."""
 
@@ -64,10 +94,21 @@ class Entry(msgspec.Struct, frozen=True):
     """In the order in which kube-scheduler sent the nodes."""
     omitted: dict[str, int] = {}
     """The number of other candidates, by kind (see `kind_of`)."""
+    cost: Cost | None = None
+    """Under the variant `demand`."""
 
 
 def kind_of(candidate: Candidate) -> str:
     """Return the kind that a candidate is counted under if it is not shown."""
+    if candidate.room is not None:
+        short = (
+            CPU_FULL
+            if candidate.room.cores < candidate.room.needs_cores
+            else MEMORY_FULL
+            if candidate.room.gib < candidate.room.needs_gib
+            else TOO_OLD
+        )
+        return short if candidate.refused else ROOM
     if candidate.pod_capacity is None:
         return "no capacity reported yet"
     if candidate.score is None:
@@ -75,18 +116,20 @@ def kind_of(candidate: Candidate) -> str:
     return "has room" if candidate.score >= 1 else "capacity too small"
 
 
-def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
+def entry(pod: PodId, decision: Decision | DemandDecision, at: float, limit: int) -> Entry:
     """Return the entry of a decision.
 
     Parameters
     ----------
     pod : PodId
-    decision : Decision
+    decision : Decision or DemandDecision
     at : float
         Seconds since 1970.
     limit : int
         How many candidates are kept: the best ones.
     """
+    if isinstance(decision, DemandDecision):
+        return _demand_entry(pod, decision, at, limit)
     best = decision.among_best(limit)
     return Entry(
         schema_version=1,
@@ -96,6 +139,22 @@ def entry(pod: PodId, decision: Decision, at: float, limit: int) -> Entry:
         stale_after_s=decision.stale_after_s if math.isfinite(decision.stale_after_s) else None,
         candidates=[_candidate(*both) for both in zip(best.verdicts, best.available.tolist(), strict=True)],
         omitted={} if best is decision else dict(decision.count_verdicts() - best.count_verdicts()),
+    )
+
+
+def _demand_entry(pod: PodId, decision: DemandDecision, at: float, limit: int) -> Entry:
+    best = decision.among_best(limit)
+    others = decision.count_verdicts() - best.count_verdicts() if best is not decision else {}
+    cores, gib = (Amount(each.mean, math.sqrt(each.variance)) for each in (decision.cores, decision.gib))
+    return Entry(
+        schema_version=1,
+        at=at,
+        pod=pod,
+        choice=decision.node,
+        stale_after_s=decision.stale_after_s if math.isfinite(decision.stale_after_s) else None,
+        candidates=[_demand_candidate(verdict, decision.stale_after_s) for verdict in best.verdicts],
+        omitted=dict(others),
+        cost=Cost(decision.workload, cores, gib),
     )
 
 
@@ -136,7 +195,7 @@ class Journal:
         self._out: IO[bytes] | None = None
         self._size = 0
         self._warned = False
-        self._decisions: queue.Queue[tuple[float, PodId, Decision] | None] = queue.Queue(_BACKLOG)
+        self._decisions: queue.Queue[tuple[float, PodId, Decision | DemandDecision] | None] = queue.Queue(_BACKLOG)
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
@@ -144,7 +203,7 @@ class Journal:
         """Return whether the thread that writes runs."""
         return self._thread.is_alive()
 
-    def write(self, pod: PodId, decision: Decision) -> None:
+    def write(self, pod: PodId, decision: Decision | DemandDecision) -> None:
         """Take in a decision; returns at once and raises nothing."""
         try:
             self._decisions.put_nowait((self._wall(), pod, decision))
@@ -215,6 +274,20 @@ class Journal:
         if not self._warned:
             self._warned = True
             _log.warning("decisions are made, but not written to the journal: %s", why)
+
+
+def _demand_candidate(node: NodeRoom, stale_after_s: float) -> Candidate:
+    """Return a node of a decision of the variant `demand`; one that reports no demand has a Pod-Capacity alone."""
+    known = not math.isnan(node.age_s)
+    tells = not math.isnan(node.cores)
+    return Candidate(
+        node.node,
+        pod_capacity=None if math.isnan(node.pods) else node.pods,
+        age_s=node.age_s if known else None,
+        score=None if math.isnan(node.pods) or node.age_s > stale_after_s else node.pods,
+        room=Room(node.cores, node.needs_cores, node.gib, node.needs_gib, node.idle) if tells else None,
+        refused=node.reason(stale_after_s),
+    )
 
 
 def _candidate(verdict: NodeVerdict, score: float) -> Candidate:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from carico.errors import InvalidInput, InvalidJournal
-from carico.extender.journal import Candidate, Entry, kind_of
+from carico.extender.journal import Candidate, Cost, Entry, kind_of
 from carico.scheduling.plugin import CaricoPlugin
 
 _BAD_SHOWN = 3
@@ -106,6 +106,8 @@ def explain(entry: Entry, show_all: bool = False) -> str:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.at)) + f".{int(entry.at % 1 * 1000):03d}Z"
     chosen = f"→ {_plain(entry.choice)}" if entry.choice else "→ no node"
     lines = [f"{at}  {entry.pod.namespace}/{entry.pod.name}  {chosen}", f"  uid {entry.pod.uid}"]
+    if entry.cost is not None:
+        return "\n".join([*lines, *_explain_demand(entry, entry.cost, show_all)])
     ranked = sorted(entry.candidates, key=lambda c: (c.node != entry.choice, -_score(c)))
     shown = ranked if show_all else ranked[:SHOWN]
     if shown:
@@ -122,6 +124,8 @@ def decide_again(entry: Entry) -> str:
 
     The candidates that an entry omits had less room than those that it holds, so they change nothing.
     """
+    if entry.cost is not None:
+        return _compare_demand(entry)
     plugin = CaricoPlugin(**({} if entry.stale_after_s is None else {"stale_after_s": entry.stale_after_s}))
     try:
         for candidate in entry.candidates:
@@ -138,6 +142,56 @@ def decide_again(entry: Entry) -> str:
         if candidate.refused != verdict.reason:
             return f"{_plain(candidate.node)} was {_verdict(candidate.refused)}, would be {_verdict(verdict.reason)}"
     return ""
+
+
+def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
+    """Return the lines of a decision of the variant `demand`."""
+    ranked = sorted(entry.candidates, key=lambda c: (c.node != entry.choice, bool(c.refused), -_cores_left(c)))
+    shown = ranked if show_all else ranked[:SHOWN]
+    lines = [
+        f"  {_plain(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
+        f"{cost.gib.mean:.2f} ± {cost.gib.doubt:.2f} GiB",
+        f"  {'node':<28}{'cores left':>11}{'needed':>8}{'GiB left':>10}{'needed':>8}{'age s':>7}  verdict",
+    ]
+    for candidate in shown:
+        room = candidate.room
+        numbers = (None,) * 4 if room is None else (room.cores, room.needs_cores, room.gib, room.needs_gib)
+        left, needed, gib, needed_gib = (_number(value, 2) for value in numbers)
+        verdict = "chosen" if candidate.node == entry.choice else kind_of(candidate) if room else candidate.refused
+        lines.append(
+            f"  {_cut(_plain(candidate.node), 27):<28}{left:>11}{needed:>8}{gib:>10}{needed_gib:>8}"
+            f"{_number(candidate.age_s, 1):>7}  {_plain(verdict)}"
+        )
+    others = Counter(entry.omitted)
+    others.update(map(kind_of, ranked[len(shown) :]))
+    return [*lines, *(f"  {count:>6} more: {_plain(kind)}" for kind, count in sorted(others.items()))]
+
+
+def _cores_left(candidate: Candidate) -> float:
+    return float("-inf") if candidate.room is None else candidate.room.cores
+
+
+def _compare_demand(entry: Entry) -> str:
+    """Make a decision of the variant `demand` again: the node with the most room of those that have enough."""
+    stale_after_s = float("inf") if entry.stale_after_s is None else entry.stale_after_s
+    best: Candidate | None = None
+    for candidate in entry.candidates:
+        fits = candidate.age_s is not None and candidate.age_s <= stale_after_s and _has_room(candidate)
+        if fits != (not candidate.refused):
+            was, would = ("refused", "accepted") if fits else ("accepted", "refused")
+            return f"{_plain(candidate.node)} was {was}, would be {would}"
+        if fits and (best is None or _cores_left(candidate) > _cores_left(best)):
+            best = candidate
+    if (best.node if best else None) != entry.choice:
+        return f"{_plain(entry.choice)} was chosen, {_plain(best.node if best else None)} would be"
+    return ""
+
+
+def _has_room(candidate: Candidate) -> bool:
+    room = candidate.room
+    if room is None:
+        return candidate.score is not None and candidate.score >= 1
+    return room.idle or (room.cores >= room.needs_cores and room.gib >= room.needs_gib)
 
 
 def _row(candidate: Candidate, entry: Entry) -> str:

@@ -17,14 +17,17 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
 from carico.clock import Clock, SystemClock
 from carico.config import ExtenderConfig, JournalConfig
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DemandVariant
 from carico.errors import InvalidInput, KubeError, KubeRefused, KubeUnreachable
+from carico.extender.demand_extender import DemandExtender
 from carico.extender.extender import Extender
 from carico.extender.journal import Journal
 from carico.extender.metrics import ExtenderMetrics
@@ -40,6 +43,7 @@ from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.report import CapacityReport
 from carico.scheduling.scheduler import TICK_S, Scheduler
 from carico.scheduling.wake_up import WakeUp
+from carico.variants import variant_named
 
 _log = logging.getLogger(__name__)
 
@@ -195,15 +199,27 @@ class ExtenderProcess:
         if config.journal is not None:
             journal = opened.enter_context(self._journal(config.journal))
             self._parts["journal"] = journal.is_alive
-        scheduler = Scheduler(
-            CaricoPlugin(config.stale_after_s),
-            config.reservation_timeout_s,
-            wake_up=WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s),
-            wake=self._wake,
-            released=lambda reason: self._metrics.released.labels(reason).inc(),
-        )
-        self.extender = Extender(scheduler, journal, self._clock, self._metrics)
-        pages = {"/nodes": self._nodes}
+        wake_up = WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s)
+        variant = variant_named(config.variant)
+        self.extender: Extender | DemandExtender
+        if isinstance(variant, DemandVariant):
+            scheduler = DemandScheduler(
+                variant, wake_up, self._wake, config.stale_after_s, config.reservation_timeout_s
+            )
+            self.extender = DemandExtender(scheduler, journal, self._clock, self._metrics, config.scheduler_name)
+            opened.callback(self.extender.close)
+            watched = "status.phase!=Succeeded,status.phase!=Failed"
+        else:
+            of_the_thesis = Scheduler(
+                CaricoPlugin(config.stale_after_s),
+                config.reservation_timeout_s,
+                wake_up=wake_up,
+                wake=self._wake,
+                released=lambda reason: self._metrics.released.labels(reason).inc(),
+            )
+            self.extender = Extender(of_the_thesis, journal, self._clock, self._metrics)
+            watched = f"spec.schedulerName={config.scheduler_name}"
+        pages = {"/nodes": self._nodes, "/costs": self._costs}
         status = serve_status(
             config.status, config.tls, self._registry, healthy=self.healthy, ready=self.extender.ready, pages=pages
         )
@@ -230,8 +246,8 @@ class ExtenderProcess:
             self.extender.pods_listed(True)
         else:
             pods = Reflector(
-                self._kube.pods(f"spec.schedulerName={config.scheduler_name}"),
-                self._pod_changed,
+                self._kube.pods(watched),
+                self.extender.pod_seen,
                 self._clock,
                 self._rng,
                 deleted=self.extender.pod_deleted,
@@ -252,21 +268,19 @@ class ExtenderProcess:
         self._parts[name] = thread.is_alive
 
     def _nodes(self) -> bytes:
-        return msgspec.json.encode({"nodes": [node._asdict() for node in self.extender.nodes()]})
+        return msgspec.json.encode({"nodes": self.extender.nodes()})
+
+    def _costs(self) -> bytes:
+        return msgspec.json.encode({"workloads": self.extender.costs()})
 
     def _on_report(self, report: CapacityReport) -> Mapping[str, str]:
         with suppress(InvalidInput):  # counted; the agent's next report comes in a second
-            self.extender.report(report)
+            return self.extender.report(report)
         return {}
 
     def _tick(self) -> None:
         while not self._stop.wait(TICK_S):
             self.extender.tick()
-
-    def _pod_changed(self, pod: dict[str, Any]) -> None:
-        phase = (pod.get("status") or {}).get("phase", "Pending")
-        node = (pod.get("spec") or {}).get("nodeName") or ""
-        self.extender.pod_changed(pod["metadata"]["uid"], node, phase == "Pending")
 
     def _wake(self, node: str, available: float) -> None:
         if self._kube is not None:  # otherwise no thread empties the queue

@@ -9,18 +9,26 @@ import ssl
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
+from typing import Protocol
 
 from carico.config import HttpLimits
 from carico.errors import InvalidRequest, NotReady
-from carico.extender.api import read_args, write_result
-from carico.extender.extender import Extender
+from carico.extender.api import ExtenderArgs, ExtenderFilterResult, read_args, write_result
 from carico.extender.metrics import ExtenderMetrics
 from carico.http.server import HttpServer
 from carico.http.tls import ServerTls, names_of
 
 
+class Decides(Protocol):
+    """What decides: the extender's core of any variant."""
+
+    def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
+        """Decide about a pod."""
+        ...
+
+
 def serve_extender(
-    extender: Extender,
+    extender: Decides,
     metrics: ExtenderMetrics,
     *,
     host: str,
@@ -33,7 +41,7 @@ def serve_extender(
 
     Parameters
     ----------
-    extender : Extender
+    extender : Decides
     metrics : ExtenderMetrics
     host, port
         Where to listen; port 0 lets the system choose, see `HttpServer.port`.
@@ -55,7 +63,7 @@ def serve_extender(
 
 
 def _handler(
-    extender: Extender, metrics: ExtenderMetrics, clients: frozenset[str], limits: HttpLimits
+    extender: Decides, metrics: ExtenderMetrics, clients: frozenset[str], limits: HttpLimits
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

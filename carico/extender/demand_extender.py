@@ -1,0 +1,225 @@
+"""The extender's core of the variant `demand`: `carico.demand.scheduler` for kube-scheduler, with a lock and a journal.
+
+It decides as `carico.extender.extender` does, by answering with one node, with two differences. An answer that no node
+has room for may be held, until a node has: kube-scheduler asks about one pod at a time, and would try this one again
+after a second at the earliest. And it watches all pods, not its own alone, because it tells every node of what workload
+that node's pods are.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from carico.clock import Clock
+from carico.demand.decision import DemandDecision
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.waiting import Kind
+from carico.demand.workload import placement_of, workload_of
+from carico.errors import NotReady
+from carico.extender.api import ExtenderArgs, ExtenderFilterResult, answer, candidates
+from carico.extender.extender import DecisionLog
+from carico.extender.metrics import ExtenderMetrics
+from carico.scheduling.report import CapacityReport
+
+_UNSEEN_S = 60.0
+"""A pod that was asked for, and that the watch has not shown for so long, is gone."""
+
+
+class _Pod(NamedTuple):
+    kind: Kind
+    node: str
+
+
+class DemandExtender:
+    """Decides for kube-scheduler, from reports and a watch on all pods. Any thread may call any method.
+
+    Parameters
+    ----------
+    scheduler : DemandScheduler
+        Decides; nothing else may use it.
+    journal : DecisionLog or None
+    clock : Clock
+    metrics : ExtenderMetrics
+    scheduler_name : str
+        Pods with this `spec.schedulerName` will be asked for.
+    """
+
+    def __init__(
+        self,
+        scheduler: DemandScheduler,
+        journal: DecisionLog | None,
+        clock: Clock,
+        metrics: ExtenderMetrics,
+        scheduler_name: str,
+    ) -> None:
+        self._scheduler = scheduler
+        self._journal = journal
+        self._clock = clock
+        self._metrics = metrics
+        self._name = scheduler_name
+        self._changed = threading.Condition()
+        """Guards all that follows and the scheduler; notified when an answer that is held may be given."""
+        self._pods: dict[str, _Pod] = {}
+        """The pods that the watch shows, by UID."""
+        self._unseen: dict[str, float] = {}
+        """When pods that the watch does not show were asked for, by UID; the earliest first."""
+        self._closed = False
+        self._why_not = "pods have not been listed yet"
+
+    def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
+        """Decide about a pod; the pod is on its way to the node that is answered, from now on.
+
+        Raises
+        ------
+        InvalidRequest
+            If a candidate is not a node, or the pod cannot be read; nothing has changed then.
+        NotReady
+            If pods have not been listed yet, or if the pod is bound already; nothing has changed then.
+        """
+        if self._why_not:
+            raise NotReady(self._why_not)
+        nodes, pod = candidates(args), args.pod.id
+        with self._changed:
+            shown = self._pods.get(pod.uid)
+            kind = _kind(args.pod.as_object()) if shown is None else shown.kind
+            decision, took_s = self._decide(pod.uid, kind, nodes)
+            while decision.hold_s and not self._closed:
+                looked = self._scheduler.room_appeared
+                self._changed.wait_for(
+                    lambda looked=looked: self._closed or self._scheduler.room_appeared != looked,  # type: ignore[misc]
+                    decision.hold_s,
+                )
+                if shown is not None and pod.uid not in self._pods:
+                    break  # it was deleted
+                decision, took_s = self._decide(pod.uid, kind, nodes)
+            if shown is None:
+                self._unseen[pod.uid] = self._clock.now()
+            self._count()
+        choice = decision.best_index
+        result = answer(args, choice, decision.refused if choice is None else {})
+        if self._journal is not None:
+            self._journal.write(pod, decision)
+        outcome = "unschedulable" if choice is None else "scheduled"
+        self._metrics.attempts.labels(outcome).inc()
+        self._metrics.duration_s.labels(outcome).observe(took_s)
+        return result
+
+    def report(self, report: CapacityReport) -> Mapping[str, str]:
+        """Take in a node's report, and return the workloads of its pods that it does not know, by UID.
+
+        The report's age counts from now, for the clocks of nodes may differ.
+
+        Raises
+        ------
+        InvalidInput
+            If its Pod-Capacity is negative or not finite; the node's last valid report stays in force.
+        """
+        with self._changed:
+            now = self._clock.now()
+            if report.demand is None:
+                self._notice(lambda: self._scheduler.report_capacity(report.node, report.pod_capacity, now))
+            else:
+                demand = report.demand
+                self._notice(lambda: self._scheduler.report(demand, now))
+            self._metrics.reports.labels("accepted").inc()
+            return self._unknown_to(report)
+
+    def pod_seen(self, pod: Mapping[str, Any]) -> None:
+        """Take in a pod as the watch shows it."""
+        metadata, spec = pod["metadata"], pod.get("spec") or {}
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        uid, node = metadata["uid"], spec.get("nodeName") or ""
+        with self._changed:
+            known = self._pods.get(uid)
+            kind = _kind(pod) if known is None else known.kind
+            ended = phase in ("Succeeded", "Failed")
+            self._unseen.pop(uid, None)
+            self._pods[uid] = _Pod(kind, node)
+            if ended or node:
+                running = phase == "Running"
+                self._notice(
+                    lambda: self._scheduler.pod_changed(
+                        uid, kind.workload, node, ended=ended, now=self._clock.now(), running=running
+                    )
+                )
+            elif spec.get("schedulerName") == self._name and not spec.get("schedulingGates"):
+                self._scheduler.pod_waits(uid, kind)
+                self._count()
+
+    def pod_deleted(self, uid: str) -> None:
+        """Take in that a pod is gone, or over."""
+        with self._changed:
+            self._pods.pop(uid, None)
+            self._notice(lambda: self._scheduler.pod_gone(uid, self._clock.now()))
+
+    def pods_listed(self, listed: bool) -> None:
+        """Take in whether all pods are known, which is from the watch's first listing on."""
+        self._why_not = "" if listed else "pods have not been listed yet"
+
+    def tick(self) -> None:
+        """See `DemandScheduler.tick`; to be called once a second."""
+        with self._changed:
+            now = self._clock.now()
+            while self._unseen and next(iter(self._unseen.values())) < now - _UNSEEN_S:
+                uid = next(iter(self._unseen))
+                del self._unseen[uid]
+                self._scheduler.pod_gone(uid, now)
+            self._notice(lambda: self._scheduler.tick(now))
+
+    def close(self) -> None:
+        """Hold no answer any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return what every node carries; see `DemandScheduler.nodes`."""
+        with self._changed:
+            return [node._asdict() for node in self._scheduler.nodes(self._clock.now())]
+
+    def costs(self) -> list[dict[str, Any]]:
+        """Return what is known of every workload; see `DemandScheduler.costs`."""
+        with self._changed:
+            return [cost._asdict() for cost in self._scheduler.costs()]
+
+    def ready(self) -> str:
+        """Return why no pod can be decided on; an empty text means that pods can be."""
+        return self._why_not
+
+    def _decide(self, uid: str, kind: Kind, nodes: list[str]) -> tuple[DemandDecision, float]:
+        began = self._clock.now()
+        decision = self._scheduler.filter(uid, kind, nodes, began)
+        return decision, self._clock.now() - began
+
+    def _notice(self, news: Any) -> None:
+        """Pass news on to the scheduler, and let an answer that is held be given if a node has room now."""
+        before = self._scheduler.room_appeared
+        news()
+        if self._scheduler.room_appeared != before:
+            self._changed.notify_all()
+        self._count()
+
+    def _unknown_to(self, report: CapacityReport) -> dict[str, str]:
+        if report.demand is None:
+            return {}
+        known = self._pods
+        told = {
+            uid: known[uid].kind.workload
+            for uid, workload in report.demand.counted.items()
+            if workload is not None and uid in known and known[uid].kind.workload != workload
+        }
+        coming = self._scheduler.loads.coming_to(report.node)
+        return told | {uid: known[uid].kind.workload for uid in coming if uid in known}
+
+    def _count(self) -> None:
+        self._metrics.nodes.set(len(self._scheduler.loads))
+        self._metrics.reservations.set(self._scheduler.loads.on_their_way)
+        self._metrics.waiting.set(len(self._scheduler.waiting))
+
+
+def _kind(pod: Mapping[str, Any]) -> Kind:
+    # Thousands of pods share few texts.
+    return Kind(sys.intern(workload_of(pod)), sys.intern(placement_of(pod)))

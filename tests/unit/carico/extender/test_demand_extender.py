@@ -1,0 +1,272 @@
+"""The extender of the variant `demand`: which node is answered, when an answer is held, and what nodes are told."""
+
+import dataclasses
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from carico.clock import SystemClock
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DEMAND
+from carico.demand.workload import workload_of
+from carico.errors import InvalidRequest, NotReady
+from carico.extender.api import read_args, write_result
+from carico.extender.demand_extender import DemandExtender
+from carico.extender.metrics import ExtenderMetrics
+from carico.scheduling.report import CapacityReport
+from carico.scheduling.wake_up import WakeUp
+from carico.testing import ManualClock
+
+PATIENCE_S = 20.0
+
+
+def pod(uid, image="pi:1", node="", phase="Pending", scheduler="carico", **spec):
+    """A pod as the API shows it."""
+    spec = {"containers": [{"name": "pi", "image": image}], "schedulerName": scheduler, "nodeName": node} | spec
+    metadata = {"name": uid, "namespace": "jobs", "uid": uid, "ownerReferences": [{"kind": "Job", "name": "job"}]}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+PI, LIGHT = workload_of(pod("x")), workload_of(pod("x", image="light:1"))
+KNOWN = {PI: Estimate(1.0, 1e-6), LIGHT: Estimate(0.1, 1e-6)}
+
+
+class Harness:
+    """An extender and what it is asked and told."""
+
+    def __init__(self, clock=None, journal=None, listed=True, **changes):
+        self.clock = ManualClock(100.0) if clock is None else clock
+        self.registry = CollectorRegistry()
+        self.woken = []
+        variant = dataclasses.replace(DEMAND, **changes)
+        self.scheduler = DemandScheduler(variant, WakeUp(), lambda node, room: self.woken.append(node))
+        self.extender = DemandExtender(
+            self.scheduler, journal, self.clock, ExtenderMetrics(self.registry), scheduler_name="carico"
+        )
+        self.extender.pods_listed(listed)
+
+    def report(self, node, pods=(), demand=None):
+        """A node of 4 cores reports the pods that it counts, by UID their workload, and what it carries."""
+        pods = dict(pods)
+        carried = 0.2 + sum(KNOWN.get(name, Estimate(1.0, 1.0)).mean for name in pods.values())
+        workloads = {
+            name: WorkloadReport(list(pods.values()).count(name), 0.0, cost, Estimate(0.1, 1e-6))
+            for name, cost in KNOWN.items()
+        }
+        demand = DemandReport(
+            node, 4.0, 8.0, Estimate(carried if demand is None else demand, 0.0), 1.0, 1.0, workloads, pods
+        )
+        return self.extender.report(CapacityReport(node, 1.0, len(pods), 0.0, 1, demand=demand))
+
+    def ask(self, uid, nodes, **fields):
+        body = json.dumps({"Pod": pod(uid, **fields), "Nodes": None, "NodeNames": nodes}).encode()
+        return json.loads(write_result(self.extender.filter(read_args(body))))
+
+    def choice(self, uid, nodes, **fields):
+        names = self.ask(uid, nodes, **fields)["NodeNames"]
+        return names[0] if names else None
+
+    def crowd(self, pods=100, **fields):
+        """More pods wait than fit."""
+        for number in range(pods):
+            self.extender.pod_seen(pod(f"crowd-{number}", **fields))
+
+    def metric(self, name, **labels):
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+@pytest.fixture
+def harness():
+    return Harness(hold_s=0.0)
+
+
+def test_the_node_with_the_most_room_takes_the_pod(harness):
+    harness.report("a", demand=2.0)
+    harness.report("b", demand=0.5)
+    assert harness.ask("one", ["a", "b"]) == {"NodeNames": ["b"]}
+    assert harness.metric("carico_extender_reservations") == 1
+    assert harness.metric("scheduler_schedule_attempts_total", result="scheduled") == 1
+
+
+def test_a_refusal_says_what_every_node_lacks(harness):
+    harness.report("a", {"old": PI}, demand=4.8)
+    harness.crowd()
+    assert harness.ask("one", ["a", "b"]) == {
+        "NodeNames": [],
+        "FailedAndUnresolvableNodes": {"a": "needs 0.51 cores, has 0.20", "b": "no report yet"},
+    }
+    assert harness.metric("carico_extender_waiting_pods") == 101
+
+
+def test_nothing_is_decided_before_pods_were_listed():
+    harness = Harness(listed=False)
+    assert harness.extender.ready() == "pods have not been listed yet"
+    with pytest.raises(NotReady, match="not been listed"):
+        harness.ask("one", ["a"])
+
+
+def test_a_pod_that_cannot_be_read_is_refused_and_changes_nothing(harness):
+    harness.report("a")
+    args = read_args(b'{"Pod": {"metadata": {"name": "p", "uid": "u", "ownerReferences": 5}}, "NodeNames": ["a"]}')
+    assert harness.extender.filter(args).node_names == ["a"], "what is not as Kubernetes writes it says nothing"
+    with pytest.raises(InvalidRequest):
+        read_args(b'{"Pod": {"metadata": {"name": "p", "uid": "u"}, "spec": {,}}, "NodeNames": ["a"]}')
+
+
+def test_the_watch_knows_the_workload_before_the_pod_is_asked_for(harness):
+    harness.report("a")
+    harness.crowd(image="light:1")
+    placed = [harness.choice(f"pod-{number}", ["a"], image="light:1") for number in range(40)]
+    assert placed == ["a"] * 40, "0.2 + 40 x 0.1 cores"
+
+
+def test_a_pod_that_is_over_makes_room_at_once(harness):
+    pods = {f"pod-{number}": PI for number in range(5)}
+    for uid in pods:
+        harness.extender.pod_seen(pod(uid, node="a", phase="Running"))
+    harness.report("a", pods)
+    harness.crowd()
+    assert harness.choice("next", ["a"]) is None
+    harness.extender.pod_deleted("pod-0")
+    assert harness.choice("next", ["a"]) == "a"
+
+
+class TestWorkloadsOfPods:
+    def test_are_told_to_nodes_that_know_their_names_only(self, harness):
+        harness.extender.pod_seen(pod("one", node="a", phase="Running"))
+        harness.extender.pod_seen(pod("two", node="a", phase="Running", scheduler="default-scheduler"))
+        counted = {"one": "jobs/job", "two": "jobs/job", "stranger": "jobs/other"}
+        assert harness.report("a", counted) == {"one": PI, "two": PI}
+        assert harness.report("a", {"one": PI, "two": PI}) == {}
+
+    def test_are_told_before_the_pod_starts(self, harness):
+        harness.report("a")
+        harness.extender.pod_seen(pod("one"))
+        assert harness.choice("one", ["a"]) == "a"
+        assert harness.report("a") == {"one": PI}
+        assert harness.report("b") == {}
+
+    def test_are_not_told_of_what_is_gone(self, harness):
+        harness.extender.pod_seen(pod("one", node="a", phase="Running"))
+        harness.extender.pod_deleted("one")
+        assert harness.report("a", {"one": "jobs/job"}) == {}
+
+
+def test_pods_that_another_scheduler_places_do_not_wait_here(harness):
+    harness.extender.pod_seen(pod("other", scheduler="default-scheduler"))
+    harness.extender.pod_seen(pod("gated", schedulingGates=[{"name": "quota"}]))
+    assert harness.metric("carico_extender_waiting_pods") == 0
+    harness.extender.pod_seen(pod("ours"))
+    assert harness.metric("carico_extender_waiting_pods") == 1
+
+
+def test_a_pod_that_the_watch_never_shows_is_gone_after_a_while(harness):
+    harness.report("a")
+    assert harness.choice("ghost", ["a"]) == "a"
+    harness.crowd()
+    harness.report("b", {"old": PI}, demand=6.0)
+    assert harness.choice("shown", ["b"]) is None
+    harness.extender.pod_seen(pod("shown"))
+    harness.clock.advance(61)
+    harness.extender.tick()
+    assert harness.metric("carico_extender_reservations") == 0
+    assert "shown" in harness.scheduler.waiting
+
+
+def test_an_agent_of_another_version_is_asked_for_its_capacity(harness):
+    harness.extender.report(CapacityReport("old", 1.5, 0, 0.0, 1))
+    assert harness.choice("one", ["old"]) == "old"
+    assert harness.choice("two", ["old"]) is None
+
+
+class TestHeldAnswers:
+    """With the machine's clock; answers are held for so long that only what is tested can end the wait."""
+
+    @pytest.fixture
+    def full(self):
+        harness = Harness(SystemClock(), hold_s=3600.0)
+        harness.crowd()
+        harness.report("a", {"old": PI}, demand=6.0)
+        yield harness
+        harness.extender.close()
+
+    @pytest.fixture
+    def asked(self, full):
+        """Ask in a thread; returns the future answer once the answer is being held."""
+        with ThreadPoolExecutor() as pool:
+            waits, wait_for = threading.Event(), full.extender._changed.wait_for
+
+            def noticed(*args):
+                waits.set()
+                return wait_for(*args)
+
+            full.extender._changed.wait_for = noticed
+
+            def ask(uid, nodes, **fields):
+                future = pool.submit(full.choice, uid, nodes, **fields)
+                assert waits.wait(PATIENCE_S)
+                return future
+
+            yield ask
+            full.extender.close()
+
+    def test_are_given_when_a_report_shows_room(self, full, asked):
+        answer = asked("one", ["a"])
+        full.report("a", {"old": PI}, demand=6.0)
+        assert not answer.done()
+        full.report("a", {"old": PI}, demand=2.0)
+        assert answer.result(PATIENCE_S) == "a"
+
+    def test_are_given_when_a_pod_ends(self, full, asked):
+        pods = {f"pod-{number}": PI for number in range(5)}
+        for uid in pods:
+            full.extender.pod_seen(pod(uid, node="a", phase="Running"))
+        full.report("a", pods)
+        answer = asked("one", ["a"])
+        full.extender.pod_deleted("pod-0")
+        assert answer.result(PATIENCE_S) == "a"
+
+    def test_end_with_the_pod(self, full, asked):
+        full.extender.pod_seen(pod("one"))
+        answer = asked("one", ["a"])
+        full.extender.pod_deleted("one")
+        full.report("a", {"old": PI}, demand=2.0)
+        assert answer.result(PATIENCE_S) is None
+        assert "one" not in full.scheduler.waiting
+        assert full.scheduler.loads.on_their_way == 0
+
+    def test_end_with_the_process(self, full, asked):
+        answer = asked("one", ["a"])
+        full.extender.close()
+        assert answer.result(PATIENCE_S) is None
+
+    def test_are_refused_after_the_time_that_the_variant_says(self):
+        harness = Harness(SystemClock(), hold_s=0.02)
+        harness.crowd()
+        harness.report("a", {"old": PI}, demand=6.0)
+        assert harness.choice("one", ["a"]) is None
+        assert harness.scheduler.waiting.refused == {"one"}
+
+    def test_do_not_keep_reports_and_other_requests_from_being_answered(self, full, asked):
+        answer = asked("one", ["a"])
+        full.report("b", demand=0.2)
+        assert full.choice("two", ["b"], nodeSelector={"zone": "b"}) == "b"
+        full.extender.close()
+        assert answer.result(PATIENCE_S) is None
+
+
+def test_what_nodes_carry_and_what_workloads_cost_can_be_shown(harness):
+    harness.report("a", {"one": PI})
+    harness.extender.report(CapacityReport("old", 1.5, 0, 0.0, 1))
+    by_node = {node["node"]: node for node in harness.extender.nodes()}
+    assert (by_node["a"]["cores"], by_node["a"]["load_cores"], by_node["a"]["level_cores"]) == (4.0, 1.2, 8.0)
+    assert (by_node["old"]["cores"], by_node["old"]["pod_capacity"]) == (None, 1.5)
+    cost = next(cost for cost in harness.extender.costs() if cost["workload"] == PI)
+    assert (cost["pods"], cost["nodes"]) == (1, 1)
+    assert cost["cores"] == pytest.approx(1.0, abs=0.01)
+    json.dumps([harness.extender.nodes(), harness.extender.costs()], allow_nan=False)
