@@ -39,7 +39,16 @@ def add(commands: Commands) -> None:
         default="procfs",
         help="cgroup for nodes that are containers themselves, as kind's (default: procfs)",
     )
-    deploy.add_argument("--variant", metavar="NAME", help="the agents' parameters (default: thesis-rebased)")
+    deploy.add_argument(
+        "--variant",
+        metavar="NAME",
+        help="CARICO's parameters: thesis-rebased, demand or another (default: thesis-rebased; demand with --observe)",
+    )
+    deploy.add_argument(
+        "--observe",
+        action="store_true",
+        help="schedule nothing: learn what pods cost, for `carico costs`, with the variant demand",
+    )
     deploy.add_argument(
         "--on-control-plane",
         action="store_true",
@@ -75,6 +84,19 @@ def add(commands: Commands) -> None:
     status.add_argument("--json", action="store_true", help="one JSON object; ages are seconds, unknown is null")
     status.set_defaults(run=_status)
 
+    costs = commands.add_parser(
+        "costs",
+        help="show what pods of each workload demand, beside what they request",
+        description=(
+            "Shows what agents of the variant demand have learned of every workload: the cores and GiB that a pod "
+            "demands, with the standard deviation, what pods request, and what that wastes or risks in all. Needs "
+            "`carico deploy --variant demand`, or --observe, which schedules nothing."
+        ),
+    )
+    _of_cluster(costs)
+    costs.add_argument("--json", action="store_true", help="one JSON object; unknown is null")
+    costs.set_defaults(run=_costs)
+
 
 def _of_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--namespace", metavar="NS", default="carico", help="(default: carico)")
@@ -91,6 +113,7 @@ def _waiting(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def _deploy(options: argparse.Namespace) -> None:
+    from carico.demand.settings import DEMAND
     from carico.deployment.deploy import Deployment
     from carico.deployment.manifests import IMAGE, KUBE_SCHEDULER_IMAGE, Choices, as_yaml, manifests
     from carico.model.variants import DEFAULT_VARIANT
@@ -102,8 +125,9 @@ def _deploy(options: argparse.Namespace) -> None:
             KUBE_SCHEDULER_IMAGE if options.kube_scheduler_image is None else options.kube_scheduler_image
         ),
         telemetry=options.telemetry,
-        variant=DEFAULT_VARIANT.name if options.variant is None else options.variant,
+        variant=options.variant or (DEMAND.name if options.observe else DEFAULT_VARIANT.name),
         on_control_plane=options.on_control_plane,
+        observe=options.observe,
     )
     if options.dry_run:
         sys.stdout.write(as_yaml(manifests(choices)))
@@ -117,7 +141,10 @@ def _deploy(options: argparse.Namespace) -> None:
             force=options.force_conflicts,
             wait_s=options.wait,
         )
-    _tell("next: give pods `schedulerName: carico`; `carico status` shows what nodes have room for")
+    if options.observe:
+        _tell("next: let your pods run for a while; `carico costs` shows what they demand, beside what they request")
+    else:
+        _tell("next: give pods `schedulerName: carico`; `carico status` shows what nodes have room for")
 
 
 def _undeploy(options: argparse.Namespace) -> None:
@@ -136,6 +163,14 @@ def _status(options: argparse.Namespace) -> None:
     print(as_json(status) if options.json else show(status))
     if status.problems:
         sys.exit(1)
+
+
+def _costs(options: argparse.Namespace) -> None:
+    from carico.deployment.costs import as_json, read_costs, show
+
+    with _cluster(options) as kube:
+        costs = read_costs(kube, options.namespace, datetime.now(UTC))
+    print(as_json(costs) if options.json else show(costs))
 
 
 @contextmanager

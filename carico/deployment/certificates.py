@@ -40,8 +40,8 @@ def hosts_of(objects: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
         for thing in objects
         if thing["kind"] == "StatefulSet"
     }
-    return {
-        "aggregator": names["carico-aggregator"],
+    aggregator = {"aggregator": names["carico-aggregator"]} if "carico-aggregator" in names else {}
+    return aggregator | {
         "extender": ["localhost", *names["carico-scheduler"]],
         "kube-scheduler": ["localhost"],
     }

@@ -16,7 +16,7 @@ from typing import Any
 from carico.clock import Clock
 from carico.deployment import certificates
 from carico.deployment.authority import Authority
-from carico.deployment.manifests import LABELS, SELECTOR, Choices, lease, manifests
+from carico.deployment.manifests import COMPONENT, LABELS, SELECTOR, Choices, is_aggregators, lease, manifests
 from carico.deployment.rollout import Tell, wait_gone, wait_rolled_out
 from carico.errors import InvalidInput, KubeRefused
 from carico.extender.process import ANNOTATION
@@ -88,6 +88,8 @@ class Deployment:
         self._apply([*made, *others], force)
         if folder is not None:
             self._remove_ca_key(choices.namespace)
+        if choices.learns_demand:
+            self._remove_aggregators(choices.namespace)
         if wait_s > 0:
             wait_rolled_out(
                 self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
@@ -158,6 +160,15 @@ class Deployment:
         """Remove the CA's key of an earlier deployment without a folder, which a later one would use again."""
         for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR):
             if thing["metadata"]["name"] == certificates.CA_SECRET:
+                self._remove(thing)
+
+    def _remove_aggregators(self, namespace: str) -> None:
+        """Remove the aggregation servers of an earlier deployment of another variant."""
+        kinds = dict.fromkeys(
+            (thing["apiVersion"], thing["kind"]) for thing in manifests(Choices(namespace)) if is_aggregators(thing)
+        )
+        for kind in reversed(kinds):
+            for thing in self.kube.list(*kind, namespace, labels=f"{SELECTOR},{COMPONENT}=aggregator"):
                 self._remove(thing)
 
     def _apply(self, objects: Iterable[KubeObject], force: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,7 @@ from typing import Any, Literal
 import yaml
 
 from carico import __version__
+from carico.demand.settings import DEMAND, DemandVariant
 from carico.errors import InvalidInput
 from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PLATFORM_NAMESPACES
@@ -40,6 +41,8 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 COMPONENT = "app.kubernetes.io/component"
 LEASE = "carico-kube-scheduler"
 """The lock of the scheduler's replicas; kube-scheduler creates it."""
+OBSERVES = "carico.dev/observes"
+"""Annotation of schedulers that schedule nothing: they have no kube-scheduler."""
 _DIGEST = "carico.dev/configuration"
 _FOLDER = files("carico") / "manifests"
 
@@ -56,11 +59,13 @@ class Choices:
     telemetry : {"procfs", "cgroup"}
         See `AgentConfig`.
     variant : str
-        The agents' parameters, see `AgentConfig`.
+        The parameters of agents and schedulers, see `AgentConfig`. With `demand` there are no aggregation servers.
     excluded_namespaces : tuple of str
         Namespaces whose pods are not counted, besides `PLATFORM_NAMESPACES` and the deployment's own.
     on_control_plane : bool
         Whether servers and schedulers run only on nodes of the control plane.
+    observe : bool
+        Whether nothing is scheduled: what pods cost is learned and shown, and no kube-scheduler runs.
 
     Raises
     ------
@@ -75,6 +80,12 @@ class Choices:
     variant: str = DEFAULT_VARIANT.name
     excluded_namespaces: tuple[str, ...] = ()
     on_control_plane: bool = False
+    observe: bool = False
+
+    @property
+    def learns_demand(self) -> bool:
+        """Whether the variant learns what the pods of each workload demand."""
+        return isinstance(variant_named(self.variant), DemandVariant)
 
     def __post_init__(self) -> None:
         if "." in node_name(self.namespace) or len(self.namespace) > 63:
@@ -82,7 +93,11 @@ class Choices:
         for image in (self.image, self.kube_scheduler_image):
             if not image or any(character.isspace() for character in image):
                 raise InvalidInput(f"an image is named REGISTRY/NAME:TAG, got {image!r}")
-        variant_named(self.variant)
+        if not self.learns_demand and self.observe:
+            raise InvalidInput(
+                f"the variant {self.variant} learns no workload's cost, so there is nothing to observe: "
+                f"use the variant {DEMAND.name}"
+            )
 
 
 def manifests(choices: Choices) -> list[dict[str, Any]]:
@@ -90,12 +105,19 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
     kustomization = _documents("kustomization.yaml")[0]
     objects = [document for name in kustomization["resources"] for document in _documents(name)]
     maps = [_config_map(generator, choices) for generator in kustomization["configMapGenerator"]]
+    if choices.learns_demand:
+        objects, maps = ([each for each in some if not is_aggregators(each)] for some in (objects, maps))
     images = {"carico": choices.image, KUBE_SCHEDULER: choices.kube_scheduler_image}
     digests = {each["metadata"]["name"]: _digest(each) for each in maps}
     for thing in objects:
         _set_namespace(thing, choices.namespace)
         template = thing.get("spec", {}).get("template")
         if template is not None:
+            if choices.observe and thing["kind"] == "StatefulSet":
+                thing["metadata"]["annotations"] = {OBSERVES: "true"}
+                template["spec"]["containers"] = [
+                    each for each in template["spec"]["containers"] if each["image"] != KUBE_SCHEDULER
+                ]
             for container in containers(template):
                 container["image"] = images[container["image"]]
             template["metadata"]["annotations"][_DIGEST] = digests[thing["metadata"]["name"]]
@@ -105,6 +127,11 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
     # The ConfigMaps come before the pods that mount them.
     first = next(index for index, thing in enumerate(objects) if "template" in thing.get("spec", {}))
     return objects[:first] + maps + objects[first:]
+
+
+def is_aggregators(thing: Mapping[str, Any]) -> bool:
+    """Return whether an object belongs to the aggregation servers, which the variant `demand` does without."""
+    return bool((thing["metadata"].get("labels") or {}).get(COMPONENT) == "aggregator")
 
 
 def lease(namespace: str) -> dict[str, Any]:
@@ -151,22 +178,36 @@ def _config_map(generator: dict[str, Any], choices: Choices) -> dict[str, Any]:
     data = {}
     for name in generator["files"]:
         text = (_FOLDER / name).read_text(encoding="utf-8")
-        data[name.rpartition("/")[2]] = _with_choices(text, choices) if name == "configuration/agent.yaml" else text
+        data[name.rpartition("/")[2]] = (
+            _with_choices(text, choices, of_agent=name == _AGENT) if name in _CHOSEN else text
+        )
     component = generator["name"].removeprefix("carico-")
     return labelled("ConfigMap", generator["name"], choices.namespace, component, data=data)
 
 
-def _with_choices(text: str, choices: Choices) -> str:
-    """Return the agent's configuration with the user's choices; without choices the text is unchanged."""
+_AGENT = "configuration/agent.yaml"
+_CHOSEN = (_AGENT, "configuration/extender.yaml")
+"""The configurations that a user's choices change."""
+
+
+def _with_choices(text: str, choices: Choices, of_agent: bool) -> str:
+    """Return a configuration with the user's choices; without choices the text is unchanged."""
     configuration = yaml.safe_load(text)
     changed = copy.deepcopy(configuration)
-    changed["telemetry"] = choices.telemetry
     if choices.variant != DEFAULT_VARIANT.name:
         changed["variant"] = choices.variant
+    if of_agent:
+        _choose_for_agent(changed, choices)
+    return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
+
+
+def _choose_for_agent(configuration: dict[str, Any], choices: Choices) -> None:
+    configuration["telemetry"] = choices.telemetry
+    if choices.learns_demand:
+        del configuration["aggregator"]
     others = [name for name in (choices.namespace, *choices.excluded_namespaces) if name not in PLATFORM_NAMESPACES]
     if others:
-        changed["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, *others]
-    return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
+        configuration["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, *others]
 
 
 def _set_namespace(thing: dict[str, Any], namespace: str) -> None:

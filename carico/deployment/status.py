@@ -9,13 +9,15 @@ from typing import Any
 
 import msgspec
 
-from carico.deployment.manifests import COMPONENT, SELECTOR, lease
+from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, lease
 from carico.deployment.rollout import progress_of, rolled_out
-from carico.errors import KubeError, KubeUnreachable
+from carico.errors import KubeError, KubeUnreachable, NotReady
 from carico.kube.objects import KubeObject, KubeObjects, title
 
-_STATUS_PORT = 9443
+STATUS_PORT = 9443
 """As in the extender's shipped configuration."""
+OBSERVER = "carico-scheduler-0"
+"""The pod that is asked where no kube-scheduler leads, because nothing is scheduled."""
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -40,6 +42,13 @@ class Node(msgspec.Struct, frozen=True):
     reserved: int | None = None
     report_age_s: float | None = None
     stale: bool = True
+    cores: float | None = None
+    load_cores: float | None = None
+    """What the node carries, with the pods on their way and with doubt; like the following, under `demand` alone."""
+    level_cores: float | None = None
+    """Up to where it is filled."""
+    gib: float | None = None
+    load_gib: float | None = None
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True):
@@ -52,6 +61,8 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
     nodes: list[Node]
     problems: list[str]
     """Empty if all is well."""
+    observing: bool = False
+    """Whether CARICO schedules nothing, but shows what pods cost."""
 
 
 class _KnownNode(msgspec.Struct):
@@ -62,6 +73,11 @@ class _KnownNode(msgspec.Struct):
     reserved: int
     age_s: float
     stale: bool
+    cores: float | None = None
+    load_cores: float | None = None
+    level_cores: float | None = None
+    gib: float | None = None
+    load_gib: float | None = None
 
 
 class _KnownNodes(msgspec.Struct):
@@ -91,14 +107,16 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     problems = [f"{each.name}: {each.ready} of {each.desired} pods ready" for each in components if not each.rolled_out]
     if not workloads:
         problems.append(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
+    observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
+    answers = leader or (OBSERVER if observing else "")
     known: dict[str, _KnownNode] = {}
-    if leader:
+    if answers:
         try:
-            answer = kube.ask_pod(namespace, leader, _STATUS_PORT, "nodes")
+            answer = kube.ask_pod(namespace, answers, STATUS_PORT, "nodes")
             known = {each.node: each for each in msgspec.convert(answer, _KnownNodes).nodes}
         except (KubeError, msgspec.ValidationError) as error:
-            problems.append(f"the extender of {leader} does not say what it knows about nodes: {error}")
+            problems.append(f"the extender of {answers} does not say what it knows about nodes: {error}")
     elif workloads:
         problems.append("no kube-scheduler leads: pods with schedulerName: carico wait")
     agents = {pod["spec"].get("nodeName"): _is_ready(pod) for pod in pods if _component_of(pod) == "agent"}
@@ -109,7 +127,33 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         silent = [node.name for node in nodes if node.stale]
         if silent:
             problems.append(f"{len(silent)} of {len(nodes)} nodes do not report: {', '.join(silent[:3])}")
-    return DeploymentStatus(namespace, leader, components=components, nodes=nodes, problems=problems)
+    return DeploymentStatus(
+        namespace, leader, components=components, nodes=nodes, problems=problems, observing=observing
+    )
+
+
+def is_observing(workloads: Sequence[KubeObject]) -> bool:
+    """Return whether CARICO schedules nothing, as after `carico deploy --observe`."""
+    return any(OBSERVES in (thing["metadata"].get("annotations") or {}) for thing in workloads)
+
+
+def answering_extender(kube: KubeObjects, namespace: str, now: datetime) -> str:
+    """Return the pod whose extender knows the most: the leader's, or any if nothing is scheduled.
+
+    Raises
+    ------
+    NotReady
+        If CARICO is not deployed there, or no kube-scheduler leads.
+    KubeError
+        If the API server does not answer, or refuses.
+    """
+    workloads = kube.list("apps/v1", "StatefulSet", namespace, SELECTOR)
+    if not workloads:
+        raise NotReady(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
+    leader = OBSERVER if is_observing(workloads) else _leader(kube, namespace, now)
+    if not leader:
+        raise NotReady("no kube-scheduler of CARICO leads: `carico status` shows its pods; try again in a moment")
+    return leader
 
 
 def as_json(status: DeploymentStatus) -> str:
@@ -123,22 +167,24 @@ def show(status: DeploymentStatus) -> str:
         [each.name, each.desired, each.up_to_date, each.ready, each.restarts, age(each.age_s), each.image]
         for each in status.components
     ]
+    demanding = any(node.cores is not None for node in status.nodes)
+    columns = ["LOAD", "LEVEL", "CPUS", "MEMORY", "OF"] if demanding else ["POD-CAPACITY"]
     nodes = [
         [
             node.name,
             "ready" if node.agent_ready else "not ready",
-            "-" if node.pod_capacity is None else f"{node.pod_capacity:.2f}",
-            "-" if node.reserved is None else node.reserved,
-            "-" if node.report_age_s is None else f"{node.report_age_s:.1f}s",
+            *(_loads(node) if demanding else [_shown(node.pod_capacity, 2)]),
+            _shown(node.reserved, 0),
+            _shown(node.report_age_s, 1, "s"),
         ]
         for node in status.nodes
     ]
     parts = []
     if components:
         header = ["COMPONENT", "DESIRED", "UP-TO-DATE", "READY", "RESTARTS", "AGE", "IMAGE"]
-        parts.append(_table([header, *components]))
-        parts.append(_table([["NODE", "AGENT", "POD-CAPACITY", "RESERVED", "REPORT-AGE"], *nodes]))
-        parts.append(f"leader: {status.leader or 'none'}")
+        parts.append(table([header, *components]))
+        parts.append(table([["NODE", "AGENT", *columns, "RESERVED", "REPORT-AGE"], *nodes]))
+        parts.append("observing: nothing is scheduled" if status.observing else f"leader: {status.leader or 'none'}")
     return "\n\n".join([*parts, *status.problems])
 
 
@@ -156,7 +202,17 @@ def age(seconds: float) -> str:
     return f"{max(0, int(seconds))}s"
 
 
-def _table(rows: Sequence[Sequence[Any]]) -> str:
+def _loads(node: Node) -> list[str]:
+    cores = (_shown(value, 2) for value in (node.load_cores, node.level_cores, node.cores))
+    return [*cores, _shown(node.load_gib, 2, "Gi"), _shown(node.gib, 2, "Gi")]
+
+
+def _shown(value: float | None, digits: int, unit: str = "") -> str:
+    return "-" if value is None else f"{value:.{digits}f}{unit}"
+
+
+def table(rows: Sequence[Sequence[Any]]) -> str:
+    """Return rows as a table in kubectl's style; the first one is the header."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return "\n".join(
@@ -196,6 +252,11 @@ def _node(name: str, agents: dict[str, bool], known: _KnownNode | None) -> Node:
         reserved=known.reserved,
         report_age_s=known.age_s,
         stale=known.stale,
+        cores=known.cores,
+        load_cores=known.load_cores,
+        level_cores=known.level_cores,
+        gib=known.gib,
+        load_gib=known.load_gib,
     )
 
 

@@ -120,9 +120,10 @@ class ExternalPlatform:
         status = read_status(self._cluster.api.objects, NAMESPACE, datetime.now(UTC))
         silent = {node.name for node in status.nodes if node.stale} & {node["metadata"]["name"] for node in used}
         if silent or not status.leader:
+            problems = status.problems or ["it only observes, which `carico deploy` without --observe changes"]
             raise UsageError(
                 f"{scheduler.text}: CARICO does not work on cluster {self._cluster.name}, and the testbed does not "
-                f"deploy it there: {'; '.join(status.problems)}; see `carico deploy` and `carico status`"
+                f"deploy it there: {'; '.join(problems)}; see `carico deploy` and `carico status`"
             )
         deployed = _deployed_variant(self._cluster.api)
         if scheduler.variant.name != deployed:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from carico.clock import Clock
 from carico.deployment.deploy import Deployment
-from carico.deployment.manifests import COMPONENT, KUBE_SCHEDULER, NAMESPACE, SELECTOR, Choices, manifests
+from carico.deployment.manifests import COMPONENT, KUBE_SCHEDULER, NAMESPACE, SELECTOR, Choices, lease, manifests
 from carico.deployment.rollout import wait_rolled_out
 from carico.deployment.status import read_status
 from carico.kube.objects import KubeObject, KubeObjects
@@ -82,16 +82,21 @@ class DeployedCarico:
             for thing in manifests(self._choices)
             if "template" in thing.get("spec", {})
         }
-        agents, aggregators = named["carico-agent"], named["carico-aggregator"]
+        agents = named["carico-agent"]
+        # Who pools what nodes have learned: the aggregation servers, or the schedulers of the variant demand.
+        pooling = named.get("carico-aggregator", named["carico-scheduler"])
+        component = pooling["metadata"]["labels"][COMPONENT]
         # An agent writes its checkpoint when it ends, so it must be gone before the checkpoint is removed.
         kube.patch(agents, _placed({_STOPPED: ""}))
-        for pod in kube.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT} in (agent, aggregator)"):
+        for pod in kube.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT} in (agent, {component})"):
             kube.delete(pod)
+        if component == "scheduler":
+            kube.delete(lease(NAMESPACE))  # or the next leader would wait until it has expired
         wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), READY_S)
         for node in self._maker.nodes(cluster.name):
             self._maker.docker.call("exec", node, "rm", "-f", _CHECKPOINT)
         kube.patch(agents, _placed({_STOPPED: None}))
-        wait_rolled_out(kube, [agents, aggregators], self._clock, within_s=READY_S, tell=_discard)
+        wait_rolled_out(kube, [agents, pooling], self._clock, within_s=READY_S, tell=_discard)
 
         def lacking() -> str:
             known = {node.name: node for node in read_status(kube, NAMESPACE, datetime.now(UTC)).nodes}

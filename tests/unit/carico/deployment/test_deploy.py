@@ -93,6 +93,16 @@ def test_moving_to_a_folder_removes_the_key_of_the_ca_from_the_cluster(cluster, 
         deployed.deploy()
 
 
+def test_another_variant_leaves_nothing_of_the_one_before(cluster, deployed):
+    deployed.deploy()
+    aggregators = [path for path in cluster.objects if "carico-aggregator" in path]
+    assert aggregators
+    deployed.deploy(Choices(variant="demand"))
+    assert not [path for path in cluster.objects if "carico-aggregator" in path and "/secrets/" not in path]
+    deployed.deploy()
+    assert [path for path in cluster.objects if "carico-aggregator" in path] == aggregators
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("status", "remedy"), [(403, "cluster administrator"), (409, "--force-conflicts"), (422, "before it stay")]

@@ -40,7 +40,7 @@ def test_a_dry_run_prints_yaml_without_a_cluster(capsys, monkeypatch, tmp_path):
     assert "Secret" not in {thing["kind"] for thing in objects}
 
 
-@pytest.mark.parametrize("command", ["deploy", "undeploy", "status"])
+@pytest.mark.parametrize("command", ["deploy", "undeploy", "status", "costs"])
 def test_without_a_cluster_the_error_is_one_line(command, tmp_path, capsys):
     assert main([command, "--kubeconfig", str(tmp_path / "nothing")]) == 1
     error = capsys.readouterr().err

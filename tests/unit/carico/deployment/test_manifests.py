@@ -332,6 +332,22 @@ class TestChoices:
         with pytest.raises(UnknownVariant, match="no variant is named 'none'"):
             Choices(variant="none")
 
+    def test_demand_is_for_agents_and_extenders_and_needs_no_aggregator(self):
+        made = manifests(Choices(variant="demand"))
+        assert not any("aggregator" in thing["metadata"]["name"] for thing in made)
+        maps = {each["metadata"]["name"]: each["data"] for each in made if "data" in each}
+        agent = msgspec.convert(yaml.safe_load(maps["carico-agent"]["agent.yaml"]), AgentConfig)
+        extender = msgspec.convert(yaml.safe_load(maps["carico-scheduler"]["extender.yaml"]), ExtenderConfig)
+        assert (agent.variant, extender.variant, agent.aggregator) == ("demand", "demand", None)
+
+    def test_who_observes_runs_no_kube_scheduler(self):
+        (schedulers,) = [
+            each for each in manifests(Choices(variant="demand", observe=True)) if each["kind"] == "StatefulSet"
+        ]
+        assert [each["name"] for each in containers(schedulers["spec"]["template"])] == ["extender"]
+        with pytest.raises(InvalidInput, match="there is nothing to observe: use the variant demand"):
+            Choices(observe=True)
+
     def test_images(self):
         moved = manifests(
             Choices(image="registry.example/carico:7", kube_scheduler_image="registry.example/ks:v1.33.1")

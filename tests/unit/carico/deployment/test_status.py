@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from carico.deployment.manifests import LABELS
+from carico.deployment.manifests import LABELS, OBSERVES
 from carico.deployment.status import read_status, show
 from carico.errors import KubeRefused, KubeUnreachable
 
@@ -78,6 +78,26 @@ def test_a_healthy_deployment_has_no_problems(kube, healthy):
             "leader: carico-scheduler-1",
         ]
     )
+
+
+def test_under_demand_the_load_of_every_node_is_shown(kube, healthy):
+    loads = {"cores": 4.0, "load_cores": 3.2, "level_cores": 5.0, "gib": 16.0, "load_gib": 7.25}
+    healthy.objects[NODES] = {"nodes": [known("node-a", capacity=None) | loads, known("node-b", capacity=1.5)]}
+    assert show(read_status(kube, "carico", NOW)).splitlines()[4:7] == [
+        "NODE     AGENT   LOAD   LEVEL   CPUS   MEMORY   OF        RESERVED   REPORT-AGE",
+        "node-a   ready   3.20   5.00    4.00   7.25Gi   16.00Gi   1          0.5s",
+        "node-b   ready   -      -       -      -        -         1          0.5s",
+    ]
+
+
+def test_who_observes_needs_no_leader(kube, healthy):
+    path = "/apis/apps/v1/namespaces/carico/statefulsets/carico-scheduler"
+    healthy.objects[path]["metadata"]["annotations"] = {OBSERVES: "true"}
+    del healthy.objects[LEASE]
+    healthy.objects[NODES.replace("scheduler-1", "scheduler-0")] = healthy.objects.pop(NODES)
+    status = read_status(kube, "carico", NOW)
+    assert status.problems == []
+    assert show(status).splitlines()[-1] == "observing: nothing is scheduled"
 
 
 def test_pods_that_are_not_ready_are_a_problem(kube, healthy):

@@ -1,0 +1,195 @@
+"""What pods of each workload cost, as the extender of the variant `demand` knows it, beside what they request.
+
+A request is what people have to guess where a scheduler needs one. Less than the cost is a risk: pods get in each
+other's way, or run out of memory. More is waste: nodes look full that are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from carico.demand.workload import workload_of
+from carico.deployment.status import STATUS_PORT, answering_extender, table
+from carico.errors import KubeUnreachable
+from carico.kube.objects import KubeObjects
+
+_SUFFIXES = {
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    "k": Decimal(10) ** 3,
+    "M": Decimal(10) ** 6,
+    "G": Decimal(10) ** 9,
+    "T": Decimal(10) ** 12,
+    "Ki": Decimal(2) ** 10,
+    "Mi": Decimal(2) ** 20,
+    "Gi": Decimal(2) ** 30,
+    "Ti": Decimal(2) ** 40,
+}
+_QUANTITY = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE]-?[0-9]{1,2})?)([a-zA-Z]*)")
+_OVER = ("Succeeded", "Failed")
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a workload; doubts are standard deviations."""
+
+    workload: str
+    cores: float
+    cores_doubt: float
+    gib: float
+    gib_doubt: float
+    pods: int
+    nodes: int
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    workloads: list[Known]
+
+
+class Cost(Known, frozen=True, kw_only=True):
+    """What a pod of a workload costs, and what it requests."""
+
+    owners: list[str]
+    """Who made its pods, as KIND/NAME; the one with the most pods first."""
+    requested_cores: float | None
+    """What a pod requests, on average; None if no pod runs."""
+    requested_gib: float | None
+
+
+def read_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[Cost]:
+    """Return the costs of all workloads, those first that demand the most in all.
+
+    Parameters
+    ----------
+    kube : KubeObjects
+    namespace : str
+        Where CARICO is deployed.
+    now : datetime
+        With a time zone.
+
+    Raises
+    ------
+    NotReady
+        If no extender can answer.
+    KubeError
+        If the API server does not answer, or refuses; or the extender is of an older version.
+    """
+    pod = answering_extender(kube, namespace, now)
+    answer = kube.ask_pod(namespace, pod, STATUS_PORT, "costs")
+    try:
+        known = msgspec.convert(answer, _Answer).workloads
+    except msgspec.ValidationError as error:
+        raise KubeUnreachable(f"the extender of {pod} does not say what workloads cost: {error}") from error
+    return join(known, kube.list("v1", "Pod"))
+
+
+def join(known: Iterable[Known], pods: Iterable[Mapping[str, Any]]) -> list[Cost]:
+    """Join what is known of workloads with the API's pods."""
+    owners: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    requests: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") not in _OVER:
+            workload = workload_of(pod)
+            owners[workload][_owner(pod)] += 1
+            requests[workload].append((_requested(pod, "cpu"), _requested(pod, "memory") / 2**30))
+    costs = [
+        Cost(
+            **msgspec.structs.asdict(each),
+            owners=[name for name, _ in owners[each.workload].most_common()],
+            requested_cores=_mean([cores for cores, _ in requests[each.workload]]),
+            requested_gib=_mean([gib for _, gib in requests[each.workload]]),
+        )
+        for each in known
+    ]
+    return sorted(costs, key=lambda cost: (-cost.pods * cost.cores, cost.workload))
+
+
+def as_json(costs: Sequence[Cost]) -> str:
+    """Return the costs as one JSON object."""
+    return msgspec.json.encode({"workloads": costs}).decode()
+
+
+def show(costs: Sequence[Cost]) -> str:
+    """Return the costs as a table in kubectl's style."""
+    if not costs:
+        return "no workload is known yet: agents learn it from pods that run"
+    header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "ALL PODS"]
+    rows = [
+        [
+            cost.workload,
+            _of(cost.owners),
+            cost.pods,
+            cost.nodes,
+            f"{cost.cores:.2f} ± {cost.cores_doubt:.2f}",
+            _shown(cost.requested_cores),
+            f"{cost.gib:.2f} ± {cost.gib_doubt:.2f}",
+            _shown(cost.requested_gib),
+            _verdict(cost),
+        ]
+        for cost in costs
+    ]
+    return table([header, *rows])
+
+
+def quantity(text: object) -> float:
+    """Return a Kubernetes quantity as a number; 0 for what is not one.
+
+    Examples
+    --------
+    >>> quantity("250m"), quantity("1Gi"), quantity(2), quantity("many")
+    (0.25, 1073741824.0, 2.0, 0.0)
+    """
+    found = _QUANTITY.fullmatch(str(text))
+    if found is None or found[2] not in _SUFFIXES:
+        return 0.0
+    return float(Decimal(found[1]) * _SUFFIXES[found[2]])
+
+
+def _verdict(cost: Cost) -> str:
+    """Say what the requests of all pods are too much or too little by, where that is beyond doubt."""
+    if cost.requested_cores is None or cost.requested_gib is None:
+        return ""
+    found = []
+    for unit, demanded, doubt, requested in (
+        ("cores", cost.cores, cost.cores_doubt, cost.requested_cores),
+        ("GiB", cost.gib, cost.gib_doubt, cost.requested_gib),
+    ):
+        amount = cost.pods * abs(requested - demanded)
+        if abs(requested - demanded) > 2 * doubt and amount >= 0.1:
+            found.append(f"{amount:.1f} {unit} {'wasted' if requested > demanded else 'at risk'}")
+    return ", ".join(found)
+
+
+def _of(owners: Sequence[str]) -> str:
+    if not owners:
+        return "-"
+    return owners[0] + (f" and {len(owners) - 1} more" if len(owners) > 1 else "")
+
+
+def _owner(pod: Mapping[str, Any]) -> str:
+    owners = [each for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")]
+    return f"{owners[0].get('kind')}/{owners[0].get('name')}" if owners else f"Pod/{pod['metadata'].get('name')}"
+
+
+def _requested(pod: Mapping[str, Any], resource: str) -> float:
+    """What the containers of a pod request; a limit without a request counts, as Kubernetes does it."""
+    total = 0.0
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        total += quantity(asked.get(resource, 0))
+    return total
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

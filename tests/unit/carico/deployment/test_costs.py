@@ -1,0 +1,140 @@
+"""What `carico costs` shows: what pods demand, beside what they request."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carico.cli import main
+from carico.demand.workload import workload_of
+from carico.deployment.costs import Known, join, quantity, read_costs, show
+from carico.deployment.manifests import LABELS, OBSERVES
+from carico.errors import KubeUnreachable, NotReady
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+COSTS = "/api/v1/namespaces/carico/pods/https:carico-scheduler-0:9443/proxy/costs"
+
+
+def pod(name, image="pi:1", job="pi", phase="Running", **requests):
+    resources = {"requests": requests} if requests else {}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "jobs",
+            "ownerReferences": [{"kind": "Job", "name": job, "controller": True}],
+        },
+        "spec": {"containers": [{"name": "pi", "image": image, "resources": resources}]},
+        "status": {"phase": phase},
+    }
+
+
+PI, WEB = workload_of(pod("x")), workload_of(pod("x", image="web:1"))
+KNOWN = [
+    Known(WEB, cores=0.25, cores_doubt=0.01, gib=0.5, gib_doubt=0.05, pods=2, nodes=1),
+    Known(PI, cores=1.0, cores_doubt=0.05, gib=0.02, gib_doubt=0.01, pods=3, nodes=2),
+]
+PODS = [
+    pod("pi-1", cpu="100m", memory="20Mi"),
+    pod("pi-2", job="pi-again", cpu="100m", memory="20Mi"),
+    pod("pi-3", cpu="100m", memory="20Mi"),
+    pod("pi-0", cpu="4", phase="Succeeded"),
+    pod("web-1", image="web:1", job="web", cpu="1", memory="1Gi"),
+    pod("web-2", image="web:1", job="web", cpu=1, memory="1Gi"),
+]
+
+
+def test_the_table_says_what_requests_waste_and_risk():
+    assert show(join(KNOWN, PODS)).splitlines() == [
+        f"{'WORKLOAD':{len(PI)}}   OF                  PODS   NODES   CORES         REQUESTED   GIB           "
+        "REQUESTED   ALL PODS",
+        f"{PI}   Job/pi and 1 more   3      2       1.00 ± 0.05   0.10        0.02 ± 0.01   0.02        "
+        "2.7 cores at risk",
+        f"{WEB}   Job/web             2      1       0.25 ± 0.01   1.00        0.50 ± 0.05   1.00        "
+        "1.5 cores wasted, 1.0 GiB wasted",
+    ]
+
+
+def test_what_is_in_doubt_is_neither_waste_nor_risk():
+    unsure = [Known(PI, cores=1.0, cores_doubt=0.6, gib=0.02, gib_doubt=0.5, pods=3, nodes=2)]
+    (cost,) = join(unsure, PODS)
+    assert cost.requested_cores == pytest.approx(0.1)
+    assert show([cost]).splitlines()[1].endswith("0.02")
+
+
+def test_a_workload_without_pods_requests_nothing_known():
+    (cost,) = join(KNOWN[:1], [])
+    assert (cost.owners, cost.requested_cores, cost.requested_gib) == ([], None, None)
+    assert show([cost])
+    assert show([]) == "no workload is known yet: agents learn it from pods that run"
+
+
+def test_a_limit_counts_where_nothing_is_requested():
+    limited = pod("pi-1")
+    limited["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
+    known = Known(workload_of(limited), cores=1.0, cores_doubt=0.1, gib=0.1, gib_doubt=0.1, pods=1, nodes=1)
+    assert join([known], [limited])[0].requested_cores == 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1.0),
+        (2, 2.0),
+        ("250m", 0.25),
+        ("1.5", 1.5),
+        ("64Mi", 2.0**26),
+        ("1e3", 1000.0),
+        ("1G", 1e9),
+        ("x", 0.0),
+        ("1.1.1", 0.0),
+    ],
+)
+def test_quantities_are_kubernetes(text, value):
+    assert quantity(text) == value
+
+
+@given(st.text() | st.integers() | st.floats() | st.none())
+def test_no_quantity_is_an_error(anything):
+    assert quantity(anything) >= 0
+
+
+class TestOnACluster:
+    @pytest.fixture
+    def observing(self, cluster):
+        cluster.put(
+            "/apis/apps/v1/namespaces/carico/statefulsets/carico-scheduler",
+            metadata={
+                "name": "carico-scheduler",
+                "labels": LABELS | {"app.kubernetes.io/component": "scheduler"},
+                "annotations": {OBSERVES: "true"},
+            },
+            spec={"replicas": 2, "template": {"spec": {"containers": [{"image": "carico:1"}]}}},
+        )
+        cluster.objects[COSTS] = {
+            "workloads": [
+                {"workload": PI, "cores": 1.0, "cores_doubt": 0.1, "gib": 0.1, "gib_doubt": 0.1, "pods": 1, "nodes": 1}
+            ]
+        }
+        return cluster
+
+    def test_any_extender_is_asked_while_nothing_is_scheduled(self, kube, observing):
+        (cost,) = read_costs(kube, "carico", NOW)
+        assert (cost.workload, cost.cores) == (PI, 1.0)
+
+    def test_an_extender_without_a_valid_answer_is_an_error(self, kube, observing):
+        observing.objects[COSTS] = {"workloads": [{}]}
+        with pytest.raises(KubeUnreachable, match="does not say what workloads cost"):
+            read_costs(kube, "carico", NOW)
+
+    def test_without_a_deployment_the_remedy_is_told(self, kube, cluster):
+        with pytest.raises(NotReady, match="run `carico deploy`"):
+            read_costs(kube, "carico", NOW)
+
+    def test_the_command_prints_a_table_or_json(self, observing, tmp_path, capsys):
+        kubeconfig = str(observing.kubeconfig(tmp_path))
+        assert main(["costs", "--kubeconfig", kubeconfig]) == 0
+        assert PI in capsys.readouterr().out
+        assert main(["costs", "--json", "--kubeconfig", kubeconfig]) == 0
+        assert json.loads(capsys.readouterr().out)["workloads"][0]["workload"] == PI
