@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from unittest.mock import patch
 
 import matplotlib as mpl
 import msgspec
@@ -15,6 +16,12 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from carico.demand.node import NodeDemand
+from carico.demand.pods import PodCounts
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DEMAND
 from carico.model.variants import THESIS_LITERAL, THESIS_REBASED, Variant
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.request_latency import request_latencies
@@ -234,6 +241,57 @@ def limits() -> plt.Figure:
     return figure
 
 
+def demand() -> plt.Figure:
+    """What a node of the variant `demand` observes, what it learns from that, and how full it is."""
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10.5, 3.2), layout="constrained")
+    seen: list[tuple[float, float]] = []
+    told: list[tuple[float, DemandReport]] = []
+    pooled: list[tuple[float, Estimate]] = []
+    means, report = PodCounts.means, DemandScheduler.report
+
+    def observed(node: NodeDemand, cores: float, gib: float, at: float) -> None:
+        with patch.object(
+            PodCounts, "means", lambda counts, until: numbers.append(means(counts, until)) or numbers[-1]
+        ):
+            numbers: list[dict[str, float]] = []
+            observe(node, cores, gib, at)
+        if node.node == "node-00" and at > 0:
+            seen.append((numbers[0].get("pi-2000", 0.0), cores))
+
+    def reported(scheduler: DemandScheduler, sent: DemandReport, now: float) -> None:
+        report(scheduler, sent, now)
+        if sent.node == "node-00" and now > 0:
+            told.append((now, sent))
+            pooled.append((now, scheduler.cost("pi-2000")[0]))
+
+    observe = NodeDemand.observe
+    with patch.object(NodeDemand, "observe", observed), patch.object(DemandScheduler, "report", reported):
+        run("pi-2000", "carico:variant=demand")
+    left.plot(*zip(*seen, strict=True), ".", color="tab:blue", alpha=0.5)
+    last = next(sent for _, sent in reversed(told) if "pi-2000" in sent.workloads)
+    cost = last.workloads["pi-2000"].cores
+    baseline = last.demand_cores.mean - last.workloads["pi-2000"].pods * cost.mean
+    left.plot([0, 7], [baseline, baseline + 7 * cost.mean], color="black", linewidth=1)
+    left.set(title="Demand of half a second", xlabel="pods, on average", ylabel="cores")
+    for label, colour, estimates in (
+        ("node-00", "tab:blue", [(at, sent.workloads["pi-2000"].cores) for at, sent in told if sent.workloads]),
+        ("all nodes", "black", pooled),
+    ):
+        times = [at for at, _ in estimates]
+        mean, doubt = (
+            np.array(column) for column in zip(*((e.mean, e.variance**0.5) for _, e in estimates), strict=True)
+        )
+        middle.plot(times, mean, color=colour, linewidth=1, label=label)
+        middle.fill_between(times, mean - doubt, mean + doubt, color=colour, alpha=0.2, linewidth=0)
+    middle.set(title="Cost of a pod", xlabel="seconds", ylabel="cores", xlim=(0, 40), ylim=(0, 2.2))
+    middle.legend(frameon=False, fontsize=8)
+    right.step([at for at, _ in told], [sent.demand_cores.mean for _, sent in told], where="post", linewidth=1)
+    right.axhline(4 + DEMAND.headroom * 2, color="black", linestyle=":", linewidth=1)
+    right.axhline(4 * DEMAND.threads_per_core, color="grey", linestyle=":", linewidth=1)
+    right.set(title="Demand of the node, and the two levels", xlabel="seconds", ylabel="cores", ylim=(0, 9))
+    return figure
+
+
 SCHEDULERS = {"kube-scheduler:cpu=100m": "tab:red", "kube-scheduler:cpu=500m": "tab:orange", "carico": "tab:blue"}
 FIGURES = {
     "moving-unit": moving_unit,
@@ -243,6 +301,7 @@ FIGURES = {
     "contention": contention,
     "isolation": isolation,
     "limits": limits,
+    "demand": demand,
 }
 
 

@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
-        tell(f"cannot write the output: {error.strerror}")
+        # Only an error of a file has a name.
+        tell(f"cannot write the output: {error.strerror}" if error.filename is None else str(error))
         return FAILED
 
 

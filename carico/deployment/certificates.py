@@ -99,12 +99,16 @@ def make(authority: Authority, hosts: Mapping[str, list[str]], nodes: Collection
         authority.make_node(node)
 
 
-def pack(authority: Authority, nodes: Collection[str], namespace: str, with_ca_key: bool) -> list[dict[str, Any]]:
+def pack(
+    authority: Authority, servers: Collection[str], nodes: Collection[str], namespace: str, with_ca_key: bool
+) -> list[dict[str, Any]]:
     """Return the folder's certificates and keys as Kubernetes objects.
 
     Parameters
     ----------
     authority : Authority
+    servers : collection of str
+        Of `SERVERS`, those that are deployed.
     nodes : collection of str
     namespace : str
     with_ca_key : bool
@@ -121,8 +125,7 @@ def pack(authority: Authority, nodes: Collection[str], namespace: str, with_ca_k
     if with_ca_key:
         packed.append(_tls(CA_SECRET, "certificates", namespace, folder / "ca"))
     packed += [
-        _tls(f"carico-{server}-tls", component, namespace, folder / f"server-{server}")
-        for server, component in SERVERS.items()
+        _tls(f"carico-{server}-tls", SERVERS[server], namespace, folder / f"server-{server}") for server in servers
     ]
     keys = {
         node: b"".join((folder / f"node-{node}.{kind}").read_bytes() for kind in ("crt", "key"))

@@ -143,7 +143,7 @@ class Deployment:
                 if _has_pods(thing):
                     names = names_of[thing["metadata"]["name"]]
                     thing["spec"]["template"]["metadata"]["annotations"][ISSUED] = certificates.issued(authority, names)
-            return certificates.pack(authority, nodes, namespace, with_ca_key=folder is None)
+            return certificates.pack(authority, list(hosts), nodes, namespace, with_ca_key=folder is None)
 
     def _secrets(self, namespace: str) -> dict[str, KubeObject]:
         secrets: dict[str, KubeObject] = {

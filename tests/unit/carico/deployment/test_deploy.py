@@ -93,6 +93,12 @@ def test_moving_to_a_folder_removes_the_key_of_the_ca_from_the_cluster(cluster, 
         deployed.deploy()
 
 
+def test_demand_is_deployed_without_aggregators(cluster, deployed):
+    deployed.deploy(Choices(variant="demand"))
+    assert not [path for path in cluster.objects if "aggregator" in path]
+    assert f"{SECRETS}/carico-extender-tls" in cluster.objects
+
+
 def test_another_variant_leaves_nothing_of_the_one_before(cluster, deployed):
     deployed.deploy()
     aggregators = [path for path in cluster.objects if "carico-aggregator" in path]
