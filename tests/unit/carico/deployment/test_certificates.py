@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from carico.deployment.authority import Authority
-from carico.deployment.certificates import CA_DAYS, hosts_of, issued, make, pack, unpack
+from carico.deployment.certificates import CA_DAYS, SERVERS, hosts_of, issued, make, pack, unpack
 from carico.deployment.manifests import Choices, manifests
 from carico.errors import InvalidInput
 
@@ -86,7 +86,7 @@ def test_a_ca_near_expiry_is_refused(folder):
 
 
 def test_secrets_restore_the_whole_folder(folder, tmp_path):
-    packed = pack(authority(folder), ["node-a", "node-b"], "carico", with_ca_key=True)
+    packed = pack(authority(folder), SERVERS, ["node-a", "node-b"], "carico", with_ca_key=True)
     back = tmp_path / "back"
     back.mkdir()
     unpack({each["metadata"]["name"]: each for each in packed if each["kind"] == "Secret"}, back)
@@ -94,7 +94,7 @@ def test_secrets_restore_the_whole_folder(folder, tmp_path):
 
 
 def test_the_key_of_the_ca_may_stay_off_the_cluster(folder):
-    packed = pack(authority(folder), ["node-a"], "carico", with_ca_key=False)
+    packed = pack(authority(folder), SERVERS, ["node-a"], "carico", with_ca_key=False)
     assert "carico-ca" not in [each["metadata"]["name"] for each in packed if each["kind"] == "Secret"]
     assert "PRIVATE KEY" not in str(packed[0]), "all pods mount this object, so it holds the certificate alone"
 
@@ -102,7 +102,7 @@ def test_the_key_of_the_ca_may_stay_off_the_cluster(folder):
 def test_a_removed_node_is_left_out(folder):
     (secret,) = [
         each
-        for each in pack(authority(folder), ["node-b"], "carico", with_ca_key=False)
+        for each in pack(authority(folder), SERVERS, ["node-b"], "carico", with_ca_key=False)
         if each["metadata"]["name"] == "carico-agent-tls"
     ]
     assert list(secret["data"]) == ["node-b"]
@@ -112,7 +112,7 @@ def test_too_many_nodes_for_a_secret_are_refused(folder):
     for kind in ("crt", "key"):
         (folder / f"node-big.{kind}").write_bytes(b"x" * (1 << 19))
     with pytest.raises(InvalidInput, match=r"of 2 nodes are \d+ bytes, a Secret holds 1048576"):
-        pack(authority(folder), ["node-a", "big"], "carico", with_ca_key=False)
+        pack(authority(folder), SERVERS, ["node-a", "big"], "carico", with_ca_key=False)
 
 
 @pytest.mark.parametrize("data", [{}, {"tls.crt": "!"}, {"tls.crt": "YQ=="}], ids=["nothing", "no base64", "no key"])
