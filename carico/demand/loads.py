@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,8 @@ class Loads:
         """How many of them, by workload and node."""
         self._over: defaultdict[str, set[str]] = defaultdict(set)
         """Pods that are over although the node's report counts them."""
+        self._known: defaultdict[str, dict[int, WorkloadReport]] = defaultdict(dict)
+        """What nodes have reported of each workload, by row."""
         self._local: OrderedDict[str, FloatArray] = OrderedDict()
         """Of the workloads that were last asked for: see `local`, for all columns."""
         self._all_rows: IntArray | None = None
@@ -145,13 +148,18 @@ class Loads:
         self._over.pop(node, None)
 
     def _note_local(self, row: int, report: DemandReport | None, before: DemandReport | None) -> None:
-        """Keep up with what a node knows of the workloads that are asked for."""
-        for name, known in self._local.items():
-            each = None if report is None else report.workloads.get(name)
-            if each is not None:
-                known[:, row] = each.pods, each.gib.mean
-            elif before is not None and name in before.workloads:
-                known[:, row] = 0.0
+        """Keep up with what a node knows of every workload."""
+        after = {} if report is None else report.workloads
+        for name in before.workloads.keys() - after.keys() if before is not None else ():
+            del self._known[name][row]
+            if not self._known[name]:
+                del self._known[name]
+            if name in self._local:
+                self._local[name][:, row] = 0.0
+        for name, each in after.items():
+            self._known[name][row] = each
+            if name in self._local:
+                self._local[name][:, row] = each.pods, each.gib.mean
 
     def silent(self, now: float, since_s: float) -> list[str]:
         """Return the nodes that have not reported for more than `since_s` seconds."""
@@ -187,17 +195,15 @@ class Loads:
 
     def workloads(self) -> set[str]:
         """The workloads that any node knows."""
-        return {name for report in self._reports.values() for name in report.workloads}
+        return set(self._known)
 
-    def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
-        """What each node that knows a workload has reported of it."""
-        return {
-            node: report.workloads[workload] for node, report in self._reports.items() if workload in report.workloads
-        }
+    def at_nodes(self, workload: str) -> list[WorkloadReport]:
+        """What the nodes that know a workload have reported of it."""
+        return list(self._known.get(workload, {}).values())
 
     def rows(self, nodes: Sequence[str]) -> IntArray:
         """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""
-        return np.array([self._rows.get(node, -1) for node in nodes], np.intp)
+        return np.fromiter(map(self._rows.get, nodes, repeat(-1)), np.intp, len(nodes))
 
     @property
     def all_rows(self) -> IntArray:
@@ -248,10 +254,8 @@ class Loads:
         known = self._local.get(workload)
         if known is None:
             known = np.zeros((2, self._pods.size))
-            for node, report in self._reports.items():
-                each = report.workloads.get(workload)
-                if each is not None:
-                    known[:, self._rows[node]] = each.pods, each.gib.mean
+            for row, each in self._known.get(workload, {}).items():
+                known[:, row] = each.pods, each.gib.mean
             self._local[workload] = known
             if len(self._local) > _MOST_LOCAL:
                 self._local.popitem(last=False)

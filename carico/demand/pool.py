@@ -24,9 +24,14 @@ _KNOWS = 4.0
 """A node knows a workload if its variance is so many times less than what is assumed."""
 
 
+NEWS = 0.1
+"""A node's statement that has changed by less than this share of its doubt, or of its variance, is no news."""
+
+
 class _Evidence(NamedTuple):
     """What a node has seen beyond what is assumed."""
 
+    said: Estimate
     mean: float
     precision: float
     weight: float
@@ -62,37 +67,27 @@ class Pool:
         """What each node that knows a workload says of it, whether it is believed or not, by workload and node."""
         self._median: dict[str, tuple[float, int]] = {}
         """Of `_means`, and after how many more updates it is computed anew."""
+        self._costs: dict[str, Estimate] = {}
+        """Those that were asked for since they changed."""
         self._sums: dict[str, tuple[float, float, float, int]] = {}
         """Over all nodes: weight, weight x mean, weight² / precision, and their number, by workload."""
 
     def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
         """Replace what a node has learned."""
-        mean, variance = self.first
-        seen = {}
-        for workload, cost in costs.items():
-            if cost.variance < variance:
-                if cost.variance <= variance / _KNOWS:
-                    self._means[workload][node] = cost.mean
-                share = cost.variance / variance
-                found = (self._believed(workload, cost.mean) - mean * share) / (1 - share)
-                precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
-                seen[workload] = _Evidence(found, precision, min(precision, self._most))
         before = self._of_node.get(node, {})
-        for workload in before.keys() | seen.keys():
-            if workload not in seen:
-                self._means[workload].pop(node, None)
-            sums = self._sums.get(workload, (0.0, 0.0, 0.0, 0))
-            for sign, evidence in ((-1, before.get(workload)), (+1, seen.get(workload))):
-                if evidence is not None:
-                    mean, precision, weight = evidence
-                    change = (weight, weight * mean, weight / precision * weight)
-                    a, b, c, nodes = sums
-                    sums = (a + sign * change[0], b + sign * change[1], c + sign * change[2], nodes + sign)
-            if sums[3]:
-                self._sums[workload] = sums
-            else:
-                self._drop(workload)
-        self._of_node[node] = seen
+        after = {}
+        for workload, cost in costs.items():
+            known = before.get(workload)
+            if known is not None and _same(known.said, cost):
+                after[workload] = known
+            elif cost.variance < self.first.variance:
+                after[workload] = self._add(node, workload, cost)
+                if known is not None:
+                    self._sum(workload, known, -1)
+        for workload in before.keys() - after.keys():
+            self._means[workload].pop(node, None)
+            self._sum(workload, before[workload], -1)
+        self._of_node[node] = after
 
     def forget(self, node: str) -> None:
         """Drop what a node has learned."""
@@ -101,13 +96,45 @@ class Pool:
 
     def cost(self, workload: str) -> Estimate:
         """What a pod of the workload demands, as far as all nodes know."""
-        sums = self._sums.get(workload)
-        if sums is None:
-            return self.first
+        cost = self._costs.get(workload)
+        if cost is None:
+            if workload not in self._sums:
+                return self.first
+            cost = self._costs[workload] = self._pooled(workload)
+        return cost
+
+    def _pooled(self, workload: str) -> Estimate:
+        weight, weighted, doubt, _ = self._sums[workload]
         mean, variance = self.first
-        total = 1 / variance + max(sums[0], 0.0)
-        doubt = (1 / variance + max(sums[2], 0.0)) / total**2
-        return Estimate(max((mean / variance + sums[1]) / total, 0.0), doubt)
+        total = 1 / variance + max(weight, 0.0)
+        return Estimate(max((mean / variance + weighted) / total, 0.0), (1 / variance + max(doubt, 0.0)) / total**2)
+
+    def _add(self, node: str, workload: str, cost: Estimate) -> _Evidence:
+        mean, variance = self.first
+        if cost.variance <= variance / _KNOWS:
+            self._means[workload][node] = cost.mean
+        share = cost.variance / variance
+        seen = (self._believed(workload, cost.mean) - mean * share) / (1 - share)
+        precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
+        evidence = _Evidence(cost, seen, precision, min(precision, self._most))
+        self._sum(workload, evidence, +1)
+        return evidence
+
+    def _sum(self, workload: str, evidence: _Evidence, sign: int) -> None:
+        weight, weighted, doubt, nodes = self._sums.get(workload, (0.0, 0.0, 0.0, 0))
+        own = sign * evidence.weight
+        self._costs.pop(workload, None)
+        if nodes + sign:
+            self._sums[workload] = (
+                weight + own,
+                weighted + own * evidence.mean,
+                doubt + own / evidence.precision * evidence.weight,
+                nodes + sign,
+            )
+        else:
+            self._sums.pop(workload, None)
+            self._means.pop(workload, None)
+            self._median.pop(workload, None)
 
     def _believed(self, workload: str, mean: float) -> float:
         """Return what a node says of a workload as far as it is believed."""
@@ -122,7 +149,9 @@ class Pool:
             return mean
         return min(max(mean, median / APART), APART * median)
 
-    def _drop(self, workload: str) -> None:
-        self._means.pop(workload, None)
-        self._sums.pop(workload, None)
-        self._median.pop(workload, None)
+
+def _same(one: Estimate, other: Estimate) -> bool:
+    if one == other:
+        return True
+    apart = one.mean - other.mean
+    return apart * apart <= NEWS**2 * other.variance and abs(one.variance - other.variance) <= NEWS * other.variance

@@ -263,7 +263,7 @@ class DemandScheduler:
         found = []
         for workload in sorted(self.loads.workloads()):
             cores, gib = self.cost(workload)
-            running = {node: each for node, each in self.loads.at_nodes(workload).items() if each.pods}
+            running = [each.pods for each in self.loads.at_nodes(workload) if each.pods]
             found.append(
                 WorkloadCost(
                     workload,
@@ -271,7 +271,7 @@ class DemandScheduler:
                     math.sqrt(cores.variance),
                     gib.mean,
                     math.sqrt(gib.variance),
-                    sum(each.pods for each in running.values()),
+                    sum(running),
                     len(running),
                 )
             )
