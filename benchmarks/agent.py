@@ -1,15 +1,20 @@
 """Measures what an agent costs its node: CPU and memory of the whole process, and the CPU time of a sample.
 
-A real agent samples this machine at 10 Hz and steps at 1 Hz; it exchanges subspaces with a real aggregation server and
-reports to a real extender over mutual TLS, saves checkpoints and watches control groups. The figure is the agent's CPU
-time from the kernel, which other load on the machine hardly changes.
+Real agents of two variants sample this machine at 10 Hz, side by side. The thesis's steps at 1 Hz and exchanges
+subspaces with a real aggregation server; that of `demand` steps at 2 Hz and reports every start and end of a pod. Both
+report to real extenders over mutual TLS, save checkpoints and watch control groups. The figure is the CPU time from the
+kernel, which other load on the machine hardly changes.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
+import uuid
+from collections import deque
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -39,13 +44,20 @@ def samples() -> dict[str, float]:
 
 
 def measure(seconds: float) -> dict[str, float]:
-    """Return CPU (percent of a core) and memory (MiB) of an agent that runs for this time."""
+    """Return CPU (percent of a core) and memory (MiB) of the agents of two variants that run side by side so long.
+
+    One of the thesis's runs on a node without pods. Another, and one of the variant `demand`, run beside thirty pods,
+    one of which ends every second, while another starts.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files = certificates(folder, "aggregator", "extender", nodes=1)
-        # The kubelet's tree of a node without pods.
-        (folder / "cgroup" / "kubepods" / "besteffort").mkdir(parents=True)
-        (folder / "pods").mkdir()
+        files = certificates(folder, "aggregator", "extender", nodes=3)
+        idle, busy = _Kubelet(folder / "idle", pods=0), _Kubelet(folder / "busy", pods=30)
+        places = (
+            ("", "thesis-rebased", idle),
+            ("_busy", "thesis-rebased", busy),
+            ("_busy_demand", "demand", busy),
+        )
         aggregator = {"port": 0, "tls": files["aggregator"]}
         extender = {
             "port": 0,
@@ -54,29 +66,72 @@ def measure(seconds: float) -> dict[str, float]:
             "kubernetes": None,
             "journal": {"file": str(folder / "journal.jsonl")},
         }
-        with (
-            running(folder, "aggregator", aggregator) as exchanging,
-            running(folder, "extender", extender) as reporting,
-        ):
-            agent = {
-                "node": "node-0",
-                "aggregator": f"localhost:{exchanging['port']}",
-                "schedulers": [f"localhost:{reporting['report_port']}"],
-                "tls": files["node-0"],
-                "pod_events": {"cgroup_root": str(folder / "cgroup"), "pod_logs": str(folder / "pods")},
-                "checkpoint": str(folder / "state.json"),
-            }
-            with running(folder, "agent", agent) as started:
-                process = psutil.Process(int(str(started["pid"])))
-                time.sleep(SETTLE_S)
-                before = process.cpu_times()
-                time.sleep(seconds)
-                after = process.cpu_times()
-                used_s = after.user + after.system - before.user - before.system
-                return {
-                    "agent_core_percent": 100 * used_s / seconds,
-                    "agent_rss_mib": process.memory_info().rss / 2**20,
+        with ExitStack() as opened:
+            exchanging = opened.enter_context(running(folder, "aggregator", aggregator))
+            agents = {}
+            for number, (suffix, variant, kubelet) in enumerate(places):
+                own = folder / f"agent{suffix}"
+                own.mkdir()
+                reporting = opened.enter_context(running(own, "extender", extender | {"variant": variant}))
+                agent = {
+                    "node": f"node-{number}",
+                    "schedulers": [f"localhost:{reporting['report_port']}"],
+                    "tls": files[f"node-{number}"],
+                    "pod_events": {"cgroup_root": str(kubelet.cgroup), "pod_logs": str(kubelet.logs)},
+                    "checkpoint": str(own / "state.json"),
+                    "variant": variant,
                 }
+                if variant != "demand":
+                    agent["aggregator"] = f"localhost:{exchanging['port']}"
+                started = opened.enter_context(running(own, "agent", agent))
+                agents[suffix] = psutil.Process(int(str(started["pid"])))
+            busy.churn(SETTLE_S)
+            before = {suffix: process.cpu_times() for suffix, process in agents.items()}
+            busy.churn(seconds)
+            after = {suffix: process.cpu_times() for suffix, process in agents.items()}
+            figures = {}
+            for suffix, process in agents.items():
+                used_s = sum(after[suffix][:2]) - sum(before[suffix][:2])
+                figures[f"agent_core_percent{suffix}"] = 100 * used_s / seconds
+                figures[f"agent_rss_mib{suffix}"] = process.memory_info().rss / 2**20
+            return figures
+
+
+class _Kubelet:
+    """The control groups and folders of logs that a kubelet makes for its pods.
+
+    Parameters
+    ----------
+    folder : Path
+    pods : int
+        How many pods run at any time.
+    """
+
+    def __init__(self, folder: Path, pods: int) -> None:
+        self.cgroup, self.logs = folder / "cgroup", folder / "pods"
+        (self.cgroup / "kubepods" / "besteffort").mkdir(parents=True)
+        self.logs.mkdir()
+        self._pods: deque[tuple[Path, Path]] = deque()
+        for _ in range(pods):
+            self._start()
+
+    def churn(self, seconds: float) -> None:
+        """Let time pass, and a pod end and another start every second."""
+        for _ in range(round(seconds)):
+            time.sleep(1.0)
+            if self._pods:
+                for path in self._pods.popleft():
+                    shutil.rmtree(path)
+                self._start()
+
+    def _start(self) -> None:
+        uid = str(uuid.uuid4())
+        logs = self.logs / f"default_pi-{uid[:5]}_{uid}"
+        (logs / "pi").mkdir(parents=True)
+        group = self.cgroup / "kubepods" / "besteffort" / f"pod{uid}"
+        for container in ("sandbox", "pi"):
+            (group / container).mkdir(parents=True)
+        self._pods.append((group, logs))
 
 
 if __name__ == "__main__":

@@ -173,13 +173,16 @@ class ReportClient(Client):
         super().__init__(target, credentials, deadline_s)
         self._silent_left = 0
         self._versions = OtherVersions("this agent")
+        self._told: frozenset[str] = frozenset()
+        """The pods that were counted in the latest report that was answered."""
+        self._reply: ReportReply | None = None
 
     async def report(self, report: CapacityReport) -> ReportReply | None:
-        """Send one report, and return the answer; None if there is none.
+        """Send one report, and return the latest answer; None if there was none yet.
 
         One report of five is answered, the first one over a stream among them: the answer shows that the scheduler
-        listens, and each report without one saves both sides a wake-up. Reports of the variant `demand` are all
-        answered, for the answer tells the workloads of pods.
+        listens, and each report without one saves both sides a wake-up. A report of the variant `demand` is also
+        answered if it counts new pods, for the answer tells their workloads.
 
         Raises
         ------
@@ -188,13 +191,14 @@ class ReportClient(Client):
         InvalidInput
             If a number or a name does not fit into the message, or the answer makes no sense.
         """
-        if report.demand is None and self._silent_left > 0 and self.send(write_report(report, silent=True)):
+        counted = frozenset() if report.demand is None else frozenset(report.demand.counted)
+        if counted <= self._told and self._silent_left > 0 and self.send(write_report(report, silent=True)):
             self._silent_left -= 1
-            return None
+            return self._reply
         self._silent_left = 0
         reply = read_report_reply(await self.request("/carico.v1.Capacity/ReportStream", write_report(report)))
         self._versions.note(f"the scheduler {self._target}", reply.version)
-        self._silent_left = _SILENT_BETWEEN
+        self._silent_left, self._told, self._reply = _SILENT_BETWEEN, counted, reply
         return reply
 
 

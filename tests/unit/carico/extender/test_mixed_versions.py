@@ -97,22 +97,26 @@ def older_scheduler():
     server.close()
 
 
-def test_demand_reaches_the_scheduler_and_every_report_is_answered(scheduler, client):
-    scheduler.workloads = {"uid-1": "jobs/pi-1f2e3d4c"}
-    reports = [reported(number, DEMAND) for number in range(1, 8)]
-    assert [client.report(report) for report in reports] == [ReportReply(scheduler.workloads, __version__)] * 7
+NEW = dataclasses.replace(DEMAND, counted={**DEMAND.counted, "uid-3": "jobs/pi"})
+
+
+def test_a_report_that_counts_new_pods_is_answered_and_others_now_and_then(scheduler, client):
+    told = {}
+    scheduler.workloads = told
+    reports = [reported(number, NEW if number >= 4 else DEMAND) for number in range(1, 10)]
+    answered = []
+    for number, report in enumerate(reports, start=1):
+        told["uid-1"] = f"jobs/pi-{number}"
+        reply = client.report(report)
+        answered.append(int(reply.workloads["uid-1"].removeprefix("jobs/pi-")))
+    assert answered == [1, 1, 1, 4, 4, 4, 4, 4, 9], "the latest answer is returned until there is another"
     assert scheduler.reports == reports
 
 
 def test_a_late_report_is_answered_but_tells_nothing(scheduler, client):
     scheduler.workloads = {"uid-1": "jobs/pi-1f2e3d4c"}
     client.report(reported(5, DEMAND))
-    assert client.report(reported(4, DEMAND)) == ReportReply({}, __version__)
-
-
-def test_of_other_variants_one_report_of_five_is_answered(client):
-    replies = [client.report(reported(number)) for number in range(1, 7)]
-    assert replies == [ReportReply({}, __version__), None, None, None, None, ReportReply({}, __version__)]
+    assert client.report(reported(4, NEW)) == ReportReply({}, __version__)
 
 
 def test_what_does_not_fit_into_an_answer_is_told_later(scheduler, client):
