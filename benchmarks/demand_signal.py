@@ -1,0 +1,152 @@
+"""Measures how far the signal that the variant `demand` learns from is from the threads that run or wait for a CPU.
+
+Real programs run, from none to two threads a CPU. The truth is the kernel's account of the programs' own threads
+(schedstat: time on a CPU and in its queue), the signal is CPUs x (utilisation + pressure) of the whole machine, less
+what it was before, in intervals of half a second. With --quota the programs run in a control group of so many CPUs, as
+in a node that is a container, and the signal is the group's. The machine must do nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks.common import parse, parser, run
+from carico.clock import SystemClock
+from carico.telemetry.cgroup import CgroupSource
+from carico.telemetry.counters import telemetry_between
+from carico.telemetry.procfs import ProcfsSource
+from carico.telemetry.source import SizedSource
+
+STEP_S = 0.5
+SETTLE_S = 2.0
+SECONDS = 8.0
+PORT = 18_080
+_CONTROLLERS = ("cpu", "cpuacct", "memory", "unified")
+PROGRAMS: dict[str, tuple[str, ...]] = {
+    "pi": ("workloads.pi", "--quiet", "1000000"),
+    "stress": ("workloads.stress", "--cpu", "1", "--timeout", "600"),
+    "half": ("workloads.stress", "--cpu", "1", "--cpu-load", "50", "--timeout", "600"),
+    "mlp": ("workloads.mlp", "--threads", "1"),
+}
+"""What a pod runs; `half` is busy half of the time."""
+
+
+def main() -> int:
+    """Measure, print and write the figures."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--quota", type=float, metavar="CPUS", help="run in a control group of so many CPUs")
+    arguments.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="of each setting (default: 8)")
+    arguments.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="default: all")
+    options = parse(arguments)
+    if options.quota is not None and not 0.1 <= options.quota <= (os.cpu_count() or 1):
+        arguments.error(f"--quota must be in [0.1, {os.cpu_count()}], got {options.quota}")
+    return run("demand_signal", lambda: measure(options.programs, options.seconds, options.quota), options.json)
+
+
+def measure(programs: Sequence[str], seconds: float, quota: float | None) -> dict[str, float]:
+    """Return for every program the largest error of the mean signal, cores, and the noise of an interval."""
+    figures = {}
+    with ExitStack() as opened:
+        group = None if quota is None else opened.enter_context(_group(quota))
+        source: SizedSource = (
+            opened.enter_context(ProcfsSource())
+            if group is None
+            else opened.enter_context(CgroupSource(group=group, clock=SystemClock()))
+        )
+        source.read()
+        cpus = source.cpus()
+        print(f"{cpus:g} CPUs")
+        print("| program | pods | threads that run or wait | signal | error | noise of half a second |")
+        print("|---|---|---|---|---|---|")
+        for program in programs:
+            before = statistics.mean(_signals(source, cpus, seconds)[0])
+            errors, noises = [], []
+            for pods in range(1, max(round(2 * cpus), 2) + 1):
+                with _running(program, pods, group) as processes:
+                    time.sleep(SETTLE_S)
+                    signals, truth = _signals(source, cpus, seconds, processes)
+                signal, noise = statistics.mean(signals) - before, statistics.stdev(signals)
+                errors.append(signal - truth)
+                noises.append(noise)
+                print(f"| {program} | {pods} | {truth:.2f} | {signal:.2f} | {signal - truth:+.2f} | {noise:.2f} |")
+            figures[f"{program}:worst_error"] = max(errors, key=abs)
+            figures[f"{program}:noise"] = statistics.mean(noises)
+    return figures
+
+
+def _signals(
+    source: SizedSource, cpus: float, seconds: float, processes: Sequence[subprocess.Popen[bytes]] = ()
+) -> tuple[list[float], float]:
+    """Return the signal of every interval, and the mean number of threads of the processes that ran or waited."""
+    last = source.read()
+    began, before = time.monotonic(), _scheduled_ns(processes)
+    signals = []
+    while time.monotonic() < began + seconds:
+        time.sleep(STEP_S)
+        reading = source.read()
+        seen = telemetry_between(last, reading)
+        signals.append(cpus * (float(seen.cpu_utilisation) + float(seen.cpu_pressure)))
+        last = reading
+    return signals, (_scheduled_ns(processes) - before) / 1e9 / (time.monotonic() - began)
+
+
+def _scheduled_ns(processes: Sequence[subprocess.Popen[bytes]]) -> float:
+    """Return how long the threads of processes and of their children have run and waited for a CPU, nanoseconds."""
+    total = 0
+    for process in processes:
+        for pid in [process.pid, *_children(process.pid)]:
+            for schedstat in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                ran, waited, _ = schedstat.read_text(encoding="ascii").split()
+                total += int(ran) + int(waited)
+    return float(total)
+
+
+def _children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [int(child) for child in found] + [grand for child in found for grand in _children(int(child))]
+
+
+@contextmanager
+def _running(program: str, pods: int, group: str | None) -> Iterator[list[subprocess.Popen[bytes]]]:
+    command = [sys.executable, "-m", *PROGRAMS[program]]
+    if group is not None:  # the shell enters the group before it becomes the program
+        enter = "".join(f"echo $$ > /sys/fs/cgroup/{each}/{group}/cgroup.procs; " for each in _CONTROLLERS)
+        command = ["sh", "-c", f'{enter}exec "$@"', "sh", *command]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
+        for _ in range(pods)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            os.killpg(process.pid, 9)
+            process.wait()
+
+
+@contextmanager
+def _group(quota: float) -> Iterator[str]:
+    """Make a control group with a quota in the hybrid hierarchy, and remove it afterwards."""
+    name = f"carico-{os.getpid()}"
+    folders = [Path("/sys/fs/cgroup", controller, name) for controller in _CONTROLLERS]
+    try:
+        for folder in folders:
+            folder.mkdir()
+        (folders[0] / "cpu.cfs_quota_us").write_text(f"{round(100_000 * quota)}")
+        yield name
+    finally:
+        for folder in folders:
+            if folder.exists():
+                folder.rmdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
