@@ -69,14 +69,15 @@ class Peaks:
             if gib > RISE * peak.level + RISE_GIB:
                 peak.level, peak.rose_at = gib, at
             peak.level = min(peak.level, gib)
+            if workload in fresh and not peak.settled:
+                peak.gib = gib  # still what was assumed rather than seen
             kept = math.exp(-(at - peak.observed_at) / self._peak_s)
             peak.gib, peak.observed_at = gib + kept * max(peak.gib - gib, 0.0), at
             if workload in fresh or at - peak.rose_at < self._growth_s:
                 least = peak.gib if peak.settled else max(peak.gib, self._first.mean)
                 self._costs[workload] = Estimate(least, self._first.variance)
             else:
-                if not peak.settled:
-                    peak.gib, peak.settled = gib, True
+                peak.settled = True
                 self._costs[workload] = Estimate(peak.gib, variance)
 
     def save(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class DemandVariant:
     first_gib: float = 0.5
     """What a pod of an unknown workload is assumed to demand."""
     first_doubt_cores: float = 1.0
-    first_doubt_gib: float = 0.5
+    first_doubt_gib: float = 0.6
     """Standard deviation of that."""
     fade_s: float = 300.0
     """Time constant with which what was learned of a workload fades back to the assumption."""

@@ -48,6 +48,20 @@ def test_pods_are_counted_at_their_peak_which_fades(peaks):
     assert peaks.cost("job").mean == pytest.approx(1.0, abs=0.01)
 
 
+def test_a_peak_is_remembered_when_new_pods_that_hold_little_dilute_it(peaks):
+    hold(peaks, 0.5, 0, 2, fresh=("job",))
+    hold(peaks, lambda at: 0.5 + 0.05 * (at - 2), 2, 20)
+    hold(peaks, 1.4, 20, 21)
+    hold(peaks, 0.8, 21, 26)
+    assert peaks.cost("job").mean == pytest.approx(1.4, abs=0.07), "they will hold as much"
+
+
+def test_what_was_assumed_is_no_peak(peaks):
+    hold(peaks, lambda at: 0.5 if at < 0.5 else 0.05, 0, 1.5, fresh=("job",))
+    hold(peaks, 0.05, 1.5, 3)
+    assert peaks.cost("job").mean == pytest.approx(0.05)
+
+
 def test_workloads_that_are_gone_are_dropped(peaks):
     hold(peaks, 2.0, 0, 4)
     peaks.forget(kept=())
