@@ -154,7 +154,6 @@ RULES: dict[str, dict[str, float]] = {
     "headroom": {"headroom": 0.0},
     "the higher level": {"threads_per_core": 0.0},
     "the limit for wide pods": {"wide": 10.0},
-    "rounding": {"rounding": 1.0},
     "the held answer": {"hold_s": 0.0},
     "fading": {"fade_s": 1e9},
     "churn as a workload": {"churn_s": 0.0},

@@ -30,11 +30,10 @@ class NodeRoom(NamedTuple):
     node: str
     cores: float
     """How far the node's load is below the level to which nodes are filled, cores."""
-    needs_cores: float
-    """What of the pod has to fit, with doubt."""
     gib: float
     """The same of memory, GiB."""
     needs_gib: float
+    """What the pod may hold, with doubt."""
     pods: float
     """How many more pods the node takes, where it reports no demand."""
     idle: bool
@@ -52,7 +51,7 @@ class NodeRoom(NamedTuple):
             return ROOM if self.pods >= 1 else NO_DEMAND
         if self.idle:
             return ROOM
-        if not self.cores >= self.needs_cores:
+        if not self.cores > 0:
             return CPU_FULL
         return ROOM if self.gib >= self.needs_gib else MEMORY_FULL
 
@@ -61,7 +60,7 @@ class NodeRoom(NamedTuple):
         verdict = self.verdict(stale_after_s)
         # What there is is rounded down and what is needed up: they must not look the same.
         if verdict == CPU_FULL:
-            return f"needs {math.ceil(100 * self.needs_cores) / 100:.2f} cores, has {_down(self.cores)}"
+            return f"its load is {-self.cores:.2f} cores above the level to which it is filled"
         if verdict == MEMORY_FULL:
             return f"needs {math.ceil(100 * self.needs_gib) / 100:.2f} GiB, has {_down(self.gib)}"
         if verdict == TOO_OLD:
@@ -85,7 +84,6 @@ class DemandDecision:
     """What the pod demands."""
     gib: Estimate
     room: FloatArray
-    needs: FloatArray
     room_gib: FloatArray
     needs_gib: FloatArray
     pods: FloatArray
@@ -99,7 +97,7 @@ class DemandDecision:
     @property
     def fits(self) -> BoolArray:
         """Whether each candidate has room for the pod, (n,)."""
-        fits = (self.room >= self.needs) & (self.room_gib >= self.needs_gib) | self.idle | (self.pods >= 1)
+        fits = (self.room > 0) & (self.room_gib >= self.needs_gib) | self.idle | (self.pods >= 1)
         answer: BoolArray = fits & (self.age_s <= self.stale_after_s)
         return answer
 
@@ -121,13 +119,13 @@ class DemandDecision:
 
     def verdict(self, index: int) -> NodeRoom:
         """Return what was known of one candidate."""
-        columns = (self.room, self.needs, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
+        columns = (self.room, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
         return NodeRoom(self.nodes[index], *(column[index].item() for column in columns))
 
     @property
     def verdicts(self) -> tuple[NodeRoom, ...]:
         """What was known of all candidates."""
-        columns = (self.room, self.needs, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
+        columns = (self.room, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
         return tuple(map(NodeRoom, self.nodes, *(column.tolist() for column in columns)))
 
     @property
@@ -135,8 +133,8 @@ class DemandDecision:
         """Why candidates without room were refused, by node."""
         out = np.flatnonzero(~self.fits)
         # Thousands of full nodes share few texts: each is written once, and the numbers that it shows are its key.
-        shown = np.stack([self.room, self.needs, self.room_gib, self.needs_gib, self.pods, self.age_s])[:, out]
-        shown[:5] = np.round(100 * shown[:5])
+        shown = np.stack([self.room, self.room_gib, self.needs_gib, self.pods, self.age_s])[:, out]
+        shown[:4] = np.round(100 * shown[:4])
         key = np.nan_to_num(np.round(shown), nan=-1.0).T
         _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
         texts = [self.verdict(index).reason(self.stale_after_s) for index in out[first].tolist()]
@@ -148,7 +146,7 @@ class DemandDecision:
             return self
         rank = np.where(self.fits, 1e9, 0.0) + np.nan_to_num(self.room, nan=-1e9)
         rows = np.sort(np.argsort(-rank, kind="stable")[:limit])
-        columns = ("room", "needs", "room_gib", "needs_gib", "pods", "idle", "age_s")
+        columns = ("room", "room_gib", "needs_gib", "pods", "idle", "age_s")
         return replace(
             self,
             nodes=[self.nodes[row] for row in rows.tolist()],

@@ -1,8 +1,10 @@
-"""How full a node may be, and how much of a pod must fit. Pure.
+"""How full a node may be, and how much memory must be left for a pod. Pure.
 
-Nodes are filled to a little more than their cores: pods end at any moment, and a CPU that waits for the next pod is
-lost. They are filled to two threads a core if everything that waits fits below that: then nothing waits, and the last
-pods share CPUs instead. A pod that demands more than half a node is kept out of that: it would halve the speed of all.
+A node takes pods as long as its load is below its level, however large the pod: a CPU that is idle while a pod waits is
+lost, and of a pod that fits in part only the rest has to share. The level is little
+more than one thread a core: pods stop at any moment. It is two if everything that waits fits below that: then nothing
+waits, and the last pods share CPUs instead. A pod that demands more than half a node is kept out of that: it would
+halve the speed of all.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from carico.arrays import FloatArray
-from carico.demand.regression import Estimate
 from carico.demand.settings import DemandVariant
 
 
@@ -34,23 +35,19 @@ def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, all_fi
     return np.where(pod_cores <= variant.wide * cores, higher, lower)
 
 
-def needed_cores(variant: DemandVariant, cost: Estimate, alike: FloatArray) -> FloatArray:
-    """Return how many cores must be left below the level for a pod.
+def needed_gib(variant: DemandVariant, gib: FloatArray, variance: float, alike: FloatArray) -> FloatArray:
+    """Return how much memory must be left for a pod of a workload, GiB.
 
     Parameters
     ----------
     variant : DemandVariant
-    cost : Estimate
-        What the pod demands.
+    gib : array, (n,)
+        What the pod holds at its peak, as far as each node knows.
+    variance : float
+        Of that, GiB².
     alike : array, (n,)
         Pods of the same workload whose doubt is counted already. Doubt grows with the square of their number, for they
-        are all cheap or all dear.
+        are all small or all large.
     """
-    needed: FloatArray = variant.rounding * (cost.mean + variant.caution * cost.variance * (2 * alike + 1))
-    return needed
-
-
-def needed_gib(variant: DemandVariant, gib: FloatArray, variance: float, alike: FloatArray) -> FloatArray:
-    """Return how much memory must be left for a pod of `gib`; otherwise as `needed_cores`, but nothing is rounded."""
     needed: FloatArray = gib + variant.caution * variance * (2 * alike + 1)
     return needed

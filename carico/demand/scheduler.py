@@ -18,7 +18,7 @@ import numpy as np
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision
-from carico.demand.filling import level, needed_cores, needed_gib
+from carico.demand.filling import level, needed_gib
 from carico.demand.loads import Loads
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport
@@ -44,7 +44,6 @@ class _Rooms(NamedTuple):
     """What nodes have for a pod, and what it needs there: see `DemandDecision`."""
 
     room: FloatArray
-    needs: FloatArray
     room_gib: FloatArray
     needs_gib: FloatArray
     pods: FloatArray
@@ -291,7 +290,6 @@ class DemandScheduler:
         on_their_way = loads.on_their_way_to(workload, rows)
         return _Rooms(
             level(variant, loads.cores(rows), cpu.mean, all_fit=self._all_fit()) - loads.cpu_load(rows),
-            needed_cores(variant, cpu, on_their_way),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
             needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, on_their_way + running),
             loads.capacity(rows),
@@ -355,7 +353,7 @@ class DemandScheduler:
 
     def _fits(self, workload: str, rows: IntArray, now: float) -> BoolArray:
         rooms = self._rooms(workload, rows, now)
-        fits = (rooms.room >= rooms.needs) & (rooms.room_gib >= rooms.needs_gib) | rooms.idle | (rooms.pods >= 1)
+        fits = (rooms.room > 0) & (rooms.room_gib >= rooms.needs_gib) | rooms.idle | (rooms.pods >= 1)
         answer: BoolArray = fits & (rooms.age_s <= self._stale_after_s)
         return answer
 

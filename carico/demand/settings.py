@@ -56,14 +56,12 @@ class DemandVariant:
     """Standard deviation below which no node is believed to know a cost: a bound on what one node does to all."""
     caution: float = 1.0
     """Variance of a demand, in cores² or GiB², that counts as one core or GiB of demand."""
-    headroom: float = 0.5
+    headroom: float = 0.125
     """Nodes are filled to cores + headroom √cores: pods come and go, and a CPU that waits for a pod is lost."""
     threads_per_core: float = 2.0
     """The higher level, if everything that waits fits below it: then nothing waits, and the last pods share CPUs."""
     wide: float = 0.5
     """Pods that demand more than this share of a node's cores are never placed above the lower level."""
-    rounding: float = 0.5
-    """Share of a pod that must fit; half a pod of room is rounded up."""
     memory_limit: float = 0.95
     """Share of a node's memory that is given away."""
     hold_s: float = 2.0
@@ -86,9 +84,8 @@ class DemandVariant:
         ):
             if not getattr(self, name) > 0:
                 raise InvalidInput(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("rounding", "memory_limit"):
-            if not getattr(self, name) <= 1:
-                raise InvalidInput(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        if not self.memory_limit <= 1:
+            raise InvalidInput(f"memory_limit must be in [0, 1], got {self.memory_limit}")
 
 
 DEMAND = DemandVariant(

@@ -46,7 +46,7 @@ def place(scheduler, workload="pi", nodes=("a", "b"), now=0.0, most=100):
 def test_a_node_takes_pods_up_to_its_level(scheduler, report):
     scheduler.report(report("a"), 0.0)
     crowd(scheduler)
-    assert place(scheduler, nodes=["a"]) == ["a"] * 5, "0.2 + 5 <= 4 + 0.5 x 2, with half a pod rounded up"
+    assert place(scheduler, nodes=["a"]) == ["a"] * 5, "0.2 + 4 < 4 + 0.125 x 2, and one more fits in part"
 
 
 def test_a_node_takes_two_pods_a_core_if_everything_fits_then(scheduler, report):
@@ -56,7 +56,16 @@ def test_a_node_takes_two_pods_a_core_if_everything_fits_then(scheduler, report)
 
 def test_a_pod_of_more_than_half_a_node_does_not_share(scheduler, report):
     scheduler.report(report("a"), 0.0)
-    assert place(scheduler, "wide", nodes=["a"]) == ["a", "a"], "a third fits below 2 x 4, but not below 4 + 0.5 x 2"
+    assert place(scheduler, "wide", nodes=["a"]) == ["a", "a"], "0.2 + 2 x 3 < 2 x 4, but > 4 + 0.125 x 2"
+
+
+@pytest.mark.parametrize("workload", ["light", "pi", "wide"])
+def test_a_node_takes_a_pod_of_any_size_as_long_as_a_core_is_idle(scheduler, report, workload):
+    crowd(scheduler)
+    scheduler.report(report("a", {"old": "pi"}, demand=3.5), 0.0)
+    assert place(scheduler, workload, nodes=["a"], most=1) == ["a"]
+    scheduler.report(report("a", {"old": "pi"}, demand=4.5), 1.0)
+    assert place(scheduler, workload, nodes=["a"], now=1.0, most=1) == []
 
 
 def test_the_node_with_the_most_room_is_next(scheduler, report):
@@ -186,11 +195,17 @@ class TestHolding:
         assert full.filter("one", Kind("pi"), ["a"], 0.0).hold_s, "both kinds have been asked for"
 
     def test_a_pod_does_not_hold_up_smaller_ones_that_fit(self, scheduler, report):
-        scheduler.report(report("a", {"old": "pi"}, demand=4.6), 0.0)
-        crowd(scheduler)
-        assert scheduler.filter("one", Kind("pi"), ["a"], 0.0).hold_s
+        scheduler.report(report("a", {"old": "pi"}, held=7.3), 0.0)
+        assert scheduler.filter("one", Kind("unknown"), ["a"], 0.0).hold_s
         scheduler.pod_waits("small", Kind("light"))
-        assert outcome(scheduler.filter("one", Kind("pi"), ["a"], 0.1)) == (None, 0.0)
+        assert outcome(scheduler.filter("one", Kind("unknown"), ["a"], 0.1)) == (None, 0.0), "memory for one only"
+
+    def test_a_wide_pod_keeps_its_turn_among_small_ones(self, scheduler, report):
+        scheduler.report(report("a", {"old": "pi"}, demand=6.0), 0.0)
+        crowd(scheduler, "light")
+        assert scheduler.filter("one", Kind("wide"), ["a"], 0.0).hold_s == DEMAND.hold_s
+        scheduler.report(report("a", {"old": "pi"}, demand=4.0), 0.5)
+        assert scheduler.filter("one", Kind("wide"), ["a"], 0.5).node == "a"
 
 
 def test_refused_pods_are_woken_once_there_is_room(report):
