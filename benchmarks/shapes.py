@@ -153,6 +153,7 @@ RULES: dict[str, dict[str, float]] = {
     "caution": {"caution": 0.0},
     "headroom": {"headroom": 0.0},
     "the higher level": {"threads_per_core": 0.0},
+    "patience": {"patience_s": 0.0},
     "the limit for wide pods": {"wide": 10.0},
     "the held answer": {"hold_s": 0.0},
     "fading": {"fade_s": 1e9},

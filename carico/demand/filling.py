@@ -2,9 +2,9 @@
 
 A node takes pods as long as its load is below its level, however large the pod: a CPU that is idle while a pod waits is
 lost, and of a pod that fits in part only the rest has to share. The level is little
-more than one thread a core: pods stop at any moment. It is two if everything that waits fits below that: then nothing
-waits, and the last pods share CPUs instead. A pod that demands more than half a node is kept out of that: it would
-halve the speed of all.
+more than one thread a core: pods stop at any moment. It is two if everything that waits fits below that and would wait
+for long otherwise, because hardly any pod stops: then nothing waits, and the last pods share CPUs instead. A pod that
+demands more than half a node is kept out of that: it would halve the speed of all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from carico.arrays import FloatArray
 from carico.demand.settings import DemandVariant
 
 
-def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, all_fit: bool) -> FloatArray:
+def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share: bool) -> FloatArray:
     """Return to what load nodes are filled, cores.
 
     Parameters
@@ -25,11 +25,11 @@ def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, all_fi
         CPUs of the nodes.
     pod_cores : float
         What the pod demands.
-    all_fit : bool
-        Whether all pods that wait fit below the higher level.
+    share : bool
+        Whether the pods that wait had better share CPUs than wait.
     """
     lower: FloatArray = cores + variant.headroom * np.sqrt(cores)
-    if not all_fit:
+    if not share:
         return lower
     higher = np.maximum(lower, variant.threads_per_core * cores)
     return np.where(pod_cores <= variant.wide * cores, higher, lower)

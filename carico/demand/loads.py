@@ -224,6 +224,10 @@ class Loads:
         """What nodes carry, with doubt, less what is about to end; cores."""
         return self._column(self._CPU, rows) - self.start_up_s * self._column(self._CREDIT, rows)
 
+    def freed(self, rows: IntArray) -> FloatArray:
+        """Cores that stopping pods free in a second, of late."""
+        return self._column(self._CREDIT, rows)
+
     def memory_load(self, rows: IntArray) -> FloatArray:
         """What nodes hold, with doubt; GiB."""
         return self._column(self._MEMORY, rows)

@@ -289,7 +289,7 @@ class DemandScheduler:
         running, known_gib = loads.local(workload, rows)
         on_their_way = loads.on_their_way_to(workload, rows)
         return _Rooms(
-            level(variant, loads.cores(rows), cpu.mean, all_fit=self._all_fit()) - loads.cpu_load(rows),
+            level(variant, loads.cores(rows), cpu.mean, share=self._share()) - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
             needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, on_their_way + running),
             loads.capacity(rows),
@@ -297,8 +297,11 @@ class DemandScheduler:
             loads.age_s(rows, now),
         )
 
-    def _all_fit(self) -> bool:
-        """Whether all pods that wait fit below the higher level; those that are kept out of it do not."""
+    def _share(self) -> bool:
+        """Whether all pods that wait fit below the higher level, and would wait for long until as much has stopped.
+
+        Those that are kept out of the higher level do not fit.
+        """
         if len(self.waiting.workloads) > _MOST_SUMMED:
             return False
         variant, rows = self._variant, self._usable_rows()
@@ -311,7 +314,8 @@ class DemandScheduler:
                 return False
             wanted += number * (cores.mean + variant.caution * cores.variance)
         room = variant.threads_per_core * size - self.loads.cpu_load(rows)
-        return wanted <= float(np.maximum(room, 0.0).sum())
+        soon = variant.patience_s * float(self.loads.freed(rows).sum())
+        return soon < wanted <= float(np.maximum(room, 0.0).sum())
 
     def _usable_rows(self) -> IntArray:
         """The nodes that report their demand, and that pods may go to, for all that is known."""

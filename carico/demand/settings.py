@@ -59,7 +59,9 @@ class DemandVariant:
     headroom: float = 0.125
     """Nodes are filled to cores + headroom √cores: pods come and go, and a CPU that waits for a pod is lost."""
     threads_per_core: float = 2.0
-    """The higher level, if everything that waits fits below it: then nothing waits, and the last pods share CPUs."""
+    """The higher level, if everything that waits fits below it, and would wait for long otherwise."""
+    patience_s: float = 10.0
+    """What waits no longer than this for pods to stop is left waiting rather than placed above the lower level."""
     wide: float = 0.5
     """Pods that demand more than this share of a node's cores are never placed above the lower level."""
     memory_limit: float = 0.95

@@ -59,6 +59,12 @@ def test_a_pod_of_more_than_half_a_node_does_not_share(scheduler, report):
     assert place(scheduler, "wide", nodes=["a"]) == ["a", "a"], "0.2 + 2 x 3 < 2 x 4, but > 4 + 0.125 x 2"
 
 
+@pytest.mark.parametrize(("stops", "placed"), [(0.05, 2), (0.2, 0)])
+def test_pods_wait_for_others_that_stop_soon_rather_than_share(scheduler, report, stops, placed):
+    scheduler.report(report("a", {f"old-{number}": "pi" for number in range(5)}, stops=stops), 0.0)
+    assert len(place(scheduler, nodes=["a"])) == placed, "half a pod or two pods stop in 10 s, and one waits"
+
+
 @pytest.mark.parametrize("workload", ["light", "pi", "wide"])
 def test_a_node_takes_a_pod_of_any_size_as_long_as_a_core_is_idle(scheduler, report, workload):
     crowd(scheduler)
