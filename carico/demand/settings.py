@@ -68,8 +68,9 @@ class DemandVariant:
     """Share of a node's memory that is given away."""
     hold_s: float = 2.0
     """For so long at most, the answer about a pod waits for room to appear, if no pod has room anywhere."""
-    stops_s: float = 5.0
-    """Time over which the rate at which pods stop is averaged."""
+    stops_s: float = 10.0
+    """Time over which the rate at which pods stop is averaged: pods that started together stop together, and what is
+    averaged over less swings with them."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
