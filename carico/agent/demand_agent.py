@@ -216,7 +216,7 @@ class DemandAgent(AgentLoop):
         cores = sum(each.pods * each.cores.mean for each in running)
         gib = sum(each.pods * each.gib.mean for each in running)
         a_pod = (cores / pods, gib / pods) if pods else (variant.first_cores, variant.first_gib)
-        full = float(level(variant, np.array(report.cores), a_pod[0], all_fit=False))
+        full = float(level(variant, np.array(report.cores), a_pod[0], share=False))
         room = (
             full - report.demand_cores.mean,
             variant.memory_limit * report.gib - max(report.held_gib, report.baseline_gib + gib),

@@ -60,7 +60,7 @@ class NodeRoom(NamedTuple):
         verdict = self.verdict(stale_after_s)
         # What there is is rounded down and what is needed up: they must not look the same.
         if verdict == CPU_FULL:
-            return f"its load is {-self.cores:.2f} cores above the level to which it is filled"
+            return f"CPU full: its load is {abs(self.cores):.2f} cores above its level"
         if verdict == MEMORY_FULL:
             return f"needs {math.ceil(100 * self.needs_gib) / 100:.2f} GiB, has {_down(self.gib)}"
         if verdict == TOO_OLD:

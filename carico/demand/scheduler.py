@@ -245,7 +245,7 @@ class DemandScheduler:
         columns = (
             loads.cores(rows),
             loads.cpu_load(rows),
-            level(self._variant, loads.cores(rows), 0.0, all_fit=self._all_fit()),
+            level(self._variant, loads.cores(rows), 0.0, share=self._share()),
             loads.gib(rows),
             loads.memory_load(rows),
             loads.capacity(rows),

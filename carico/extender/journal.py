@@ -36,12 +36,13 @@ Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 
 class Room(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a node had left for a pod under the variant `demand`, and how much of the pod had to fit."""
+    """What a node had left for a pod under the variant `demand`."""
 
     cores: Finite
-    needs_cores: Finite
+    """How far the node's load was below the level to which it is filled."""
     gib: Finite
     needs_gib: Finite
+    """How much memory had to be left."""
     idle: bool = False
     """Whether it ran no pod: it takes any pod then."""
 
@@ -101,14 +102,11 @@ class Entry(msgspec.Struct, frozen=True):
 def kind_of(candidate: Candidate) -> str:
     """Return the kind that a candidate is counted under if it is not shown."""
     if candidate.room is not None:
-        short = (
-            CPU_FULL
-            if candidate.room.cores < candidate.room.needs_cores
-            else MEMORY_FULL
-            if candidate.room.gib < candidate.room.needs_gib
-            else TOO_OLD
-        )
-        return short if candidate.refused else ROOM
+        if not candidate.refused:
+            return ROOM
+        if candidate.room.cores <= 0:
+            return CPU_FULL
+        return MEMORY_FULL if candidate.room.gib < candidate.room.needs_gib else TOO_OLD
     if candidate.pod_capacity is None:
         return "no capacity reported yet"
     if candidate.score is None:
@@ -285,7 +283,7 @@ def _demand_candidate(node: NodeRoom, stale_after_s: float) -> Candidate:
         pod_capacity=None if math.isnan(node.pods) else node.pods,
         age_s=node.age_s if known else None,
         score=None if math.isnan(node.pods) or node.age_s > stale_after_s else node.pods,
-        room=Room(node.cores, node.needs_cores, node.gib, node.needs_gib, node.idle) if tells else None,
+        room=Room(node.cores, node.gib, node.needs_gib, node.idle) if tells else None,
         refused=node.reason(stale_after_s),
     )
 

@@ -151,15 +151,15 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
     lines = [
         f"  {_plain(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
         f"{cost.gib.mean:.2f} ± {cost.gib.doubt:.2f} GiB",
-        f"  {'node':<28}{'cores left':>11}{'needed':>8}{'GiB left':>10}{'needed':>8}{'age s':>7}  verdict",
+        f"  {'node':<32}{'cores left':>11}{'GiB left':>10}{'needed':>8}{'age s':>7}  verdict",
     ]
     for candidate in shown:
         room = candidate.room
-        numbers = (None,) * 4 if room is None else (room.cores, room.needs_cores, room.gib, room.needs_gib)
-        left, needed, gib, needed_gib = (_number(value, 2) for value in numbers)
+        numbers = (None,) * 3 if room is None else (room.cores, room.gib, room.needs_gib)
+        left, gib, needed = (_number(value, 2) for value in numbers)
         verdict = "chosen" if candidate.node == entry.choice else kind_of(candidate) if room else candidate.refused
         lines.append(
-            f"  {_cut(_plain(candidate.node), 27):<28}{left:>11}{needed:>8}{gib:>10}{needed_gib:>8}"
+            f"  {_cut(_plain(candidate.node), 31):<32}{left:>11}{gib:>10}{needed:>8}"
             f"{_number(candidate.age_s, 1):>7}  {_plain(verdict)}"
         )
     others = Counter(entry.omitted)
@@ -191,7 +191,7 @@ def _has_room(candidate: Candidate) -> bool:
     room = candidate.room
     if room is None:
         return candidate.score is not None and candidate.score >= 1
-    return room.idle or (room.cores >= room.needs_cores and room.gib >= room.needs_gib)
+    return room.idle or (room.cores > 0 and room.gib >= room.needs_gib)
 
 
 def _row(candidate: Candidate, entry: Entry) -> str:

@@ -125,7 +125,7 @@ def test_it_reports_once_a_second_while_nothing_happens(run):
     assert (last.demand.node, last.demand.cores, last.demand.gib) == ("node-a", CPUS, 8.0)
     assert last.demand.demand_cores.mean == pytest.approx(0.1, abs=0.02)
     assert last.demand.held_gib == pytest.approx(1.0)
-    assert last.pod_capacity == pytest.approx(4.9, abs=0.1), "for older schedulers: pods of a core each"
+    assert last.pod_capacity == pytest.approx(4.15, abs=0.1), "for older schedulers: pods of a core each"
     assert agent.telemetry.cpu_utilisation == pytest.approx(0.025)
 
 

@@ -28,7 +28,7 @@ def test_the_reason_of_every_refusal_is_told_with_its_numbers(decision):
         "stranger": "no report yet",
         "silent": "last report 10 s ago",
         "old": "reports no demand (its agent is older, or of another variant), and takes 0.25 pods",
-        "busy": "its load is 0.55 cores above the level to which it is filled",
+        "busy": "CPU full: its load is 0.55 cores above its level",
         "full": "needs 0.11 GiB, has 0.01",
     }
     assert decision.node == "idle"

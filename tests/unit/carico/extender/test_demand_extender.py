@@ -98,7 +98,7 @@ def test_a_refusal_says_what_every_node_lacks(harness):
     harness.crowd()
     assert harness.ask("one", ["a", "b"]) == {
         "NodeNames": [],
-        "FailedAndUnresolvableNodes": {"a": "needs 0.51 cores, has 0.20", "b": "no report yet"},
+        "FailedAndUnresolvableNodes": {"a": "CPU full: its load is 0.55 cores above its level", "b": "no report yet"},
     }
     assert harness.metric("carico_extender_waiting_pods") == 101
 
@@ -264,7 +264,7 @@ def test_what_nodes_carry_and_what_workloads_cost_can_be_shown(harness):
     harness.report("a", {"one": PI})
     harness.extender.report(CapacityReport("old", 1.5, 0, 0.0, 1))
     by_node = {node["node"]: node for node in harness.extender.nodes()}
-    assert (by_node["a"]["cores"], by_node["a"]["load_cores"], by_node["a"]["level_cores"]) == (4.0, 1.2, 8.0)
+    assert (by_node["a"]["cores"], by_node["a"]["load_cores"], by_node["a"]["level_cores"]) == (4.0, 1.2, 4.25)
     assert (by_node["old"]["cores"], by_node["old"]["pod_capacity"]) == (None, 1.5)
     cost = next(cost for cost in harness.extender.costs() if cost["workload"] == PI)
     assert (cost["pods"], cost["nodes"]) == (1, 1)

@@ -5,6 +5,7 @@ import logging
 import math
 import threading
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,11 @@ from hypothesis import strategies as st
 from carico.cli import main
 from carico.commands.journal import JOURNAL
 from carico.config import JournalConfig
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DEMAND
+from carico.demand.waiting import Kind
 from carico.errors import InvalidJournal
 from carico.extender.api import PodId
 from carico.extender.journal import Entry, Journal, entry
@@ -271,3 +277,58 @@ class TestCommands:
 
     def test_explain_looks_where_the_extender_writes(self):
         assert JournalConfig().file == JOURNAL
+
+
+class TestDemand:
+    """Decisions of the variant `demand`."""
+
+    KNOWN = Estimate(1.0, 1e-6)
+
+    @pytest.fixture
+    def decisions(self):
+        """A pod that is placed, and one that is not; of the nodes one never reported, and one tells no demand."""
+        scheduler = DemandScheduler(DEMAND)
+        for number, demand in enumerate((1.0, 3.0, 6.0)):
+            pods = {f"pod-{number}": "jobs/pi"}
+            known = {"jobs/pi": WorkloadReport(1, 0.0, self.KNOWN, Estimate(0.5, 1e-6))}
+            report = DemandReport(f"node-{number}", 4.0, 8.0, Estimate(demand, 0.0), 1.0, 1.0, known, pods)
+            scheduler.report(report, 0.0)
+        scheduler.report_capacity("older", 0.5, 0.0)
+        nodes = [*(f"node-{number}" for number in range(3)), "older", "stranger"]
+        return [scheduler.decision(Kind("jobs/pi"), some, 1.0) for some in (nodes, nodes[2:])]
+
+    def test_a_line_holds_what_the_decision_was_based_on(self, file, decisions):
+        write(file, *decisions)
+        placed, refused = map(json.loads, file.read_bytes().splitlines())
+        assert (placed["choice"], refused["choice"]) == ("node-0", None)
+        assert placed["cost"]["workload"] == "jobs/pi"
+        assert placed["cost"]["cores"]["mean"] == pytest.approx(1.0, abs=1e-3)
+        by_node = {candidate.pop("node"): candidate for candidate in refused["candidates"]}
+        assert by_node["node-2"]["room"]["cores"] == pytest.approx(-1.75)
+        assert by_node["node-2"]["refused"] == "CPU full: its load is 1.75 cores above its level"
+        assert by_node["older"]["pod_capacity"] == 0.5
+        assert by_node["stranger"] == {"refused": "no report yet"}
+
+    def test_it_is_made_again_with_the_same_outcome(self, file, decisions):
+        write(file, *decisions)
+        for _, line in read_entries(file):
+            assert decide_again(line) == ""
+            assert "would be" in decide_again(msgspec.structs.replace(line, choice="node-1"))
+
+    def test_it_is_explained_in_a_table(self, file, decisions):
+        write(file, *decisions)
+        (_, placed), (_, refused) = read_entries(file)
+        assert explain(placed).splitlines()[2:5] == [
+            "  jobs/pi: a pod demands 1.00 ± 0.00 cores, 0.50 ± 0.00 GiB",
+            "  node                             cores left  GiB left  needed  age s  verdict",
+            "  node-0                                 3.25      6.10    0.50    1.0  chosen",
+        ]
+        assert "→ no node" in explain(refused)
+        assert explain(refused).splitlines()[-1].endswith("no report yet")
+
+    def test_of_many_candidates_the_best_are_kept_and_the_others_counted(self, file, decisions):
+        write(file, *decisions, max_nodes=2)
+        (_, placed), _ = read_entries(file)
+        assert [candidate.node for candidate in placed.candidates] == ["node-0", "node-1"]
+        assert placed.omitted == {"CPU full": 1, "reports no demand": 1, "no report yet": 1}
+        assert "1 more: CPU full" in explain(placed)
