@@ -45,6 +45,11 @@ class Candidates:
         """Return the latest candidates of a placement; None if none are known."""
         return self._of.get(placement)
 
+    def set_of(self, placement: str) -> frozenset[str]:
+        """Return the same without an order; `usable` if none are known."""
+        known = self._sets.get(placement)
+        return self.usable if known is None else known
+
     def allowed(self, placement: str, node: str) -> bool:
         """Return whether pods of a placement may go to a node, for all that is known."""
         known = self._sets.get(placement)
@@ -54,5 +59,6 @@ class Candidates:
     def usable(self) -> frozenset[str]:
         """The nodes that pods of any placement may go to; empty if none are known."""
         if self._usable is None:
-            self._usable = frozenset().union(*self._sets.values())
+            sets = set(self._sets.values())
+            self._usable = sets.pop() if len(sets) == 1 else frozenset().union(*sets)
         return self._usable

@@ -8,6 +8,7 @@ that was refused comes back after a second at the earliest.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -37,7 +38,7 @@ UNCOUNTED_S = 10.0
 _MOST_TRIED = 16
 """Kinds of pods that wait, of which one is sought that fits: a bound on what a report costs."""
 _MOST_SUMMED = 100
-"""If more workloads wait, they are not asked whether all of their pods fit at once."""
+"""If more kinds of pods wait, they are not asked whether all of their pods fit at once."""
 
 
 class _Rooms(NamedTuple):
@@ -127,14 +128,17 @@ class DemandScheduler:
         self._held: tuple[str, float] | None = None
         """The pod whose answer waits, and until when."""
         self._may_hold = True
-        self._usable_key: object = None
-        self._usable: IntArray = np.zeros(0, np.intp)
+        self._generation = -1
+        self._demanding: dict[frozenset[str], IntArray] = {}
+        """Of that generation of loads: the rows of the nodes among some that report their demand."""
         self.room_appeared = 0
-        """How often a node was found to have room for a pod that waits."""
+        """How often a node was found to have room for a pod that waits, or a pod has come that may find room."""
 
     def pod_waits(self, uid: str, kind: Kind) -> None:
         """Note that a pod was created, and has no node yet."""
         if uid not in self._bound:
+            # An answer that is held must not keep pods waiting that may go elsewhere.
+            self.room_appeared += kind not in self.waiting.kinds
             self.waiting.add(uid, kind)
 
     def filter(self, uid: str, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
@@ -298,33 +302,47 @@ class DemandScheduler:
         )
 
     def _share(self) -> bool:
-        """Whether all pods that wait fit below the higher level, and would wait for long until as much has stopped.
+        """Whether all pods that wait fit below the higher level where they may go, and would wait for long otherwise.
 
-        Those that are kept out of the higher level do not fit.
+        They would not wait for long if as much stops soon. Pods that are kept out of the higher level do not fit.
         """
-        if len(self.waiting.workloads) > _MOST_SUMMED:
+        if len(self.waiting.kinds) > _MOST_SUMMED:
             return False
-        variant, rows = self._variant, self._usable_rows()
-        size = self.loads.cores(rows)
-        widest = variant.wide * float(size.max(initial=0.0))
-        wanted = 0.0
-        for workload, number in self.waiting.workloads.items():
-            cores = self.loads.cpu.cost(workload)
-            if cores.mean > widest:
+        variant = self._variant
+        wanted: defaultdict[str, float] = defaultdict(float)
+        widest: defaultdict[str, float] = defaultdict(float)
+        for kind, number in self.waiting.kinds.items():
+            cores = self.loads.cpu.cost(kind.workload)
+            wanted[kind.placement] += number * (cores.mean + variant.caution * cores.variance)
+            widest[kind.placement] = max(widest[kind.placement], cores.mean)
+        everywhere = self._demanding_among(self._candidates.usable)
+        in_all, soon = sum(wanted.values()), variant.patience_s * float(self.loads.freed(everywhere).sum())
+        if soon >= in_all or not self._take(everywhere, in_all, max(widest.values(), default=0.0)):
+            return False
+        for placement, cores_wanted in wanted.items():
+            rows = self._demanding_among(self._candidates.set_of(placement))
+            if rows is not everywhere and not self._take(rows, cores_wanted, widest[placement]):
                 return False
-            wanted += number * (cores.mean + variant.caution * cores.variance)
-        room = variant.threads_per_core * size - self.loads.cpu_load(rows)
-        soon = variant.patience_s * float(self.loads.freed(rows).sum())
-        return soon < wanted <= float(np.maximum(room, 0.0).sum())
+        return True
 
-    def _usable_rows(self) -> IntArray:
-        """The nodes that report their demand, and that pods may go to, for all that is known."""
-        usable = self._candidates.usable
-        key = (usable, self.loads.generation)
-        if self._usable_key != key:
-            nodes = [node for node in self.loads.demanding if node in usable] if usable else self.loads.demanding
-            self._usable_key, self._usable = key, self.loads.rows(nodes)
-        return self._usable
+    def _take(self, rows: IntArray, cores: float, widest: float) -> bool:
+        """Whether nodes take so many cores below the higher level, and pods of up to `widest` cores."""
+        variant, size = self._variant, self.loads.cores(rows)
+        if widest > variant.wide * float(size.max(initial=0.0)):
+            return False
+        room = variant.threads_per_core * size - self.loads.cpu_load(rows)
+        return cores <= float(np.maximum(room, 0.0).sum())
+
+    def _demanding_among(self, nodes: frozenset[str]) -> IntArray:
+        """The nodes among some, or among all if these are none, that report their demand."""
+        if self._generation != self.loads.generation or len(self._demanding) > _MOST_SUMMED:
+            self._generation = self.loads.generation
+            self._demanding.clear()
+        rows = self._demanding.get(nodes)
+        if rows is None:
+            found = [node for node in self.loads.demanding if node in nodes] if nodes else self.loads.demanding
+            rows = self._demanding[nodes] = self.loads.rows(found)
+        return rows
 
     def _hold_s(self, uid: str, kind: Kind, now: float) -> float:
         """How long the answer about a pod without room may wait."""

@@ -95,7 +95,7 @@ class DemandExtender:
                 if shown is not None and pod.uid not in self._pods:
                     break  # it was deleted
                 decision, took_s = self._decide(pod.uid, kind, nodes)
-            if shown is None:
+            if pod.uid not in self._pods:
                 self._unseen[pod.uid] = self._clock.now()
             self._count()
         choice = decision.best_index
@@ -146,8 +146,7 @@ class DemandExtender:
                     )
                 )
             elif spec.get("schedulerName") == self._name and not spec.get("schedulingGates"):
-                self._scheduler.pod_waits(uid, kind)
-                self._count()
+                self._notice(lambda: self._scheduler.pod_waits(uid, kind))
 
     def pod_deleted(self, uid: str) -> None:
         """Take in that a pod is gone, or over."""

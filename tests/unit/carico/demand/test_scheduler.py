@@ -54,6 +54,16 @@ def test_a_node_takes_two_pods_a_core_if_everything_fits_then(scheduler, report)
     assert len(place(scheduler, nodes=["a"])) == 7, "0.2 + 7 <= 2 x 4; one more would not fit wholly"
 
 
+def test_a_node_is_not_shared_for_room_where_its_pods_may_not_go(scheduler, report):
+    for node in ("a", "b", "c"):
+        scheduler.report(report(node), 0.0)
+    scheduler.filter("anywhere", Kind("pi"), ["a", "b", "c"], 0.0)
+    for number in range(20):
+        scheduler.pod_waits(f"in-a-{number}", Kind("pi", "zone=a"))
+    placed = [scheduler.filter(f"in-a-{number}", Kind("pi", "zone=a"), ["a"], 0.0).node for number in range(6)]
+    assert placed.count("a") < 6, "4 cores and a half pod, though b and c have room for twice as many"
+
+
 def test_a_pod_of_more_than_half_a_node_does_not_share(scheduler, report):
     scheduler.report(report("a"), 0.0)
     assert place(scheduler, "wide", nodes=["a"]) == ["a", "a"], "0.2 + 2 x 3 < 2 x 4, but > 4 + 0.125 x 2"

@@ -231,6 +231,21 @@ class TestHeldAnswers:
         full.extender.pod_deleted("pod-0")
         assert answer.result(PATIENCE_S) == "a"
 
+    def test_are_given_up_for_a_pod_that_may_go_elsewhere(self, full, asked):
+        full.report("b", {"other": PI}, demand=2.0)
+        answer = asked("one", ["a"])
+        assert not answer.done()
+        full.extender.pod_seen(pod("elsewhere", nodeSelector={"zone": "b"}))
+        assert answer.result(PATIENCE_S) is None
+        assert full.choice("elsewhere", ["b"], nodeSelector={"zone": "b"}) == "b"
+
+    def test_do_not_make_a_pod_forgotten_that_the_watch_shows_meanwhile(self, full, asked):
+        answer = asked("one", ["a"])
+        full.extender.pod_seen(pod("one"))
+        full.extender.close()
+        assert answer.result(PATIENCE_S) is None
+        assert full.extender._unseen == {}
+
     def test_end_with_the_pod(self, full, asked):
         full.extender.pod_seen(pod("one"))
         answer = asked("one", ["a"])
