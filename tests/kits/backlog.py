@@ -42,6 +42,8 @@ class Backlog:
     clock : Clock
     name : str, optional
         Prefix of the pods' names.
+    template : dict, optional
+        The pods' metadata and spec; by default they are only objects.
 
     Attributes
     ----------
@@ -51,12 +53,21 @@ class Backlog:
         Pods that were seen on a second node, which must never happen.
     """
 
-    def __init__(self, api: ClusterApi, namespace: str, scheduler_name: str, clock: Clock, name: str = "pod") -> None:
+    def __init__(
+        self,
+        api: ClusterApi,
+        namespace: str,
+        scheduler_name: str,
+        clock: Clock,
+        name: str = "pod",
+        template: Json | None = None,
+    ) -> None:
         self._api = api
         self._namespace = namespace
         self._scheduler_name = scheduler_name
         self._clock = clock
         self._name = name
+        self._template = {"metadata": {}, "spec": fake_pod_spec()} if template is None else template
         self._created = 0
         self.bound: dict[str, Bound] = {}
         self.moved: list[str] = []
@@ -64,10 +75,11 @@ class Backlog:
     def create(self, pods: int) -> None:
         """Create further pods."""
         first, self._created = self._created, self._created + pods
-        spec = fake_pod_spec() | {"schedulerName": self._scheduler_name}
+        spec = self._template["spec"] | {"schedulerName": self._scheduler_name}
 
         def one(number: int) -> None:
-            self._api.create_pod(self._namespace, {"metadata": {"name": f"{self._name}-{number}"}, "spec": spec})
+            metadata = self._template["metadata"] | {"name": f"{self._name}-{number}"}
+            self._api.create_pod(self._namespace, {"metadata": metadata, "spec": spec})
 
         with ThreadPoolExecutor(_CREATED_AT_ONCE) as pool:
             list(pool.map(one, range(first, self._created)))

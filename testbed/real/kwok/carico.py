@@ -1,7 +1,8 @@
 """CARICO beside a KWOK cluster: its servers and its kube-scheduler run as processes on this machine.
 
 All is as in a deployment, except for the reports: the nodes have no telemetry, so `synthetic_reports` reports for each
-node how many pods it has room for. The processes end with `close`, or with the thread that started them.
+node how many pods it has room for, or what it demands. The processes end with `close`, or with the thread that started
+them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from carico.deployment.authority import Authority
 from testbed.errors import ClusterError
 from testbed.programs.child_process import ChildProcess
 from testbed.programs.find import found_programs
+from testbed.real.kwok.synthetic_demand import NodeSize
 from testbed.real.kwok.synthetic_reports import ReportsConfig, node_files
 from testbed.real.waiting import wait_until
 
@@ -50,10 +52,12 @@ class LocalCarico:
         How many pods each node has room for when none runs.
     qps : int, optional
         See `kube_scheduler_command`.
+    sizes : mapping of str to NodeSize, optional
+        The nodes' sizes, for the variant `demand`: nodes whose size is given tell what they demand.
     aggregator : bool, optional
         Whether the nodes exchange subspaces with an aggregation server.
     **extender
-        Settings of the extender, see `ExtenderConfig`.
+        Settings of the extender, `variant` among them: see `ExtenderConfig`.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class LocalCarico:
         slots: Mapping[str, float],
         qps: int = DEFAULT_QPS,
         *,
+        sizes: Mapping[str, NodeSize] | None = None,
         aggregator: bool = False,
         **extender: Any,
     ) -> None:
@@ -99,6 +104,7 @@ class LocalCarico:
             str(kubeconfig),
             str(folder / "tls"),
             dict(slots),
+            dict(sizes or {}),
             aggregator=f"{_HOST}:{exchange_port}" if aggregator else None,
         )
         asked = {
@@ -152,7 +158,7 @@ class LocalCarico:
         def lacking() -> str:
             for process in self._running.values():
                 process.require_alive()
-            fresh = {node for node, room in self.known().items() if room is not None}
+            fresh = {node for node, told in self.nodes().items() if not told["stale"]}
             silent = sorted(set(self.slots) - fresh)
             return f"{len(silent)} have not, for example {silent[0]}" if silent else ""
 
@@ -163,26 +169,33 @@ class LocalCarico:
 
         def lacking() -> str:
             self.process("aggregator").require_alive()
-            nodes = self._nodes_at_aggregator()
+            nodes = int(self._metric(self._aggregator_status_port, "carico_aggregator_nodes", {}))
             return "" if nodes == len(self.slots) else f"only {nodes} have"
 
         wait_until(f"{len(self.slots)} nodes have exchanged their subspaces", lacking, REPORTED_TIMEOUT_S)
 
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """Return what the extender shows of every node that it knows: see `nodes` of the variant's extender."""
+        page = self._page(self._status_port, "/nodes")
+        return {one["node"]: one for one in json.loads(page)["nodes"]} if page else {}
+
     def known(self) -> dict[str, float | None]:
         """Return the last Pod-Capacity of every node that the extender knows; None for a report that is too old."""
-        with suppress(OSError), urlopen(f"http://127.0.0.1:{self._status_port}/nodes", timeout=5) as answer:
-            nodes = json.load(answer)["nodes"]
-            return {one["node"]: None if one["stale"] else one["pod_capacity"] for one in nodes}
-        return {}
+        return {node: None if told["stale"] else told["pod_capacity"] for node, told in self.nodes().items()}
 
-    def _nodes_at_aggregator(self) -> int:
-        with (
-            suppress(OSError),
-            urlopen(f"http://127.0.0.1:{self._aggregator_status_port}/metrics", timeout=5) as answer,
-        ):
-            families = {one.name: one for one in text_string_to_metric_families(answer.read().decode())}
-            return int(families["carico_aggregator_nodes"].samples[0].value)
-        return 0
+    def metric(self, name: str, **labels: str) -> float:
+        """Return a metric of the extender; 0 if it does not show this one, or does not answer."""
+        return self._metric(self._status_port, name, labels)
+
+    def _metric(self, port: int, name: str, labels: Mapping[str, str]) -> float:
+        families = text_string_to_metric_families(self._page(port, "/metrics"))
+        samples = (sample for family in families for sample in family.samples)
+        return next((one.value for one in samples if one.name == name and one.labels == labels), 0.0)
+
+    def _page(self, port: int, path: str) -> str:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return str(answer.read().decode())
+        return ""
 
     def _written(self, name: str, configuration: Mapping[str, Any]) -> str:
         file = self._folder / name

@@ -2,7 +2,8 @@
 
 A pod lasts as long as its work would take if the pod were alone on its node. So completion times are not measured
 here; what is measured is scheduling: where pods go, how long that takes, and how many a second. Every node reports to
-CARICO that it has room for as many pods as it has cores, so what CARICO would learn is not measured either.
+CARICO that it has room for as many pods as it has cores, or, to the variant `demand`, what its pods would demand. So
+what CARICO would learn is not measured either.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from carico.demand.settings import DEMAND
 from carico.model.variants import DEFAULT_VARIANT
 from testbed.errors import InvalidSetting, UsageError
 from testbed.real.api import ClusterApi, Json
 from testbed.real.kwok.carico import LocalCarico
+from testbed.real.kwok.synthetic_demand import CORES, GIB, NodeSize
 from testbed.real.lifecycle import Cluster
 from testbed.real.nodes import is_ready
 from testbed.real.platform import CARICO, Prepared
@@ -29,6 +32,7 @@ DURATIONS = "carico.dev/durations"
 READY_TIMEOUT_S = 300.0
 PODS_PER_CORE = 1
 """How many pods for each core a node's synthetic reports say that it has room for."""
+_GIB = 2.0**30
 _MANAGED = {"kwok.x-k8s.io/node": "fake"}
 
 
@@ -43,12 +47,13 @@ class KwokPlatform:
         scheduler.check_fits(scenario)
         if settings:
             raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
-        if scheduler.variant is not None and scheduler.variant != DEFAULT_VARIANT:
+        if scheduler.variant not in (None, DEFAULT_VARIANT, DEMAND):
             raise UsageError(
                 f"{scheduler.text}: nodes of the provider kwok have no agents, their reports are synthetic and no "
-                f"parameter changes them: write carico alone, or use the provider simulated or kind"
+                f"parameter changes them: write carico or carico:variant={DEMAND.name} alone, or use the provider "
+                f"simulated, or kind for another named variant"
             )
-        return KwokSetup(self, scenario.cluster, with_carico=scheduler.variant is not None)
+        return KwokSetup(self, scenario.cluster, None if scheduler.variant is None else scheduler.variant.name)
 
     def prepare(self, cluster: Cluster, setup: KwokSetup) -> Prepared:
         """Replace nodes of a wrong size, and start CARICO if it is under test; see `Setup.prepare`."""
@@ -56,10 +61,18 @@ class KwokPlatform:
         shape = setup.shape
         shape_nodes(cluster.api, shape)
         names = {name: name for name in shape.node_names}
-        if not setup.with_carico:
+        if setup.variant is None:
             return Prepared(names, setup.template)
-        slots = {name: PODS_PER_CORE * pool.cores for name, pool in zip(names, shape.each_node, strict=True)}
-        self._carico = LocalCarico(cluster.kubeconfig, cluster.folder / CARICO, slots)
+        pools = dict(zip(names, shape.each_node, strict=True))
+        slots = {name: PODS_PER_CORE * pool.cores for name, pool in pools.items()}
+        sizes = {name: NodeSize(pool.cores, pool.memory_bytes / _GIB) for name, pool in pools.items()}
+        self._carico = LocalCarico(
+            cluster.kubeconfig,
+            cluster.folder / CARICO,
+            slots,
+            sizes=sizes if setup.variant == DEMAND.name else {},
+            variant=setup.variant,
+        )
         self._carico.open()
         return Prepared(names, setup.template, CARICO)
 
@@ -76,12 +89,15 @@ class KwokSetup:
 
     platform: KwokPlatform
     shape: ClusterShape
-    with_carico: bool
+    variant: str | None
+    """The name of CARICO's variant; None without CARICO."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """See `Setup`."""
-        return {"reports": "synthetic", "pods_per_core": PODS_PER_CORE} if self.with_carico else {}
+        if self.variant is None:
+            return {}
+        return {"reports": "synthetic"} | ({} if self.variant == DEMAND.name else {"pods_per_core": PODS_PER_CORE})
 
     def prepare(self, cluster: Cluster) -> Prepared:
         """See `KwokPlatform.prepare`."""
@@ -92,7 +108,10 @@ class KwokSetup:
         cores = max(pool.cores for pool in self.shape.each_pool)
         seconds = [f"{alone_s(job.demand, one, cores):.3f}" for one in work]
         durations = seconds[0] if len(set(seconds)) == 1 else ",".join(seconds)
-        return {"metadata": {"annotations": {DURATIONS: durations}}, "spec": fake_pod_spec()}
+        demanded = {CORES: f"{alone_threads(job.demand, cores):.3f}", GIB: f"{job.demand.memory_bytes / _GIB:.4f}"}
+        arguments = [f"{name}={value}" for name, value in job.parameters.items()]
+        spec = fake_pod_spec({"name": job.workload, "args": arguments})
+        return {"metadata": {"annotations": {DURATIONS: durations} | demanded}, "spec": spec}
 
 
 def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
@@ -128,10 +147,11 @@ def shape_nodes(api: ClusterApi, shape: ClusterShape) -> None:
     wait_until(f"{len(wanted)} nodes are ready", lacking, READY_TIMEOUT_S)
 
 
-def fake_pod_spec() -> Json:
-    """Return the spec of a pod that is only an API object."""
+def fake_pod_spec(container: Json | None = None) -> Json:
+    """Return the spec of a pod that is only an API object; `container` may say what would run there."""
+    main = {"name": "main", "image": "carico.dev/none"} | (container or {})
     # There is no process to end, and with a grace period a namespace's removal would wait for its pods.
-    return {"containers": [{"name": "main", "image": "carico.dev/none"}], "terminationGracePeriodSeconds": 0}
+    return {"containers": [main], "terminationGracePeriodSeconds": 0}
 
 
 def alone_s(demand: Demand, work: float, cores: float) -> float:
@@ -154,6 +174,24 @@ def alone_s(demand: Demand, work: float, cores: float) -> float:
         return float(demand.duration_s)
     took = sum(phase.share * work / min(phase.threads, cores) for phase in demand.phases)
     return min(took, demand.duration_s)
+
+
+def alone_threads(demand: Demand, cores: float) -> float:
+    """Return how many threads of a pod want a CPU, on average over its life alone on a node.
+
+    Parameters
+    ----------
+    demand : Demand
+    cores : float
+
+    Examples
+    --------
+    >>> from workloads.demand import mlp, pi
+    >>> alone_threads(pi(), 4), round(alone_threads(mlp(threads=4), 4), 2)
+    (1.0, 3.4)
+    """
+    spans = [(phase.threads, phase.share / min(phase.threads, cores)) for phase in demand.phases]
+    return sum(threads * span for threads, span in spans) / sum(span for _, span in spans)
 
 
 def node_manifest(name: str, pool: NodePool) -> Json:

@@ -3,6 +3,9 @@
 All but the number is as agents do it: each node has a certificate and a stream and reports once a second, and the nodes
 are spread over the second. A process of its own: ``python -m testbed.real.kwok.synthetic_reports FILE``, ended by
 SIGTERM. The nodes exchange subspaces, too, if there is an aggregator.
+
+Nodes whose size is given tell what they demand, too (`synthetic_demand`), and report at once when a pod starts or
+stops, as agents of the variant `demand` do.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from msgspec import Meta
 from carico import __version__
 from carico.clock import Clock, SystemClock
 from carico.config import Address, Seconds, TlsFiles, read_config
+from carico.demand.settings import DEMAND
 from carico.kube.client import KubeClient
 from carico.kube.reflector import Reflector
 from carico.rpc.clients import ReportClient
@@ -33,6 +37,7 @@ from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
 from testbed.real.api import Json
 from testbed.real.kwok.pacing import say_in_turn
+from testbed.real.kwok.synthetic_demand import NodeSize, SyntheticDemand
 from testbed.real.kwok.synthetic_exchanges import SyntheticExchanges
 
 DEADLINE_S = 5.0
@@ -49,6 +54,8 @@ class ReportsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A folder as `carico.deployment.authority.Authority` fills it."""
     slots: dict[str, Annotated[float, Meta(ge=0)]]
     """How many pods a node has room for when none runs, by node."""
+    sizes: dict[str, NodeSize] = {}
+    """The sizes of nodes that tell what they demand, by node."""
     period_s: Seconds = 1.0
     aggregator: Address | None = None
     """The server for exchanges of subspaces; None for no exchanges."""
@@ -75,6 +82,8 @@ class SyntheticReports:
     clock : Clock
     wall : callable
         Seconds since 1970.
+    sizes : mapping, optional
+        The sizes of nodes that tell what they demand, by node.
     """
 
     def __init__(
@@ -84,6 +93,7 @@ class SyntheticReports:
         slots: Mapping[str, float],
         clock: Clock,
         wall: Callable[[], float],
+        sizes: Mapping[str, NodeSize] | None = None,
     ) -> None:
         self.slots = dict(slots)
         self._clock = clock
@@ -92,23 +102,37 @@ class SyntheticReports:
         self._node_of: dict[str, str] = {}
         """Where pods run, by UID."""
         self._running: Counter[str] = Counter()
+        self._demand = {node: SyntheticDemand(node, size, DEMAND) for node, size in (sizes or {}).items()}
+        self._lock = threading.Lock()
+        """Guards what is known of pods: they are told of by another thread."""
         self._sequence = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news = {node: asyncio.Event() for node in self.slots}
+        """Set in the loop when a node has to report at once."""
 
     def pod_changed(self, pod: Json) -> None:
         """Record a pod's present state."""
         uid, node = pod["metadata"]["uid"], (pod.get("spec") or {}).get("nodeName")
-        if node and (pod.get("status") or {}).get("phase") == "Running":
-            if self._node_of.setdefault(uid, "") == "":
+        if not (node and (pod.get("status") or {}).get("phase") == "Running"):
+            self.pod_deleted(uid)
+        elif uid not in self._node_of:
+            with self._lock:
                 self._node_of[uid] = node
                 self._running[node] += 1
-        else:
-            self.pod_deleted(uid)
+                if node in self._demand:
+                    self._demand[node].pod_started(pod)
+            self._hasten(node)
 
     def pod_deleted(self, uid: str) -> None:
         """Record that a pod is gone."""
-        node = self._node_of.pop(uid, None)
-        if node is not None:
+        with self._lock:
+            node = self._node_of.pop(uid, None)
+            if node is None:
+                return
             self._running[node] -= 1
+            if node in self._demand:
+                self._demand[node].pod_stopped(uid, self._clock.now())
+        self._hasten(node)
 
     def capacity(self, node: str) -> float:
         """Return a node's Pod-Capacity, pods."""
@@ -117,23 +141,35 @@ class SyntheticReports:
     async def report(self, node: str) -> None:
         """Report for a node now; raises RpcError if the server cannot be reached or does not answer in time."""
         self._sequence += 1
-        report = CapacityReport(
-            node,
-            self.capacity(node),
-            pods=self._running[node],
-            at_unix_s=self._wall(),
-            sequence=self._sequence,
-            version=__version__,
-        )
+        with self._lock:
+            demand = self._demand.get(node)
+            report = CapacityReport(
+                node,
+                self.capacity(node),
+                pods=self._running[node],
+                at_unix_s=self._wall(),
+                sequence=self._sequence,
+                demand=None if demand is None else demand.report(self._clock.now()),
+                version=__version__,
+            )
         await self._clients[node].report(report)
 
     async def run(self, period_s: float) -> None:
         """Report for every node every `period_s` seconds until cancelled; a failed report is repeated in the next."""
+        self._loop = asyncio.get_running_loop()
         try:
-            await say_in_turn(self.slots, self.report, "a report", period_s=period_s, clock=self._clock)
+            await say_in_turn(
+                self.slots, self.report, "a report", period_s=period_s, clock=self._clock, sooner=self._news
+            )
         finally:
+            self._loop = None
             for client in self._clients.values():
                 await client.close()
+
+    def _hasten(self, node: str) -> None:
+        """Have a node that tells its demand report at once."""
+        if node in self._demand and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._news[node].set)
 
 
 async def _run(
@@ -152,7 +188,7 @@ def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     config = read_config(Path(sys.argv[1]), ReportsConfig)
     clock, files = SystemClock(), partial(node_files, Path(config.certificates))
-    reports = SyntheticReports(config.target, files, config.slots, clock, wall=time.time)
+    reports = SyntheticReports(config.target, files, config.slots, clock, wall=time.time, sizes=config.sizes)
     listed = threading.Event()
     bound = KubeClient.from_config(config.kubeconfig).pods("spec.nodeName!=")
     with Reflector(bound, reports.pod_changed, clock, random.Random(), deleted=reports.pod_deleted, listed=listed.set):

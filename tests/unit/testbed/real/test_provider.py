@@ -13,6 +13,7 @@ from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
 from testbed.real.api import LABEL
 from testbed.real.kwok.platform import DURATIONS, KwokPlatform
+from testbed.real.kwok.synthetic_demand import CORES, GIB
 from testbed.real.lifecycle import MadeCluster
 from testbed.real.provider import RealProvider
 from testbed.real.registry import Registry
@@ -301,6 +302,7 @@ def test_ctrl_c_removes_the_namespace(provider, server):
     [
         (SMALL, "carico:variant=thesis-literal", {}, UsageError, "nodes of the provider kwok have no agents"),
         (SMALL, "carico:hold_off_s=2", {}, UsageError, "their reports are synthetic and no parameter changes them"),
+        (SMALL, "carico:variant=demand,hold_s=1", {}, UsageError, "write carico or carico:variant=demand alone"),
         (SMALL, "kube-scheduler", {"pressure": "kernel"}, InvalidSetting, "has no settings, got pressure"),
         (SMALL, "kube-scheduler:cpu=5", {}, InvalidSpec, "request less"),
         (changed(priority=5), "kube-scheduler", {}, UsageError, "job pi: the provider fake knows no priorities, got 5"),
@@ -324,8 +326,9 @@ class FakeCarico:
 
     all: ClassVar = []
 
-    def __init__(self, kubeconfig, folder, slots):
+    def __init__(self, kubeconfig, folder, slots, *, sizes, variant):
         self.told = (kubeconfig, folder.name, slots)
+        self.sizes, self.variant = sizes, variant
         self.state = "made"
         self.all.append(self)
 
@@ -345,10 +348,28 @@ def test_carico_runs_only_for_its_own_repetitions(provider, monkeypatch, server)
     assert job["spec"]["template"]["spec"]["schedulerName"] == "carico"
     (carico,) = FakeCarico.all
     assert carico.told == (provider.cluster().kubeconfig, "carico", {"node-0": 4, "node-1": 4})
-    assert carico.state == "open"
+    assert (carico.state, carico.sizes, carico.variant) == ("open", {}, "thesis-rebased")
     run = provider.check(SMALL, KUBE, {}).run(1)
     assert "reports" not in run.settings
     assert [carico.state for carico in FakeCarico.all] == ["closed"]
     provider.check(SMALL, CARICO, {}).run(1)
     provider.close()
     assert [carico.state for carico in FakeCarico.all] == ["closed", "closed"]
+
+
+def test_the_variant_demand_is_told_what_nodes_have_and_what_pods_demand(provider, monkeypatch, server):
+    monkeypatch.setattr("testbed.real.kwok.platform.LocalCarico", FakeCarico)
+    monkeypatch.setattr(FakeCarico, "all", [])
+    job = JobSpec("sklearn", "mlp", pods=2, parameters={"threads": 2, "memory": "512Mi"})
+    shape = ClusterShape(nodes=2, cores=4, memory="16Gi")
+    scenario = Scenario("small", "two pods", [job], shape)
+    run = provider.check(scenario, parse_spec("carico:variant=demand"), {}).run(1)
+    assert run.settings["reports"] == "synthetic"
+    assert "pods_per_core" not in run.settings
+    (carico,) = FakeCarico.all
+    assert (carico.variant, carico.sizes) == ("demand", {"node-0": (4, 16.0), "node-1": (4, 16.0)})
+    (published,) = [asked.body for asked in server.asked if asked.method == "POST" and asked.path.endswith("/jobs")]
+    template = published["spec"]["template"]
+    told = template["metadata"]["annotations"]
+    assert (float(told[CORES]), float(told[GIB])) == (pytest.approx(1.8), 0.5), "2 threads for 4/5 of the time, then 1"
+    assert template["spec"]["containers"][0]["args"] == ["threads=2", "memory=512Mi"], "what makes it a workload"

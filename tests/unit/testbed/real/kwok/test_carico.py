@@ -1,5 +1,6 @@
 """CARICO's processes beside a cluster: started as shipped, reported when they end early, and gone after `close`."""
 
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import yaml
 from testbed.errors import ClusterError
 from testbed.programs.find import VARIABLE
 from testbed.real.kwok.carico import LocalCarico, kube_scheduler_command
+from testbed.real.kwok.synthetic_demand import NodeSize
 
 
 @pytest.fixture
@@ -53,6 +55,18 @@ def test_extender_and_aggregator_hear_from_every_node_and_end_on_close(carico):
     carico.close()
     assert not any(Path(f"/proc/{pid}").exists() for pid in there)
     assert carico.known() == {}
+
+
+@pytest.mark.machine
+def test_nodes_of_the_variant_demand_report_their_demand(kubeconfig, kube_scheduler, tmp_path):
+    kube_scheduler("exec sleep 600")
+    sizes = {"node-0": NodeSize(4.0, 16.0)}
+    with closing(LocalCarico(kubeconfig, tmp_path, {"node-0": 4.0}, sizes=sizes, variant="demand")) as carico:
+        carico.open()
+        told = carico.nodes()["node-0"]
+        assert (told["cores"], told["gib"], told["pod_capacity"]) == (4.0, 16.0, None)
+        assert carico.metric("carico_extender_nodes") == 1
+        assert carico.metric("scheduler_schedule_attempts_total", result="scheduled") == 0
 
 
 def test_an_error_about_an_ended_process_includes_its_log(carico, kube_scheduler):

@@ -9,6 +9,7 @@ from carico.clock import SystemClock
 from carico.config import TlsFiles
 from carico.deployment.authority import Authority
 from carico.extender.report_server import CapacityServer
+from testbed.real.kwok.synthetic_demand import NodeSize
 from testbed.real.kwok.synthetic_reports import SyntheticReports, node_files
 
 SLOTS = {"node-0": 2.0, "node-1": 1.5}
@@ -35,11 +36,19 @@ def heard():
 
 
 @pytest.fixture
-def server(folder, heard):
+def told():
+    """The demand that was reported."""
+    return []
+
+
+@pytest.fixture
+def server(folder, heard, told):
     tls = TlsFiles(*(str(folder / name) for name in ("server-extender.crt", "server-extender.key", "ca.crt")))
 
     def take(report):
         heard.append((report.node, report.pod_capacity, report.pods))
+        if report.demand is not None:
+            told.append(report.demand)
         return {}
 
     server = CapacityServer(take, tls, "127.0.0.1", 0)
@@ -103,3 +112,41 @@ def test_an_unreachable_server_is_logged_once_and_tried_again(reports, server, c
     asyncio.run(for_a_while())
     assert [record.message.partition(":")[0] for record in caplog.records] == ["a report was not accepted"]
     assert reports._sequence > len(SLOTS)
+
+
+def test_a_node_whose_size_is_known_tells_its_demand_at_once_when_a_pod_starts_or_stops(folder, server, told):
+    never_s = 3600.0
+    reports = SyntheticReports(
+        f"localhost:{server.port}",
+        lambda node: node_files(folder, node),
+        {"node-0": 2.0},
+        SystemClock(),
+        lambda: 1.7e9,
+        {"node-0": NodeSize(4.0, 16.0)},
+    )
+
+    async def until_told(number):
+        async with asyncio.timeout(10):
+            while len(told) < number:
+                await asyncio.sleep(0.01)
+
+    async def watch():
+        reporting = asyncio.create_task(reports.run(never_s))
+        await until_told(1)
+        await asyncio.to_thread(reports.pod_changed, pod("one", "node-0", "Running"))
+        await until_told(2)
+        await asyncio.to_thread(reports.pod_changed, pod("one", "node-0", "Succeeded"))
+        await until_told(3)
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
+
+    asyncio.run(watch())
+    assert [(demand.node, demand.cores) for demand in told] == [("node-0", 4.0)] * 3
+    assert [list(demand.counted) for demand in told] == [[], ["one"], []]
+    reports.pod_changed(pod("two", "node-0", "Running"))  # nobody listens any more
+
+
+def test_a_pod_on_a_node_that_does_not_report_is_ignored(reports):
+    reports.pod_changed(pod("one", "control-plane", "Running"))
+    reports.pod_deleted("one")
+    assert reports.capacity("node-0") == 2
