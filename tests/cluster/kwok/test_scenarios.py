@@ -74,3 +74,11 @@ def test_carico_schedules_on_synthetic_reports(carico_experiment, carico_paper):
         assert len({pod.node for pod in run.pods}) == 19
     most = max(max(node.running_pods) for run in runs for node in run.nodes)
     carico_paper.row("most pods on a node of 4 cores, CARICO", most, None, "pods")
+
+
+def test_carico_schedules_by_demand(carico_experiment):
+    """A pod of pi demands one core; see test_demand.py for how far nodes are filled."""
+    for run in carico_experiment.run("pi-2000", "carico:variant=demand", pods=PODS // 4):
+        assert [pod.outcome for pod in run.pods] == ["succeeded"] * (PODS // 4)
+        assert run.settings["reports"] == "synthetic"
+        assert len({pod.node for pod in run.pods}) == 19
