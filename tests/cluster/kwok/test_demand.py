@@ -31,7 +31,7 @@ CLOCK = SystemClock()
 SHAPE = ClusterShape(nodes=4, cores=4, memory="16Gi")
 FULL, EMPTY = SHAPE.node_names[:2]
 MOST_CORES = 8.0
-"""No node of 4 cores is given more: twice its cores."""
+"""The highest level of nodes of 4 cores: twice their cores."""
 BARRED, TAINT = "control-plane", {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 WHOLE = 8.0
 """Cores that a pod demands which leaves no room on its node."""
@@ -209,7 +209,7 @@ def test_a_whole_scenario(demanding, carico_paper):
     demanding.wait_until_settled()
     most = most_cores(run.pods, 1.0)
     carico_paper.row("most cores that pods of a node demanded, of 4", most, None, "cores")
-    # Where pods start slowly, those are taken off that will have stopped by then: one or two on a busy machine.
+    # Below its level a node takes a whole pod, and pods are taken off that will have stopped before another starts.
     assert most <= MOST_CORES + 2
 
 
