@@ -66,6 +66,8 @@ class DemandExtender:
         """The pods that the watch shows, by UID."""
         self._unseen: dict[str, float] = {}
         """When pods that the watch does not show were asked for, by UID; the earliest first."""
+        self._held: set[str] = set()
+        """The pods that are being decided about, and have not been deleted since."""
         self._closed = False
         self._why_not = "pods have not been listed yet"
 
@@ -86,15 +88,17 @@ class DemandExtender:
             shown = self._pods.get(pod.uid)
             kind = _kind(args.pod.as_object()) if shown is None else shown.kind
             decision, took_s = self._decide(pod.uid, kind, nodes)
+            self._held.add(pod.uid)
             while decision.hold_s and not self._closed:
                 looked = self._scheduler.room_appeared
                 self._changed.wait_for(
                     lambda looked=looked: self._closed or self._scheduler.room_appeared != looked,  # type: ignore[misc]
                     decision.hold_s,
                 )
-                if shown is not None and pod.uid not in self._pods:
-                    break  # it was deleted
+                if pod.uid not in self._held:
+                    break  # the pod was deleted
                 decision, took_s = self._decide(pod.uid, kind, nodes)
+            self._held.discard(pod.uid)
             if pod.uid not in self._pods:
                 self._unseen[pod.uid] = self._clock.now()
             self._count()
@@ -152,6 +156,7 @@ class DemandExtender:
         """Take in that a pod is gone, or over."""
         with self._changed:
             self._pods.pop(uid, None)
+            self._held.discard(uid)
             self._notice(lambda: self._scheduler.pod_gone(uid, self._clock.now()))
 
     def pods_listed(self, listed: bool) -> None:

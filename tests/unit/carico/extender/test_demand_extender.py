@@ -246,9 +246,12 @@ class TestHeldAnswers:
         assert answer.result(PATIENCE_S) is None
         assert full.extender._unseen == {}
 
-    def test_end_with_the_pod(self, full, asked):
-        full.extender.pod_seen(pod("one"))
+    @pytest.mark.parametrize("shown_before", [True, False])
+    def test_end_with_the_pod(self, full, asked, shown_before):
+        if shown_before:
+            full.extender.pod_seen(pod("one"))
         answer = asked("one", ["a"])
+        full.extender.pod_seen(pod("one"))
         full.extender.pod_deleted("one")
         full.report("a", {"old": PI}, demand=2.0)
         assert answer.result(PATIENCE_S) is None
