@@ -48,8 +48,6 @@ class Loads:
         self._variant = variant
         self.cpu = Pool(Estimate(variant.first_cores, variant.first_doubt_cores**2), variant.finest_cores)
         self.memory = Pool(Estimate(variant.first_gib, variant.first_doubt_gib**2), variant.finest_gib)
-        self.start_up_s = FIRST_START_UP_S
-        """How long a pod is on its way, on average."""
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._reports: dict[str, DemandReport] = {}
@@ -69,6 +67,8 @@ class Loads:
         """Changes whenever other nodes are known than before, or tell their demand."""
         self._columns: FloatArray = np.full((7, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
+        self._start_up_s: FloatArray = np.full(1, FIRST_START_UP_S)
+        """How long a pod is on its way to each node, on average: large nodes start many, one after the other."""
 
     # Rows of `_columns`; the last column belongs to no node and stays NaN.
     _CORES, _GIB, _CPU, _MEMORY, _AT, _CREDIT, _CAPACITY = range(7)
@@ -111,7 +111,8 @@ class Loads:
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
         for uid in [uid for uid in self._at_node[node] if uid in report.counted]:
             took_s = now - self._remove(uid).since
-            self.start_up_s += START_UP_GAIN * (min(took_s, MOST_START_UP_S) - self.start_up_s)
+            start_up_s = self._start_up_s[self._rows[node]]
+            self._start_up_s[self._rows[node]] += START_UP_GAIN * (min(took_s, MOST_START_UP_S) - start_up_s)
         self._over[node] &= report.counted.keys()
         row = self._rows[node]
         self._note_local(row, report, before)
@@ -222,7 +223,7 @@ class Loads:
 
     def cpu_load(self, rows: IntArray) -> FloatArray:
         """What nodes carry, with doubt, less what is about to end; cores."""
-        return self._column(self._CPU, rows) - self.start_up_s * self._column(self._CREDIT, rows)
+        return self._column(self._CPU, rows) - self._start_up_s[rows] * self._column(self._CREDIT, rows)
 
     def freed(self, rows: IntArray) -> FloatArray:
         """Cores that stopping pods free in a second, of late."""
@@ -331,7 +332,9 @@ class Loads:
             self._columns = np.concatenate((self._columns, np.full((7, size), np.nan)), axis=1)
             self._local.clear()
             self._pods = np.concatenate((self._pods, np.zeros(size, np.int64)))
+            self._start_up_s = np.concatenate((self._start_up_s, np.full(size, FIRST_START_UP_S)))
             self._free = list(range(2 * size - 2, size - 2, -1))
-        self._rows[node] = self._free.pop()
+        row = self._rows[node] = self._free.pop()
+        self._start_up_s[row] = FIRST_START_UP_S
         self._all_rows = None
         self.generation += 1

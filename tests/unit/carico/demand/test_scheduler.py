@@ -156,6 +156,24 @@ def test_pods_that_will_have_stopped_meanwhile_make_room(scheduler, report):
     assert len(place(scheduler, nodes=["a"])) == 1, "1.5 pods stop while one starts"
 
 
+def test_a_node_that_is_slow_to_start_pods_has_more_of_them_on_their_way(scheduler, report):
+    now = 0.0
+    for number in range(50):
+        for node, takes_s in (("slow", 4.0), ("fast", 0.5)):
+            uid = f"{node}-{number}"
+            scheduler.report(report(node), now)
+            scheduler.filter(uid, Kind("pi"), [node], now)
+            scheduler.report(report(node, {uid: "pi"}), now + takes_s)
+            scheduler.pod_changed(uid, "pi", node, ended=True, now=now + takes_s)
+            now += takes_s
+    crowd(scheduler)
+    pods = {f"old-{number}": "pi" for number in range(5)}
+    for node in ("slow", "fast"):
+        scheduler.report(report(node, pods, stops=1.0), now)
+    assert len(place(scheduler, nodes=["slow"], now=now)) == 4, "so many stop until a pod has started"
+    assert place(scheduler, nodes=["fast"], now=now) == []
+
+
 def test_a_pod_that_is_bound_already_is_not_placed_again(scheduler, report):
     scheduler.report(report("a"), 0.0)
     scheduler.pod_changed("one", "pi", "a", ended=False, now=0.0)
