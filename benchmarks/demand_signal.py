@@ -143,6 +143,7 @@ def _group(quota: float) -> Iterator[str]:
         (folders[0] / "cpu.cfs_quota_us").write_text(f"{round(100_000 * quota)}")
         yield name
     finally:
+        time.sleep(SETTLE_S)  # until the kernel has removed the processes that were killed
         for folder in folders:
             if folder.exists():
                 folder.rmdir()

@@ -288,7 +288,7 @@ def demand() -> plt.Figure:
     right.step([at for at, _ in told], [sent.demand_cores.mean for _, sent in told], where="post", linewidth=1)
     right.axhline(4 + DEMAND.headroom * 2, color="black", linestyle=":", linewidth=1)
     right.axhline(4 * DEMAND.threads_per_core, color="grey", linestyle=":", linewidth=1)
-    right.set(title="Demand of the node, and the two levels", xlabel="seconds", ylabel="cores", ylim=(0, 9))
+    right.set(title="Demand, and the two levels", xlabel="seconds", ylabel="cores", ylim=(0, 9))
     return figure
 
 

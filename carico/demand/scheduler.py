@@ -248,7 +248,7 @@ class DemandScheduler:
         rows = loads.rows(names)
         columns = (
             loads.cores(rows),
-            loads.cpu_load(rows),
+            np.maximum(loads.cpu_load(rows), 0.0),
             level(self._variant, loads.cores(rows), 0.0, share=self._share()),
             loads.gib(rows),
             loads.memory_load(rows),

@@ -169,3 +169,49 @@ def test_a_pod_that_is_identified_teaches_the_cost_of_its_workload(node):
     for step in range(1, 20):
         node.observe(1.2, 1.0, at=step / 2)
     assert set(node.report(10.0).workloads) == {"default/pi-1234"}
+
+
+class TestChange:
+    """Pods that are not what their workload says, or not any more."""
+
+    def steps(self, node, cores, seconds, since):
+        rng = np.random.default_rng(1)
+        for step in range(1, 2 * seconds + 1):
+            node.observe(cores + rng.normal(0, 0.1), 1.0, since + step / 2)
+        return since + seconds
+
+    def test_pods_of_a_template_may_differ_tenfold_and_the_node_still_knows_its_load(self, node):
+        now = self.steps(node, 0.2, 5, 0.0)
+        running = []
+        for number in range(12):
+            cost = 0.1 if number % 2 else 1.0
+            node.pod_started(f"pod-{number}", "mixed", now)
+            running.append(cost)
+            now = self.steps(node, 0.2 + sum(running), 4, now)
+        assert node.demand().mean == pytest.approx(0.2 + sum(running), abs=0.8)
+        assert 0.1 < node.report(now).workloads["mixed"].cores.mean < 1.0
+
+    @pytest.mark.parametrize("changed", [0.2, 3.0])
+    def test_a_pod_that_changes_its_mind_is_followed_within_seconds(self, node, changed):
+        now = self.steps(node, 0.2, 5, 0.0)
+        node.pod_started("pod", "pi", now)
+        now = self.steps(node, 1.2, 60, now)
+        now = self.steps(node, 0.2 + changed, 10, now)
+        assert node.demand().mean == pytest.approx(0.2 + changed, abs=0.3)
+
+    def test_a_node_that_shrinks_says_so_at_once(self, node):
+        now = self.steps(node, 3.0, 5, 0.0)
+        node.resize(2.0, 32.0)
+        report = node.report(now)
+        assert (report.cores, round(report.demand_cores.mean)) == (2.0, 3)
+
+    def test_an_overloaded_node_does_not_take_pods_for_free(self, node):
+        """Pressure has a ceiling: under foreign load far beyond two threads a core a new pod changes nothing."""
+        node.resize(2.0, 32.0)
+        now = self.steps(node, 0.2, 5, 0.0)
+        node.pod_started("foreign", "foreign", now)
+        now = self.steps(node, 3.95, 30, now)
+        for number in range(4):
+            node.pod_started(f"pod-{number}", "pi", now)
+            now = self.steps(node, 3.95, 5, now)
+        assert node.report(now).workloads["pi"].cores.mean > 0.7
