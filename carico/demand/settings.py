@@ -93,5 +93,5 @@ class DemandVariant:
 
 DEMAND = DemandVariant(
     name="demand",
-    description="learns what a pod of each workload demands, and fills nodes to a level; simulated only",
+    description="learns what a pod of each workload demands, and fills nodes to a level",
 )
