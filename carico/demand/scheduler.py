@@ -208,7 +208,8 @@ class DemandScheduler:
             first = uid not in self._bound
             self._bound[uid] = node
             way = self.loads.under_way(uid)
-            if (way is None and first) or (way is not None and way.node != node):
+            # A pod that runs when it is first seen, as after a restart, is part of what its node reports.
+            if (way is None and first and not running) or (way is not None and way.node != node):
                 self.loads.place(uid, workload, node, now)
             if running and self.loads.under_way(uid) is not None:
                 self._running.setdefault(uid, now)

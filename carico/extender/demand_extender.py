@@ -115,11 +115,6 @@ class DemandExtender:
         """Take in a node's report, and return the workloads of its pods that it does not know, by UID.
 
         The report's age counts from now, for the clocks of nodes may differ.
-
-        Raises
-        ------
-        InvalidInput
-            If its Pod-Capacity is negative or not finite; the node's last valid report stays in force.
         """
         with self._changed:
             now = self._clock.now()

@@ -277,6 +277,14 @@ def test_a_reservation_that_is_never_bound_ends(scheduler, report):
     assert scheduler.loads.on_their_way == 1, "it is bound after all"
 
 
+def test_pods_that_run_already_are_not_on_their_way_after_a_restart(scheduler, report):
+    for number in range(20):
+        scheduler.pod_changed(f"system-{number}", "system", "a", ended=False, now=0.0, running=True)
+    scheduler.report(report("a"), 0.1)
+    assert scheduler.loads.on_their_way == 0
+    assert scheduler.filter("one", Kind("pi"), ["a"], 0.1).node == "a"
+
+
 def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, report):
     scheduler.report(report("a"), 0.0)
     scheduler.filter("one", Kind("pi"), ["a"], 0.0)
