@@ -155,6 +155,7 @@ def test_an_older_scheduler_is_told_as_before(older_scheduler, caplog):
 def test_a_scheduler_speaks_once_of_every_other_version(scheduler, client, caplog):
     for number, version in enumerate([__version__, "0.0.9", "0.0.9", "0.0.8", "0.0.9"]):
         node = f"node-{number}"
-        client.report(reported(1, dataclasses.replace(DEMAND, node=node), version, node))
+        demand = dataclasses.replace(DEMAND, node=node, counted={f"uid-{number}": "jobs/pi"})
+        client.report(reported(1, demand, version, node))  # answered, for it counts a new pod
     spoken = [message.partition(", ")[0] for message in caplog.messages]
     assert spoken == ["node-1's agent is of version 0.0.9", "node-3's agent is of version 0.0.8"]
