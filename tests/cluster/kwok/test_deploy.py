@@ -303,7 +303,7 @@ def test_a_nodes_certificate_cannot_report_for_another_node(deployed, tmp_path):
         with pytest.raises(Refused, match=f"carico:node:{NODES[0]} is needed, got carico:node:{NODES[1]}"):
             asyncio.run(report(deployed, tmp_path, process.report_port, NODES[1], NODES[0], 3.0))
         asyncio.run(report(deployed, tmp_path, process.report_port, NODES[1], NODES[1], 3.0))
-        assert [known.node for known in process.extender.nodes()] == [NODES[1]]
+        assert [known["node"] for known in process.extender.nodes()] == [NODES[1]]
 
 
 def test_no_account_can_read_the_cas_key(deployed):
