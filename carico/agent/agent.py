@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from carico import __version__
 from carico.agent.loop import AgentLoop, Mailbox
 from carico.arrays import FloatArray
 from carico.clock import Clock
@@ -24,7 +23,6 @@ from carico.model.report import Report
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.podevents.source import PodChange, PodEventSource
-from carico.scheduling.report import CapacityReport
 from carico.telemetry.counters import usage_vector
 from carico.telemetry.sampler import Batch, Sampler
 
@@ -44,15 +42,13 @@ class Agent(AgentLoop):
 
     Parameters
     ----------
-    node, sampler, pods, clock, reports, checkpoints
+    node, sampler, pods, clock, reports, checkpoints, unix_time
         See `AgentLoop`.
     aggregator : Mailbox, optional
         Takes the node's own subspaces, and answers with the aggregator's view. Without it the node learns by itself.
     variant : Variant, optional
     max_pods : int, optional
         The kubelet's limit.
-    unix_time : callable, optional
-        The time of day, for reports.
 
     Attributes
     ----------
@@ -77,15 +73,21 @@ class Agent(AgentLoop):
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(
-            node, sampler, pods, clock, batch_size=variant.batch_size, reports=reports, checkpoints=checkpoints
+            node,
+            sampler,
+            pods,
+            clock,
+            batch_size=variant.batch_size,
+            reports=reports,
+            checkpoints=checkpoints,
+            unix_time=unix_time,
         )
         self.model = NodeModel(variant, max_pods=max_pods)
         self._aggregator = aggregator
-        self._unix_time = unix_time
         self._events: deque[PodChange] = deque()
         self._running = 0
         """Pods: the sum of the source's changes."""
-        self._answered = self._reported = 0
+        self._answered = 0
         self.report: Report | None = None
 
     def begin(self) -> None:
@@ -146,13 +148,4 @@ class Agent(AgentLoop):
         self._report(float(report.pod_capacity))
 
     def _report(self, pod_capacity: float) -> None:
-        self._reported += 1
-        report = CapacityReport(
-            self.node,
-            pod_capacity,
-            pods=int(self.model.pods),
-            at_unix_s=self._unix_time(),
-            sequence=self._reported,
-            version=__version__,
-        )
-        self.submit(report)
+        self.send(pod_capacity, int(self.model.pods))

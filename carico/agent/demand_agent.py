@@ -24,7 +24,7 @@ from carico.demand.report import DemandReport
 from carico.demand.settings import DemandVariant
 from carico.demand.workload import workload_named
 from carico.podevents.source import PodChange, PodEventSource
-from carico.scheduling.report import CapacityReport, ReportReply
+from carico.scheduling.report import ReportReply
 from carico.telemetry.sampler import Batch, Sampler
 
 REPORT_PERIOD_S = 1.0
@@ -39,7 +39,7 @@ class DemandAgent(AgentLoop):
 
     Parameters
     ----------
-    node, sampler, pods, clock, reports, checkpoints
+    node, sampler, pods, clock, reports, checkpoints, unix_time
         See `AgentLoop`; every pod must have a name.
     cpus : callable
         Returns how many CPUs the node has now.
@@ -48,8 +48,6 @@ class DemandAgent(AgentLoop):
     variant : DemandVariant
     max_pods : int, optional
         The kubelet's limit.
-    unix_time : callable, optional
-        The time of day, for reports.
 
     Attributes
     ----------
@@ -82,11 +80,11 @@ class DemandAgent(AgentLoop):
             batch_size=max(round(1 / (variant.steps_per_s * SAMPLE_PERIOD_S)), 1),
             reports=reports,
             checkpoints=checkpoints,
+            unix_time=unix_time,
         )
         self._cpus = cpus
         self._variant = variant
         self._max_pods = max_pods
-        self._unix_time = unix_time
         self._cores, self._sized_at = cpus(), clock.now()
         self.model = NodeDemand(node, self._cores, memory_bytes / GIB, variant, clock.now())
         self._lock = threading.Lock()
@@ -95,7 +93,6 @@ class DemandAgent(AgentLoop):
         """How many answers of each scheduler were heard."""
         self._workloads: Mapping[str, str] = {}
         """The workloads of pods by UID, as schedulers last told."""
-        self._sequence = 0
         self._reported_at = -np.inf
         self.latest: DemandReport | None = None
 
@@ -129,17 +126,17 @@ class DemandAgent(AgentLoop):
     def end(self) -> None:
         """See `AgentLoop`."""
         with self._lock:
-            self._send(0.0, None)
+            self.send(0.0, 0 if self.latest is None else len(self.latest.counted))
 
     def state(self) -> Mapping[str, Any]:
         """See `AgentLoop`."""
         with self._lock:
-            return {**self.model.save(), "at_unix_s": self._unix_time()}
+            return {**self.model.save(), "at_unix_s": self.unix_time()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """See `AgentLoop`; the older the state, the more it is doubted."""
         saved_at = state.get("at_unix_s")
-        elapsed_s = self._unix_time() - saved_at if isinstance(saved_at, float) else np.inf
+        elapsed_s = self.unix_time() - saved_at if isinstance(saved_at, float) else np.inf
         self.model.restore(state, max(elapsed_s, 0.0))
 
     def gauges(self) -> Mapping[str, tuple[str, float]]:
@@ -193,20 +190,7 @@ class DemandAgent(AgentLoop):
     def _report(self, now: float) -> None:
         self.latest = report = self.model.report(now)
         self._reported_at = now
-        self._send(self._capacity(report), report)
-
-    def _send(self, pod_capacity: float, demand: DemandReport | None) -> None:
-        self._sequence += 1
-        self.submit(
-            CapacityReport(
-                self.node,
-                pod_capacity,
-                pods=0 if self.latest is None else len(self.latest.counted),
-                at_unix_s=self._unix_time(),
-                sequence=self._sequence,
-                demand=demand,
-            )
-        )
+        self.send(self._capacity(report), len(report.counted), report)
 
     def _capacity(self, report: DemandReport) -> float:
         """How many more pods fit, if they cost what those cost that run: for people, and for older schedulers."""

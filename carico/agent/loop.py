@@ -7,14 +7,18 @@ never waits for them, and goes on while nothing answers.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from carico import __version__
 from carico.clock import Clock
+from carico.demand.report import DemandReport
 from carico.podevents.source import PodEventSource
+from carico.scheduling.report import CapacityReport
 from carico.telemetry.counters import Telemetry
 from carico.telemetry.sampler import Batch, Sampler
 
@@ -56,6 +60,8 @@ class AgentLoop(ABC):
         One for every replica of the scheduler; each takes a `CapacityReport`.
     checkpoints : Mailbox, optional
         Takes the agent's state every ten seconds, and once at the end.
+    unix_time : callable, optional
+        The time of day, for reports.
     """
 
     def __init__(
@@ -68,12 +74,15 @@ class AgentLoop(ABC):
         batch_size: int,
         reports: Sequence[Mailbox] = (),
         checkpoints: Mailbox | None = None,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         self.node = node
         self.sampler = sampler
         self.pods = pods
         self.clock = clock
         self.reports = reports
+        self.unix_time = unix_time
+        self._sequence = 0
         self._batch_size = batch_size
         self._checkpoints = checkpoints
         self._read_at = -np.inf
@@ -155,8 +164,18 @@ class AgentLoop(ABC):
     def end(self) -> None:
         """Report for the last time; pods are not told of any more."""
 
-    def submit(self, report: object) -> None:
-        """Leave a report for every scheduler."""
+    def send(self, pod_capacity: float, pods: int, demand: DemandReport | None = None) -> None:
+        """Leave a report for every scheduler; see `CapacityReport`."""
+        self._sequence += 1
+        report = CapacityReport(
+            self.node,
+            pod_capacity,
+            pods=pods,
+            at_unix_s=self.unix_time(),
+            sequence=self._sequence,
+            demand=demand,
+            version=__version__,
+        )
         for mailbox in self.reports:
             mailbox.submit(report)
 

@@ -24,6 +24,23 @@ MEMORY_FULL = "memory full"
 ROOM = "has room"
 
 
+class Rooms(NamedTuple):
+    """What n nodes have for a pod, and what it needs there: the columns of `NodeRoom`, (n,)."""
+
+    room: FloatArray
+    room_gib: FloatArray
+    needs_gib: FloatArray
+    pods: FloatArray
+    idle: BoolArray
+    age_s: FloatArray
+
+    def fits(self, stale_after_s: float) -> BoolArray:
+        """Return whether each node has room for the pod, (n,)."""
+        fits = (self.room > 0) & (self.room_gib >= self.needs_gib) | self.idle | (self.pods >= 1)
+        answer: BoolArray = fits & (self.age_s <= stale_after_s)
+        return answer
+
+
 class NodeRoom(NamedTuple):
     """What was known of a node when a pod was decided on; NaN is unknown."""
 
@@ -83,13 +100,7 @@ class DemandDecision:
     cores: Estimate
     """What the pod demands."""
     gib: Estimate
-    room: FloatArray
-    room_gib: FloatArray
-    needs_gib: FloatArray
-    pods: FloatArray
-    idle: BoolArray
-    age_s: FloatArray
-    """Columns of `NodeRoom`, (n,)."""
+    rooms: Rooms
     stale_after_s: float
     hold_s: float = 0.0
     """If no node has room: ask again when anything has changed, or after this time; 0 if the pod is refused."""
@@ -97,9 +108,7 @@ class DemandDecision:
     @property
     def fits(self) -> BoolArray:
         """Whether each candidate has room for the pod, (n,)."""
-        fits = (self.room > 0) & (self.room_gib >= self.needs_gib) | self.idle | (self.pods >= 1)
-        answer: BoolArray = fits & (self.age_s <= self.stale_after_s)
-        return answer
+        return self.rooms.fits(self.stale_after_s)
 
     @property
     def best_index(self) -> int | None:
@@ -108,7 +117,7 @@ class DemandDecision:
         if not fits.any():
             return None
         # Nodes that report no demand come last: how full they are is not known.
-        room = np.where(np.isnan(self.room), -np.finfo(np.float64).max, self.room)
+        room = np.where(np.isnan(self.rooms.room), -np.finfo(np.float64).max, self.rooms.room)
         return int(np.where(fits, room, -np.inf).argmax())
 
     @property
@@ -119,21 +128,20 @@ class DemandDecision:
 
     def verdict(self, index: int) -> NodeRoom:
         """Return what was known of one candidate."""
-        columns = (self.room, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
-        return NodeRoom(self.nodes[index], *(column[index].item() for column in columns))
+        return NodeRoom(self.nodes[index], *(column[index].item() for column in self.rooms))
 
     @property
     def verdicts(self) -> tuple[NodeRoom, ...]:
         """What was known of all candidates."""
-        columns = (self.room, self.room_gib, self.needs_gib, self.pods, self.idle, self.age_s)
-        return tuple(map(NodeRoom, self.nodes, *(column.tolist() for column in columns)))
+        return tuple(map(NodeRoom, self.nodes, *(column.tolist() for column in self.rooms)))
 
     @property
     def refused(self) -> dict[str, str]:
         """Why candidates without room were refused, by node."""
         out = np.flatnonzero(~self.fits)
         # Thousands of full nodes share few texts: each is written once, and the numbers that it shows are its key.
-        shown = np.stack([self.room, self.room_gib, self.needs_gib, self.pods, self.age_s])[:, out]
+        rooms = self.rooms
+        shown = np.stack([rooms.room, rooms.room_gib, rooms.needs_gib, rooms.pods, rooms.age_s])[:, out]
         shown[:4] = np.round(100 * shown[:4])
         key = np.nan_to_num(np.round(shown), nan=-1.0).T
         _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
@@ -144,14 +152,10 @@ class DemandDecision:
         """Return the same decision with the `limit` best candidates only."""
         if len(self.nodes) <= limit:
             return self
-        rank = np.where(self.fits, 1e9, 0.0) + np.nan_to_num(self.room, nan=-1e9)
+        rank = np.where(self.fits, 1e9, 0.0) + np.nan_to_num(self.rooms.room, nan=-1e9)
         rows = np.sort(np.argsort(-rank, kind="stable")[:limit])
-        columns = ("room", "room_gib", "needs_gib", "pods", "idle", "age_s")
-        return replace(
-            self,
-            nodes=[self.nodes[row] for row in rows.tolist()],
-            **{name: getattr(self, name)[rows] for name in columns},
-        )
+        rooms = Rooms._make(column[rows] for column in self.rooms)
+        return replace(self, nodes=[self.nodes[row] for row in rows.tolist()], rooms=rooms)
 
     def count_verdicts(self) -> Counter[str]:
         """Count the candidates by verdict."""

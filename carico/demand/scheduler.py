@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.arrays import BoolArray, IntArray
 from carico.demand.candidates import Candidates
-from carico.demand.decision import DemandDecision
+from carico.demand.decision import DemandDecision, Rooms
 from carico.demand.filling import level, needed_gib
 from carico.demand.loads import Loads
 from carico.demand.regression import Estimate
@@ -39,17 +39,6 @@ _MOST_TRIED = 16
 """Kinds of pods that wait, of which one is sought that fits: a bound on what a report costs."""
 _MOST_SUMMED = 100
 """If more kinds of pods wait, they are not asked whether all of their pods fit at once."""
-
-
-class _Rooms(NamedTuple):
-    """What nodes have for a pod, and what it needs there: see `DemandDecision`."""
-
-    room: FloatArray
-    room_gib: FloatArray
-    needs_gib: FloatArray
-    pods: FloatArray
-    idle: BoolArray
-    age_s: FloatArray
 
 
 class NodeLoad(NamedTuple):
@@ -174,7 +163,7 @@ class DemandScheduler:
         """Return what `filter` would decide about a pod; nothing changes."""
         cores, gib = self.cost(kind.workload)
         rooms = self._rooms(kind.workload, self.loads.rows(nodes), now)
-        return DemandDecision(nodes, kind.workload, cores, gib, *rooms, stale_after_s=self._stale_after_s)
+        return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
 
     def report(self, report: DemandReport, now: float) -> None:
         """Take in a node's report."""
@@ -287,13 +276,13 @@ class DemandScheduler:
         self._running.pop(uid, None)
         return self.loads.end(uid)
 
-    def _rooms(self, workload: str, rows: IntArray, now: float) -> _Rooms:
+    def _rooms(self, workload: str, rows: IntArray, now: float) -> Rooms:
         """What nodes have for a pod of a workload, and what it needs there."""
         loads, variant = self.loads, self._variant
         cpu, memory = self.cost(workload)
         running, known_gib = loads.local(workload, rows)
         on_their_way = loads.on_their_way_to(workload, rows)
-        return _Rooms(
+        return Rooms(
             level(variant, loads.cores(rows), cpu.mean, share=self._share()) - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
             needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, on_their_way + running),
@@ -375,10 +364,7 @@ class DemandScheduler:
         return self.loads.all_rows if nodes is None else self.loads.rows(nodes)
 
     def _fits(self, workload: str, rows: IntArray, now: float) -> BoolArray:
-        rooms = self._rooms(workload, rows, now)
-        fits = (rooms.room > 0) & (rooms.room_gib >= rooms.needs_gib) | rooms.idle | (rooms.pods >= 1)
-        answer: BoolArray = fits & (rooms.age_s <= self._stale_after_s)
-        return answer
+        return self._rooms(workload, rows, now).fits(self._stale_after_s)
 
     def _look(self, node: str, now: float) -> None:
         """Have refused pods woken if a node has room for one of them."""

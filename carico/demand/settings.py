@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from carico.errors import InvalidInput
 
-RESOURCES = ("cores", "GiB")
-
 
 @dataclass(frozen=True)
 class DemandVariant:

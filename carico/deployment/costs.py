@@ -6,33 +6,19 @@ other's way, or run out of memory. More is waste: nodes look full that are not.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from carico.demand.workload import workload_of
 from carico.deployment.status import STATUS_PORT, answering_extender, table
-from carico.errors import KubeUnreachable
+from carico.errors import KubeUnreachable, TelemetryMalformed
 from carico.kube.objects import KubeObjects
+from carico.telemetry.metrics_server import parse_quantity
 
-_SUFFIXES = {
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(10) ** 3,
-    "M": Decimal(10) ** 6,
-    "G": Decimal(10) ** 9,
-    "T": Decimal(10) ** 12,
-    "Ki": Decimal(2) ** 10,
-    "Mi": Decimal(2) ** 20,
-    "Gi": Decimal(2) ** 30,
-    "Ti": Decimal(2) ** 40,
-}
-_QUANTITY = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE]-?[0-9]{1,2})?)([a-zA-Z]*)")
 _OVER = ("Succeeded", "Failed")
 
 
@@ -58,7 +44,7 @@ class Cost(Known, frozen=True, kw_only=True):
     owners: list[str]
     """Who made its pods, as KIND/NAME; the one with the most pods first."""
     requested_cores: float | None
-    """What a pod requests, on average; None if no pod runs."""
+    """What a pod requests, on average; None if no pod runs, or none can be read."""
     requested_gib: float | None
 
 
@@ -92,18 +78,18 @@ def read_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[Cost]:
 def join(known: Iterable[Known], pods: Iterable[Mapping[str, Any]]) -> list[Cost]:
     """Join what is known of workloads with the API's pods."""
     owners: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    requests: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    requests: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
     for pod in pods:
         if (pod.get("status") or {}).get("phase") not in _OVER:
             workload = workload_of(pod)
             owners[workload][_owner(pod)] += 1
-            requests[workload].append((_requested(pod, "cpu"), _requested(pod, "memory") / 2**30))
+            requests[workload].append((_requested(pod, "cpu"), _requested(pod, "memory")))
     costs = [
         Cost(
             **msgspec.structs.asdict(each),
             owners=[name for name, _ in owners[each.workload].most_common()],
             requested_cores=_mean([cores for cores, _ in requests[each.workload]]),
-            requested_gib=_mean([gib for _, gib in requests[each.workload]]),
+            requested_gib=_mean([size for _, size in requests[each.workload]], 2**30),
         )
         for each in known
     ]
@@ -137,20 +123,6 @@ def show(costs: Sequence[Cost]) -> str:
     return table([header, *rows])
 
 
-def quantity(text: object) -> float:
-    """Return a Kubernetes quantity as a number; 0 for what is not one.
-
-    Examples
-    --------
-    >>> quantity("250m"), quantity("1Gi"), quantity(2), quantity("many")
-    (0.25, 1073741824.0, 2.0, 0.0)
-    """
-    found = _QUANTITY.fullmatch(str(text))
-    if found is None or found[2] not in _SUFFIXES:
-        return 0.0
-    return float(Decimal(found[1]) * _SUFFIXES[found[2]])
-
-
 def _verdict(cost: Cost) -> str:
     """Say what the requests of all pods are too much or too little by, where that is beyond doubt."""
     if cost.requested_cores is None or cost.requested_gib is None:
@@ -177,18 +149,26 @@ def _owner(pod: Mapping[str, Any]) -> str:
     return f"{owners[0].get('kind')}/{owners[0].get('name')}" if owners else f"Pod/{pod['metadata'].get('name')}"
 
 
-def _requested(pod: Mapping[str, Any], resource: str) -> float:
-    """What the containers of a pod request; a limit without a request counts, as Kubernetes does it."""
+def _requested(pod: Mapping[str, Any], resource: str) -> float | None:
+    """What the containers of a pod request; a limit without a request counts, as Kubernetes does it.
+
+    None if that cannot be read: quantities with an exponent are not.
+    """
     total = 0.0
     for container in (pod.get("spec") or {}).get("containers") or ():
         resources = container.get("resources") or {}
         asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        total += quantity(asked.get(resource, 0))
+        try:
+            total += parse_quantity(str(asked.get(resource, 0)))
+        except TelemetryMalformed:
+            return None
     return total
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _mean(values: Sequence[float | None], unit: float = 1.0) -> float | None:
+    """The mean of the values that are known, in a unit; None if none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) / unit if known else None
 
 
 def _shown(value: float | None) -> str:

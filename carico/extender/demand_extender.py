@@ -18,9 +18,8 @@ from carico.demand.decision import DemandDecision
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.waiting import Kind
 from carico.demand.workload import placement_of, workload_of
-from carico.errors import NotReady
-from carico.extender.api import ExtenderArgs, ExtenderFilterResult, answer, candidates
-from carico.extender.extender import DecisionLog
+from carico.extender.api import ExtenderArgs, ExtenderFilterResult, candidates
+from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.report import CapacityReport
 
@@ -33,7 +32,7 @@ class _Pod(NamedTuple):
     node: str
 
 
-class DemandExtender:
+class DemandExtender(Readiness):
     """Decides for kube-scheduler, from reports and a watch on all pods. Any thread may call any method.
 
     Parameters
@@ -55,6 +54,7 @@ class DemandExtender:
         metrics: ExtenderMetrics,
         scheduler_name: str,
     ) -> None:
+        super().__init__()
         self._scheduler = scheduler
         self._journal = journal
         self._clock = clock
@@ -69,7 +69,6 @@ class DemandExtender:
         self._held: set[str] = set()
         """The pods that are being decided about, and have not been deleted since."""
         self._closed = False
-        self._why_not = "pods have not been listed yet"
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Decide about a pod; the pod is on its way to the node that is answered, from now on.
@@ -81,8 +80,7 @@ class DemandExtender:
         NotReady
             If pods have not been listed yet, or if the pod is bound already; nothing has changed then.
         """
-        if self._why_not:
-            raise NotReady(self._why_not)
+        self.require_ready()
         nodes, pod = candidates(args), args.pod.id
         with self._changed:
             shown = self._pods.get(pod.uid)
@@ -102,14 +100,7 @@ class DemandExtender:
             if pod.uid not in self._pods:
                 self._unseen[pod.uid] = self._clock.now()
             self._count()
-        choice = decision.best_index
-        result = answer(args, choice, decision.refused if choice is None else {})
-        if self._journal is not None:
-            self._journal.write(pod, decision)
-        outcome = "unschedulable" if choice is None else "scheduled"
-        self._metrics.attempts.labels(outcome).inc()
-        self._metrics.duration_s.labels(outcome).observe(took_s)
-        return result
+        return conclude(args, decision, took_s, self._journal, self._metrics)
 
     def report(self, report: CapacityReport) -> Mapping[str, str]:
         """Take in a node's report, and return the workloads of its pods that it does not know, by UID.
@@ -154,10 +145,6 @@ class DemandExtender:
             self._held.discard(uid)
             self._notice(lambda: self._scheduler.pod_gone(uid, self._clock.now()))
 
-    def pods_listed(self, listed: bool) -> None:
-        """Take in whether all pods are known, which is from the watch's first listing on."""
-        self._why_not = "" if listed else "pods have not been listed yet"
-
     def tick(self) -> None:
         """See `DemandScheduler.tick`; to be called once a second."""
         with self._changed:
@@ -183,10 +170,6 @@ class DemandExtender:
         """Return what is known of every workload; see `DemandScheduler.costs`."""
         with self._changed:
             return [cost._asdict() for cost in self._scheduler.costs()]
-
-    def ready(self) -> str:
-        """Return why no pod can be decided on; an empty text means that pods can be."""
-        return self._why_not
 
     def _decide(self, uid: str, kind: Kind, nodes: list[str]) -> tuple[DemandDecision, float]:
         began = self._clock.now()

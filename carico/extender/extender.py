@@ -36,7 +36,52 @@ class DecisionLog(Protocol):
         ...
 
 
-class Extender:
+class Readiness:
+    """Whether all pods are known, which is from the watch's first listing on: before, nothing can be decided."""
+
+    def __init__(self) -> None:
+        self._why_not = ""
+        self.pods_listed(False)
+
+    def pods_listed(self, listed: bool) -> None:
+        """Take in whether all pods are known."""
+        self._why_not = "" if listed else "pods have not been listed yet"
+
+    def ready(self) -> str:
+        """Return why no pod can be decided on; an empty text means that pods can be."""
+        return self._why_not
+
+    def require_ready(self) -> None:
+        """Check that pods can be decided on.
+
+        Raises
+        ------
+        NotReady
+            If not.
+        """
+        if self._why_not:
+            raise NotReady(self._why_not)
+
+
+def conclude(
+    args: ExtenderArgs,
+    decision: Decision | DemandDecision,
+    took_s: float,
+    journal: DecisionLog | None,
+    metrics: ExtenderMetrics,
+) -> ExtenderFilterResult:
+    """Write down and count a decision that took so many seconds, and return what is answered."""
+    choice = decision.best_index
+    result = answer(args, choice, decision.refused if choice is None else {})
+    if journal is not None:
+        journal.write(args.pod.id, decision)
+    outcome = "unschedulable" if choice is None else "scheduled"
+    metrics.attempts.labels(outcome).inc()
+    metrics.duration_s.labels(outcome).observe(took_s)
+    return result
+
+
+class Extender(Readiness):
     """Decides for kube-scheduler, from reports and a watch on pods. Any thread may call any method.
 
     Parameters
@@ -51,13 +96,13 @@ class Extender:
     def __init__(
         self, scheduler: Scheduler, journal: DecisionLog | None, clock: Clock, metrics: ExtenderMetrics
     ) -> None:
+        super().__init__()
         self._scheduler = scheduler
         self._journal = journal
         self._clock = clock
         self._metrics = metrics
         self._lock = threading.Lock()
         """Guards the scheduler."""
-        self._why_not = "pods have not been listed yet"
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Decide on a pod and reserve.
@@ -70,21 +115,13 @@ class Extender:
             If pods have not been listed yet, so that reservations are not known, or if the pod is bound already;
             nothing has changed then.
         """
-        if self._why_not:
-            raise NotReady(self._why_not)
+        self.require_ready()
         began = self._clock.now()
-        nodes, pod = candidates(args), args.pod.id
+        nodes = candidates(args)
         with self._lock:
-            decision = self._scheduler.filter(pod.uid, nodes, self._clock.now())
+            decision = self._scheduler.filter(args.pod.metadata.uid, nodes, self._clock.now())
             self._count()
-        choice = decision.best_index
-        result = answer(args, choice, decision.refused if choice is None else {})
-        if self._journal is not None:
-            self._journal.write(pod, decision)
-        outcome = "unschedulable" if choice is None else "scheduled"
-        self._metrics.attempts.labels(outcome).inc()
-        self._metrics.duration_s.labels(outcome).observe(self._clock.now() - began)
-        return result
+        return conclude(args, decision, self._clock.now() - began, self._journal, self._metrics)
 
     def report(self, report: CapacityReport) -> Mapping[str, str]:
         """Take in a node's report; its age counts from now, for the clocks of nodes may differ. Nothing is answered.
@@ -131,10 +168,6 @@ class Extender:
             self._scheduler.pod_deleted(uid, self._clock.now())
             self._count()
 
-    def pods_listed(self, listed: bool) -> None:
-        """Take in whether all pods are known, which is from the watch's first listing on."""
-        self._why_not = "" if listed else "pods have not been listed yet"
-
     def tick(self) -> None:
         """See `Scheduler.tick`; to be called once a second."""
         with self._lock:
@@ -149,10 +182,6 @@ class Extender:
     def costs(self) -> list[dict[str, Any]]:
         """Return nothing: the thesis's variants learn what an average pod costs, not what each workload does."""
         return []
-
-    def ready(self) -> str:
-        """Return why no pod can be decided on; an empty text means that pods can be."""
-        return self._why_not
 
     def _count(self) -> None:
         self._metrics.nodes.set(self._scheduler.known_nodes)

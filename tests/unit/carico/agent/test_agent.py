@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from carico import __version__
 from carico.agent.agent import Agent
 from carico.errors import PodEventsError, TelemetryFileMissing
 from carico.model.subspace import Subspace
@@ -106,6 +107,7 @@ def test_it_reports_every_second_to_every_scheduler(run):
     agent, _ = run(10, reports=[first, second])
     assert 9 <= len(first.while_running) <= 11
     assert first.given == second.given
+    assert {report.version for report in first.given} == {__version__}
     assert [report.sequence for report in first.given] == list(range(1, len(first.given) + 1))
     assert np.diff([report.at_unix_s for report in first.while_running]) == pytest.approx(1.0)
     assert first.while_running[-1].pod_capacity == pytest.approx(2.0, abs=0.1), "a node that knows nothing"

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from carico import __version__
 from carico.agent.demand_agent import DemandAgent
 from carico.demand.settings import DEMAND
 from carico.podevents.source import PodChange
@@ -120,6 +121,7 @@ def run(node):
 def test_it_reports_once_a_second_while_nothing_happens(run):
     agent, scheduler = run(10)
     assert 10 <= len(scheduler.while_running) <= 11
+    assert {report.version for report in scheduler.given} == {__version__}
     assert [report.sequence for report in scheduler.given] == list(range(1, len(scheduler.given) + 1))
     last = scheduler.while_running[-1]
     assert (last.demand.node, last.demand.cores, last.demand.gib) == ("node-a", CPUS, 8.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from carico.cli import main
 from carico.demand.workload import workload_of
-from carico.deployment.costs import Known, join, quantity, read_costs, show
+from carico.deployment.costs import Known, join, read_costs, show
 from carico.deployment.manifests import LABELS, OBSERVES
 from carico.errors import KubeUnreachable, NotReady
 
@@ -77,27 +77,17 @@ def test_a_limit_counts_where_nothing_is_requested():
     assert join([known], [limited])[0].requested_cores == 2.0
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1", 1.0),
-        (2, 2.0),
-        ("250m", 0.25),
-        ("1.5", 1.5),
-        ("64Mi", 2.0**26),
-        ("1e3", 1000.0),
-        ("1G", 1e9),
-        ("x", 0.0),
-        ("1.1.1", 0.0),
-    ],
-)
-def test_quantities_are_kubernetes(text, value):
-    assert quantity(text) == value
-
-
 @given(st.text() | st.integers() | st.floats() | st.none())
-def test_no_quantity_is_an_error(anything):
-    assert quantity(anything) >= 0
+def test_requests_that_cannot_be_read_are_unknown(anything):
+    (cost,) = join(KNOWN[1:], [pod("pi-1", cpu=anything, memory="20Mi")])
+    assert cost.requested_cores is None or cost.requested_cores >= 0
+    assert cost.requested_gib == pytest.approx(20 / 1024)
+    assert show([cost])
+
+
+def test_an_exponent_is_not_taken_for_nothing():
+    (cost,) = join(KNOWN[1:], [pod("pi-1", cpu="1e0", memory="20Mi"), pod("pi-2", cpu="500m", memory="20Mi")])
+    assert cost.requested_cores == 0.5
 
 
 class TestOnACluster:
