@@ -112,6 +112,15 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     ] = 0.0
     steal_duty: Annotated[Share, Meta(description="Share of the time in which the neighbours are busy.")] = 0.5
     steal_episode_s: Annotated[TimeConstant, Meta(description="Mean length of a busy episode (exponential).")] = 10.0
+    host_limit: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Share of all nodes' CPUs whose work the host of the virtual machines can do at once, for "
+            "example because they share its memory bandwidth; 1 for no limit.",
+        ),
+    ] = 1.0
     system_weight: Annotated[
         Weight,
         Meta(

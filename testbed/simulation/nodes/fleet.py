@@ -19,6 +19,7 @@ from testbed.simulation.nodes.cpu import cgroup_weight, share_cpu, some_pressure
 from testbed.simulation.nodes.hypervisor import Hypervisor
 from testbed.simulation.nodes.memory import NodeMemory
 from testbed.simulation.nodes.phases import switch_phases
+from testbed.simulation.nodes.shared_host import work_per_cpu_second
 from testbed.simulation.nodes.tasks import NOTHING_S, ContainerWeights, Ended, Tasks, per_node
 from testbed.simulation.parameters import SimulationParameters
 from workloads.demand import Demand
@@ -135,6 +136,8 @@ class NodeFleet:
 
         lost = np.maximum(tasks.loss[active], parameters.contention_loss) * pressure[node]
         useful = speed[node] * (1.0 - lost)
+        if parameters.host_limit < 1.0:
+            useful = useful * work_per_cpu_second(rate, threads, system, parameters.host_limit * float(cores.sum()))
         progress = rate * useful * dt
         before = tasks.left[active]
         tasks.left[active] = before - progress
