@@ -1,7 +1,7 @@
 """Benchmarks of this project on the present machine: ``python -m benchmarks.NAME --json FILE``.
 
-Every benchmark prints its figures and, with ``--json``, writes ``{"name": ..., "machine": {...}, "figures": {...}}``; a
-figure's name carries its unit. Benchmarks only measure; they have no thresholds.
+Every benchmark prints its figures and, with ``--json``, writes ``{"name": ..., "machine": {...}, "figures": {...}}``;
+the name of a figure contains its unit. Benchmarks only measure; they have no thresholds.
 """
 
 import os

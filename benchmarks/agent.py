@@ -1,9 +1,9 @@
 """Measures what an agent costs its node: CPU and memory of the whole process, and the CPU time of a sample.
 
-Real agents of two variants sample this machine at 10 Hz, side by side. The thesis's steps at 1 Hz and exchanges
-subspaces with a real aggregation server; that of `demand` steps at 2 Hz and reports every start and end of a pod. Both
-report to real extenders over mutual TLS, save checkpoints and watch control groups. The figure is the CPU time from the
-kernel, which other load on the machine hardly changes.
+Real agents of two variants sample this machine at 10 Hz, side by side. The agent of the thesis's variant steps at 1 Hz
+and exchanges subspaces with a real aggregation server; the agent of `demand` steps at 2 Hz and reports every start and
+end of a pod. Both report to real extenders over mutual TLS, save checkpoints and watch control groups. The figure is
+the CPU time from the kernel, which other load on the machine hardly changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ SETTLE_S = 10.0
 def main() -> int:
     """Run the benchmark and return the exit code."""
     arguments = parser(__doc__)
-    arguments.add_argument("--seconds", type=float, default=300.0, metavar="S", help="how long (default: 300)")
+    arguments.add_argument(
+        "--seconds", type=float, default=300.0, metavar="S", help="how long to measure (default: 300)"
+    )
     options = parse(arguments)
     if not 1 <= options.seconds <= 86_400:
         arguments.error(f"--seconds must be in [1, 86400], got {options.seconds}")
@@ -44,10 +46,10 @@ def samples() -> dict[str, float]:
 
 
 def measure(seconds: float) -> dict[str, float]:
-    """Return CPU (percent of a core) and memory (MiB) of the agents of two variants that run side by side so long.
+    """Return CPU (percent of a core) and memory (MiB) of agents of two variants that run side by side.
 
-    One of the thesis's runs on a node without pods. Another, and one of the variant `demand`, run beside thirty pods,
-    one of which ends every second, while another starts.
+    One agent of the thesis's variant runs on a node without pods. Another one, and one of the variant `demand`, run
+    beside thirty pods; every second one pod ends and another starts.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -116,7 +118,7 @@ class _Kubelet:
             self._start()
 
     def churn(self, seconds: float) -> None:
-        """Let time pass, and a pod end and another start every second."""
+        """Let time pass; every second a pod ends and another starts."""
         for _ in range(round(seconds)):
             time.sleep(1.0)
             if self._pods:

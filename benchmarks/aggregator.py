@@ -1,8 +1,8 @@
 """Measures how many nodes an aggregation server can serve: exchanges over mutual TLS, one connection per node.
 
-The server is the real process; all nodes share this process, so that on a machine with two CPUs each side has one.
-Nodes send their next request as soon as they have an answer, so the server (or this process) is measured at its limit.
-The best of three rounds counts.
+The server is the real process; this process plays all nodes, so that on a machine with two CPUs each side has one.
+Nodes send their next request as soon as they have an answer, so that the server (or this process) is measured at its
+limit. The best of three rounds counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEED = 1001
 ROUNDS = 3
 HOLD_S = 20.0
 EXCHANGES_PER_NODE_S = 0.45
-"""How often an agent exchanges: measured in the simulated cluster under the thesis's jobs."""
+"""How often an agent exchanges, as measured on the simulated cluster with the thesis's jobs."""
 METHOD = "/carico.v1.Aggregation/ExchangeStream"
 
 
@@ -35,7 +35,7 @@ def main() -> int:
     """Measure, print the table and write the figures."""
     arguments = parser(__doc__)
     arguments.add_argument(
-        "--hold", type=int, default=0, metavar="N", help="measure N nodes that exchange as often as agents do, instead"
+        "--hold", type=int, default=0, metavar="N", help="instead measure N nodes that exchange as often as agents do"
     )
     options = parse(arguments)
     if not 0 <= options.hold <= 1_000_000:

@@ -33,7 +33,7 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
 def parse(arguments: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line, and refuse a file in a missing folder before anything is measured.
 
-    From here on SIGTERM raises SystemExit, so that processes started by a benchmark are ended.
+    From then on, SIGTERM raises SystemExit, so that the processes that a benchmark has started are ended.
     """
     options = arguments.parse_args()
     if options.json is not None and not options.json.parent.is_dir():
@@ -43,7 +43,7 @@ def parse(arguments: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def machine() -> dict[str, Any]:
-    """Return everything a figure depends on besides the code."""
+    """Return everything that figures depend on besides the code."""
     return {
         "cpus": len(os.sched_getaffinity(0)),
         "cpu_model": cpu_model(),

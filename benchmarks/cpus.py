@@ -1,4 +1,4 @@
-"""How many CPUs each program of a cluster uses: on KWOK they all share this machine, real clusters spread them."""
+"""Measures how many CPUs each program of a cluster uses; here all programs share this machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PARTS = {
     "extender": "extender",
     "testbed.real.kwok.synthetic_reports": "reports",
 }
-"""The part that a process belongs to, by its program's name or an argument."""
+"""The part that a process belongs to, by the program's name or by one of its arguments."""
 
 
 @contextmanager
 def cpus_used() -> Iterator[dict[str, float]]:
-    """Yield a dictionary that on exit gets the CPUs used by each part, and by all processes together as `machine`."""
+    """Yield a dictionary that is filled on exit with the CPUs used by each part, and by all processes (`machine`)."""
     used: dict[str, float] = dict.fromkeys(("machine", *PARTS.values()), 0.0)
     before, began = _cpu_s(), perf_counter()
     yield used

@@ -10,6 +10,7 @@ import random
 import statistics
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
 
 from benchmarks.common import parse, parser, run
@@ -39,7 +40,7 @@ def main() -> int:
 
 
 def measure(nodes: int, workloads: int) -> dict[str, float]:
-    """Return microseconds of a report, and milliseconds of a decision among all nodes, of both cores."""
+    """Return, for both cores, the microseconds of a report and the milliseconds of a decision among all nodes."""
     rng = random.Random(1)
     names = [f"node-{number}" for number in range(nodes)]
     reports = [_report(name, workloads, rng) for name in names]
@@ -83,23 +84,14 @@ def _report(node: str, workloads: int, rng: random.Random) -> DemandReport:
 
 
 def _later(report: DemandReport, rng: random.Random) -> DemandReport:
-    """The report a second later: a tenth of its workloads have news."""
+    """Return the report a second later: the estimates of a tenth of its workloads have changed."""
     known = {
         name: WorkloadReport(each.pods, each.stops_per_s, _estimate(rng), _estimate(rng))
         if rng.random() < 0.1
         else each
         for name, each in report.workloads.items()
     }
-    return DemandReport(
-        report.node,
-        report.cores,
-        report.gib,
-        report.demand_cores,
-        report.held_gib,
-        report.baseline_gib,
-        known,
-        report.counted,
-    )
+    return replace(report, workloads=known)
 
 
 def _estimate(rng: random.Random) -> Estimate:

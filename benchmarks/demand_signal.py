@@ -1,9 +1,9 @@
-"""Measures how far the signal that the variant `demand` learns from is from the threads that run or wait for a CPU.
+"""Measures the error of the signal that the variant `demand` learns from, the threads that run or wait for a CPU.
 
-Real programs run, from none to two threads a CPU. The truth is the kernel's account of the programs' own threads
-(schedstat: time on a CPU and in its queue), the signal is CPUs x (utilisation + pressure) of the whole machine, less
-what it was before, in intervals of half a second. With --quota the programs run in a control group of so many CPUs, as
-in a node that is a container, and the signal is the group's. The machine must do nothing else.
+Real programs run, with up to two threads per CPU. The true value is the kernel's account of the programs' own threads
+(schedstat: time on a CPU and in its queue). The signal is CPUs x (utilisation + pressure) of the whole machine, in
+intervals of half a second, less its value before the programs started. With --quota the programs run in a control group
+with that many CPUs, as in a node that is a container, and the signal is the group's. The machine must do nothing else.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "half": ("workloads.stress", "--cpu", "1", "--cpu-load", "50", "--timeout", "600"),
     "mlp": ("workloads.mlp", "--threads", "1"),
 }
-"""What a pod runs; `half` is busy half of the time."""
+"""The programs that pods run; `half` is busy half of the time."""
 
 
 def main() -> int:
     """Measure, print and write the figures."""
     arguments = parser(__doc__)
-    arguments.add_argument("--quota", type=float, metavar="CPUS", help="run in a control group of so many CPUs")
-    arguments.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="of each setting (default: 8)")
+    arguments.add_argument("--quota", type=float, metavar="CPUS", help="run in a control group with this many CPUs")
+    arguments.add_argument(
+        "--seconds", type=float, default=SECONDS, metavar="S", help="how long to measure each setting (default: 8)"
+    )
     arguments.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="default: all")
     options = parse(arguments)
     if options.quota is not None and not 0.1 <= options.quota <= (os.cpu_count() or 1):
@@ -51,7 +53,7 @@ def main() -> int:
 
 
 def measure(programs: Sequence[str], seconds: float, quota: float | None) -> dict[str, float]:
-    """Return for every program the largest error of the mean signal, cores, and the noise of an interval."""
+    """Return for every program the largest error of the mean signal, and the noise of an interval, both in cores."""
     figures = {}
     with ExitStack() as opened:
         group = None if quota is None else opened.enter_context(_group(quota))

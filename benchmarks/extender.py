@@ -1,8 +1,8 @@
 """Measures how fast the extender decides: sequential filter calls over one connection, as kube-scheduler makes them.
 
-The server is a process of its own with a journal, metrics, reservations that end, and a report of every node once a
-second, as in production. These reports do not use gRPC, whose limit is measured separately. The client is this process
-and calls over plain HTTP on loopback.
+The server is a separate process with a journal, metrics, reservations that end, and a report from every node once a
+second, as in production. These reports do not use gRPC, whose limit is measured separately. The client is this process,
+which calls over plain HTTP on loopback.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def decisions_s(nodes: int, room: float) -> np.ndarray[tuple[int], np.dtype[np.f
 
 
 def filter_body(uid: str, names: list[str]) -> bytes:
-    """Return the body of a filter call for a pod of usual size."""
+    """Return the body of a filter call for a pod of ordinary size."""
     container = {
         "name": "main",
         "image": "example.org/pi:1",
@@ -124,7 +124,7 @@ def filter_body(uid: str, names: list[str]) -> bytes:
 
 @contextmanager
 def served(names: list[str], room: float) -> Iterator[int]:
-    """Run an extender in a process of its own and yield its port."""
+    """Run an extender in a separate process and yield its port."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, names, room), daemon=True)

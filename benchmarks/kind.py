@@ -27,7 +27,7 @@ from workloads.quantity import memory_bytes
 
 RUN = "benchmark"
 SETTLED_S = 20.0
-"""How long after the deployment its pods have finished starting."""
+"""Time after which the deployment's pods have finished starting."""
 
 
 def main() -> int:
@@ -35,7 +35,13 @@ def main() -> int:
     arguments = parser(__doc__)
     arguments.add_argument("--workers", type=int, default=WORKERS, metavar="N", help=f"(default: {WORKERS})")
     arguments.add_argument("--repetitions", type=int, default=3, metavar="N", help="clusters to make (default: 3)")
-    arguments.add_argument("--watched", type=float, default=60.0, metavar="SECONDS", help="when idle (default: 60)")
+    arguments.add_argument(
+        "--watched",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to measure the idle cluster (default: 60)",
+    )
     options = parse(arguments)
     maker = KindMaker(options.workers)
     if problems := maker.preflight():
@@ -81,7 +87,7 @@ def _unready(cluster: Cluster) -> str:
 
 
 def _memory_mib(maker: KindMaker, cluster: Cluster) -> dict[str, float]:
-    """Return each node's memory in use, without files in the page cache that the kernel may drop."""
+    """Return each node's memory in use, without the part of the page cache that the kernel may drop."""
     nodes = maker.nodes(cluster.name)
     output = maker.docker.call("stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}", *nodes)
     lines = (line.split() for line in output.splitlines())  # NAME 840.1MiB / 23GiB

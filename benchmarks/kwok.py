@@ -1,7 +1,7 @@
-"""Measures the extender in the real kube-scheduler on KWOK: throughput with and without it, and waits of refused pods.
+"""Measures the extender with the real kube-scheduler on KWOK: its effect on throughput, and waits of refused pods.
 
-Nodes and pods are API objects without machines. The control plane, the kube-scheduler, the extender with mutual TLS and
-a report of every node once a second are real. kube-scheduler's default limit of 50 API calls a second is lifted.
+Nodes and pods are API objects without machines. The control plane, kube-scheduler, and the extender with mutual TLS and
+a report from every node once a second are real. kube-scheduler's default limit of 50 API calls a second is lifted.
 
 Three kinds of runs take turns: kube-scheduler alone, kube-scheduler alone beside an extender that only receives
 reports, and kube-scheduler with the extender. The second kind shows what the reports cost, because sender and receiver
@@ -50,9 +50,9 @@ _CLOCK = SystemClock()
 def main() -> int:
     """Measure, print the table and write the figures."""
     arguments = parser(__doc__)
-    arguments.add_argument("--nodes", type=int, default=1000, metavar="N", help="(default: 1000)")
-    arguments.add_argument("--pods", type=int, default=1000, metavar="N", help="of a backlog (default: 1000)")
-    arguments.add_argument("--repetitions", type=int, default=2, metavar="N", help="of each (default: 2)")
+    arguments.add_argument("--nodes", type=int, default=1000, metavar="N", help="nodes (default: 1000)")
+    arguments.add_argument("--pods", type=int, default=1000, metavar="N", help="pods of a backlog (default: 1000)")
+    arguments.add_argument("--repetitions", type=int, default=2, metavar="N", help="runs of each kind (default: 2)")
     options = parse(arguments)
     return run("kwok", partial(measure, options), options.json)
 
@@ -79,7 +79,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
 def _rates(
     cluster: Cluster, folder: Path, namespace: Callable[[], str], options: argparse.Namespace
 ) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
-    """Return the pods bound a second of every turn, and the CPUs used in turns with the extender."""
+    """Return the pods bound per second in every run, and the CPUs used in the runs with the extender."""
     shape = ClusterShape(nodes=options.nodes)
     shape_nodes(cluster.api, shape)
     rates: dict[str, list[float]] = {ALONE: [], BESIDE: [], ASKING: []}
@@ -122,7 +122,7 @@ def _sleeps(cluster: Cluster, folder: Path, namespace: Callable[[], str]) -> dic
         with namespace_of_run(cluster.api, space, RUN):
             pod = RefusedPod(cluster.api, space, carico, nodes=nodes, clock=_CLOCK)
             with pod.running():
-                # Without wake-ups the first node with room still wakes the pod; one of the long waits is enough.
+                # Without wake-ups, the first node with room still wakes the pod; one of the long waits is enough.
                 freed = nodes if name == "with" else nodes[:2]
                 slept = [pod.sleep_s(node, SLEEPS_TIMEOUT_S) or SLEEPS_TIMEOUT_S for node in freed]
                 found[f"refused_sleep_s_{name}"] = statistics.median(slept) if name == "with" else slept[-1]

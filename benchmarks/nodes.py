@@ -1,4 +1,4 @@
-"""Nodes that call a real server over mutual TLS, each over its own connection."""
+"""Plays nodes that call a real server over mutual TLS, each over its own connection."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def running(folder: Path, command: str, config: Mapping[str, object]) -> Iterato
 
 
 async def call_periodically(calls: list[Call], every_s: float, seconds: float) -> list[float]:
-    """Make each call every `every_s` seconds, or later if the answer is late; return all latencies, seconds."""
+    """Make each call every `every_s` seconds, or later if its answer is late; return all latencies, seconds."""
     latencies: list[float] = []
     began = perf_counter()
 
@@ -116,7 +116,7 @@ async def connect(calls: list[Call]) -> None:
 
 
 async def call_continuously(calls: list[Call]) -> list[float]:
-    """Repeat each call as soon as it is answered, all at the same time; return all latencies, seconds."""
+    """Make all calls concurrently, each again as soon as it is answered; return all latencies, seconds."""
     latencies: list[float] = []
     end = perf_counter() + SECONDS
 

@@ -1,17 +1,17 @@
 """Measures how long before a pod's start-up CPU burst each source reports the pod (thesis Fig. 4.8).
 
 Starts sandboxes, one after the other, on a private containerd. The burst is the CPU time of the container runtime
-(containerd, its shims, runc), which has its own control group, read every 2 ms. The burst begins when a twentieth of
-this CPU time is spent; its peak is the costliest 10 ms.
+(containerd, its shims, runc), which runs in a control group of its own, read every 2 ms. The burst begins when a
+twentieth of this CPU time is spent; its peak is the costliest 10 ms.
 
 - containerd: from the event that the sandbox was created.
-- cgroup: from the pod's control group, made before the runtime is called, as the kubelet does. Between the two the
+- cgroup: from the pod's control group, which is made before the runtime is called, as the kubelet does. In between, the
   kubelet prepares volumes and network, which takes longer than starting the program ctr does here (the figure
   ctr_start_ms).
-- cgroup_of_runc: from the pod's control group if only runc makes it. The worst case.
+- cgroup_of_runc: from the pod's control group if only runc makes it, which is the worst case.
 
-Positive leads are before the burst. The Kubernetes API's watch needs an API server and is not measured here. Needs root
-and Debian's packages containerd, runc and busybox-static.
+A positive lead means that the source reports the pod before the burst. The Kubernetes API's watch needs an API server
+and is not measured here. Needs root and Debian's packages containerd, runc and busybox-static.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _sampled(usage_file: Path) -> Iterator[list[tuple[float, float]]]:
 
 
 class _Groups:
-    """The benchmark's control groups: one to account for the runtime, and a tree like a kubelet's for the pods."""
+    """The benchmark's control groups: one that accounts for the runtime, and a tree like a kubelet's for the pods."""
 
     def __init__(self) -> None:
         self._name = f"carico-podevents-{os.getpid()}"

@@ -1,9 +1,9 @@
 """Checks that CPU pressure on this machine follows the formula that the simulated nodes use.
 
 The kernel counts pressure per CPU (some task waits for this CPU) and averages over CPUs. With n processes that are
-always busy on c CPUs, a task waits on n - c of the CPUs: a pressure of (n - c) / c, limited to 0 to 1. The benchmark
-starts 0 to 2 c such processes and compares. Other load on the machine adds pressure, so it is printed as well, and a
-disturbed level is measured again. The measurement with the least other load is kept, whatever its pressure.
+always busy on c CPUs, a task waits on n - c of the CPUs, which is a pressure of (n - c) / c, limited to [0, 1]. The
+benchmark starts 0 to 2 c such processes and compares. Other load on the machine adds pressure, so it is printed, too,
+and a disturbed level is measured again. The measurement with the least other load is kept, whatever its pressure.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from carico.telemetry.procfs import ProcfsSource
 _SETTLE_S = 0.5
 """Time for the interpreters to start and for the kernel to spread them over the CPUs."""
 _DISTURBED_CPUS = 0.1
-"""Load of other processes above which a difference says nothing about the formula."""
+"""Load of other processes, CPUs, above which a difference says nothing about the formula."""
 _ATTEMPTS = 5
-"""Most measurements of one level."""
+"""The most measurements of one level."""
 _HOG = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
 
 
@@ -54,7 +54,7 @@ def measure(seconds: float) -> dict[str, float]:
     """Return utilisation, pressure and the formula's value for every number of busy processes."""
     cpus = len(os.sched_getaffinity(0))
     if cpus != os.cpu_count():
-        # Pressure is that of the whole machine, which processes limited to some CPUs cannot fill.
+        # Pressure covers the whole machine, which processes that are limited to some CPUs cannot fill.
         print(f"this process may use {cpus} of {os.cpu_count()} CPUs: the formula does not apply", file=sys.stderr)
     figures: dict[str, float] = {}
     errors, others = [], []
@@ -113,7 +113,7 @@ def _busy_processes(number: int, at_most_s: float) -> Iterator[list[subprocess.P
     """Keep this many processes busy; each ends by itself after `at_most_s`, in case this process is killed."""
     running: list[subprocess.Popen[bytes]] = []
     try:
-        # Not a comprehension: if a start fails, the processes started before must be known.
+        # Not a comprehension: if a start fails, the processes that were started before must be known.
         for _ in range(number):
             running.append(subprocess.Popen([sys.executable, "-S", "-E", "-c", _HOG, str(at_most_s)]))  # noqa: PERF401
         yield running

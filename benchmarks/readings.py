@@ -1,4 +1,4 @@
-"""Measures what each reading of the thesis changes: one parameter of CARICO or of the simulator at a time.
+"""Measures what each interpretation of the thesis changes: one parameter of CARICO or of the simulator at a time.
 
 Fills the tables of `docs/design.md`. Figures are pod and job completion times, seconds, with seeds 2001, 2002, ...
 """
@@ -41,12 +41,12 @@ PEERS: dict[str, Callable[[float], bool]] = {
     "conflicting-capacity": lambda change: change < 0.8,
     "complementary-capacity": lambda change: change > 1.2,
 }
-"""Scenarios in which a node learns about its peers' workload, and which change of its signal shows that it did.
+"""Scenarios in which a node learns about its peers' workload, with the change of its signal that shows this.
 
-The peers' job is published at 30 s and takes about 100 s. A change by a fifth counts, as in the evaluation.
+The peers' job is published at 30 s and takes about 100 s. As in the evaluation, a change by a fifth counts.
 """
 LITERAL_WEIGHTS = (0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
-"""Weights of a new batch, for which the thesis gives no value, to try with its text as written."""
+"""Weights of a new batch to try with the thesis as written, which gives no value."""
 FIRST_SEED = 2001
 
 
@@ -112,7 +112,7 @@ def _baseline_from_all_samples(self: DualKalman, learning: BoolArray, k: FloatAr
 
 
 def _fed_back(self: NodeModel, own: Subspace, index: IntArray) -> Subspace:
-    """Keep the merge with the aggregate as if it were the node's own past."""
+    """Keep the merge with the aggregate in the node's own subspace."""
     merged = _ORIGINAL_BLEND(self, own, index)
     rank = self._own_values.shape[-1]
     self._own_basis[index] = merged.basis[..., :rank]
@@ -134,7 +134,7 @@ REPLACED: tuple[tuple[str, type, str, Any], ...] = (
     ("baseline from all samples", DualKalman, "_correct", _baseline_from_all_samples),
     ("a reservation that ends with the binding", CaricoScheduler, "pod_bound", CaricoScheduler._left_pending),
 )
-"""Readings without a parameter, because the alternative is of no use: label, class, attribute and its replacement."""
+"""Interpretations without a parameter, because the alternative is useless: label, class, attribute and replacement."""
 
 SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("idle memory that does not fluctuate", {"background_memory_variation": 0.0}),
@@ -237,7 +237,7 @@ def _measure(
 
 
 def _signals(figures: dict[str, float], label: str, variant: Variant, seeds: range) -> list[str]:
-    """Measure the signal of the node without the peers' job, shortly before this job and in the middle of it."""
+    """Measure the signal of the node without the peers' job, shortly before that job and in the middle of it."""
     spec = SchedulerSpec(label, variant=variant)
     cells = []
     for scenario, shows in PEERS.items():
@@ -257,7 +257,7 @@ def _signals(figures: dict[str, float], label: str, variant: Variant, seeds: ran
 
 
 def _latest(run: Repetition) -> float:
-    """Return when the last job completed, or the time of the cut-off if a job did not complete."""
+    """Return when the last job completed, or the time limit if a job did not complete."""
     completed = [seconds for seconds in run.job_completion_time_s.values() if seconds is not None]
     return max(completed) if len(completed) == len(run.job_completion_time_s) else run.nodes[0].time_s[-1]
 

@@ -1,9 +1,10 @@
-"""Holds a variant of CARICO against the best request in hindsight, on many shapes of load.
+"""Compares a variant of CARICO with the best request in hindsight, on many shapes of load.
 
-On every shape kube-scheduler runs with several requests, and the one under which the jobs complete the earliest,
-averaged over the seeds, is the rival: nobody can know it beforehand. Printed are ratios to it, the worst first: of the
-job completion time (JCT) and the mean pod completion time (PCT); where a server runs, its clients' 99th percentile; and
-how many pods were killed for memory. `--without` measures the variant once more without each of its rules.
+On every shape, kube-scheduler runs with several requests. The request under which the jobs complete earliest, averaged
+over the seeds, is the rival, although nobody can know it beforehand. The benchmark prints the ratios to it of the job
+completion time (JCT) and the mean pod completion time (PCT), the worst first; where a server runs, the 99th percentile
+of its clients' latencies; and how many pods were killed for memory. `--without` also measures the variant without each
+of its rules in turn.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from workloads.scenario import Scenario, load_scenario, read_scenario
 
 CPU = ("100m", "250m", "500m", "750m", "1000m", "2000m")
 SMALL = ("50m", "100m", "150m", "200m", "250m", "500m")
-"""On nodes with 0.6 cores."""
+"""CPU requests for nodes with 0.6 cores."""
 
 
 def _cpu(requests: Sequence[str], memory: str = "") -> tuple[str, ...]:
@@ -46,7 +47,7 @@ class Shape:
     """A scenario, the settings of its cluster, and kube-scheduler's requests."""
 
     text: str
-    """A scenario of the catalogue, with its number of pods where that differs, or the YAML of another."""
+    """A scenario of the catalogue, with the number of pods if that differs, or the YAML of another scenario."""
     rivals: tuple[str, ...] = _cpu(CPU)
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -164,12 +165,12 @@ RULES: dict[str, dict[str, float]] = {
     "growth": {"growth_s": 0.0},
     "reports on change": {"report_change": 1e9},
 }
-"""What the variant is without a rule."""
+"""Parameters of the variant that switch off one rule, by the rule's name."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to."""
+    """The outcome of a run, or the mean over runs."""
 
     jct_s: float
     pct_s: float
@@ -201,7 +202,7 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 class Measured:
-    """Outcomes by shape, scheduler and seed; those of kube-scheduler are kept in a file, if one is given."""
+    """Outcomes by shape, scheduler and seed; kube-scheduler's outcomes are kept in a file, if one is given."""
 
     def __init__(self, file: Path | None, seeds: range, processes: int) -> None:
         self._file = file
@@ -240,7 +241,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A shape's outcome under a variant, beside that under the best request."""
+    """A shape's outcome under a variant, beside its outcome under the best request."""
 
     shape: str
     ours: Outcome
@@ -259,7 +260,7 @@ class Comparison:
 
 
 def compare(measured: Measured, variant: str, names: Sequence[str]) -> list[Comparison]:
-    """Hold a variant against the best request on every shape."""
+    """Compare a variant with the best request on every shape."""
     rivals = measured.of([(name, rival) for name in names for rival in SHAPES[name].rivals])
     ours = measured.of([(name, variant) for name in names])
     found = []
@@ -270,7 +271,7 @@ def compare(measured: Measured, variant: str, names: Sequence[str]) -> list[Comp
 
 
 def summary(found: Sequence[Comparison]) -> dict[str, float]:
-    """The means over shapes, and the worst."""
+    """Return the means over all shapes, and the worst values."""
     jct, pct = [one.jct for one in found], [one.pct for one in found]
     killed = sum(max(one.ours.killed - one.best.killed, 0.0) for one in found)
     return {

@@ -1,8 +1,8 @@
 """Measures what simulation costs: 1000 pods under CARICO and kube-scheduler, and the growth with the cluster's size.
 
-Figures are CPU time of this process, the best of three where that takes only seconds. Other load on the machine makes
-them larger nevertheless, because caches and cores are shared. A node-second costs most in a small cluster, where fewer
-nodes share the fixed cost of every tick in numpy.
+Figures are CPU times of this process, the best of three runs where these take only seconds. Other load on the machine
+still makes them larger, because caches and cores are shared. A node-second costs most in a small cluster, where fewer
+nodes share the fixed cost of numpy in every tick.
 """
 
 from __future__ import annotations

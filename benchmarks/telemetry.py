@@ -1,7 +1,7 @@
 """Measures the CPU time of a sample: with our readers of procfs and cgroups, and with psutil plus pressure files.
 
 The readers take turns in many short rounds, so that disturbances affect all of them; a figure is the median of the
-rounds. psutil has no pressure stall information, so its round opens and parses the three pressure files as well.
+rounds. psutil has no pressure stall information, so its rounds open and parse the three pressure files as well.
 """
 
 from __future__ import annotations

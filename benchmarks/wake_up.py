@@ -1,7 +1,8 @@
 """Measures what waking refused pods and a shorter back-off gain: CARICO with either, with both and with neither.
 
-Fills a table of `docs/design.md`. Each is measured twice: the kube-scheduler retries refused pods whenever a pod ends
-(`end`, as emulated), or after any change of any pod (`any`, as the real one does from Kubernetes 1.32 on).
+Fills a table of `docs/design.md`. Each is measured twice: with a kube-scheduler that retries refused pods whenever a
+pod ends (`end`, as emulated), and with one that retries them after any change of any pod (`any`, as the real one does
+from Kubernetes 1.32 on).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "backoff_1s": {"wake_up": False},
     "both": {},
 }
-"""Both is how CARICO is deployed."""
+"""CARICO is deployed with both."""
 EVENTS = ("end", "any")
 
 

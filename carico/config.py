@@ -1,7 +1,7 @@
 """Configuration files of CARICO's processes: YAML, declared as msgspec types; needs the extra `agent` or `scheduler`.
 
-Every process has one struct here. An unknown key, a wrong type or a number out of range is an error that names file and
-field.
+Every process has one struct here. An unknown key, a wrong type or a number out of range is an error that names the file
+and the field.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.scheduling.scheduler import RESERVATION_TIMEOUT_S, STALE_AFTER_S
 
 CONNECTION_AGE_S = 3600.0
-"""How long a connection lasts: certificates are checked only when it is made, and clients would never close it."""
+"""How long a connection lasts: certificates are checked only when it is made, and clients never close it themselves."""
 Port = Annotated[int, Meta(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _PORT = "([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 ADDRESS = rf"^(\[[0-9a-fA-F:.]+\]|[^\[\]:/\s]+):{_PORT}$"
 Address = Annotated[str, Meta(pattern=ADDRESS)]
-"""host:port, of an IPv6 address [host]:port."""
+"""host:port; with an IPv6 address, [host]:port."""
 
 
 class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,7 +120,7 @@ class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep: Annotated[int, Meta(ge=0, le=1000)] = 4
     """How many full files are kept; the oldest is deleted first."""
     max_nodes: Annotated[int, Meta(ge=1, le=100_000)] = 20
-    """How many candidates a line lists, the best ones; the others are only counted."""
+    """How many candidates a line lists; the others, which have less room, are only counted."""
 
 
 class KubernetesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,7 +157,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Names (URI, DNS name or common name in the certificate) of the clients that may send requests; an empty tuple
         admits every client with a certificate of the CA, agents included.
     kubernetes : KubernetesConfig, optional
-        Without it no pods are watched: reservations end only by the time-out, and refused pods are not woken. For
+        Without it no pods are watched: reservations end only by the time-out, and refused pods are not woken. Only for
         trying CARICO out.
     scheduler_name : str
         Pods with this `spec.schedulerName` are watched.
@@ -196,7 +196,7 @@ class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: Literal["cgroup", "containerd", "kubernetes", "processes"] = "cgroup"
     """`cgroup`: the kubelet's control groups, the fastest source, which needs no privilege. `containerd`: containerd's
     events, over a socket that gives root's rights. `kubernetes`: the API server, the slowest source, which knows best
-    which pods count. `processes`: processes that stand for pods, where there is no kubelet."""
+    which pods count. `processes`: processes that stand for pods, if there is no kubelet."""
     containerd_socket: str = "/run/containerd/containerd.sock"
     containerd_namespace: str = "k8s.io"
     """A namespace of containerd, not of Kubernetes."""

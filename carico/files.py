@@ -1,4 +1,4 @@
-"""Check at the start of a process that it can write its files, before anything is lost."""
+"""Files that are written whole or not at all, and the check at the start of a process that it can write its files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,33 @@ import os
 from pathlib import Path
 
 from carico.errors import InvalidConfig
+
+
+def write_whole(file: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write a file under another name in the same folder and rename it: a crash leaves the earlier file in place.
+
+    Parameters
+    ----------
+    file : Path
+    content : bytes
+    mode : int
+        The file's mode from its creation on, less the process's umask.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; it is as it was before.
+    """
+    draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    draft.unlink(missing_ok=True)  # left by a process of the same id that was killed
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:  # noqa: PTH123
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def require_writable(file: Path, field: str) -> None:

@@ -1,4 +1,4 @@
-"""Test kit: a clock moved by hand, a procfs made of ordinary files, a client with blocking methods.
+"""Test kit: a clock that tests move, and a procfs made of ordinary files.
 
 For tests of CARICO and of programs built on it; nothing in the package imports it. With ``clock.on_advance`` set to
 ``FakeProc.elapse`` the fake machine's counters follow the fake time, so no test needs to sleep.
@@ -10,10 +10,8 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
 
 from carico.errors import InvalidInput
-from carico.rpc.loop import LoopThread
 
 _JIFFIES_PER_S = 100
 
@@ -152,28 +150,3 @@ class FakeProc:
     def end_process(self, pid: int) -> None:
         """Remove a process."""
         shutil.rmtree(self.root / str(pid))
-
-
-class Blocking:
-    """Wraps a client of `carico.rpc.clients` so that its methods block, for tests without an event loop.
-
-    Parameters
-    ----------
-    client
-        An object whose methods are coroutines, among them `close`.
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._loop = LoopThread("test")
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._client, name)
-        return lambda *arguments: self._loop.run(method(*arguments))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.run(self._client.close())
-        self._loop.close()

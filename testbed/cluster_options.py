@@ -24,19 +24,19 @@ class ClusterOptions:
     recreate_cluster: bool = False
     """Make the cluster anew, in place of a kept one."""
     node_image: str | None = None
-    """Image of kind's nodes; by default the one that was built here, else the one that kind's authors publish."""
+    """Image of kind's nodes; by default the one that was built here, or else the one that kind's authors publish."""
     workers: int = WORKERS
     """Nodes of a kind cluster, beside the control plane."""
     kubeconfig: Path | None = None
-    """Leads to the user's own cluster, for the provider external."""
+    """The kubeconfig of the user's own cluster, for the provider external."""
     context: str | None = None
     """The context of the kubeconfig; its current one by default."""
     workload_image: str | None = None
-    """Image of pods on the user's own cluster, which must be able to pull it."""
+    """Image of the pods on the user's own cluster, which must be able to pull it."""
     session: str = ""
     """Distinguishes sessions that run side by side: tox's environment."""
     diagnostics: Path | None = None
-    """The folder for diagnostics of failed runs; None collects none."""
+    """The folder for diagnostics of failed runs; with None, none are collected."""
     say: Callable[[str], None] = lambda text: None
     """Called with messages for the user: why a kept cluster is not used again, what was removed."""
 
@@ -97,8 +97,8 @@ CLUSTER_FLAGS = (
     ),
 )
 ATTEMPTS_HELP = (
-    "run a repetition on kind and kwok at most N times, until the hypervisor gives less than a tenth of the machine's "
-    "CPU time to other guests meanwhile; discarded attempts are reported"
+    "run a repetition on kind or kwok up to N times, until its hypervisor gives less than a tenth of the machine's CPU "
+    "time to other guests during one of them; discarded attempts are reported"
 )
 
 

@@ -1,4 +1,4 @@
-"""Test kit: fake clusters that take no time, for tests of code that uses the testbed. The testbed never imports it."""
+"""Test kit: a fake provider whose runs take no time, for tests of code that uses the testbed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from testbed.errors import ClusterError, InvalidSetting
+from testbed.errors import InvalidSetting
 from testbed.experiment.provider import OnProgress, Progress
 from testbed.measurement.repetition import repetition_of
 from testbed.measurement.stolen_cpu import METRIC
 from testbed.requirements import Problem
-from testbed.results.schema import DataItem, NodeSeries, Outcome, PodResult, Repetition
+from testbed.results.schema import DataItem, NodeSeries, PodOutcome, PodResult, Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
 
@@ -52,7 +51,7 @@ class FakeProvider:
 
     def __init__(
         self,
-        outcome: Outcome = "succeeded",
+        outcome: PodOutcome = "succeeded",
         interrupt_after: int | None = None,
         problems: Sequence[Problem] = (),
         shared_hardware: bool = False,
@@ -64,7 +63,7 @@ class FakeProvider:
         self.shared_hardware = shared_hardware
         self._problems = problems
         self._stolen = iter(stolen)
-        self._outcome: Outcome = outcome
+        self._outcome: PodOutcome = outcome
         self._interrupt_after = interrupt_after
         self._dies = dies
 
@@ -123,7 +122,7 @@ class FakeProvider:
         for number in range(job.pods):
             start = job.start_s + 0.5
             end = start + rng.uniform(5.0, 10.0) / speed
-            outcome: Outcome = "succeeded" if number else self._outcome
+            outcome: PodOutcome = "succeeded" if number else self._outcome
             pods.append(
                 PodResult(
                     name=f"{job.name}-{number}",
@@ -151,51 +150,3 @@ class FakeTrial:
     def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
         """Let the provider make up a repetition; see `Trial.run`."""
         return self.provider.run(self.scenario, self.scheduler, seed, self.settings, on_progress)
-
-
-class FakeMaker:
-    """A maker of clusters, each of which is a file in the folder that it is given.
-
-    Parameters
-    ----------
-    version : str
-        Version of Kubernetes, and the clusters' fingerprint.
-    fails : bool
-        Whether making a cluster fails half-way.
-    """
-
-    kind = "fake"
-
-    def __init__(self, version: str = "v1.34.4", fails: bool = False) -> None:
-        self.kubernetes_version = version
-        self.calls: list[str] = []
-        """Everything that was done, and the cluster to which."""
-        self._fails = fails
-
-    def preflight(self) -> Sequence[Problem]:
-        """Return no problem; see `ClusterMaker.preflight`."""
-        return ()
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the version; see `ClusterMaker.fingerprint`."""
-        return {"kubernetes": self.kubernetes_version}
-
-    def create(self, name: str, folder: Path, timeout_s: float) -> None:
-        """Write the file; see `ClusterMaker.create`."""
-        self.calls.append(f"create {name}")
-        self.kubeconfig(name, folder).write_text(name, encoding="utf-8")
-        if self._fails:
-            raise ClusterError(f"{name} cannot be made")
-
-    def kubeconfig(self, name: str, folder: Path) -> Path:
-        """See `ClusterMaker.kubeconfig`."""
-        return folder / "kubeconfig"
-
-    def delete(self, name: str, folder: Path) -> None:
-        """Remove the file; see `ClusterMaker.delete`."""
-        self.calls.append(f"delete {name}")
-        self.kubeconfig(name, folder).unlink(missing_ok=True)
-
-    def collect_logs(self, name: str, folder: Path, into: Path) -> None:
-        """Write a log of one line; see `ClusterMaker.collect_logs`."""
-        (into / "scheduler.log").write_text("nothing happened\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The folder for files that outlive a run and belong to no project: built programs and images, and clusters."""
+"""The folder for files that outlive a run and belong to no project: built programs, and the registry of clusters."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Poisson(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
 
 class StaggeredBursts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="pattern", tag="staggered"):
-    """Bursts of equal size, one every so often; where they cannot be equal they differ by a pod."""
+    """Bursts of equal size at equal intervals; where the sizes cannot be equal they differ by one pod."""
 
     bursts: Annotated[int, Meta(ge=1, le=1_000_000)]
     every_s: Period
@@ -59,7 +59,7 @@ class Diurnal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     def times(self, count: int, rng: np.random.Generator) -> list[float]:
         """Return the arrival times of `count` pods, seconds, ascending."""
-        # Arrivals of rate 1 on the scale of the rate's integral, mapped back to the clock.
+        # Arrivals of rate 1 on the scale of the rate's integral, mapped back to time.
         expected = np.cumsum(rng.exponential(1.0, count))
         low = np.zeros(count)
         high = expected / self.mean_per_s + self.period_s
@@ -75,12 +75,12 @@ class Diurnal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
 
 class Trace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="pattern", tag="trace"):
-    """Pods at given times; the first so many of them, if the job has fewer pods."""
+    """Pods at given times; if the job has fewer pods than there are times, the earliest times count."""
 
     at_s: Annotated[list[Time], Meta(min_length=1)]
 
     def times(self, count: int, rng: np.random.Generator) -> list[float]:
-        """Return the arrival times of `count` pods, seconds, ascending; there must be as many times."""
+        """Return the arrival times of `count` pods, seconds, ascending; there must be at least `count` times."""
         return sorted(self.at_s)[:count]
 
 

@@ -6,7 +6,7 @@ import math
 import time
 
 _CRUMB = range(250)
-"""Summed up between two looks at the clocks: takes a few microseconds, so that most of the time is user time."""
+"""Summed up between two readings of the clocks: this takes some microseconds, so that most of the time is user time."""
 
 
 def spend_cpu(until_cpu_s: float, until_s: float = math.inf) -> None:

@@ -1,6 +1,6 @@
 """Parts of the programs' command lines: readers of numbers, and signals that end a program.
 
-The message of a reader has the value seen and the values allowed; argparse adds the option and ends the program with
+The message of a reader gives the value seen and the values allowed; argparse adds the option and ends the program with
 code 2.
 """
 

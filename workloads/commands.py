@@ -13,7 +13,7 @@ _OPTIONS = {
     "mlp": {"threads": "--threads"},
     "stress": {"cpu": "--cpu", "cpu_load": "--cpu-load", "vm": "--vm", "duration_s": "--timeout"},
 }
-"""Options of the programs, by the parameters that they take unchanged."""
+"""By program, the options that take a parameter unchanged, by the parameter's name."""
 
 
 def command_of(workload: str, parameters: Mapping[str, float | str]) -> list[str]:
@@ -34,7 +34,7 @@ def command_of(workload: str, parameters: Mapping[str, float | str]) -> list[str
         return [PYTHON, "-m", "workloads.pi", "--quiet", _written("digits", parameters.get("digits", 2000))]
     if workload not in _OPTIONS:
         why = "is two programs, a server and its client" if workload == "web" else "is a model without a program"
-        raise InvalidDemand(f"workload {workload} {why}: one program are {', '.join(['pi', *_OPTIONS])}")
+        raise InvalidDemand(f"workload {workload} {why}: single programs are {', '.join(['pi', *_OPTIONS])}")
     options = _OPTIONS[workload]
     command = [PYTHON, "-m", f"workloads.{workload}"]
     for name, value in parameters.items():
@@ -57,7 +57,7 @@ def _written(name: str, value: float | str) -> str:
 
 
 def server_commands(parameters: Mapping[str, float | str], port: int) -> tuple[list[str], list[str]]:
-    """Return the commands of `web`: its server, which listens on a port, and its client, which ends after `duration_s`.
+    """Return the commands of `web`: a server that listens on a port, and a client that ends after `duration_s`.
 
     Raises
     ------
@@ -76,5 +76,5 @@ def server_commands(parameters: Mapping[str, float | str], port: int) -> tuple[l
 
 
 def needs_scikit_learn(workload: str) -> bool:
-    """Whether the image with scikit-learn is needed."""
+    """Whether a workload needs the image with scikit-learn."""
     return workload == "mlp"

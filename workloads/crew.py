@@ -1,4 +1,4 @@
-"""Worker processes that end with their parent, however it ends; if one ends earlier, the parent notices."""
+"""Worker processes that end with their parent, however it ends; the parent notices if one of them ends earlier."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LONGEST_WAIT_S = 3600.0
 
 
 class Crew:
-    """Processes that work until the crew is left; a context manager.
+    """Processes that work until the end of the context; a context manager.
 
-    For a single-threaded process that holds SIGINT, SIGTERM and SIGCHLD back (see
+    It is for a single-threaded process that holds SIGINT, SIGTERM and SIGCHLD back (see
     `workloads.command_line.held_signals`). Workers hold these signals back too: only SIGKILL ends them, from `__exit__`
     or, if their parent is killed, from the kernel.
     """
@@ -46,8 +46,8 @@ class Crew:
         Parameters
         ----------
         work : callable
-            Runs in the new process. Its argument is a function that returns whether the parent lives; `work` must call
-            it at least once a second, and return if the parent is dead (not every kernel ends orphans).
+            Runs in the new process. Its argument is a function that returns whether the parent is alive; `work` must
+            call it at least once a second, and return if the parent is dead (not every kernel ends orphans).
 
         Raises
         ------
@@ -110,6 +110,6 @@ class Crew:
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end this process with its parent; where it cannot, the worker asks for itself."""
+    """Ask the kernel to end this process with its parent; where it cannot, the worker checks for itself."""
     with suppress(OSError, AttributeError):  # no such library, no such function
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -32,7 +32,7 @@ class Phase:
     share: float
     """Share of the pod's work that is done in this phase."""
     threads: float
-    """Threads that can run at once."""
+    """Threads that can run at the same time."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Demand:
     """At most two phases, repeated `cycles` times."""
     cycles: int = 1
     contention_loss: float = 0.0
-    """Share of its CPU that is wasted at full pressure, as threads that spin for each other waste it."""
+    """Share of its CPU that is wasted at full pressure, as by threads that spin while they wait for each other."""
     initial_memory_bytes: float = 0.0
     """Resident memory at the start."""
     memory_ramp: float = 0.0
@@ -75,7 +75,7 @@ class Demand:
     duration_s: float = math.inf
     """The pod ends after this time, whatever work it has done."""
     service: Service | None = None
-    """What the pod serves, if it is a server; the threads of its phase are then a mean."""
+    """The requests that the pod serves, if it is a server; the threads of its phase are then a mean."""
 
     def __post_init__(self) -> None:
         numbers = (self.memory_bytes, self.variation, self.initial_memory_bytes, self.memory_ramp)
@@ -135,7 +135,7 @@ def stress(
     vm: float = 0,
     vm_bytes: str | float | None = None,
 ) -> Demand:
-    """`workloads.stress`: so many CPU workers at a load in per cent, and vm workers that hold `vm_bytes` among them.
+    """`workloads.stress`: CPU workers with a load in per cent, and vm workers that together hold `vm_bytes`.
 
     The vm workers touch their memory again and again, slowly: 0.1 % of a core was measured for 1 GiB, 1.2 % for 8 GiB.
     CPU workers are busy in slices shorter than a tick of the simulation, so that only their mean counts.
@@ -146,7 +146,7 @@ def stress(
         raise InvalidDemand("a stressor without workers does nothing: give cpu or vm")
     for name, value, workers, of in (("cpu_load", cpu_load, cpu, "cpu"), ("vm_bytes", vm_bytes, vm, "vm")):
         if value is not None and not workers:
-            raise InvalidDemand(f"{name} says nothing without workers: give {of}")
+            raise InvalidDemand(f"{name} means nothing without workers: give {of}")
     load = 100.0 if cpu_load is None else cpu_load
     _positive(cpu_load=load)
     if load > 100:
@@ -187,7 +187,7 @@ def web(
 def task(
     cores: float, cpu_seconds: float, memory: str | float = "16Mi", variation: float = 0, growth: float = 0
 ) -> Demand:
-    """A fixed amount of work: `cpu_seconds`, done by `cores` threads, with `memory` resident all along.
+    """A fixed amount of work: `cpu_seconds`, done by `cores` threads, with `memory` resident all the time.
 
     Unlike a stressor, the less CPU it gets, the longer it takes. `variation` is the coefficient of variation of the
     work between pods; memory grows evenly over the first `growth` of the work, a share of it.
@@ -233,7 +233,7 @@ def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
 
 
 def signature_of(model: Callable[..., Demand]) -> str:
-    """Return the parameters of a demand model as text, with defaults; those without that may be left out, in brackets.
+    """Return the parameters of a demand model as text: with defaults, or in brackets if optional without a default.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """A histogram of latencies in logarithmic bins: any number of latencies in little memory, quantiles within 1 %.
 
-It needs the standard library alone.
+It needs only the standard library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workloads.errors import InvalidHistogram
 SCHEMA_VERSION = 1
 
 LONGEST_S = 1e6
-"""Longest latency that is accepted, eleven days; a longer one means that a clock has gone wrong."""
+"""Longest latency that is accepted, eleven days; a longer one means that a clock is wrong."""
 
 _WIDTH = 1.02
 """Ratio of a bin's edges: their geometric mean is within 1 % of every latency in the bin."""

@@ -2,8 +2,8 @@
 
 ``python -m workloads.mlp`` trains a classifier (512 features, 16 classes, 8 hidden layers of 1024 neurons) on 5000
 random samples and classifies 5000 others: a load with four threads and a footprint of hundreds of MiB. Every size is an
-option. It does not benchmark learning: the epochs are counted and never cut short, so the work depends on the options
-alone; the accuracy is printed to show that the work was done.
+option. It does not benchmark learning: the number of epochs is fixed and never cut short, so the work depends only on
+the options; the accuracy is printed to show that the work was done.
 
 The thesis names these sizes and leaves the rest open: the network is otherwise scikit-learn's default, and the number
 of epochs gives the job about the CPU time that the thesis's runs imply (see `DEFAULT_EPOCHS`). A seed settles the
@@ -52,14 +52,14 @@ def train_and_score(*, samples: int, features: int, layers: int, width: int, epo
     Returns
     -------
     float
-        Share of the second half classified rightly, 0 to 1; guessing gives 1/16.
+        Share of the second half that is classified correctly, 0 to 1; guessing gives 1/16.
 
     Raises
     ------
     ImportError
         If scikit-learn is missing.
     """
-    # Imported here, so that a wrong command line is reported at once, and BLAS starts as many threads as it was told.
+    # Imported here, so that a wrong command line is reported at once, and BLAS starts as many threads as requested.
     from sklearn.datasets import make_classification
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     threads = sizes.pop("threads")
     start_s = time.perf_counter()
 
-    # BLAS starts its threads when it is loaded, and never more than there are cores. That is well: its threads spin
+    # BLAS starts its threads when it is loaded, and never more than there are cores. That is good: its threads spin
     # while they wait, and four of them on two cores used almost three times the CPU time of two.
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = str(threads)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from workloads.command_line import end_on_signals, whole
 
 MAX_DECIMALS = 1_000_000
-"""Most digits that the command line accepts: days of work; a larger number is a typing error."""
+"""Most digits that the command line accepts, which are days of work; a larger number is a typing error."""
 
 _GUARD_DIGITS = 10
-"""Digits computed and dropped, so that neither the truncated series nor a late carry reaches a digit that is kept."""
+"""Digits that are computed and dropped: neither truncating the series nor a late carry affects the digits kept."""
 
 
 def pi_digits(decimals: int) -> str:
@@ -33,7 +33,7 @@ def pi_digits(decimals: int) -> str:
     Returns
     -------
     str
-        The digits as one writes them: ``3`` for no decimals, else ``3.`` and `decimals` digits.
+        The digits as people write them: ``3`` for no decimals, else ``3.`` and `decimals` digits.
 
     Raises
     ------

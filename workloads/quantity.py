@@ -57,7 +57,7 @@ def memory_bytes(text: str) -> int:
     Raises
     ------
     InvalidQuantity
-        Also if the quantity has the suffix `m` (thousandths of a byte are always a slip) or is more than 1024Ti.
+        Also if the quantity has the suffix `m` (thousandths of a byte are always a mistake) or is more than 1024Ti.
     """
     amount = parse_quantity(text)
     if text.strip().endswith("m"):

@@ -63,14 +63,14 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     placement: Literal["any", "first", "rest"] = "any"
     """Nodes that may run it: any, only the first, or all but the first (node affinity)."""
     disturbance: bool = False
-    """Whether the job only sets the scene: the run does not wait for it."""
+    """Whether the job is only background for the others: the run does not wait for it."""
     platform: bool = False
     """Whether its pods are the platform's, like those of DaemonSets and of kube-system: neither CARICO's agents nor the
     results count them among the running pods of a node."""
     backoff_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 6
     """Failed pods after which the Job gives up (the Kubernetes default)."""
     parallelism: Count | None = None
-    """Pods that the Job has at once, at most; all of them by default."""
+    """The most pods that the Job has at the same time; all of them by default."""
     on_oom_kill: Literal["count", "ignore", "fail-job"] = "count"
     """The Job's pod failure policy for pods that were killed for memory: they count towards the limit, are replaced
     without counting, or fail the Job at once."""
@@ -121,7 +121,7 @@ class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cores: Cores = 4
     memory: str = "8Gi"
     max_pods: Count = MAX_PODS
-    """Pods that a node takes at most (the kubelet's default)."""
+    """The most pods that a node takes (the kubelet's default)."""
     pools: list[NodePool] = []
     """Nodes that differ, pool by pool, in place of the four fields above."""
 
@@ -148,8 +148,8 @@ class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class NodeChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to a node while the scenario runs.
 
-    A node whose first change is `added` is not there before. `removed` evicts its pods; `failed` kills them, which the
-    control plane learns from silence; `recovered` brings a failed node back, restarted.
+    A node whose first change is `added` does not exist before. `removed` evicts its pods; `failed` kills them, which
+    the control plane infers from the node's silence; `recovered` brings a failed node back, restarted.
     """
 
     at_s: Annotated[float, Meta(ge=0, le=1_000_000)]
@@ -183,14 +183,14 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if len(measured) != 1:
                 names = ", ".join(job.name for job in measured)
                 raise InvalidScenario(
-                    f"{self.name} has several jobs ({names}): a number of pods does not say whose; "
+                    f"{self.name} has several jobs ({names}), so a number of pods is ambiguous; "
                     f"for other sizes describe the scenario in a .yaml file of your own"
                 )
             changed = [msgspec.structs.replace(job, pods=pods) if job is measured[0] else job for job in self.jobs]
             scenario = msgspec.structs.replace(scenario, jobs=changed)
         if nodes is not None:
             if self.cluster.pools:
-                raise InvalidScenario(f"{self.name} has pools of nodes: a number of nodes does not say whose")
+                raise InvalidScenario(f"{self.name} has pools of nodes, so a number of nodes is ambiguous")
             shape = msgspec.structs.replace(self.cluster, nodes=nodes)
             scenario = msgspec.structs.replace(scenario, cluster=shape)
         return checked(scenario, f"scenario {self.name}")
@@ -205,7 +205,7 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
         The message names `origin` and the field.
     """
     try:
-        # Values set in code have not been validated by a decoder yet.
+        # Values that were set in code have not been validated by a decoder yet.
         scenario = msgspec.convert(msgspec.to_builtins(scenario), Scenario)
     except msgspec.ValidationError as error:
         raise InvalidScenario(f"{origin}: {error}") from error
@@ -246,9 +246,9 @@ def _check_shape(shape: ClusterShape) -> None:
 
 
 AFTER = {"added": ("absent",), "removed": ("up", "down"), "failed": ("up",), "recovered": ("down",)}
-"""The states in which a node may be before a change."""
+"""The states that a node may be in before a change."""
 BECOMES = {"added": "up", "removed": "absent", "failed": "down", "recovered": "up"}
-"""The state in which a node is after a change."""
+"""The state that a node is in after a change."""
 
 
 def _check_changes(changes: list[NodeChange], names: list[str], limit_s: float) -> None:
@@ -293,7 +293,7 @@ class _UniqueKeys(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} is there twice", key.start_mark)
+                    raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} occurs twice", key.start_mark)
                 seen.add(key.value)
         return node
 

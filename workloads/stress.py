@@ -1,13 +1,12 @@
 """A steady load on CPU and memory, with stress-ng's options as the thesis uses them.
 
 ``python -m workloads.stress --cpu 8 --cpu-load 25 --vm 4 --vm-bytes 4G --timeout 60`` takes two cores and 4 GB for a
-minute. It needs the standard library alone. It does not test hardware: nothing that is computed or stored is checked.
+minute. It needs only the standard library. It does not test hardware: nothing that is computed or stored is checked.
 
 A CPU worker divides time into slices of 40 ms with absolute deadlines. In each slice it is busy until it has used its
 share of a core, or until the slice is over; CPU time that it did not get is not made up for later. The share is CPU
-time: on a contended machine the demand stays the same. stress-ng measures its busy time by the wall clock, and so
-demands less, the longer it waits. The slices of the workers begin one after another, so that together they are a steady
-load.
+time: on a contended machine the demand stays the same. stress-ng measures its busy time by the wall clock, so that its
+demand falls while it waits. The slices of the workers begin one after another, so that together they are a steady load.
 
 Memory workers hold ``--vm-bytes`` in all, shared out among them as stress-ng does: anonymous memory, every page written
 once and then again and again, slowly, so that it stays resident. Amounts are Kubernetes quantities: 4G is 4 * 10**9
@@ -36,7 +35,7 @@ from workloads.errors import InvalidQuantity
 from workloads.quantity import memory_bytes
 
 MAX_WORKERS = 1024
-"""Most workers of a kind; every worker is a process."""
+"""Most workers of each kind; every worker is a process."""
 
 MAX_SECONDS = 1e8
 """Longest time limit, three years; a longer one is a typing error, and without the option there is no limit."""
@@ -72,7 +71,7 @@ def keep_busy(load: float, offset_s: float, wanted: Callable[[], bool]) -> None:
         slice_end_s += _SLICE_S
         goal_s = got_s + load * _SLICE_S
         spend_cpu(goal_s, slice_end_s)
-        # From the goal, not from the time reached: a little too much in this slice is made up for in the next.
+        # Counted from the goal, not from the time reached: what this slice used too much, the next one uses less.
         got_s = min(goal_s, time.thread_time())
         time.sleep(max(0.0, slice_end_s - time.monotonic()))
 
@@ -148,14 +147,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         type=decimal(0.001, MAX_SECONDS),
         default=math.inf,
-        help="end after so long (default: at SIGTERM or SIGINT)",
+        help="end after this time (default: at SIGTERM or SIGINT)",
     )
     options = parser.parse_args(arguments)
     if not options.cpu and not options.vm:
         parser.error("there is nothing to do: give --cpu N, --vm N or both")
     for option, value, needed in (("cpu-load", options.cpu_load, "cpu"), ("vm-bytes", options.vm_bytes, "vm")):
         if value is not None and not getattr(options, needed):
-            parser.error(f"--{option} says nothing without workers: add --{needed} N")
+            parser.error(f"--{option} means nothing without workers: add --{needed} N")
     if options.cpu_load is None:
         options.cpu_load = _DEFAULT_LOAD
     if options.vm_bytes is None:

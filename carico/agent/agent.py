@@ -1,10 +1,11 @@
-"""The agent of the thesis's variants: samples at 10 Hz, steps its model once a second, reports and exchanges. No rule.
+"""The agent of the thesis's variants: samples at 10 Hz, steps its model once a second, reports and exchanges.
 
-It joins the other modules: telemetry and pod events go into `NodeModel`, reports to every replica of the scheduler, the
-node's own subspace to the aggregator. It goes on with the node's own model while nothing answers.
+It contains no rule of the algorithm, but connects the other modules: telemetry and pod events go into `NodeModel`,
+reports to every replica of the scheduler, and the node's own subspace to the aggregator. While no server answers, it
+goes on with the node's own model.
 
-An agent that ends reports a Pod-Capacity of 0. Schedulers would believe its last report for some seconds more, and not
-count the pods that start in that time: their reservations have ended, and no agent reports them.
+An agent that ends reports a Pod-Capacity of 0. Otherwise schedulers would believe its last report for some more
+seconds, and not count the pods that start in that time: their reservations have ended, and no agent reports them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Agent(AgentLoop):
     node, sampler, pods, clock, reports, checkpoints, unix_time
         See `AgentLoop`.
     aggregator : Mailbox, optional
-        Takes the node's own subspaces, and answers with the aggregator's view. Without it the node learns by itself.
+        Takes the node's own subspaces, and answers with the aggregator's view. Without it the node learns alone.
     variant : Variant, optional
     max_pods : int, optional
         The kubelet's limit.
@@ -55,7 +56,7 @@ class Agent(AgentLoop):
     model : NodeModel
         What the agent has learned of its node; may be restored before `run`.
     report : Report or None
-        What the latest step found.
+        The result of the latest step.
     """
 
     def __init__(
@@ -86,14 +87,14 @@ class Agent(AgentLoop):
         self._aggregator = aggregator
         self._events: deque[PodChange] = deque()
         self._running = 0
-        """Pods: the sum of the source's changes."""
+        """Running pods: the sum of the source's changes."""
         self._answered = 0
         self.report: Report | None = None
 
     def begin(self) -> None:
         """See `AgentLoop`."""
         self.pods.start(self._events.append)
-        # The source has told all pods that run by now: they replace the number of a saved state.
+        # By now the source has reported all running pods: their number replaces the one in a restored state.
         self._running = sum(self._events.popleft().change for _ in range(len(self._events)))
         self.model.reconcile(max(self._running, 0), self.clock.now())
 
@@ -129,7 +130,7 @@ class Agent(AgentLoop):
             self.pod_events += 1
             self._running += event.change
             if event.change < 0 and self._running < 0:
-                # A start was missed. The source's next listing corrects the sum: asking for a listing here would block.
+                # A start was missed. The source's next listing corrects the sum; a listing made here would block.
                 self.miscounts += 1
                 _log.warning("pod events contradict the count", extra={"pods": self._running})
             self.model.reconcile(max(self._running, 0), event.at)

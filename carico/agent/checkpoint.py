@@ -1,13 +1,12 @@
-"""The file in which an agent keeps what it has learned over a restart; it is written whole or not at all.
+"""The checkpoint: the file that keeps what an agent has learned across restarts.
 
-The file is JSON: what the agent has saved (arrays as lists, null for unknown values), and the variant that learned it.
+The file is JSON: the agent's state (arrays as lists, null for unknown values), and the variant that learned it.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,39 +14,26 @@ from typing import Any
 import numpy as np
 
 from carico.errors import InvalidState
+from carico.files import write_whole
 
 CHECKPOINT_VERSION = 1
 
 
 def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any]) -> None:
-    """Write a state beside the file and rename it.
-
-    Raises
-    ------
-    OSError
-        If that is not possible; the file is as it was before then.
-    """
+    """Write a checkpoint, whole or not at all; raises as `write_whole` does."""
     content = json.dumps({"version": CHECKPOINT_VERSION, "variant": variant, "state": _as_json(state)}, allow_nan=False)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(path, content.encode())
 
 
 def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
-    """Return what `write_checkpoint` wrote, for `AgentLoop.restore`, which checks it.
+    """Return the state that `write_checkpoint` wrote, for `AgentLoop.restore`, which checks it.
 
     Raises
     ------
     FileNotFoundError
         If there is no checkpoint yet.
     InvalidState
-        If the file cannot be read, is not a checkpoint of this version, or another variant learned it.
+        If the file cannot be read, is not a checkpoint of this version, or was learned by another variant.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -66,7 +52,7 @@ def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON has it, with None for each number that is not finite: JSON has no NaN."""
+    """Return a value that JSON can hold, with None for each number that is not finite: JSON has no NaN."""
     if isinstance(value, np.ndarray):
         return _as_json(value.tolist())
     if isinstance(value, Mapping):

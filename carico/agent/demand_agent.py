@@ -1,10 +1,11 @@
-"""The agent of the variant `demand`: what its node demands, and of which pods. No rule.
+"""The agent of the variant `demand`: learns and reports what its node and the pods of each workload demand.
 
-Telemetry and pod events go into `NodeDemand`. Reports leave once a second, at once when a pod starts or stops, and when
-the demand has changed: a scheduler that fills nodes to a level acts on each of them. Schedulers answer with the
-workloads of pods, which they know from the Kubernetes API; until then a pod's name has to do.
+It contains no rule of the algorithm. Telemetry and pod events go into `NodeDemand`. Reports are sent once a second,
+immediately when a pod starts or stops, and when the demand has changed, because a scheduler that fills nodes to a level
+acts on each of these. Schedulers answer with the workloads of pods, which they know from the Kubernetes API; until then
+the workload is derived from the pod's name.
 
-An agent that ends takes back what it offered: its last report holds no demand, and a Pod-Capacity of 0.
+An agent that ends withdraws its offer: its last report holds no demand, and a Pod-Capacity of 0.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from carico.telemetry.sampler import Batch, Sampler
 REPORT_PERIOD_S = 1.0
 SAMPLE_PERIOD_S = 0.1
 SIZE_EVERY_S = 10.0
-"""How often the number of CPUs is looked up; it costs more than a sample, and hardly ever changes."""
+"""How often the number of CPUs is read, which costs more than a sample and hardly ever changes."""
 GIB = 2.0**30
 
 
@@ -44,7 +45,7 @@ class DemandAgent(AgentLoop):
     cpus : callable
         Returns how many CPUs the node has now.
     memory_bytes : float
-        What the node has, until telemetry says so.
+        The node's memory, until telemetry gives it.
     variant : DemandVariant
     max_pods : int, optional
         The kubelet's limit.
@@ -54,7 +55,7 @@ class DemandAgent(AgentLoop):
     model : NodeDemand
         What the agent has learned of its node; may be restored before `run`.
     latest : DemandReport or None
-        What was last reported.
+        The latest report.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class DemandAgent(AgentLoop):
         self._cores, self._sized_at = cpus(), clock.now()
         self.model = NodeDemand(node, self._cores, memory_bytes / GIB, variant, clock.now())
         self._lock = threading.Lock()
-        """Guards the model and what is reported: pods are told of by another thread."""
+        """Guards the model and the reports: pod events come from another thread."""
         self._answers = [0] * len(reports)
-        """How many answers of each scheduler were heard."""
+        """How many answers of each scheduler were taken in."""
         self._workloads: Mapping[str, str] = {}
-        """The workloads of pods by UID, as schedulers last told."""
+        """The workloads of pods by UID, from the schedulers' latest answers."""
         self._reported_at = -np.inf
         self.latest: DemandReport | None = None
 
@@ -134,7 +135,7 @@ class DemandAgent(AgentLoop):
             return {**self.model.save(), "at_unix_s": self.unix_time()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """See `AgentLoop`; the older the state, the more it is doubted."""
+        """See `AgentLoop`; an older state is doubted more."""
         saved_at = state.get("at_unix_s")
         elapsed_s = self.unix_time() - saved_at if isinstance(saved_at, float) else np.inf
         self.model.restore(state, max(elapsed_s, 0.0))
@@ -146,13 +147,16 @@ class DemandAgent(AgentLoop):
             return {}
         return {
             "demand_cores": (
-                "Threads that run or wait for a CPU, as the model explains them",
+                "Threads that run or wait for a CPU, according to the model",
                 report.demand_cores.mean,
             ),
-            "demand_doubt_cores": ("Standard deviation of that", report.demand_cores.variance**0.5),
-            "held_gib": ("Memory that is held, GiB", report.held_gib),
+            "demand_doubt_cores": ("Standard deviation of demand_cores", report.demand_cores.variance**0.5),
+            "held_gib": ("Memory in use, GiB", report.held_gib),
             "pods": ("Running pods", len(report.counted)),
-            "pod_capacity": ("Pods like those that run that fit on top, as reported", self._capacity(report)),
+            "pod_capacity": (
+                "Pods that fit on top if they are like the running ones, as reported",
+                self._capacity(report),
+            ),
         }
 
     def _pod_changed(self, change: PodChange) -> None:
@@ -167,7 +171,7 @@ class DemandAgent(AgentLoop):
                 self._report(self.clock.now())
 
     def _hear(self) -> None:
-        """Take in what schedulers have answered."""
+        """Take in the schedulers' answers."""
         told: dict[str, str] = {}
         for number, mailbox in enumerate(self.reports):
             reply = mailbox.latest()
@@ -193,7 +197,7 @@ class DemandAgent(AgentLoop):
         self.send(self._capacity(report), len(report.counted), report)
 
     def _capacity(self, report: DemandReport) -> float:
-        """How many more pods fit, if they cost what those cost that run: for people, and for older schedulers."""
+        """How many more pods fit if they cost as much as the running ones: for people, and for older schedulers."""
         variant = self._variant
         running = [each for each in report.workloads.values() if each.pods]
         pods = sum(each.pods for each in running)

@@ -1,7 +1,7 @@
-"""What the agents of all variants have in common: sampling, mailboxes, checkpoints, and how the agent is. No rule.
+"""What the agents of all variants have in common: sampling, mailboxes, checkpoints and health checks.
 
-Everything slow (network, disk) is left in mailboxes, from which other threads send the newest value only: the loop
-never waits for them, and goes on while nothing answers.
+Everything slow (network, disk) goes through mailboxes, from which other threads send the newest value only: the loop
+never waits for them, and goes on while no server answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from carico.telemetry.counters import Telemetry
 from carico.telemetry.sampler import Batch, Sampler
 
 SILENT_AFTER_S = 5.0
-"""An agent that has not read telemetry for so long is not healthy."""
+"""An agent that has not read telemetry for longer than this is not healthy."""
 CHECKPOINT_EVERY_S = 10.0
 
 
@@ -34,7 +34,7 @@ class Mailbox(Protocol):
     """How many values were sent and, where an answer is wanted, answered."""
 
     def submit(self, value: object) -> None:
-        """Leave a value to be sent; returns at once."""
+        """Put in a value to be sent; returns at once."""
         ...
 
     def latest(self) -> object | None:
@@ -43,19 +43,19 @@ class Mailbox(Protocol):
 
 
 class AgentLoop(ABC):
-    """One node's agent, whatever it learns.
+    """The base of one node's agent.
 
     Parameters
     ----------
     node : str
         The node's name.
     sampler : Sampler
-        Of the node's telemetry.
+        Samples the node's telemetry.
     pods : PodEventSource
     clock : Clock
-        The sampler's.
+        The sampler's clock.
     batch_size : int
-        Samples that are taken in together.
+        Number of samples that are taken in together.
     reports : sequence of Mailbox
         One for every replica of the scheduler; each takes a `CapacityReport`.
     checkpoints : Mailbox, optional
@@ -88,19 +88,19 @@ class AgentLoop(ABC):
         self._read_at = -np.inf
         self._saved_at = clock.now()
         self.samples = self.steps = self.pod_events = self.miscounts = 0
-        """Samples that were taken in, steps of the model, pod events, and events that contradicted the count."""
+        """How many samples, steps of the model, pod events, and events that contradicted the count there have been."""
         self._batch: Batch | None = None
         """The latest batch that has samples."""
 
     def run(self, stop: threading.Event) -> None:
-        """Work until `stop` is set, and return at the next sample then.
+        """Work until `stop` is set; returns at the next sample after that.
 
         Raises
         ------
         TelemetryError
-            If the node's telemetry cannot be read any more.
+            If the node's telemetry can no longer be read.
         PodEventsError
-            If the pods that run at the start cannot be found out.
+            If the pods that run at the start cannot be listed.
         """
         self.begin()
         try:
@@ -120,31 +120,31 @@ class AgentLoop(ABC):
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """The telemetry of the latest batch that had samples, as a whole; None before the first."""
+        """The telemetry over the whole latest batch that had samples; None before the first."""
         return None if self._batch is None else self._batch.whole
 
     def healthy(self) -> str:
-        """Return why the agent does not work; an empty text means that it does."""
+        """Return why the agent does not work; an empty text means that it works."""
         silent_s = self.clock.now() - self._read_at
         return "" if silent_s <= SILENT_AFTER_S else f"no telemetry for {silent_s:.0f} s, wanted ten samples a second"
 
     def ready(self) -> str:
-        """Return why no scheduler knows of this node; an empty text means that one does."""
+        """Return why no scheduler knows this node; an empty text means that at least one does."""
         if any(mailbox.succeeded for mailbox in self.reports):
             return ""
         return "no scheduler has taken a report yet" if self.reports else "there is no scheduler to report to"
 
     @abstractmethod
     def gauges(self) -> Mapping[str, tuple[str, float]]:
-        """Return what the agent shows of what it has found: for every name a description and the value."""
+        """Return the agent's results for /metrics: a description and a value by name."""
 
     @abstractmethod
     def state(self) -> Mapping[str, Any]:
-        """Return what a restart continues from, as a checkpoint keeps it."""
+        """Return the state from which a restarted agent continues, for a checkpoint."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state that `state` returned.
+        """Continue from what `state` returned.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class AgentLoop(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Start the source of pods and take in what runs."""
+        """Start the source of pod events and take in the running pods."""
 
     @abstractmethod
     def take_in(self, batch: Batch) -> None:
@@ -162,10 +162,10 @@ class AgentLoop(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Report for the last time; pods are not told of any more."""
+        """Report for the last time; the source of pod events is closed already."""
 
     def send(self, pod_capacity: float, pods: int, demand: DemandReport | None = None) -> None:
-        """Leave a report for every scheduler; see `CapacityReport`."""
+        """Put a report into every scheduler's mailbox; see `CapacityReport`."""
         self._sequence += 1
         report = CapacityReport(
             self.node,

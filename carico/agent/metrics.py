@@ -1,4 +1,4 @@
-"""What an agent shows of itself under /metrics."""
+"""An agent's metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AgentMetrics:
         for name, (text, value) in counts.items():
             yield CounterMetricFamily(f"carico_agent_{name}", text, value=value)
         if telemetry is not None:
-            shares = GaugeMetricFamily("carico_agent_usage_ratio", "Of the last second", labels=["of"])
+            shares = GaugeMetricFamily("carico_agent_usage_ratio", "Usage in the last second", labels=["of"])
             for of in ("cpu_utilisation", "cpu_pressure", "memory_utilisation", "memory_pressure", "io_pressure"):
                 shares.add_metric([of], float(getattr(telemetry, of)))
             yield shares

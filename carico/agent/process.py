@@ -1,4 +1,4 @@
-"""The agent as a process: opens what its configuration names, runs an `Agent` with it, and closes it again."""
+"""The agent as a process: opens what its configuration names, runs the variant's agent, and closes everything."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
     Raises
     ------
     CaricoError
-        If the configuration cannot work, or telemetry or pods cannot be read.
+        If the configuration is unusable, or telemetry or pods cannot be read.
     """
     clock = SystemClock()
     node = name_of(config, os.environ)
@@ -104,11 +104,12 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
 
 
 class _Calls:
-    """Mailboxes whose values are sent in the background; closed in order with what was opened.
+    """Mailboxes whose values are sent in the background.
 
     Parameters
     ----------
     opened : ExitStack
+        Closes the mailboxes and what they need, in order.
     """
 
     def __init__(self, opened: ExitStack) -> None:
@@ -124,7 +125,7 @@ class _Calls:
     def to_file(self, file: Path, variant: str) -> BackgroundCalls[Any, Any]:
         """Make a mailbox whose values are written to a file, as checkpoints of a variant."""
         require_writable(file, "checkpoint")
-        # A thread of its own: a slow look-up of a server's name must not hold up checkpoints.
+        # A separate thread: a slow look-up of a server's name must not delay checkpoints.
         writer = self._opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))
         return self._open(
             "checkpoint",
@@ -137,12 +138,12 @@ class _Calls:
 
 
 def name_of(config: AgentConfig, environment: Mapping[str, str]) -> str:
-    """Return the node's name: the configured one, the one of the downward API, or the host's.
+    """Return the node's name: the configured one, or the downward API's, or the host's.
 
     Raises
     ------
     InvalidInput
-        If it is not a valid name of a node.
+        If it is not a valid name for a node.
     """
     return node_name(config.node or environment.get("NODE_NAME") or socket.gethostname().lower())
 
@@ -157,7 +158,7 @@ def _credentials(config: AgentConfig) -> ClientTls | None:
 
 
 def _continue(agent: Agent | DemandAgent, config: AgentConfig, variant: str) -> None:
-    """Restore the checkpoint; one that is damaged, or of another version, is moved aside: the agent learns anew."""
+    """Restore the checkpoint; a damaged one, or one of another version, is moved aside, and the agent starts afresh."""
     if config.checkpoint is None:
         return
     file = Path(config.checkpoint)

@@ -1,6 +1,7 @@
 """The sources of an agent's telemetry and pod events, opened as its configuration names them.
 
-Modules that only some sources need are imported with these: an agent that reads this node needs no Kubernetes client.
+Modules that only some sources need are imported only with these: an agent that reads its own node needs no Kubernetes
+client.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from carico.kube.client import KubeClient
 
 _LOOK_EVERY_S = 1.0
-"""How often the latest answer of the metrics server is looked at."""
+"""How often the latest answer of the metrics server is read."""
 
 
 class NodeSources:
@@ -41,7 +42,7 @@ class NodeSources:
         self._clock = clock
 
     def variant(self, variant: Variant) -> Variant:
-        """Return the variant as these sources need it.
+        """Return the variant adapted to these sources.
 
         Raises
         ------
@@ -85,20 +86,20 @@ class NodeSources:
         return ProcfsSource(config.proc, self._clock)
 
     def sized_telemetry(self) -> SizedSource:
-        """Open the source of telemetry of a node whose CPUs are known, with their pressure.
+        """Open a source of telemetry that provides the number of CPUs and their pressure.
 
         Raises
         ------
         InvalidConfig
-            If the configured source knows neither.
+            If the configured source provides neither.
         CaricoError
             If the source cannot be read.
         """
         source = self.telemetry() if self._config.telemetry != "metrics-server" else None
         if not isinstance(source, CgroupSource | ProcfsSource):
             raise InvalidConfig(
-                "telemetry, variant: a metrics server knows no pressure, which the variant demand learns from: use the "
-                "variant utilisation-only, or the telemetry procfs"
+                "telemetry, variant: a metrics server provides no pressure, which the variant demand learns from: use "
+                "the variant utilisation-only, or the telemetry procfs"
             )
         return source
 
@@ -108,13 +109,13 @@ class NodeSources:
         Parameters
         ----------
         named : bool
-            Whether pods must have names, as the variant `demand` needs them. With control groups, a pod then counts
-            from its first container on, instead of from its group.
+            Whether pods must have names, as for the variant `demand`. With control groups, a pod then counts from its
+            first container on, instead of from its group.
 
         Raises
         ------
         InvalidConfig
-            If pods must have names, and the configured source knows none.
+            If pods must have names, and the configured source does not provide them.
         CaricoError
             If the source cannot be made.
         """

@@ -17,7 +17,7 @@ from typing import TextIO
 from carico.clock import Clock
 from carico.model.node_model import NodeModel
 from carico.model.report import Report
-from carico.model.variants import DEFAULT_VARIANT, SAMPLES_PER_S, Variant
+from carico.model.variants import SAMPLES_PER_S
 from carico.telemetry.counters import Counters, telemetry_between, usage_vector
 from carico.telemetry.sampler import Sampler
 from carico.telemetry.source import TelemetrySource
@@ -60,8 +60,6 @@ class Watch:
         The clock that dates the source's readings.
     count_pods : callable
         Returns the number of pods that run now; called once a second, because it may cost more than a sample.
-    variant : Variant, optional
-        The model's parameters.
     """
 
     def __init__(
@@ -69,9 +67,8 @@ class Watch:
         source: TelemetrySource,
         clock: Clock,
         count_pods: Callable[[], int] = lambda: 0,
-        variant: Variant = DEFAULT_VARIANT,
     ) -> None:
-        self.model = NodeModel(variant)
+        self.model = NodeModel()
         self._source = source
         self._clock = clock
         self._count_pods = count_pods

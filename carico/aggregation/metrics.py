@@ -1,4 +1,4 @@
-"""What an aggregation server shows of itself under /metrics."""
+"""An aggregation server's metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The aggregation server as a process: opens what its configuration names, serves, and closes it again."""
+"""The aggregation server as a process: opens what its configuration names, serves, and closes everything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_aggregator(config: AggregatorConfig, stop: threading.Event) -> None:
     Raises
     ------
     InvalidConfig
-        If the configuration cannot work.
+        If the configuration is unusable.
     """
     registry = CollectorRegistry()
     with (

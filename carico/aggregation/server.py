@@ -1,8 +1,8 @@
 """The aggregation server: enqueues the subspace of each node and answers with the latest view at once (thesis §4.3).
 
-A thread of its own merges the subspaces that have arrived. Replicas exchange what they have learned from their own
-nodes, and answer with the average of all replicas, each weighted by its nodes: no node counts twice, and the view is
-the one that a single server of all nodes would have.
+A separate thread merges the subspaces that have arrived. Each replica sends the others what it has learned from its own
+nodes, and answers with the average of all replicas, weighted by their numbers of nodes: no node counts twice, and the
+view is the one that a single server of all nodes would have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 _MAX_REPLICAS = 64
 _KEPT_ROUNDS = 5
-"""The view of a replica that has not reconciled for so many rounds counts no more."""
+"""The view of a replica that has not reconciled for this many rounds no longer counts."""
 
 
 class AggregationServer:
@@ -40,10 +40,10 @@ class AggregationServer:
     ----------
     config : AggregatorConfig
     clock : Clock
-        Of the time-outs of nodes and replicas.
+        The clock of the time-outs of nodes and replicas.
     metrics : AggregatorMetrics
     rng : numpy.random.Generator, optional
-        Names this replica and jitters its rounds; from the system's entropy by default.
+        Makes this replica's name and the jitter of its rounds; seeded by the system by default.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class AggregationServer:
     Raises
     ------
     InvalidConfig
-        If the TLS files cannot be used, plain text is not allowed on the host, or nothing can be served there.
+        If the TLS files cannot be used, plain text is not allowed on the host, or the address cannot be served.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class AggregationServer:
         self._name = f"replica-{rng.integers(2**63):x}"
         self._aggregator = Aggregator(config.resources, config.rank)
         self._lock = threading.Lock()
-        """Of the aggregator's queue and nodes, and of the two below; never held while something is decomposed."""
+        """Guards the aggregator's queue and nodes, and the next two attributes; never held during a decomposition."""
         self._heard: OrderedDict[str, float] = OrderedDict()
-        """When nodes last exchanged, the latest last."""
+        """When each node last exchanged, the latest last."""
         self._replicas: dict[str, tuple[ReplicaView, float]] = {}
-        """The views of other replicas, and when they came in."""
+        """The views of other replicas, and when they arrived."""
         self._answer: bytes | None = None
         self._arrived = threading.Event()
         self._closing = threading.Event()
@@ -117,7 +117,7 @@ class AggregationServer:
         return "not serving" if self._closing.is_set() else ""
 
     def close(self) -> None:
-        """Answer the calls under way, then serve no more; a second time does nothing."""
+        """Finish the calls in progress and stop serving; closing twice is fine."""
         self._closing.set()
         self._arrived.set()
         self._server.close()
@@ -142,7 +142,7 @@ class AggregationServer:
         return write_view(self._own_view())
 
     def _take_over(self, view: ReplicaView, instead_of: str = "") -> None:
-        """Remember the view of another replica, and forget the view of the replica whose place it has taken."""
+        """Keep the view of another replica, and forget the view of the replica that it has replaced."""
         if view.replica == self._name:
             return
         with self._lock:
@@ -166,7 +166,7 @@ class AggregationServer:
             self._merge()
 
     def _merge(self) -> None:
-        """Forget nodes and replicas that are silent, merge what waits and prepare the answer."""
+        """Forget silent nodes and replicas, merge the waiting subspaces, and prepare the answer."""
         now = self._clock.now()
         with self._lock:
             while self._heard and next(iter(self._heard.values())) <= now - self._config.node_timeout_s:
@@ -195,7 +195,7 @@ class AggregationServer:
                 await asyncio.sleep(self._config.reconcile_every_s * rng.uniform(0.5, 1.5))
                 try:
                     view = await peer.reconcile(self._own_view(), self._config.resources)
-                    # A replica with another name was restarted, and its nodes are coming back to it: they count once.
+                    # A replica with a new name was restarted, and its nodes are coming back to it: they count once.
                     self._take_over(view, instead_of=replica)
                     reachable, replica = True, view.replica
                 except CaricoError as error:

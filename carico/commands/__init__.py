@@ -1,6 +1,6 @@
-"""The subcommands of `carico`: `add` of each module declares arguments and sets `run`, which takes them.
+"""The subcommands of `carico`: each module's `add` declares the arguments and sets the function that runs the command.
 
-A module imports at its top what any installation has; what an extra brings is imported when the command is run.
+A module imports at its top only what every installation has; packages of an extra are imported when the command runs.
 """
 
 from __future__ import annotations
@@ -9,4 +9,4 @@ import argparse
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What `add` adds commands to."""
+"""The object to which `add` adds commands."""

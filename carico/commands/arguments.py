@@ -1,4 +1,4 @@
-"""Readers of command-line arguments: each returns a value or raises argparse's error, which names what is wanted."""
+"""Readers of command-line arguments: each returns a value, or raises argparse's error with the value wanted."""
 
 from __future__ import annotations
 

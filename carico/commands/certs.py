@@ -17,17 +17,24 @@ def add(commands: Commands) -> None:
         "certs",
         help="make a CA and certificates for trying CARICO out (needs the extra `scheduler`)",
         description=(
-            "Makes one thing in a folder: a CA (ca.crt, ca.key), the certificate of a server (server-NAME.crt, .key) "
-            "or of a node (node-NAME.crt, .key). Keys are readable by their owner only; keep ca.key off the cluster."
+            "Makes one of these in a folder: a CA (ca.crt, ca.key), a server's certificate (server-NAME.crt, .key) or "
+            "a node's certificate (node-NAME.crt, .key). Keys are readable only by their owner; keep ca.key off the "
+            "cluster."
         ),
     )
-    certs.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="where the CA is and files go")
+    certs.add_argument(
+        "--out", metavar="FOLDER", type=Path, required=True, help="the folder of the CA, where files are written"
+    )
     what = certs.add_mutually_exclusive_group(required=True)
     what.add_argument("--ca", action="store_true", help="make the CA")
     what.add_argument(
-        "--server", metavar="NAME", help="a server's, with --host; the aggregation server's name must be `aggregator`"
+        "--server",
+        metavar="NAME",
+        help="make a server's certificate, with --host; the aggregation server's name must be `aggregator`",
     )
-    what.add_argument("--node", metavar="NAME", help="a node's, which lets it speak for this node and no other")
+    what.add_argument(
+        "--node", metavar="NAME", help="make a node's certificate, which lets it speak for this node only"
+    )
     what.add_argument(
         "--renew", metavar="FILE", type=Path, help="replace a certificate by one that is valid from now on"
     )
@@ -35,7 +42,7 @@ def add(commands: Commands) -> None:
         "--host", metavar="HOST", action="append", default=[], help="a name or address of the server; repeatable"
     )
     certs.add_argument("--days", metavar="N", type=whole_number, default=365, help="validity (default: 365)")
-    certs.add_argument("--force", action="store_true", help="replace files that are there")
+    certs.add_argument("--force", action="store_true", help="replace existing files")
     certs.set_defaults(run=_certs)
 
 
@@ -43,7 +50,7 @@ def _certs(options: argparse.Namespace) -> None:
     from carico.deployment.authority import Authority
 
     if options.host and options.server is None:
-        raise InvalidInput("--host is for --server: a CA and nodes are not called")
+        raise InvalidInput("--host is for --server: nobody connects to a CA or to a node")
     authority = Authority(options.out, datetime.now(UTC), options.days, options.force)
     if options.ca:
         made = authority.make_ca()

@@ -25,19 +25,23 @@ def add(commands: Commands) -> None:
         "deploy",
         help="put CARICO on a cluster, or bring it up to date (needs the extra `scheduler`)",
         description=(
-            "Makes certificates where there are none, or they near their end, and applies the manifests (server-side, "
-            "as the field manager `carico`): agents on all nodes, two aggregation servers, two schedulers. To be run "
-            "again after an upgrade, and when nodes have been added: each needs a certificate."
+            "Makes certificates where they are missing or expire soon, and applies the manifests (server-side, as the "
+            "field manager `carico`): agents on all nodes, two aggregation servers, two schedulers. Run it again after "
+            "an upgrade, and when nodes have been added, because each node needs a certificate."
         ),
     )
     _of_cluster(deploy)
-    deploy.add_argument("--image", help="CARICO's, with its tag (default: carico:VERSION)")
-    deploy.add_argument("--kube-scheduler-image", metavar="IMAGE", help="of the cluster's version (default: v1.34.4)")
+    deploy.add_argument("--image", help="CARICO's image, with its tag (default: carico:VERSION)")
+    deploy.add_argument(
+        "--kube-scheduler-image",
+        metavar="IMAGE",
+        help="kube-scheduler's image, of the cluster's version (default: v1.34.4)",
+    )
     deploy.add_argument(
         "--telemetry",
         choices=["procfs", "cgroup"],
         default="procfs",
-        help="cgroup for nodes that are containers themselves, as kind's (default: procfs)",
+        help="cgroup for nodes that are containers themselves, such as kind's (default: procfs)",
     )
     deploy.add_argument(
         "--variant",
@@ -52,32 +56,34 @@ def add(commands: Commands) -> None:
     deploy.add_argument(
         "--on-control-plane",
         action="store_true",
-        help="run servers and schedulers on nodes of the control plane, and leave the others to pods",
+        help="run servers and schedulers on nodes of the control plane, and leave the other nodes to pods",
     )
     deploy.add_argument(
         "--certificates",
         metavar="FOLDER",
         type=Path,
-        help="keep the CA and its key in this folder, as `carico certs` does, and off the cluster",
+        help="keep the CA and its key in this folder, as `carico certs` does, instead of on the cluster",
     )
     deploy.add_argument("--force-conflicts", action="store_true", help="take over fields that others have changed")
-    deploy.add_argument("--dry-run", action="store_true", help="print the YAML, without certificates; asks no cluster")
+    deploy.add_argument(
+        "--dry-run", action="store_true", help="print the YAML, without certificates, and contact no cluster"
+    )
     _waiting(deploy, "pods to be ready")
     deploy.set_defaults(run=_deploy)
     undeploy = commands.add_parser(
         "undeploy",
         help="remove CARICO from a cluster",
-        description="Removes what `carico deploy` made, by its labels, and CARICO's annotations of nodes.",
+        description="Removes all objects with the labels of `carico deploy`, and CARICO's annotations of nodes.",
     )
     _of_cluster(undeploy)
     _waiting(undeploy, "everything to be gone")
     undeploy.set_defaults(run=_undeploy)
     status = commands.add_parser(
         "status",
-        help="show how CARICO is on a cluster",
+        help="show the status of CARICO on a cluster",
         description=(
-            "Shows pods of every component, and of every node what the leading extender knows; the exit code is 1 if "
-            "something is not as it should be."
+            "Shows the pods of every component, and what the leading extender knows about every node; the exit code is "
+            "1 if there is a problem."
         ),
     )
     _of_cluster(status)
@@ -88,9 +94,9 @@ def add(commands: Commands) -> None:
         "costs",
         help="show what pods of each workload demand, beside what they request",
         description=(
-            "Shows what agents of the variant demand have learned of every workload: the cores and GiB that a pod "
-            "demands, with the standard deviation, what pods request, and what that wastes or risks in all. Needs "
-            "`carico deploy --variant demand`, or --observe, which schedules nothing."
+            "Shows what agents of the variant demand have learned about every workload: the cores and GiB that a pod "
+            "demands, with the standard deviation, what pods request, and how much of that is wasted or at risk in "
+            "total. Needs `carico deploy --variant demand`, or --observe, which schedules nothing."
         ),
     )
     _of_cluster(costs)
@@ -101,14 +107,20 @@ def add(commands: Commands) -> None:
 def _of_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--namespace", metavar="NS", default="carico", help="(default: carico)")
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="(default: what KUBECONFIG names, or .kube/config of the home folder)"
+        "--kubeconfig",
+        metavar="FILE",
+        help="(default: the file that KUBECONFIG names, or .kube/config in the home folder)",
     )
-    parser.add_argument("--context", metavar="NAME", help="of the kubeconfig (default: its current one)")
+    parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (default: the current one)")
 
 
 def _waiting(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
-        "--wait", metavar="SECONDS", type=whole_number, default=180, help=f"for {what}; 0 does not (default: 180)"
+        "--wait",
+        metavar="SECONDS",
+        type=whole_number,
+        default=180,
+        help=f"wait for {what}; 0 does not wait (default: 180)",
     )
 
 
@@ -152,7 +164,7 @@ def _undeploy(options: argparse.Namespace) -> None:
 
     with _cluster(options) as kube:
         Deployment(kube, SystemClock(), _tell).undeploy(options.namespace, options.wait)
-    _tell("what agents have learned is still on the nodes, in /var/lib/carico")
+    _tell("the agents' checkpoints are still on the nodes, in /var/lib/carico")
 
 
 def _status(options: argparse.Namespace) -> None:

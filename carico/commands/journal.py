@@ -19,20 +19,20 @@ def add(commands: Commands) -> None:
         "explain",
         help="show why a pod was given its node, or none",
         description=(
-            "Shows every decision of the extender on a pod: the nodes asked for with their Pod-Capacity, pods reserved "
-            "on them, what is free, the age of the report, and which was chosen. Times are UTC."
+            "Shows every decision of the extender on a pod: the candidate nodes with their Pod-Capacity, the pods "
+            "reserved on them, the room left, the age of the report, and which node was chosen. Times are UTC."
         ),
     )
     explain.add_argument("pod", metavar="POD", help="NAME, NAMESPACE/NAME or the UID")
     explain.add_argument("--journal", metavar="FILE", type=Path, default=Path(JOURNAL), help=f"(default: {JOURNAL})")
-    explain.add_argument("--all", action="store_true", help="all nodes of the journal, not the best ten")
+    explain.add_argument("--all", action="store_true", help="show all nodes of the journal, not only the best ten")
     explain.set_defaults(run=_explain)
     replay = commands.add_parser(
         "replay",
         help="make the decisions of a journal again and compare",
         description=(
-            "Makes every decision of a journal again, from what it was based on, and shows the decisions that come out "
-            "differently; the exit code is 1 if there are any, or nothing could be compared."
+            "Makes every decision of a journal again from the recorded inputs, and shows the decisions that come out "
+            "differently; the exit code is 1 if there are any, or if nothing could be compared."
         ),
     )
     replay.add_argument("journal", metavar="JOURNAL", type=Path)

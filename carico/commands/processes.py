@@ -1,6 +1,6 @@
 """``carico agent``, ``carico aggregator`` and ``carico extender``: CARICO's processes, run from a configuration file.
 
-All of them set up logs, run until SIGTERM or Ctrl-C, end in order and exit with code 0.
+Each sets up its logs, runs until SIGTERM or Ctrl-C, shuts down in order and exits with code 0.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def add(commands: Commands) -> None:
         help="learn how many more pods this node can take, and report it once a second (needs the extra `agent`)",
         description=(
             "Samples this node ten times a second, learns what its pods take, reports Pod-Capacity once a second to "
-            "every scheduler, and exchanges what it has learned with the aggregator. It goes on by itself while no "
-            "server answers. Status and metrics are on a port of their own. Runs until SIGTERM or Ctrl-C."
+            "every scheduler, and exchanges what it has learned with the aggregator. It goes on alone while no server "
+            "answers. Status and metrics have a separate port. Runs until SIGTERM or Ctrl-C."
         ),
     )
     _add_config(agent, "AgentConfig")
@@ -40,8 +40,8 @@ def add(commands: Commands) -> None:
         "aggregator",
         help="merge what nodes have learned and return it to all of them (needs the extra `agent`)",
         description=(
-            "Serves until SIGTERM or Ctrl-C. Nodes send their subspaces and are answered with the merged view of the "
-            "whole cluster; every connection is mutual TLS. Status and metrics are on a port of their own."
+            "Serves until SIGTERM or Ctrl-C. Nodes send their subspaces and receive the merged view of the whole "
+            "cluster; every connection is mutual TLS. Status and metrics have a separate port."
         ),
     )
     _add_config(aggregator, "AggregatorConfig")
@@ -50,9 +50,9 @@ def add(commands: Commands) -> None:
         "extender",
         help="decide for kube-scheduler where pods go (needs the extra `scheduler`)",
         description=(
-            "Serves until SIGTERM or Ctrl-C. Agents report what their nodes have room for, kube-scheduler asks over "
-            "HTTPS (POST /filter), and pods that were given a node are watched until they run. Status and metrics are "
-            "on a port of their own."
+            "Serves until SIGTERM or Ctrl-C. Agents report how much room their nodes have, kube-scheduler asks over "
+            "HTTPS (POST /filter), and pods that were given a node are watched until they run. Status and metrics have "
+            "a separate port."
         ),
     )
     _add_config(extender, "ExtenderConfig")

@@ -1,4 +1,4 @@
-"""``carico record``: this node's counters into a file, for `carico watch --replay` and for bug reports."""
+"""``carico record``: writes this node's counters to a file, for `carico watch --replay` and for bug reports."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def add(commands: Commands) -> None:
         "record",
         help="record this node's counters",
         description=(
-            "Writes what an agent would read of this node, ten times a second, as JSON lines: a header, then a reading "
-            "a line, about 250 bytes. However it ends, what is written are whole lines. Ctrl-C ends it."
+            "Writes what an agent would read on this node, ten times a second, as JSON lines: a header, then one "
+            "reading per line of about 250 bytes. However it ends, the file holds only whole lines. Ctrl-C ends it."
         ),
     )
     record.add_argument("--out", metavar="FILE", type=Path, required=True, help="a file that does not exist yet")
@@ -30,10 +30,10 @@ def add(commands: Commands) -> None:
         "--source",
         choices=["procfs", "cgroup"],
         default="procfs",
-        help="the machine, or the container that this runs in (default: procfs)",
+        help="procfs: the machine; cgroup: the container that this runs in (default: procfs)",
     )
     record.add_argument(
-        "--duration", metavar="SECONDS", type=seconds, default=math.inf, help="end after so long (default: never)"
+        "--duration", metavar="SECONDS", type=seconds, default=math.inf, help="end after this time (default: never)"
     )
     record.add_argument("--proc", metavar="FOLDER", default="/proc", help="the root folder of procfs (default: /proc)")
     record.add_argument(

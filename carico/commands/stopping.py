@@ -1,8 +1,8 @@
-"""How a process is asked to end: SIGTERM and Ctrl-C set an event, and the process then ends in order.
+"""Stopping a process: SIGTERM and Ctrl-C set an event, and the process then shuts down in order.
 
 Python runs a signal's handler in the main thread, between two instructions. If the main thread is waiting for a lock
-when the signal comes, the handler does not run until the wait has ended, which may be never. Therefore a separate
-thread waits for the byte that Python writes as soon as a signal comes.
+when the signal arrives, the handler does not run until the wait has ended, which may be never. Therefore a separate
+thread waits for the byte that Python writes as soon as a signal arrives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stop_signal() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM or SIGINT sets; to be used in the main thread."""
+    """Yield an event that SIGTERM or SIGINT sets; for use in the main thread."""
     stop = threading.Event()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

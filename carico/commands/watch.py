@@ -25,14 +25,14 @@ def add(commands: Commands) -> None:
         help="show how much more this machine could take",
         description=(
             "Samples this machine ten times a second and shows once a second: CPU utilisation, CPU pressure (the share "
-            "of time in which something waited for a CPU), memory in use, the capacity signal (how many more times the "
+            "of time in which some task waited for a CPU), memory in use, the capacity signal (how many more times the "
             "usual load fits) and Pod-Capacity (how many more pods fit). What a pod takes is learned while pods run, "
-            "so say which ones do. Needs Linux with pressure stall information; no Kubernetes."
+            "so tell it which pods run. Needs Linux with pressure stall information, but no Kubernetes."
         ),
     )
     pods = watch.add_mutually_exclusive_group()
     pods.add_argument(
-        "--pods", metavar="N", type=whole_number, default=0, help="that many pods run, all the time (default: 0)"
+        "--pods", metavar="N", type=whole_number, default=0, help="this many pods run all the time (default: 0)"
     )
     pods.add_argument(
         "--pods-matching",
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
         "never count",
     )
     watch.add_argument(
-        "--duration", metavar="SECONDS", type=seconds, default=math.inf, help="end after so long (default: never)"
+        "--duration", metavar="SECONDS", type=seconds, default=math.inf, help="end after this time (default: never)"
     )
     watch.add_argument(
         "--json",
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     )
     watch.add_argument("--proc", metavar="FOLDER", default="/proc", help="the root folder of procfs (default: /proc)")
     watch.add_argument(
-        "--replay", metavar="FILE", type=Path, help="watch what `carico record` has recorded, at its own pace"
+        "--replay", metavar="FILE", type=Path, help="replay a file of `carico record` at its recorded pace"
     )
     watch.set_defaults(run=_watch, extra="agent")
 
@@ -62,7 +62,7 @@ def _watch(options: argparse.Namespace) -> None:
     if options.pods_matching is None:
         title, count_pods = f"carico watch: pods fixed at {options.pods}", lambda: int(options.pods)
     elif options.replay is not None:
-        raise InvalidInput("--pods-matching counts processes that run now, a recording has none: give it --pods N")
+        raise InvalidInput("--pods-matching counts processes that run now, a recording has none: use --pods N")
     else:
         title = f"carico watch: pods are the processes matching {options.pods_matching.pattern}"
         count_pods = MatchingProcesses(options.pods_matching, options.proc).count

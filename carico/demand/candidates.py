@@ -1,7 +1,7 @@
 """Which nodes pods may go to, as far as requests have shown. Pure.
 
-A node that has room is of no use to pods that may not go there: a control plane's, or one of another zone. What decides
-that (selectors, affinity, taints) is kube-scheduler's business, which asks with the nodes that are left.
+A node with room is of no use to pods that may not go there, because it belongs to the control plane or to another zone.
+kube-scheduler evaluates these rules (selectors, affinity, taints), and its requests name the nodes that are left.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MOST_PLACEMENTS = 1000
+"""Placements that are remembered; the one noted the longest ago is forgotten first."""
 
 
 class Candidates:
@@ -46,12 +47,12 @@ class Candidates:
         return self._of.get(placement)
 
     def set_of(self, placement: str) -> frozenset[str]:
-        """Return the same without an order; `usable` if none are known."""
+        """Return the latest candidates of a placement as a set; `usable` if none are known."""
         known = self._sets.get(placement)
         return self.usable if known is None else known
 
     def allowed(self, placement: str, node: str) -> bool:
-        """Return whether pods of a placement may go to a node, for all that is known."""
+        """Return whether pods of a placement may go to a node, as far as is known."""
         known = self._sets.get(placement)
         return known is None or node in known
 

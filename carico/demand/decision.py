@@ -1,6 +1,6 @@
-"""The outcome of filtering the nodes for a pod: how much room each has, and what the pod needs there. Pure.
+"""The outcome of filtering the nodes for a pod: how much room each node has, and what the pod needs there. Pure.
 
-As in `carico.scheduling.decision`, a decision is one sweep over arrays; names and reasons are put together on request.
+As in `carico.scheduling.decision`, a decision is one sweep over arrays; names and reasons are assembled on request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOM = "has room"
 
 
 class Rooms(NamedTuple):
-    """What n nodes have for a pod, and what it needs there: the columns of `NodeRoom`, (n,)."""
+    """What n nodes offer a pod, and what the pod needs there: the columns of `NodeRoom`, (n,)."""
 
     room: FloatArray
     room_gib: FloatArray
@@ -42,19 +42,19 @@ class Rooms(NamedTuple):
 
 
 class NodeRoom(NamedTuple):
-    """What was known of a node when a pod was decided on; NaN is unknown."""
+    """What was known about a node when a pod was decided on; NaN is unknown."""
 
     node: str
     cores: float
     """How far the node's load is below the level to which nodes are filled, cores."""
     gib: float
-    """The same of memory, GiB."""
+    """How far the memory that the node holds is below its limit, GiB."""
     needs_gib: float
-    """What the pod may hold, with doubt."""
+    """Memory that the pod may hold, with a margin for doubt, GiB."""
     pods: float
-    """How many more pods the node takes, where it reports no demand."""
+    """How many more pods the node takes, if it reports no demand."""
     idle: bool
-    """Whether it runs no pod: it takes any pod then."""
+    """Whether the node runs no pod: then it takes any pod."""
     age_s: float
     """Seconds since the node reported."""
 
@@ -75,7 +75,7 @@ class NodeRoom(NamedTuple):
     def reason(self, stale_after_s: float) -> str:
         """Return why the node was refused; empty if it was not."""
         verdict = self.verdict(stale_after_s)
-        # What there is is rounded down and what is needed up: they must not look the same.
+        # Available memory is rounded down and needed memory up: the two numbers must not look the same.
         if verdict == CPU_FULL:
             return f"CPU full: its load is {abs(self.cores):.2f} cores above its level"
         if verdict == MEMORY_FULL:
@@ -93,17 +93,18 @@ def _down(value: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class DemandDecision:
-    """A filter's outcome, over n candidates in the order in which they came."""
+    """A filter's outcome, for n candidates in the order of the request."""
 
     nodes: Sequence[str]
     workload: str
     cores: Estimate
-    """What the pod demands."""
+    """CPU that the pod demands."""
     gib: Estimate
+    """Memory that the pod holds at its peak."""
     rooms: Rooms
     stale_after_s: float
     hold_s: float = 0.0
-    """If no node has room: ask again when anything has changed, or after this time; 0 if the pod is refused."""
+    """If no node has room: decide again when anything has changed, or after this time; 0 refuses the pod now."""
 
     @property
     def fits(self) -> BoolArray:
@@ -112,11 +113,11 @@ class DemandDecision:
 
     @property
     def best_index(self) -> int | None:
-        """Index of the candidate with the most room, the first of equals; None if none has room."""
+        """Index of the candidate with the most room, or of the first of several; None if no candidate has room."""
         fits = self.fits
         if not fits.any():
             return None
-        # Nodes that report no demand come last: how full they are is not known.
+        # Nodes that report no demand come last, because their load is not known.
         room = np.where(np.isnan(self.rooms.room), -np.finfo(np.float64).max, self.rooms.room)
         return int(np.where(fits, room, -np.inf).argmax())
 
@@ -127,19 +128,19 @@ class DemandDecision:
         return None if index is None else self.nodes[index]
 
     def verdict(self, index: int) -> NodeRoom:
-        """Return what was known of one candidate."""
+        """Return what was known about one candidate."""
         return NodeRoom(self.nodes[index], *(column[index].item() for column in self.rooms))
 
     @property
     def verdicts(self) -> tuple[NodeRoom, ...]:
-        """What was known of all candidates."""
+        """What was known about all candidates."""
         return tuple(map(NodeRoom, self.nodes, *(column.tolist() for column in self.rooms)))
 
     @property
     def refused(self) -> dict[str, str]:
         """Why candidates without room were refused, by node."""
         out = np.flatnonzero(~self.fits)
-        # Thousands of full nodes share few texts: each is written once, and the numbers that it shows are its key.
+        # Thousands of full nodes share a few texts: each text is made once, and its key are the numbers that it shows.
         rooms = self.rooms
         shown = np.stack([rooms.room, rooms.room_gib, rooms.needs_gib, rooms.pods, rooms.age_s])[:, out]
         shown[:4] = np.round(100 * shown[:4])

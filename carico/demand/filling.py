@@ -1,10 +1,11 @@
 """How full a node may be, and how much memory must be left for a pod. Pure.
 
-A node takes pods as long as its load is below its level, however large the pod: a CPU that is idle while a pod waits is
-lost, and of a pod that fits in part only the rest has to share. The level is little
-more than one thread a core: pods stop at any moment. It is two if everything that waits fits below that and would wait
-for long otherwise, because hardly any pod stops: then nothing waits, and the last pods share CPUs instead. A pod that
-demands more than half a node is kept out of that: it would halve the speed of all.
+A node takes pods as long as its load is below its level, however large the pod is: a CPU that is idle while a pod waits
+is lost, and if a pod fits only in part, only the excess has to share CPUs. The lower level is little more than one
+thread per core, because pods stop at any moment. The higher level is two threads per core. It applies if everything
+that waits fits below it and would otherwise wait for long, because hardly any pod stops: then nothing waits, and the
+last pods share CPUs instead. A pod that demands more than half a node is never placed above the lower level, because it
+would halve the speed of all.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from carico.demand.settings import DemandVariant
 
 
 def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share: bool) -> FloatArray:
-    """Return to what load nodes are filled, cores.
+    """Return the load up to which nodes are filled, cores.
 
     Parameters
     ----------
@@ -24,9 +25,9 @@ def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share:
     cores : array, (n,)
         CPUs of the nodes.
     pod_cores : float
-        What the pod demands.
+        The pod's demand.
     share : bool
-        Whether the pods that wait had better share CPUs than wait.
+        Whether pods that wait should share CPUs rather than wait on.
     """
     lower: FloatArray = cores + variant.headroom * np.sqrt(cores)
     if not share:
@@ -36,18 +37,18 @@ def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share:
 
 
 def needed_gib(variant: DemandVariant, gib: FloatArray, variance: float, alike: FloatArray) -> FloatArray:
-    """Return how much memory must be left for a pod of a workload, GiB.
+    """Return how much free memory a node needs to take a pod of a workload, GiB.
 
     Parameters
     ----------
     variant : DemandVariant
     gib : array, (n,)
-        What the pod holds at its peak, as far as each node knows.
+        Memory that the pod holds at its peak, as far as each node knows.
     variance : float
-        Of that, GiB².
+        Variance of that memory, GiB².
     alike : array, (n,)
-        Pods of the same workload whose doubt is counted already. Doubt grows with the square of their number, for they
-        are all small or all large.
+        Pods of the same workload whose doubt is counted already. Doubt grows with the square of their number, because
+        they are either all small or all large.
     """
     needed: FloatArray = gib + variant.caution * variance * (2 * alike + 1)
     return needed

@@ -1,7 +1,7 @@
-"""What every node carries: its report, the pods on their way to it, and the pods that are over but still counted. Pure.
+"""The load of every node: its report, the pods in flight to it, and the ended pods that it still counts. Pure.
 
-A pod is on its way from the moment it is given a node until a report of that node counts it, so that none is counted
-twice or not at all. Nodes are rows of arrays: one decision looks at thousands.
+A pod is in flight from the moment it is given a node until a report of that node counts it, so that no pod is counted
+twice or not at all. Nodes are columns of arrays, because one decision looks at thousands of nodes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 
 FIRST_START_UP_S = 1.5
-"""From a decision to the report that counts the pod, until it has been seen."""
+"""The assumed time from a decision to the report that counts the pod, until that time has been observed."""
 START_UP_GAIN = 0.1
+"""Weight of a new observation in a node's average start-up time."""
 MOST_START_UP_S = 5.0
-"""What takes longer waits for an image or a volume."""
+"""Longer start-ups count as this long: such pods wait for an image or a volume."""
 _MOST_LOCAL = 64
-"""Workloads of which an array over all nodes is kept."""
+"""Workloads for which an array over all nodes is cached."""
 
 
-class UnderWay(NamedTuple):
-    """A pod on its way to a node."""
+class InFlight(NamedTuple):
+    """A pod that was given a node, and that no report of the node has counted yet."""
 
     node: str
     workload: str
@@ -51,24 +52,24 @@ class Loads:
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._reports: dict[str, DemandReport] = {}
-        self._under_way: dict[str, UnderWay] = {}
-        self._at_node: defaultdict[str, set[str]] = defaultdict(set)
-        """Pods on their way, by node."""
-        self._ways: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """How many of them, by workload and node."""
+        self._in_flight: dict[str, InFlight] = {}
+        self._in_flight_to: defaultdict[str, set[str]] = defaultdict(set)
+        """The UIDs of pods in flight, by node."""
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """The number of pods in flight, by workload and node."""
         self._over: defaultdict[str, set[str]] = defaultdict(set)
-        """Pods that are over although the node's report counts them."""
+        """The UIDs of pods that have ended although the node's latest report counts them, by node."""
         self._known: defaultdict[str, dict[int, WorkloadReport]] = defaultdict(dict)
-        """What nodes have reported of each workload, by row."""
+        """What nodes have reported about each workload, by column."""
         self._local: OrderedDict[str, FloatArray] = OrderedDict()
-        """Of the workloads that were last asked for: see `local`, for all columns."""
+        """The result of `local` for all columns, of the workloads that were asked for last."""
         self._all_rows: IntArray | None = None
         self.generation = 0
-        """Changes whenever other nodes are known than before, or tell their demand."""
+        """Increases whenever the set of known nodes changes, or the set of nodes that report their demand."""
         self._columns: FloatArray = np.full((7, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
         self._start_up_s: FloatArray = np.full(1, FIRST_START_UP_S)
-        """How long a pod is on its way to each node, on average: large nodes start many, one after the other."""
+        """How long pods are in flight to each node, on average: a large node starts many, one after the other."""
 
     # Rows of `_columns`; the last column belongs to no node and stays NaN.
     _CORES, _GIB, _CPU, _MEMORY, _AT, _CREDIT, _CAPACITY = range(7)
@@ -84,24 +85,24 @@ class Loads:
 
     @property
     def demanding(self) -> list[str]:
-        """The nodes whose latest report tells their demand."""
+        """The nodes whose latest report contains their demand."""
         return list(self._reports)
 
     @property
-    def on_their_way(self) -> int:
-        """Number of pods on their way."""
-        return len(self._under_way)
+    def in_flight_count(self) -> int:
+        """Number of pods in flight."""
+        return len(self._in_flight)
 
-    def under_way(self, uid: str) -> UnderWay | None:
-        """Where a pod is on its way to, if it is."""
-        return self._under_way.get(uid)
+    def in_flight(self, uid: str) -> InFlight | None:
+        """The pod with this UID, if it is in flight."""
+        return self._in_flight.get(uid)
 
-    def coming_to(self, node: str) -> frozenset[str]:
-        """The pods on their way to a node."""
-        return frozenset(self._at_node.get(node, ()))
+    def in_flight_to(self, node: str) -> frozenset[str]:
+        """The UIDs of the pods in flight to a node."""
+        return frozenset(self._in_flight_to.get(node, ()))
 
     def report(self, report: DemandReport, now: float) -> None:
-        """Take in a node's report: it replaces the one before, and ends the way of the pods that it counts."""
+        """Take in a node's report: it replaces the last one, and the pods that it counts are no longer in flight."""
         node = report.node
         if node not in self._rows:
             self._add_row(node)
@@ -109,7 +110,7 @@ class Loads:
         self.generation += before is None
         self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
-        for uid in [uid for uid in self._at_node[node] if uid in report.counted]:
+        for uid in [uid for uid in self._in_flight_to[node] if uid in report.counted]:
             took_s = now - self._remove(uid).since
             start_up_s = self._start_up_s[self._rows[node]]
             self._start_up_s[self._rows[node]] += START_UP_GAIN * (min(took_s, MOST_START_UP_S) - start_up_s)
@@ -121,7 +122,7 @@ class Loads:
         self._sum_up(node)
 
     def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
-        """Take in the report of a node that says no more than how many pods it can take."""
+        """Take in the report of a node that only says how many more pods it can take."""
         if node not in self._rows:
             self._add_row(node)
         row = self._rows[node]
@@ -131,7 +132,7 @@ class Loads:
         self._pods[row] = -1
 
     def forget(self, node: str) -> None:
-        """Drop a node that has left."""
+        """Drop a node that has left the cluster."""
         row = self._rows.pop(node)
         self._drop_report(node, row)
         self._columns[:, row] = np.nan
@@ -149,7 +150,7 @@ class Loads:
         self._over.pop(node, None)
 
     def _note_local(self, row: int, report: DemandReport | None, before: DemandReport | None) -> None:
-        """Keep up with what a node knows of every workload."""
+        """Update what a node knows about every workload."""
         after = {} if report is None else report.workloads
         for name in before.workloads.keys() - after.keys() if before is not None else ():
             del self._known[name][row]
@@ -168,26 +169,26 @@ class Loads:
         return [node for node, row in self._rows.items() if quiet[row]] if quiet.any() else []
 
     def place(self, uid: str, workload: str, node: str, now: float) -> None:
-        """Note that a pod is on its way to a node, and to no other, unless the node's report counts it already."""
+        """Note that a pod is in flight to a node, and to no other, unless the node's report counts it already."""
         self.end(uid)
         report = self._reports.get(node)
         if report is not None and uid in report.counted:
             return
-        self._under_way[uid] = UnderWay(node, workload, now)
-        self._at_node[node].add(uid)
-        self._ways[workload][node] += 1
+        self._in_flight[uid] = InFlight(node, workload, now)
+        self._in_flight_to[node].add(uid)
+        self._counts[workload][node] += 1
         self._sum_up(node)
 
     def end(self, uid: str) -> str | None:
-        """Note that a pod is not on its way any more, and return where it was going."""
-        if uid not in self._under_way:
+        """Note that a pod is no longer in flight, and return the node that it was going to."""
+        if uid not in self._in_flight:
             return None
         node = self._remove(uid).node
         self._sum_up(node)
         return node
 
     def over(self, uid: str, node: str) -> None:
-        """Note that a pod of a node is over."""
+        """Note that a pod of a node has ended."""
         self.end(uid)
         report = self._reports.get(node)
         if report is not None and uid in report.counted:
@@ -199,7 +200,7 @@ class Loads:
         return set(self._known)
 
     def at_nodes(self, workload: str) -> list[WorkloadReport]:
-        """What the nodes that know a workload have reported of it."""
+        """What the nodes that know a workload have reported about it."""
         return list(self._known.get(workload, {}).values())
 
     def rows(self, nodes: Sequence[str]) -> IntArray:
@@ -222,15 +223,15 @@ class Loads:
         return self._column(self._GIB, rows)
 
     def cpu_load(self, rows: IntArray) -> FloatArray:
-        """What nodes carry, with doubt, less what is about to end; cores."""
+        """The load of nodes with a margin for doubt, less the load of pods that are about to stop; cores."""
         return self._column(self._CPU, rows) - self._start_up_s[rows] * self._column(self._CREDIT, rows)
 
     def freed(self, rows: IntArray) -> FloatArray:
-        """Cores that stopping pods free in a second, of late."""
+        """Cores that stopping pods have recently freed per second."""
         return self._column(self._CREDIT, rows)
 
     def memory_load(self, rows: IntArray) -> FloatArray:
-        """What nodes hold, with doubt; GiB."""
+        """Memory that nodes hold, with a margin for doubt; GiB."""
         return self._column(self._MEMORY, rows)
 
     def age_s(self, rows: IntArray, now: float) -> FloatArray:
@@ -238,24 +239,24 @@ class Loads:
         return now - self._column(self._AT, rows)
 
     def idle(self, rows: IntArray) -> BoolArray:
-        """Whether nodes run no pod, and none is on its way."""
+        """Whether nodes run no pod, and no pod is in flight to them."""
         idle: BoolArray = self._pods[rows] == 0
         return idle
 
     def capacity(self, rows: IntArray) -> FloatArray:
-        """How many more pods nodes take that report nothing else; NaN for the others."""
+        """How many more pods the nodes take that report only this number; NaN for the others."""
         capacity = self._column(self._CAPACITY, rows)
         if np.isnan(capacity).all():
             return capacity
         coming = np.zeros(self._pods.size)
-        for node, pods in self._at_node.items():
+        for node, pods in self._in_flight_to.items():
             if pods and node in self._rows:
                 coming[self._rows[node]] = len(pods)
         left: FloatArray = capacity - coming[rows]
         return left
 
     def local(self, workload: str, rows: IntArray) -> FloatArray:
-        """Of a workload: its pods on each node, and what that node knows of a pod's memory, GiB; (2, nodes)."""
+        """A workload's number of pods on each node, and a pod's memory as that node knows it, GiB; (2, nodes)."""
         known = self._local.get(workload)
         if known is None:
             known = np.zeros((2, self._pods.size))
@@ -268,10 +269,10 @@ class Loads:
             self._local.move_to_end(workload)
         return known[:, rows]
 
-    def on_their_way_to(self, workload: str, rows: IntArray) -> FloatArray:
-        """Number of pods of a workload on their way to each node."""
+    def in_flight_counts(self, workload: str, rows: IntArray) -> FloatArray:
+        """Number of pods of a workload in flight to each node."""
         counts = np.zeros(self._pods.size)
-        for node, number in self._ways.get(workload, {}).items():
+        for node, number in self._counts.get(workload, {}).items():
             if node in self._rows:
                 counts[self._rows[node]] = number
         return counts[rows]
@@ -280,27 +281,27 @@ class Loads:
         column: FloatArray = self._columns[what, rows]
         return column
 
-    def _remove(self, uid: str) -> UnderWay:
-        pod = self._under_way.pop(uid)
-        self._at_node[pod.node].discard(uid)
-        ways = self._ways[pod.workload]
+    def _remove(self, uid: str) -> InFlight:
+        pod = self._in_flight.pop(uid)
+        self._in_flight_to[pod.node].discard(uid)
+        ways = self._counts[pod.workload]
         ways[pod.node] -= 1
         if not ways[pod.node]:
             del ways[pod.node]
             if not ways:
-                del self._ways[pod.workload]
+                del self._counts[pod.workload]
         return pod
 
     def _sum_up(self, node: str) -> None:
-        """Compute a node's load anew."""
+        """Recompute a node's load."""
         row, report = self._rows.get(node), self._reports.get(node)
         if row is None or report is None:
             return
         caution = self._variant.caution
-        change = Counter(self._under_way[uid].workload for uid in self._at_node[node])
+        change = Counter(self._in_flight[uid].workload for uid in self._in_flight_to[node])
         over = Counter(report.counted[uid] for uid in self._over[node])
         cpu, cpu_variance = report.demand_cores
-        # What is known of pods that grow may be known from elsewhere.
+        # Other nodes may know better how large growing pods become.
         known = sum(
             each.pods * max(each.gib.mean, self.memory.cost(name).mean) for name, each in report.workloads.items()
         )
@@ -309,7 +310,7 @@ class Loads:
         for workload, number in change.items():
             cores, gib = self.cpu.cost(workload), self.memory.cost(workload)
             cpu, memory = cpu + number * cores.mean, memory + number * gib.mean
-            # The pods of a workload are all cheap or all dear: their standard deviations add up, not their variances.
+            # The pods of a workload are either all cheap or all expensive: standard deviations add up, not variances.
             cpu_variance += number**2 * cores.variance
         for workload, number in (change + running).items():
             memory_variance += number**2 * self.memory.cost(workload).variance

@@ -1,6 +1,6 @@
-"""The demand of one node: its pods counted, its telemetry explained by them, and the report of both. Sans I/O.
+"""The demand of one node: counts its pods, explains its telemetry by these counts, and reports the result. Sans I/O.
 
-Whoever owns the model passes on which pods start and stop, what the node demands, and the time.
+The owner passes in which pods start and stop, what the node demands, and the time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from carico.errors import InvalidState
 
 
 class NodeDemand:
-    """What a node knows of its pods.
+    """What a node knows about its pods.
 
     Parameters
     ----------
     node : str
         The node's name.
     cores, gib : float
-        Its size.
+        The node's size.
     variant : DemandVariant
     since : float
-        The time from which telemetry counts, seconds.
+        The time at which the first interval of telemetry begins, seconds.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class NodeDemand:
             self._stops[workload] += 1 / self._variant.stops_s
 
     def pod_identified(self, uid: str, workload: str) -> None:
-        """Note that a running pod is of another workload than was thought when it started."""
+        """Correct the workload of a running pod."""
         self._pods.identified(uid, workload)
 
     def resize(self, cores: float, gib: float) -> None:
@@ -102,7 +102,7 @@ class NodeDemand:
         cores : float
             Threads that ran or waited for a CPU, on average since the observation before, [0, 2 x cores].
         gib : float
-            Memory that was held.
+            Memory in use.
         at : float
             When the interval ended, seconds.
         """
@@ -127,7 +127,7 @@ class NodeDemand:
         )
 
     def skip(self, at: float) -> None:
-        """Note that nothing was seen up to a time: what comes next is of the time from then on."""
+        """Note that there is no telemetry up to `at`: the next observation covers the time from then on."""
         if at > self._observed_at:
             self._pods.means(at)
             self._decay_stops(at - self._observed_at)
@@ -135,7 +135,7 @@ class NodeDemand:
 
     @property
     def held_gib(self) -> float:
-        """Memory that was held in the latest observation."""
+        """Memory in use at the latest observation, GiB."""
         return self._held_gib
 
     def demand(self) -> Estimate:
@@ -144,7 +144,7 @@ class NodeDemand:
         return Estimate(max(cores.mean, 0.0), cores.variance)
 
     def report(self, at: float) -> DemandReport:
-        """Return what the node tells."""
+        """Return the node's report."""
         now = self._pods.now
         kept = math.exp(-max(at - self._observed_at, 0.0) / self._variant.stops_s)
         names = dict.fromkeys([*now, *self._cpu.workloads, *self._peaks.workloads])
@@ -165,7 +165,7 @@ class NodeDemand:
         )
 
     def save(self) -> dict[str, Any]:
-        """Return everything that was learned of workloads, as JSON has it; not which pods run."""
+        """Return everything that was learned about workloads, as JSON values, but not which pods run."""
         return {"cpu": self._cpu.save(), "memory": self._memory.save(), "peaks": self._peaks.save()}
 
     def restore(self, state: Mapping[str, Any], elapsed_s: float) -> None:
@@ -174,7 +174,7 @@ class NodeDemand:
         Raises
         ------
         InvalidState
-            If that is not what a node learns; nothing has changed then.
+            If the state is damaged; nothing has changed then.
         """
         before = self.save()
         try:

@@ -1,7 +1,7 @@
-"""What pods hold at their peak, from what they hold now. Pure.
+"""How much memory pods hold at their peak, learned from what they hold now. Pure.
 
-Pods hold less memory before their peak and after it, but have to fit at their peak. A workload is unknown until what
-its pods hold has stood still for a while, and again whenever it grows.
+Pods hold less memory before and after their peak, but have to fit at their peak. A workload counts as unknown until the
+memory of its pods has stopped growing for a while, and again whenever it grows.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from carico.errors import InvalidState
 
 RISE = 1.1
 RISE_GIB = 0.02
-"""What pods hold has grown if it is more than `RISE` times what it was and `RISE_GIB` more."""
+"""Memory has grown if it exceeds `RISE` times the earlier memory by more than `RISE_GIB`."""
 
 
 @dataclass
 class _Peak:
-    """What is known of a workload."""
+    """What is known about a workload."""
 
     gib: float
     """The peak."""
     level: float
-    """What its pods held when they were last found to hold more, or less since."""
+    """Memory when it was last found to have grown, or the least memory since then."""
     observed_at: float
     rose_at: float = -math.inf
     settled: bool = False
@@ -39,11 +39,11 @@ class Peaks:
     Parameters
     ----------
     first : Estimate
-        What is assumed of a workload that is not known, GiB.
+        What is assumed about an unknown workload, GiB.
     growth_s : float
-        A workload whose pods have grown is unknown for so long, seconds.
+        How long a workload counts as unknown after its pods have grown, seconds.
     peak_s : float
-        Time constant with which a peak fades to what pods hold, seconds.
+        Time constant with which a peak fades to what pods hold now, seconds.
     """
 
     def __init__(self, first: Estimate, growth_s: float, peak_s: float) -> None:
@@ -55,22 +55,22 @@ class Peaks:
 
     @property
     def workloads(self) -> list[str]:
-        """The workloads of which anything is known."""
+        """The workloads about which anything is known."""
         return list(self._peaks)
 
     def cost(self, workload: str) -> Estimate:
-        """What a pod of a workload holds at its peak."""
+        """Memory that a pod of a workload holds at its peak, GiB."""
         return self._costs.get(workload, self._first)
 
     def observe(self, held: Mapping[str, Estimate], fresh: Collection[str], at: float) -> None:
-        """Take in what a pod of each workload holds now, GiB; pods of `fresh` workloads have only just started."""
+        """Take in the memory of a pod of each workload now, GiB; the pods of `fresh` workloads have just started."""
         for workload, (gib, variance) in held.items():
             peak = self._peaks.setdefault(workload, _Peak(0.0, gib, at))
             if gib > RISE * peak.level + RISE_GIB:
                 peak.level, peak.rose_at = gib, at
             peak.level = min(peak.level, gib)
             if workload in fresh and not peak.settled:
-                peak.gib = gib  # still what was assumed rather than seen
+                peak.gib = gib  # an assumption so far, not an observation
             kept = math.exp(-(at - peak.observed_at) / self._peak_s)
             peak.gib, peak.observed_at = gib + kept * max(peak.gib - gib, 0.0), at
             if workload in fresh or at - peak.rose_at < self._growth_s:
@@ -81,7 +81,7 @@ class Peaks:
                 self._costs[workload] = Estimate(peak.gib, variance)
 
     def save(self) -> dict[str, Any]:
-        """Return everything that was learned, as JSON has it."""
+        """Return everything that was learned, as JSON values."""
         return {
             workload: [peak.gib, peak.level, float(peak.settled), *self.cost(workload)]
             for workload, peak in self._peaks.items()
@@ -93,7 +93,7 @@ class Peaks:
         Raises
         ------
         InvalidState
-            If that is not what is learned of peaks; nothing has changed then.
+            If the state is damaged; nothing has changed then.
         """
         found = {workload: checked_array(state, workload, (5,)).tolist() for workload in state}
         if any(min(numbers) < 0 for numbers in found.values()):

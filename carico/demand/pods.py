@@ -1,7 +1,7 @@
 """How many pods of each workload a node ran, on average, over exactly the time that its telemetry covers. Pure.
 
 Telemetry is a mean over an interval. If the numbers of pods are means over the same interval, demand is linear in them
-whatever starts or stops on the way, so that nodes learn through churn.
+even if pods start or stop within it, so that nodes go on learning during churn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from carico.errors import InvalidInput
 
 CHURN = "(starting and stopping)"
-"""A workload of its own: the container runtime computes for a moment after a pod has started or stopped."""
+"""A workload for the CPU time that the container runtime uses for a moment after a pod has started or stopped."""
 
 
 class PodCounts:
@@ -39,9 +39,9 @@ class PodCounts:
         self._churn_s = churn_s
         self._since = since
         self._counts: defaultdict[str, int] = defaultdict(int)
-        """At the beginning of the interval, by workload."""
+        """Number of pods at the beginning of the interval, by workload."""
         self._changes: list[tuple[float, str | None, int]] = []
-        """Since then, and those before whose churn goes on: when, of which workload, by how many."""
+        """Changes since then, and earlier ones whose churn goes on: the time, the workload, and the change."""
         self._running: dict[str, tuple[str | None, float]] = {}
 
     @property
@@ -59,7 +59,7 @@ class PodCounts:
         return dict(numbers)
 
     def eldest(self) -> dict[str, float]:
-        """When the oldest running pod of each workload has started, seconds."""
+        """When the oldest running pod of each workload started, seconds."""
         eldest: dict[str, float] = {}
         for workload, at in self._running.values():
             if workload is not None:
@@ -73,7 +73,7 @@ class PodCounts:
             self._changes.append((at, workload, +1))
 
     def identified(self, uid: str, workload: str) -> None:
-        """Note that a running pod is of another workload than was thought, since the present interval began."""
+        """Correct the workload of a running pod, from the beginning of the present interval on."""
         before, at = self._running.get(uid, (None, 0.0))
         if before is None or before == workload:
             return
@@ -88,7 +88,7 @@ class PodCounts:
             del self._counts[before]
 
     def stopped(self, uid: str, at: float) -> str | None:
-        """Note that a pod is gone, and return its workload; a pod that is not known changes nothing."""
+        """Note that a pod is gone, and return its workload; an unknown pod changes nothing."""
         workload, _ = self._running.pop(uid, (None, at))
         if workload is not None:
             self._changes.append((at, workload, -1))
@@ -97,8 +97,8 @@ class PodCounts:
     def means(self, until: float) -> dict[str, float]:
         """Return the mean number of pods from the end of the last interval to `until`, and begin a new interval.
 
-        What is told too late counts from the beginning of the interval in which it is told; what is younger than
-        `until` counts in the next interval.
+        A change that is reported late counts from the beginning of the interval in which it is reported; a change later
+        than `until` counts in the next interval.
 
         Raises
         ------

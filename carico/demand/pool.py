@@ -1,10 +1,11 @@
-"""What a pod of a workload costs, by what all nodes have learned. Pure.
+"""What a pod of a workload costs, from what all nodes have learned. Pure.
 
-Every node's evidence is weighted by its precision. A node's estimate is what is assumed of every workload, corrected by
-what the node has seen: what is assumed counts once, what was seen counts for every node.
+Every node's evidence is weighted by its precision. A node's estimate is the prior assumption about every workload,
+corrected by what the node has observed. In the pooled cost the assumption counts once, and every node's observations
+count.
 
-No node is believed to know a cost better than to a certain precision, nor that it is far from what most nodes say. So a
-node that is broken, or hostile, moves the cost that all see by a share that shrinks with the number of nodes.
+Two limits contain a broken or hostile node: its precision is capped, and its estimate is clipped if it is far from the
+median of all nodes. It can thus move the pooled cost only by a share that shrinks with the number of nodes.
 """
 
 from __future__ import annotations
@@ -17,25 +18,24 @@ from typing import NamedTuple
 from carico.demand.regression import Estimate
 
 APART = 4.0
-"""A node is not believed to see a cost that is more than so many times the median of all nodes, or less by as much."""
+"""A node's cost is clipped to at most this factor above or below the median of all nodes."""
 _FEWEST = 3
-"""Among fewer nodes none is the odd one."""
+"""With fewer nodes, no cost is clipped: none of them is in the minority."""
 _KNOWS = 4.0
-"""A node knows a workload if its variance is so many times less than what is assumed."""
-
-
+"""A node knows a workload if its variance is at least this many times smaller than the assumed one."""
 NEWS = 0.1
-"""A node's statement that has changed by less than this share of its doubt, or of its variance, is no news."""
+"""A node's estimate is news if its mean has changed by more than this share of the standard deviation, or its variance
+by more than this share of itself."""
 
 
 class _Evidence(NamedTuple):
-    """What a node has seen beyond what is assumed."""
+    """What a node has observed, without the assumption that its estimate contains."""
 
-    said: Estimate
+    reported: Estimate
     mean: float
     precision: float
     weight: float
-    """The precision as far as it is believed."""
+    """The precision, capped."""
 
 
 class Pool:
@@ -44,10 +44,10 @@ class Pool:
     Parameters
     ----------
     first : Estimate
-        What every node assumes of an unknown workload.
+        What every node assumes about an unknown workload.
     finest : float
-        Standard deviation below which no node is believed to know a cost. It bounds what one node can do to the view of
-        all: of n nodes that know a cost well, each has a share of 1 / n in it, whatever it says of itself.
+        The smallest standard deviation that a node is credited with. It limits the influence of one node: of n nodes
+        that know a cost well, each has a share of 1 / n in it, whatever precision it claims.
 
     Examples
     --------
@@ -64,13 +64,13 @@ class Pool:
         self._most = 1 / finest**2 - 1 / first.variance if finest else float("inf")
         self._of_node: dict[str, dict[str, _Evidence]] = {}
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        """What each node that knows a workload says of it, whether it is believed or not, by workload and node."""
+        """The mean, before clipping, that each node that knows a workload reports, by workload and node."""
         self._median: dict[str, tuple[float, int]] = {}
-        """Of `_means`, and after how many more updates it is computed anew."""
+        """The median of `_means`, and after how many more updates it is computed again, by workload."""
         self._costs: dict[str, Estimate] = {}
-        """Those that were asked for since they changed."""
+        """Pooled costs that have not changed since they were computed."""
         self._sums: dict[str, tuple[float, float, float, int]] = {}
-        """Over all nodes: weight, weight x mean, weight² / precision, and their number, by workload."""
+        """Sums over all nodes: weight, weight x mean, weight² / precision, and the number of nodes, by workload."""
 
     def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
         """Replace what a node has learned."""
@@ -78,7 +78,7 @@ class Pool:
         after = {}
         for workload, cost in costs.items():
             known = before.get(workload)
-            if known is not None and _same(known.said, cost):
+            if known is not None and _same(known.reported, cost):
                 after[workload] = known
             elif cost.variance < self.first.variance:
                 after[workload] = self._add(node, workload, cost)
@@ -95,7 +95,7 @@ class Pool:
         del self._of_node[node]
 
     def cost(self, workload: str) -> Estimate:
-        """What a pod of the workload demands, as far as all nodes know."""
+        """What a pod of the workload demands, according to all nodes together."""
         cost = self._costs.get(workload)
         if cost is None:
             if workload not in self._sums:
@@ -114,7 +114,7 @@ class Pool:
         if cost.variance <= variance / _KNOWS:
             self._means[workload][node] = cost.mean
         share = cost.variance / variance
-        seen = (self._believed(workload, cost.mean) - mean * share) / (1 - share)
+        seen = (self._clipped(workload, cost.mean) - mean * share) / (1 - share)
         precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
         evidence = _Evidence(cost, seen, precision, min(precision, self._most))
         self._sum(workload, evidence, +1)
@@ -136,13 +136,13 @@ class Pool:
             self._means.pop(workload, None)
             self._median.pop(workload, None)
 
-    def _believed(self, workload: str, mean: float) -> float:
-        """Return what a node says of a workload as far as it is believed."""
+    def _clipped(self, workload: str, mean: float) -> float:
+        """Return a node's mean of a workload, clipped to the neighbourhood of the median of all nodes."""
         means = self._means[workload]
         if len(means) < _FEWEST:
             return mean
         median, left = self._median.get(workload, (0.0, 0))
-        if left <= 0:  # seldom enough to cost no more than the update itself
+        if left <= 0:  # rarely enough that the median costs no more than the updates themselves
             median, left = statistics.median(means.values()), len(means)
         self._median[workload] = median, left - 1
         if median <= 0:

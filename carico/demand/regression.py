@@ -2,9 +2,9 @@
 
     demand = baseline + sum over workloads (number of pods x cost) + noise
 
-The state is the baseline, which the empty node demands and which strays, and the cost of a pod of every workload, which
-fades back to what is assumed of an unknown workload (an Ornstein-Uhlenbeck process): what has not been seen for long is
-doubted.
+The state consists of the baseline, which is the demand of the empty node and drifts (a random walk), and of the cost of
+a pod of every workload. A cost fades back to what is assumed about an unknown workload (an Ornstein-Uhlenbeck process),
+so that a workload that has not been observed for long is doubted again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from carico.demand.saved import checked_array
 from carico.errors import InvalidState
 
 MOST_WORKLOADS = 64
-"""Workloads that a node tells apart; the one that it knows the least of makes place for a new one."""
+"""The most workloads that a node tells apart; a new one replaces the one that the node knows least about."""
 BASELINE_VARIANCE = 1e3
-"""Of the baseline before the first observation: as good as unknown."""
+"""Variance of the baseline before the first observation: as good as unknown."""
 
 
 class Estimate(NamedTuple):
@@ -38,11 +38,11 @@ class Regression:
     Parameters
     ----------
     first : Estimate
-        What is assumed of a workload that is not known, cores or GiB, and its variance.
+        What is assumed about an unknown workload, cores or GiB, and its variance.
     noise : float
-        Standard deviation of an observation that the pods do not explain.
+        Standard deviation of the part of an observation that pods do not explain.
     drift : float
-        How far the baseline strays in a second, standard deviation.
+        Standard deviation of the baseline's drift per second.
     fade_s : float
         Time constant of forgetting, seconds.
 
@@ -66,28 +66,28 @@ class Regression:
 
     @property
     def workloads(self) -> list[str]:
-        """The workloads of which anything is known."""
+        """The workloads about which anything is known."""
         return list(self._rows)
 
     @property
     def baseline(self) -> Estimate:
-        """What the empty node demands."""
+        """The demand of the empty node."""
         return Estimate(float(self._mean[0]), float(self._covariance[0, 0]))
 
     def cost(self, workload: str) -> Estimate:
-        """What a pod of the workload demands."""
+        """The demand of a pod of the workload."""
         row = self._rows.get(workload)
         if row is None:
             return self.first
         return Estimate(max(float(self._mean[row]), 0.0), float(self._covariance[row, row]))
 
     def demand(self, pods: Mapping[str, float]) -> Estimate:
-        """What the node demands with so many pods of every workload."""
+        """The demand of the node with these numbers of pods, by workload."""
         design, mean, variance = self._design(pods)
         return Estimate(float(design @ self._mean) + mean, float(design @ self._covariance @ design) + variance)
 
     def advance(self, elapsed_s: float) -> None:
-        """Let time pass: the baseline strays, and costs fade."""
+        """Let time pass: the baseline drifts, and costs fade."""
         kept = math.exp(-elapsed_s / self._fade_s)
         factors = np.full(self._mean.size, kept)
         factors[0] = 1.0
@@ -104,11 +104,12 @@ class Regression:
         Parameters
         ----------
         pods : mapping
-            Mean number of pods while it was made, by workload.
+            Mean number of pods during the observation, by workload.
         demand : float
-            What the node demanded, cores or GiB.
+            The node's demand, cores or GiB.
         censored : bool
-            Whether the node may have demanded more than was seen: only a demand above what was expected teaches then.
+            Whether the true demand may have been higher than observed: then the filter learns only from a demand above
+            the expected one.
         """
         for workload in pods:
             if workload not in self._rows:
@@ -124,7 +125,7 @@ class Regression:
         self._covariance = (self._covariance + self._covariance.T) / 2
 
     def forget(self) -> None:
-        """Drop the workloads of which hardly anything is known any more."""
+        """Drop the workloads about which hardly anything is known any more."""
         mean, variance = self.first
         for workload in self.workloads:
             row = self._rows[workload]
@@ -133,7 +134,7 @@ class Regression:
                 self._drop(workload)
 
     def save(self) -> dict[str, Any]:
-        """Return everything that was learned, as JSON has it."""
+        """Return everything that was learned, as JSON values."""
         return {
             "workloads": self.workloads,
             "mean": self._mean.tolist(),
@@ -146,7 +147,7 @@ class Regression:
         Raises
         ------
         InvalidState
-            If that is not what a regression learns; nothing has changed then.
+            If the state is damaged; nothing has changed then.
         """
         names = state.get("workloads")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -161,12 +162,12 @@ class Regression:
             checked_array(state, name, shape) for name, shape in (("mean", (size,)), ("covariance", (size, size)))
         )
         if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance).min() < -1e-6:
-            raise InvalidState("covariance is not that of any numbers: the saved state is damaged; delete it")
+            raise InvalidState("covariance is not a covariance matrix: the saved state is damaged; delete it")
         self._rows = {name: row for row, name in enumerate(names, start=1)}
         self._mean, self._covariance = mean, (covariance + covariance.T) / 2
 
     def _design(self, pods: Mapping[str, float]) -> tuple[FloatArray, float, float]:
-        """Return what multiplies the state, and what unknown workloads add to mean and variance."""
+        """Return the vector that multiplies the state, and what unknown workloads add to mean and variance."""
         design = np.zeros(self._mean.size)
         design[0] = 1.0
         mean = variance = 0.0

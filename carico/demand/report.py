@@ -1,4 +1,4 @@
-"""What a node tells the scheduler: what it demands, what its workloads cost, and which pods that counts."""
+"""A node's report to the scheduler: what the node demands, what its workloads cost, and which pods are counted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from carico.errors import InvalidInput
 
 MOST_CORES = 10_000.0
 MOST_GIB = 1_000_000.0
-"""No node is larger, and no pod demands more."""
+"""Bounds on the size of a node and on the demand of a pod."""
 MOST_PODS = 10_000
-"""No node runs more."""
+"""Bound on the number of pods on a node."""
 
 
 @dataclass(frozen=True)
 class WorkloadReport:
-    """What a node knows of a workload.
+    """What a node knows about a workload.
 
     Raises
     ------
@@ -27,12 +27,12 @@ class WorkloadReport:
     """
 
     pods: int
-    """Pods that run there."""
+    """Pods of the workload that run on the node."""
     stops_per_s: float
-    """How many of them have stopped in a second, of late."""
+    """Pods of the workload that have recently stopped per second."""
     cores: Estimate
     gib: Estimate
-    """What a pod demands."""
+    """The demand of a pod."""
 
     def __post_init__(self) -> None:
         _check("pods", self.pods, MOST_PODS)
@@ -52,13 +52,13 @@ class DemandReport:
     cores, gib : float
         The node's size.
     demand_cores : Estimate
-        What the node demands now, with all pods that it counts.
+        The node's demand now, with all pods that it counts.
     held_gib : float
         Memory that the node holds.
     baseline_gib : float
         Memory that the empty node holds.
     workloads : mapping
-        What it knows of every workload.
+        What the node knows about every workload, by the workload's name.
     counted : mapping
         The workload of every pod that `demand_cores` counts, by UID; None for pods of the platform.
 

@@ -1,4 +1,4 @@
-"""Checks numbers that are read back from a saved state. Pure."""
+"""Checks of saved state that is read back. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from carico.arrays import FloatArray, finite
 from carico.errors import InvalidInput, InvalidState
 
 _MOST = 1e9
-"""Far more than any node has of anything."""
+"""Bound of all numbers: far more than any node has of any resource."""
 
 
 def checked_array(state: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> FloatArray:
@@ -18,7 +18,7 @@ def checked_array(state: Mapping[str, Any], name: str, shape: tuple[int, ...]) -
     Raises
     ------
     InvalidState
-        If it is missing, of another shape, or holds what is no finite number of a node.
+        If it is missing, has another shape, or holds a number that is not finite or too large.
     """
     if name not in state:
         raise InvalidState(f"the saved state lacks {name!r}: it was written by another version; delete it")
@@ -32,12 +32,12 @@ def checked_array(state: Mapping[str, Any], name: str, shape: tuple[int, ...]) -
 
 
 def checked_mapping(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a part of a saved state that has names of its own.
+    """Return a part of a saved state that is itself a mapping.
 
     Raises
     ------
     InvalidState
-        If it is missing, or has no names.
+        If it is missing, or not a mapping.
     """
     part = state.get(name)
     if not isinstance(part, dict):

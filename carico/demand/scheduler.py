@@ -1,8 +1,8 @@
-"""The core of the scheduler of the variant `demand`: where a pod goes, and how long its answer waits for room. Pure.
+"""The core of the scheduler of the variant `demand`: where a pod goes, and how long its answer is held. Pure.
 
-Nodes are filled to a level of load (`filling`). The one with the most room takes the pod. If no node has room, and no
-other pod that waits could use the time, the answer is held for a moment: room appears many times a second, but a pod
-that was refused comes back after a second at the earliest.
+Nodes are filled to a level of load (`filling`). The node with the most room takes the pod. If no node has room, and no
+other waiting pod would find room meanwhile, the answer is held for a moment: room appears many times a second, but a
+refused pod comes back after a second at the earliest.
 """
 
 from __future__ import annotations
@@ -26,44 +26,40 @@ from carico.demand.report import DemandReport
 from carico.demand.settings import DemandVariant
 from carico.demand.waiting import Kind, Waiting
 from carico.errors import NotReady
+from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
 from carico.scheduling.wake_up import WakeUp
 
-STALE_AFTER_S = 5.0
-"""A report that is older is not believed: agents report once a second."""
-FORGOTTEN_AFTER_S = 600.0
-RESERVATION_TIMEOUT_S = 60.0
-"""A pod that was given a node is on its way for so long at most while the API does not show it as bound."""
 UNCOUNTED_S = 10.0
-"""A pod that runs for so long, and that its node does not count, is of those that its agent leaves out."""
+"""A pod that has run for this long without its node counting it is one that the agent leaves out."""
 _MOST_TRIED = 16
-"""Kinds of pods that wait, of which one is sought that fits: a bound on what a report costs."""
+"""The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
 _MOST_SUMMED = 100
-"""If more kinds of pods wait, they are not asked whether all of their pods fit at once."""
+"""If more kinds of pods wait, it is not computed whether all of them fit at once."""
 
 
 class NodeLoad(NamedTuple):
-    """What a node carries; None is unknown."""
+    """The load of a node; None is unknown."""
 
     node: str
     reserved: int
-    """Pods on their way to the node."""
+    """Pods in flight to the node."""
     cores: float | None
     load_cores: float | None
-    """What it carries, with what is on its way and with doubt, less what is about to end."""
+    """The load, with the pods in flight and a margin for doubt, less the load of pods that are about to stop."""
     level_cores: float | None
-    """Up to where it is filled."""
+    """The load up to which the node is filled."""
     gib: float | None
     load_gib: float | None
     pod_capacity: float | None
-    """How many more pods it takes, if it tells no demand."""
+    """How many more pods the node takes, if it reports no demand."""
     age_s: float | None
-    """Seconds since it reported."""
+    """Seconds since the node reported."""
     stale: bool
     """Whether the report is too old to be believed."""
 
 
 class WorkloadCost(NamedTuple):
-    """What a pod of a workload demands, as all nodes together know it."""
+    """What a pod of a workload demands, according to all nodes together."""
 
     workload: str
     cores: float
@@ -72,9 +68,9 @@ class WorkloadCost(NamedTuple):
     gib: float
     gib_doubt: float
     pods: int
-    """How many run."""
+    """Running pods."""
     nodes: int
-    """On how many nodes."""
+    """Nodes that run them."""
 
 
 class DemandScheduler:
@@ -86,10 +82,10 @@ class DemandScheduler:
     wake_up : WakeUp, optional
         Without it refused pods are never woken.
     wake : callable, optional
-        Called with a node that has room again, and with how much, in cores, when refused pods should be tried again
+        Called with a node that has room again, and with its room in cores, when refused pods should be tried again
         because of it; must return at once.
     stale_after_s, reservation_timeout_s : float, optional
-        See `STALE_AFTER_S`, `RESERVATION_TIMEOUT_S`.
+        See `carico.scheduling.scheduler`.
     """
 
     def __init__(
@@ -107,31 +103,31 @@ class DemandScheduler:
         self._timeout_s = reservation_timeout_s
         self.loads = Loads(variant)
         self._bound: dict[str, str] = {}
-        """The node of every pod that the API shows as bound and not over, by UID."""
+        """The node of every pod that the API shows as bound and not ended, by UID."""
         self._due: dict[str, float] = {}
-        """When pods on their way that are not bound are given up, by UID; the earliest first."""
+        """When pods in flight that are not bound are given up, by UID; the earliest first."""
         self._running: dict[str, float] = {}
-        """Since when pods run that are still on their way, by UID; the earliest first."""
+        """Since when pods run that are still in flight, by UID; the earliest first."""
         self.waiting = Waiting()
         self._candidates = Candidates()
         self._held: tuple[str, float] | None = None
-        """The pod whose answer waits, and until when."""
+        """The pod whose answer is held, and until when."""
         self._may_hold = True
         self._generation = -1
         self._demanding: dict[frozenset[str], IntArray] = {}
-        """Of that generation of loads: the rows of the nodes among some that report their demand."""
+        """Cache for this generation of loads: see `_demanding_among`."""
         self.room_appeared = 0
-        """How often a node was found to have room for a pod that waits, or a pod has come that may find room."""
+        """How often a node was found to have room for a waiting pod, or a pod came that may find room."""
 
     def pod_waits(self, uid: str, kind: Kind) -> None:
-        """Note that a pod was created, and has no node yet."""
+        """Note that a pod was created and has no node yet."""
         if uid not in self._bound:
             # An answer that is held must not keep pods waiting that may go elsewhere.
             self.room_appeared += kind not in self.waiting.kinds
             self.waiting.add(uid, kind)
 
     def filter(self, uid: str, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
-        """Decide about a pod; if a node has room, the pod is on its way there from now on.
+        """Decide on a pod; if a node has room, the pod is in flight to it from now on.
 
         Raises
         ------
@@ -160,7 +156,7 @@ class DemandScheduler:
         return replace(decision, hold_s=hold_s)
 
     def decision(self, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
-        """Return what `filter` would decide about a pod; nothing changes."""
+        """Return what `filter` would decide on a pod; nothing changes."""
         cores, gib = self.cost(kind.workload)
         rooms = self._rooms(kind.workload, self.loads.rows(nodes), now)
         return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
@@ -171,7 +167,7 @@ class DemandScheduler:
         self._look(report.node, now)
 
     def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
-        """Take in the report of a node whose agent tells no demand: how many more pods it can take."""
+        """Take in the report of a node whose agent reports no demand, only how many more pods the node can take."""
         self.loads.report_capacity(node, pod_capacity, now)
         self._look(node, now)
 
@@ -184,10 +180,10 @@ class DemandScheduler:
         node : str
             The node that the pod is bound to; empty if it is not bound.
         ended : bool
-            Whether it is over.
+            Whether the pod has ended.
         now : float
         running : bool, optional
-            Whether its containers run.
+            Whether the pod's containers run.
         """
         if ended:
             self.pod_gone(uid, now)
@@ -196,15 +192,15 @@ class DemandScheduler:
             self._due.pop(uid, None)
             first = uid not in self._bound
             self._bound[uid] = node
-            way = self.loads.under_way(uid)
+            in_flight = self.loads.in_flight(uid)
             # A pod that runs when it is first seen, as after a restart, is part of what its node reports.
-            if (way is None and first and not running) or (way is not None and way.node != node):
+            if (in_flight is None and first and not running) or (in_flight is not None and in_flight.node != node):
                 self.loads.place(uid, workload, node, now)
-            if running and self.loads.under_way(uid) is not None:
+            if running and self.loads.in_flight(uid) is not None:
                 self._running.setdefault(uid, now)
 
     def pod_gone(self, uid: str, now: float) -> None:
-        """Take in that a pod is over or deleted."""
+        """Take in that a pod has ended or was deleted."""
         self.waiting.remove(uid)
         self._due.pop(uid, None)
         self._running.pop(uid, None)
@@ -217,7 +213,7 @@ class DemandScheduler:
             self._look(node, now)
 
     def tick(self, now: float) -> None:
-        """Let what is overdue end, and forget nodes that were not heard of for long; to be called once a second."""
+        """End overdue reservations, and forget nodes that have long been silent; to be called once a second."""
         for overdue, until in ((self._due, now), (self._running, now - UNCOUNTED_S)):
             while overdue and next(iter(overdue.values())) <= until:
                 node = self._end(next(iter(overdue)))
@@ -229,11 +225,11 @@ class DemandScheduler:
                 self._wake_up.forget(node)
 
     def cost(self, workload: str) -> tuple[Estimate, Estimate]:
-        """What a pod of a workload demands, as far as all nodes know: cores, GiB."""
+        """What a pod of a workload demands, according to all nodes together: cores, GiB."""
         return self.loads.cpu.cost(workload), self.loads.memory.cost(workload)
 
     def nodes(self, now: float) -> list[NodeLoad]:
-        """Return what every node carries that has reported."""
+        """Return the load of every node that has reported."""
         loads, names = self.loads, self.loads.nodes
         rows = loads.rows(names)
         columns = (
@@ -246,13 +242,13 @@ class DemandScheduler:
             loads.age_s(rows, now),
         )
         values = (column.tolist() for column in (*columns, loads.age_s(rows, now) > self._stale_after_s))
-        coming = [len(loads.coming_to(name)) for name in names]
+        coming = [len(loads.in_flight_to(name)) for name in names]
         found = zip(names, coming, *values, strict=True)
-        # NaN is what is not known.
+        # NaN, which differs from itself, stands for unknown.
         return [NodeLoad._make(None if value != value else value for value in row) for row in found]
 
     def costs(self) -> list[WorkloadCost]:
-        """Return what is known of every workload that any node knows."""
+        """Return the costs of all workloads that any node knows."""
         found = []
         for workload in sorted(self.loads.workloads()):
             cores, gib = self.cost(workload)
@@ -271,30 +267,31 @@ class DemandScheduler:
         return found
 
     def _end(self, uid: str) -> str | None:
-        """Note that a pod is not on its way any more, and return where it was going."""
+        """Note that a pod is no longer in flight, and return the node that it was going to."""
         self._due.pop(uid, None)
         self._running.pop(uid, None)
         return self.loads.end(uid)
 
     def _rooms(self, workload: str, rows: IntArray, now: float) -> Rooms:
-        """What nodes have for a pod of a workload, and what it needs there."""
+        """What nodes offer a pod of a workload, and what the pod needs there."""
         loads, variant = self.loads, self._variant
         cpu, memory = self.cost(workload)
         running, known_gib = loads.local(workload, rows)
-        on_their_way = loads.on_their_way_to(workload, rows)
+        in_flight = loads.in_flight_counts(workload, rows)
         return Rooms(
             level(variant, loads.cores(rows), cpu.mean, share=self._share()) - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
-            needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, on_their_way + running),
+            needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, in_flight + running),
             loads.capacity(rows),
-            loads.idle(rows),  # whatever a pod needs, it will not fit anywhere better than on an idle node
+            loads.idle(rows),  # a pod that does not fit on an idle node will not fit anywhere better
             loads.age_s(rows, now),
         )
 
     def _share(self) -> bool:
-        """Whether all pods that wait fit below the higher level where they may go, and would wait for long otherwise.
+        """Whether all waiting pods fit below the higher level, where they may go, and would otherwise wait for long.
 
-        They would not wait for long if as much stops soon. Pods that are kept out of the higher level do not fit.
+        They would not wait for long if enough other pods stop soon. Pods that may not be placed above the lower level
+        do not fit.
         """
         if len(self.waiting.kinds) > _MOST_SUMMED:
             return False
@@ -316,7 +313,7 @@ class DemandScheduler:
         return True
 
     def _take(self, rows: IntArray, cores: float, widest: float) -> bool:
-        """Whether nodes take so many cores below the higher level, and pods of up to `widest` cores."""
+        """Whether nodes have room for this many cores below the higher level, and may take pods of `widest` cores."""
         variant, size = self._variant, self.loads.cores(rows)
         if widest > variant.wide * float(size.max(initial=0.0)):
             return False
@@ -324,7 +321,7 @@ class DemandScheduler:
         return cores <= float(np.maximum(room, 0.0).sum())
 
     def _demanding_among(self, nodes: frozenset[str]) -> IntArray:
-        """The nodes among some, or among all if these are none, that report their demand."""
+        """The rows of those of these nodes that report their demand; of all such nodes if none are given."""
         if self._generation != self.loads.generation or len(self._demanding) > _MOST_SUMMED:
             self._generation = self.loads.generation
             self._demanding.clear()
@@ -335,7 +332,7 @@ class DemandScheduler:
         return rows
 
     def _hold_s(self, uid: str, kind: Kind, now: float) -> float:
-        """How long the answer about a pod without room may wait."""
+        """How long the answer about a pod without room may be held."""
         if self._held is not None and self._held[0] == uid:
             hold_s = self._held[1] - now
             if hold_s > 1e-6 and not self._others_fit(kind, now):
@@ -348,7 +345,7 @@ class DemandScheduler:
         return self._variant.hold_s
 
     def _others_fit(self, kind: Kind, now: float) -> bool:
-        """Whether a pod of another kind that waits would find room: of each placement, of the cheapest workload."""
+        """Whether a waiting pod of another kind would find room; tries the cheapest workload of each placement."""
         cheapest: dict[str, tuple[float, str]] = {}
         for other in islice(self.waiting.kinds, _MOST_SUMMED):
             if other != kind:
@@ -367,7 +364,7 @@ class DemandScheduler:
         return self._rooms(workload, rows, now).fits(self._stale_after_s)
 
     def _look(self, node: str, now: float) -> None:
-        """Have refused pods woken if a node has room for one of them."""
+        """Wake refused pods if a node has room for one of them."""
         if not self.waiting:
             return
         rows = self.loads.rows([node])

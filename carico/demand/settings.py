@@ -1,7 +1,6 @@
-"""The constants of the variant `demand`, each with its meaning; `benchmarks/shapes.py` shows what changing one does.
+"""The constants of the variant `demand`, each with its meaning; `benchmarks/shapes.py` shows the effect of each rule.
 
-Two resources are told apart everywhere, in this order: CPU in cores, which may be asked for beyond what there is, and
-memory in GiB, which may not. A pair of them is an array of shape (2,).
+There are two resources: CPU in cores, whose demand may exceed the supply, and memory in GiB, whose demand may not.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ class DemandVariant:
     # What a node learns
     first_cores: float = 1.0
     first_gib: float = 0.5
-    """What a pod of an unknown workload is assumed to demand."""
+    """The assumed demand of a pod of an unknown workload."""
     first_doubt_cores: float = 1.0
     first_doubt_gib: float = 0.6
-    """Standard deviation of that."""
+    """Standard deviation of the assumed demand."""
     fade_s: float = 300.0
     """Time constant with which what was learned of a workload fades back to the assumption."""
     noise_cores: float = 0.2
     noise_gib: float = 0.05
-    """Standard deviation of what the pods do not explain in one observation."""
+    """Standard deviation of the part of an observation that pods do not explain."""
     drift_cores: float = 0.05
     drift_gib: float = 0.005
-    """How far the demand of the empty node strays in a second (standard deviation of a random walk)."""
+    """How far the demand of the empty node drifts in a second (standard deviation of a random walk)."""
     saturated: float = 1.8
-    """Threads a core above which pressure is close to its ceiling: demand may be higher than it looks."""
+    """Threads per core above which pressure is close to its ceiling, so that the true demand may be higher."""
     churn_s: float = 0.3
-    """The container runtime computes for so long after a pod has started or stopped."""
+    """How long the container runtime computes after a pod has started or stopped."""
     peak_s: float = 60.0
-    """Time constant with which the most that pods have held fades to what they hold."""
+    """Time constant with which the peak of a workload's memory fades to the present memory."""
     settling_s: float = 1.5
-    """A pod that has started holds its first memory after so long at the latest."""
+    """The longest time from a pod's start until it holds its initial memory."""
     growth_s: float = 2.0
-    """A workload whose memory has grown is doubted for so long."""
+    """How long a workload is doubted after its memory has grown."""
     steps_per_s: float = 2.0
     """How often a node learns from its telemetry."""
     report_change: float = 0.3
@@ -51,24 +50,24 @@ class DemandVariant:
     # What the scheduler does
     finest_cores: float = 0.05
     finest_gib: float = 0.01
-    """Standard deviation below which no node is believed to know a cost: a bound on what one node does to all."""
+    """The smallest standard deviation that a node is credited with: it limits the influence of one node on all."""
     caution: float = 1.0
-    """Variance of a demand, in cores² or GiB², that counts as one core or GiB of demand."""
+    """Demand, in cores or GiB, that is added for each core² or GiB² of a demand's variance."""
     headroom: float = 0.125
     """Nodes are filled to cores + headroom √cores: pods come and go, and a CPU that waits for a pod is lost."""
     threads_per_core: float = 2.0
-    """The higher level, if everything that waits fits below it, and would wait for long otherwise."""
+    """The higher level, which applies if everything that waits fits below it and would otherwise wait for long."""
     patience_s: float = 10.0
-    """What waits no longer than this for pods to stop is left waiting rather than placed above the lower level."""
+    """Pods that would wait no longer than this for other pods to stop are not placed above the lower level."""
     wide: float = 0.5
     """Pods that demand more than this share of a node's cores are never placed above the lower level."""
     memory_limit: float = 0.95
-    """Share of a node's memory that is given away."""
+    """Share of a node's memory that pods may fill."""
     hold_s: float = 2.0
-    """For so long at most, the answer about a pod waits for room to appear, if no pod has room anywhere."""
+    """The longest time for which the answer about a pod is held until room appears, if no pod has room anywhere."""
     stops_s: float = 10.0
-    """Time over which the rate at which pods stop is averaged: pods that started together stop together, and what is
-    averaged over less swings with them."""
+    """Time over which the rate of stopping pods is averaged: pods that started together stop together, and a shorter
+    average would swing with them."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class Kind(NamedTuple):
-    """What pods that are alike have in common."""
+    """Pods of the same kind cost the same and may go to the same nodes."""
 
     workload: str
-    """Decides what a pod costs."""
+    """Determines what a pod costs."""
     placement: str = ""
-    """Decides where it may go: pods of the same placement have the same candidates."""
+    """Determines where a pod may go: pods of the same placement have the same candidates."""
 
 
 class Waiting:
@@ -23,8 +23,6 @@ class Waiting:
     >>> waiting = Waiting()
     >>> waiting.add("pod-a", Kind("pi"))
     >>> waiting.add("pod-b", Kind("pi", "zone=a"))
-    >>> waiting.workloads
-    Counter({'pi': 2})
     >>> waiting.remove("pod-a")
     >>> list(waiting.kinds)
     [Kind(workload='pi', placement='zone=a')]
@@ -33,11 +31,9 @@ class Waiting:
     def __init__(self) -> None:
         self._pods: dict[str, Kind] = {}
         self.kinds: Counter[Kind] = Counter()
-        """Number of pods of each kind that wait; the kind that has waited the longest comes first."""
-        self.workloads: Counter[str] = Counter()
-        """Number of pods of each workload that wait."""
+        """Number of waiting pods of each kind; the kind that has waited the longest comes first."""
         self.refused: set[str] = set()
-        """The pods that were told that no node has room."""
+        """The pods that were refused because no node had room."""
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._pods
@@ -46,11 +42,10 @@ class Waiting:
         return len(self._pods)
 
     def add(self, uid: str, kind: Kind) -> None:
-        """Note that a pod waits; one that waits already is not counted again."""
+        """Note that a pod waits; a pod that waits already is not counted again."""
         if uid not in self._pods:
             self._pods[uid] = kind
             self.kinds[kind] += 1
-            self.workloads[kind.workload] += 1
 
     def remove(self, uid: str) -> None:
         """Note that a pod does not wait any more: it has a node, or is gone."""
@@ -61,6 +56,3 @@ class Waiting:
         self.kinds[kind] -= 1
         if not self.kinds[kind]:
             del self.kinds[kind]
-        self.workloads[kind.workload] -= 1
-        if not self.workloads[kind.workload]:
-            del self.workloads[kind.workload]

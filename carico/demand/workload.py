@@ -1,12 +1,13 @@
 """Which workload a pod belongs to: pods of a workload are expected to demand the same. Pure.
 
-Nobody has to write it: it follows from what the API knows of the pod. Pods that a controller stamps out of a template
-are alike, so the template tells the workload: a CronJob's next Job, a Job created anew under another name and a second
-replica of a Deployment are the same workload, and a Deployment's next version is another. Other pods, such as the tasks
-of a workflow engine, differ in the numbers that they are given (a shard, a port, a time), which are therefore ignored.
+Nobody has to declare workloads: they follow from what the API knows about a pod. Pods that a controller makes from a
+template are alike, so the template determines the workload: a CronJob's next Job, a Job created again under another
+name and a second replica of a Deployment belong to the same workload, and a Deployment's next version is another
+workload. Other pods, such as the tasks of a workflow engine, differ in the numbers that they are given (a shard, a
+port, a time), which are therefore ignored.
 
-An agent sees no more of a pod than its name. Until a scheduler tells it the workload, it takes the name for it, without
-the parts that controllers add.
+An agent only sees a pod's name. Until a scheduler tells it the pod's workload, the agent uses the name as the workload,
+without the parts that controllers add.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-STAMPED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"})
+TEMPLATED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"})
 """Kinds of controllers whose pods are copies of one template."""
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "runtimeClassName")
-"""Fields of a pod's spec that kube-scheduler's filters look at, beside its requests."""
+"""Fields of a pod's spec that kube-scheduler's filters look at, besides its requests."""
 _DIGITS = 8
 _NUMBER = re.compile(r"[0-9]+")
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
-"""The characters that Kubernetes makes names of."""
+"""The characters of the random suffixes that Kubernetes generates."""
 _GENERATED = re.compile(rf"-{_RANDOM}{{5}}$")
 _TEMPLATE_HASH = re.compile(r"-[456789bcdf]{6,10}$")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""What names of namespaces and containers look like."""
+"""The names of namespaces and containers (DNS-1123 labels)."""
 _ORDINAL = re.compile(r"(-[0-9]+)+$")
 
 
 def workload_of(pod: Mapping[str, Any]) -> str:
     """Return the workload of a pod as the Kubernetes API describes it: NAMESPACE/CONTAINER-DIGEST.
 
-    Whatever is missing or of another type than Kubernetes writes is taken as absent.
+    A field that has another type than Kubernetes writes counts as missing.
 
     Examples
     --------
@@ -45,10 +46,10 @@ def workload_of(pod: Mapping[str, Any]) -> str:
     'default/pi-d77133f5'
     """
     metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
-    stamped = any(_mapping(owner).get("kind") in STAMPED for owner in _sequence(metadata.get("ownerReferences")))
-    containers = [_template(_mapping(container), stamped) for container in _sequence(spec.get("containers"))]
-    text = json.dumps([stamped, containers], sort_keys=True, default=str)
-    if not stamped:
+    templated = any(_mapping(owner).get("kind") in TEMPLATED for owner in _sequence(metadata.get("ownerReferences")))
+    containers = [_template(_mapping(container), templated) for container in _sequence(spec.get("containers"))]
+    text = json.dumps([templated, containers], sort_keys=True, default=str)
+    if not templated:
         text = _NUMBER.sub("#", text)
     digest = _digest(text)
     namespace = _name(metadata.get("namespace"), "default")
@@ -56,7 +57,7 @@ def workload_of(pod: Mapping[str, Any]) -> str:
 
 
 def placement_of(pod: Mapping[str, Any]) -> str:
-    """Return what decides where a pod may go, as a short text: pods with the same text have the same candidates.
+    """Return a short text that stands for where a pod may go: pods with the same text have the same candidates.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def placement_of(pod: Mapping[str, Any]) -> str:
 
 
 def workload_named(pod: str) -> str:
-    """Return what to take for a pod's workload if only its name is known.
+    """Return what to use as a pod's workload if only the pod's name is known.
 
     Parameters
     ----------
@@ -95,15 +96,15 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
-def _template(container: Mapping[str, Any], stamped: bool) -> dict[str, Any]:
-    """What of a container decides what it demands."""
+def _template(container: Mapping[str, Any], templated: bool) -> dict[str, Any]:
+    """The part of a container's specification that determines its demand."""
     variables = [_mapping(each) for each in _sequence(container.get("env"))]
     return {
         "name": container.get("name"),
         "image": container.get("image"),
         "command": container.get("command"),
         "args": container.get("args"),
-        "env": {str(each.get("name")): each.get("value") if stamped else None for each in variables},
+        "env": {str(each.get("name")): each.get("value") if templated else None for each in variables},
         "limits": _mapping(container.get("resources")).get("limits"),
     }
 

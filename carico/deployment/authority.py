@@ -1,17 +1,15 @@
 """A certificate authority for trying CARICO out, and certificates for CARICO's processes; needs cryptography.
 
-Not a public-key infrastructure: the CA's key lies in the same folder as the certificates. If you have a CA already
-(cert-manager, a company's), let it sign: `carico.rpc.identity` says which names a certificate needs.
+This is no public-key infrastructure: the CA's key lies in the same folder as the certificates. If you have a CA already
+(cert-manager, or your company's), let it sign: `carico.rpc.identity` says which names a certificate needs.
 
-A node's certificate allows client authentication only and a server's certificate names the server's hosts, so no node
-can pose as a server. Keys are elliptic-curve keys (P-256) readable only by their owner. A file appears whole or not at
-all.
+A node's certificate allows client authentication only, and a server's certificate names the server's hosts, so no node
+can pose as a server. Keys are elliptic-curve keys (P-256), readable only by their owner.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from carico.errors import InvalidInput
+from carico.files import write_whole
 from carico.rpc.identity import NODE, SERVER, node_name
 
 CA = "ca"
@@ -85,7 +84,7 @@ class Authority:
         Parameters
         ----------
         name : str
-            The aggregation server must be ``aggregator``: only that name may reconcile with the server's replicas.
+            The aggregation server's must be ``aggregator``: only that name may reconcile with the server's replicas.
         hosts : sequence of str
             Host names and addresses under which clients reach the server.
 
@@ -114,7 +113,7 @@ class Authority:
         return self._keeps(self.folder / f"node-{name}.crt", _node_names(name))
 
     def validity(self, certificate: Path) -> tuple[datetime, datetime]:
-        """Return when a certificate's validity begins, a few minutes before it was made, and when it ends.
+        """Return the beginning of a certificate's validity, a few minutes before it was made, and the end.
 
         Raises
         ------
@@ -145,7 +144,7 @@ class Authority:
         builder = self._builder(old.subject, ca.subject, old.public_key())
         for extension in old.extensions:
             builder = builder.add_extension(extension.value, extension.critical)
-        _replace(certificate, _pem(builder.sign(ca_key, hashes.SHA256())), 0o644)
+        write_whole(certificate, _pem(builder.sign(ca_key, hashes.SHA256())), 0o644)
         return certificate
 
     def _keeps(self, file: Path, names: Sequence[x509.GeneralName]) -> bool:
@@ -207,8 +206,8 @@ class Authority:
         secret = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        _replace(files[0], secret, 0o600)
-        _replace(files[1], _pem(certificate), 0o644)
+        write_whole(files[0], secret, 0o600)
+        write_whole(files[1], _pem(certificate), 0o644)
         return files[1]
 
 
@@ -261,16 +260,3 @@ def _certificate(file: Path) -> x509.Certificate:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _replace(file: Path, content: bytes, mode: int) -> None:
-    """Write a file, whole or not at all, that has this mode from its creation on."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        draft.replace(file)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise

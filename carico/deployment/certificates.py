@@ -1,6 +1,6 @@
-"""The certificates of a deployment: made by `authority` and kept as Secrets, or in a folder that the user names.
+"""The certificates of a deployment: made by `authority`, and kept as Secrets or in a folder that the user names.
 
-A certificate is reused as long as it is of the same CA, has the right names and more than a third of its time left.
+A certificate is reused while it comes from the same CA, has the right names and more than a third of its time left.
 One Secret holds the keys of all nodes, because all pods of a DaemonSet have the same volumes; an agent sees only its
 own node's key (see the manifests). A Secret holds 1 MiB, which is enough for about a thousand nodes.
 """
@@ -20,7 +20,7 @@ from carico.errors import InvalidInput
 CA_SECRET = "carico-ca"  # noqa: S105  a name
 NODES_SECRET = "carico-agent-tls"  # noqa: S105  a name
 SERVERS = {"aggregator": "aggregator", "extender": "scheduler", "kube-scheduler": "scheduler"}
-"""The component of each server."""
+"""The component that each server belongs to."""
 CA_DAYS = 3650
 _LEAST_DAYS = 30
 _SECRET_BYTES = 1 << 20
@@ -87,7 +87,7 @@ def make(authority: Authority, hosts: Mapping[str, list[str]], nodes: Collection
     if left_days < _LEAST_DAYS:
         raise InvalidInput(
             f"the CA is valid until {ends:%Y-%m-%d}, at least {_LEAST_DAYS} days are needed: delete "
-            f"secret/{CA_SECRET}, or give another --certificates, and deploy again: this makes all certificates new"
+            f"secret/{CA_SECRET}, or give another --certificates, and deploy again: this replaces all certificates"
         )
     authority = replace(authority, valid_days=min(authority.valid_days, left_days))  # nothing outlives its CA
     for server, names in hosts.items():
@@ -108,7 +108,7 @@ def pack(
     ----------
     authority : Authority
     servers : collection of str
-        Of `SERVERS`, those that are deployed.
+        Those of `SERVERS` that are deployed.
     nodes : collection of str
     namespace : str
     with_ca_key : bool
@@ -144,8 +144,8 @@ def pack(
 def issued(authority: Authority, names: Iterable[str]) -> str:
     """Return when the oldest of these certificates was made.
 
-    Pods annotated with this time are rolled once all certificates have been renewed, and when the node with the oldest
-    certificate leaves the cluster.
+    Pods are annotated with this time. They are therefore rolled once all certificates have been renewed, and when the
+    node with the oldest certificate leaves the cluster.
     """
     moments = [authority.validity(authority.folder / f"{name}.crt")[0] for name in names]
     return min(moments).strftime("%Y-%m-%dT%H:%M:%SZ") if moments else ""

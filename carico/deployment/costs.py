@@ -1,7 +1,7 @@
 """What pods of each workload cost, as the extender of the variant `demand` knows it, beside what they request.
 
-A request is what people have to guess where a scheduler needs one. Less than the cost is a risk: pods get in each
-other's way, or run out of memory. More is waste: nodes look full that are not.
+A request is a number that people have to guess if the scheduler needs one. A request below the cost is a risk: pods get
+in each other's way, or run out of memory. A request above the cost is waste: nodes look full that are not.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from carico.demand.workload import workload_of
 from carico.deployment.status import STATUS_PORT, answering_extender, table
 from carico.errors import KubeUnreachable, TelemetryMalformed
 from carico.kube.objects import KubeObjects
+from carico.kube.reflector import ENDED
 from carico.telemetry.metrics_server import parse_quantity
-
-_OVER = ("Succeeded", "Failed")
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of a workload; doubts are standard deviations."""
+    """What is known about a workload; doubts are standard deviations."""
 
     workload: str
     cores: float
@@ -42,20 +41,20 @@ class Cost(Known, frozen=True, kw_only=True):
     """What a pod of a workload costs, and what it requests."""
 
     owners: list[str]
-    """Who made its pods, as KIND/NAME; the one with the most pods first."""
+    """The controllers of its pods, as KIND/NAME; the one with the most pods first."""
     requested_cores: float | None
-    """What a pod requests, on average; None if no pod runs, or none can be read."""
+    """A pod's mean request; None if no pod runs, or no pod's request can be read."""
     requested_gib: float | None
 
 
 def read_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[Cost]:
-    """Return the costs of all workloads, those first that demand the most in all.
+    """Return the costs of all workloads; the workload with the highest total demand comes first.
 
     Parameters
     ----------
     kube : KubeObjects
     namespace : str
-        Where CARICO is deployed.
+        The namespace in which CARICO is deployed.
     now : datetime
         With a time zone.
 
@@ -76,11 +75,11 @@ def read_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[Cost]:
 
 
 def join(known: Iterable[Known], pods: Iterable[Mapping[str, Any]]) -> list[Cost]:
-    """Join what is known of workloads with the API's pods."""
+    """Join what is known about workloads with the API's pods."""
     owners: defaultdict[str, Counter[str]] = defaultdict(Counter)
     requests: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
     for pod in pods:
-        if (pod.get("status") or {}).get("phase") not in _OVER:
+        if (pod.get("status") or {}).get("phase") not in ENDED:
             workload = workload_of(pod)
             owners[workload][_owner(pod)] += 1
             requests[workload].append((_requested(pod, "cpu"), _requested(pod, "memory")))
@@ -104,7 +103,7 @@ def as_json(costs: Sequence[Cost]) -> str:
 def show(costs: Sequence[Cost]) -> str:
     """Return the costs as a table in kubectl's style."""
     if not costs:
-        return "no workload is known yet: agents learn it from pods that run"
+        return "no workload is known yet: agents learn what workloads cost from running pods"
     header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "ALL PODS"]
     rows = [
         [
@@ -124,7 +123,7 @@ def show(costs: Sequence[Cost]) -> str:
 
 
 def _verdict(cost: Cost) -> str:
-    """Say what the requests of all pods are too much or too little by, where that is beyond doubt."""
+    """Say by how much the requests of all pods together are too high or too low, where that is beyond doubt."""
     if cost.requested_cores is None or cost.requested_gib is None:
         return ""
     found = []
@@ -150,9 +149,9 @@ def _owner(pod: Mapping[str, Any]) -> str:
 
 
 def _requested(pod: Mapping[str, Any], resource: str) -> float | None:
-    """What the containers of a pod request; a limit without a request counts, as Kubernetes does it.
+    """What the containers of a pod request; a limit without a request counts as one, as in Kubernetes.
 
-    None if that cannot be read: quantities with an exponent are not.
+    None if a quantity cannot be read, for instance because it has an exponent.
     """
     total = 0.0
     for container in (pod.get("spec") or {}).get("containers") or ():
@@ -166,7 +165,7 @@ def _requested(pod: Mapping[str, Any], resource: str) -> float | None:
 
 
 def _mean(values: Sequence[float | None], unit: float = 1.0) -> float | None:
-    """The mean of the values that are known, in a unit; None if none is."""
+    """The mean of the known values, in multiples of a unit; None if no value is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) / unit if known else None
 

@@ -42,7 +42,7 @@ class Deployment:
     clock : Clock
         The clock of the waits.
     tell : callable
-        Called with every line for the user.
+        Called with every message for the user.
     """
 
     kube: KubeObjects
@@ -60,8 +60,8 @@ class Deployment:
         now : datetime
             With a time zone; new certificates are valid from then on.
         folder : Path, optional
-            Keeps the CA and the certificates; the CA's key is then removed from the cluster. By default the cluster
-            keeps them.
+            The folder that keeps the CA and the certificates; the CA's key is then removed from the cluster. By default
+            the cluster keeps all of them.
         force : bool, optional
             Take over fields that another field manager owns.
         wait_s : float, optional
@@ -98,7 +98,7 @@ class Deployment:
     def undeploy(self, namespace: str, wait_s: float = 0.0) -> None:
         """Remove all objects with our labels, the scheduler's lock, and the extender's annotations of nodes.
 
-        A namespace that `deploy` did not make, or that holds pods of others, stays. Raises as `deploy` does.
+        A namespace stays if `deploy` did not make it, or if it holds other pods. Raises as `deploy` does.
         """
         home, *others = manifests(Choices(namespace))
         self._refuse_second_deployment(namespace)
@@ -152,12 +152,12 @@ class Deployment:
         if secrets and certificates.CA_SECRET not in secrets:
             raise InvalidInput(
                 f"the CA's key is not on the cluster: give the folder of the last deployment (--certificates), or "
-                f"delete the secrets of the namespace {namespace} and deploy again: this makes all certificates new"
+                f"delete the secrets of the namespace {namespace} and deploy again: this replaces all certificates"
             )
         return secrets
 
     def _remove_ca_key(self, namespace: str) -> None:
-        """Remove the CA's key of an earlier deployment without a folder, which a later one would use again."""
+        """Remove the CA's key of an earlier deployment without a folder; a later deployment would use it again."""
         for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR):
             if thing["metadata"]["name"] == certificates.CA_SECRET:
                 self._remove(thing)

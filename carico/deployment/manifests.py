@@ -1,7 +1,8 @@
-"""The manifests as objects: what `kubectl kustomize` makes of the package's folder, with a user's choices.
+"""The manifests as objects: the output of `kubectl kustomize` for the package's folder, with a user's choices applied.
 
-Only what the folder uses of kustomize is implemented: resources, ConfigMaps of files, and images. Names get no suffix,
-because a cluster has one deployment. An annotation with the digest of a ConfigMap rolls the pods when it changes.
+Only those features of kustomize are implemented that the folder uses: resources, ConfigMaps of files, and images. Names
+get no suffix, because a cluster has one deployment. Instead, pods are annotated with the digest of their ConfigMap, so
+that a changed ConfigMap rolls them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ COMPONENT = "app.kubernetes.io/component"
 LEASE = "carico-kube-scheduler"
 """The lock of the scheduler's replicas; kube-scheduler creates it."""
 OBSERVES = "carico.dev/observes"
-"""Annotation of schedulers that schedule nothing: they have no kube-scheduler."""
+"""Annotation of a scheduler that schedules nothing, because it has no kube-scheduler."""
 _DIGEST = "carico.dev/configuration"
 _FOLDER = files("carico") / "manifests"
 
@@ -65,7 +66,7 @@ class Choices:
     on_control_plane : bool
         Whether servers and schedulers run only on nodes of the control plane.
     observe : bool
-        Whether nothing is scheduled: what pods cost is learned and shown, and no kube-scheduler runs.
+        Whether nothing is scheduled: no kube-scheduler runs, and CARICO only learns and shows what pods cost.
 
     Raises
     ------
@@ -130,12 +131,12 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
 
 
 def is_aggregators(thing: Mapping[str, Any]) -> bool:
-    """Return whether an object belongs to the aggregation servers, which the variant `demand` does without."""
+    """Return whether an object belongs to the aggregation servers, which the variant `demand` does not need."""
     return bool((thing["metadata"].get("labels") or {}).get(COMPONENT) == "aggregator")
 
 
 def lease(namespace: str) -> dict[str, Any]:
-    """Return the lock of the scheduler's replicas, with its name only."""
+    """Return the lock of the scheduler's replicas, with no content but its name."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",

@@ -10,7 +10,7 @@ from carico.kube.objects import KubeObject, KubeObjects, title
 
 _LOOK_EVERY_S = 1.0
 Tell = Callable[[str], None]
-"""Called with every line for the user."""
+"""Called with every message for the user."""
 
 
 def progress_of(thing: KubeObject) -> tuple[int, int, int]:
@@ -33,7 +33,7 @@ def rolled_out(thing: KubeObject) -> bool:
 
 
 def _observed(thing: KubeObject) -> bool:
-    """Whether the controller has seen the present spec; until then the status describes an older one."""
+    """Whether the controller has seen the present spec; until then, the status describes an older spec."""
     seen = int((thing.get("status") or {}).get("observedGeneration") or 0)
     return seen >= int(thing["metadata"].get("generation") or 0)
 
@@ -44,9 +44,9 @@ def wait_rolled_out(kube: KubeObjects, things: Sequence[KubeObject], clock: Cloc
     Raises
     ------
     NotReady
-        If some are not after `within_s` seconds; the message gives the last progress.
+        If some pods are not ready after `within_s` seconds; the message gives the latest progress.
     KubeError
-        If the API server refuses for good. Errors that may pass are waited out.
+        If the API server refuses permanently. Errors that may pass are waited out.
     """
 
     def missing() -> list[str]:

@@ -15,9 +15,9 @@ from carico.errors import KubeError, KubeUnreachable, NotReady
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 STATUS_PORT = 9443
-"""As in the extender's shipped configuration."""
+"""The status port in the extender's manifests."""
 OBSERVER = "carico-scheduler-0"
-"""The pod that is asked where no kube-scheduler leads, because nothing is scheduled."""
+"""The pod that is asked if there is no leading kube-scheduler, because nothing is scheduled."""
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -44,9 +44,9 @@ class Node(msgspec.Struct, frozen=True):
     stale: bool = True
     cores: float | None = None
     load_cores: float | None = None
-    """What the node carries, with the pods on their way and with doubt; like the following, under `demand` alone."""
+    """The load, with the pods in flight and a margin for doubt; this and the next fields are for `demand` only."""
     level_cores: float | None = None
-    """Up to where it is filled."""
+    """The load up to which the node is filled."""
     gib: float | None = None
     load_gib: float | None = None
 
@@ -60,9 +60,9 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
     components: list[Component]
     nodes: list[Node]
     problems: list[str]
-    """Empty if all is well."""
+    """Empty if there is no problem."""
     observing: bool = False
-    """Whether CARICO schedules nothing, but shows what pods cost."""
+    """Whether CARICO schedules nothing and only shows what pods cost."""
 
 
 class _KnownNode(msgspec.Struct):
@@ -138,7 +138,7 @@ def is_observing(workloads: Sequence[KubeObject]) -> bool:
 
 
 def answering_extender(kube: KubeObjects, namespace: str, now: datetime) -> str:
-    """Return the pod whose extender knows the most: the leader's, or any if nothing is scheduled.
+    """Return the pod whose extender knows most: the leader's pod, or any pod if nothing is scheduled.
 
     Raises
     ------

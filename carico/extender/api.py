@@ -1,7 +1,7 @@
 """Requests of kube-scheduler and their answers: the part of `k8s.io/kube-scheduler/extender/v1` that is used here.
 
-Go's types have no JSON names of their own, so the fields are spelled as in Go. Only the identity of a pod and of a node
-is read; everything else in them may be anything. A node that came as an object is returned as the bytes that came.
+Go's types define no JSON names, so the fields are spelled as in Go. Of a node, only the name is read; of a pod, only
+its identity and what determines its workload and placement. A node that arrives as an object is returned byte for byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class PodId(msgspec.Struct, frozen=True):
-    """The identity of a pod; only the UID tells the pod from an earlier one of the same name."""
+    """The identity of a pod; only the UID tells it from an earlier pod with the same name."""
 
     name: Name
     uid: Uid
@@ -38,16 +38,16 @@ class _Pod(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> PodId:
-        """Its identity alone."""
+        """The pod's identity."""
         return PodId(self.metadata.name, self.metadata.uid, self.metadata.namespace)
 
     def as_object(self) -> dict[str, Any]:
-        """Return the pod as the API has it, as far as it decides what the pod demands and where it may go.
+        """Return those parts of the API's pod that determine what the pod demands and where it may go.
 
         Raises
         ------
         InvalidRequest
-            If that is not JSON.
+            If they are not JSON.
         """
         try:
             owners, spec = (msgspec.json.decode(part) for part in (self.metadata.owners, self.spec))
@@ -71,7 +71,7 @@ class NodeList(msgspec.Struct, frozen=True):
 
 
 class ExtenderArgs(msgspec.Struct, frozen=True, rename="pascal"):
-    """The request: which of the candidates can take this pod? They come as names or as objects."""
+    """The request: which of the candidates can take this pod? Candidates are names or objects."""
 
     pod: _Pod
     nodes: NodeList | None = None
@@ -79,7 +79,7 @@ class ExtenderArgs(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class ExtenderFilterResult(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
-    """The answer: the candidates that are left, and why the others are refused."""
+    """The answer: the candidates that remain, and why the others are refused."""
 
     nodes: NodeList | None = None
     node_names: list[str] | None = None
@@ -110,7 +110,7 @@ def read_args(body: bytes) -> ExtenderArgs:
 
 
 def candidates(args: ExtenderArgs) -> list[str]:
-    """Return the names of the candidates, in the order in which they came.
+    """Return the names of the candidates, in the order of the request.
 
     Raises
     ------
@@ -126,13 +126,13 @@ def candidates(args: ExtenderArgs) -> list[str]:
 
 
 def answer(args: ExtenderArgs, choice: int | None, refused: dict[str, str]) -> ExtenderFilterResult:
-    """Return the result, in the form in which the candidates came.
+    """Return the result, with nodes as names or as objects, like the request.
 
     Parameters
     ----------
     args : ExtenderArgs
     choice : int or None
-        Index of the one candidate that is left.
+        Index of the one candidate that remains.
     refused : dict
         Why the other candidates are refused, by node.
     """

@@ -1,9 +1,9 @@
 """The extender's core of the variant `demand`: `carico.demand.scheduler` for kube-scheduler, with a lock and a journal.
 
-It decides as `carico.extender.extender` does, by answering with one node, with two differences. An answer that no node
-has room for may be held, until a node has: kube-scheduler asks about one pod at a time, and would try this one again
-after a second at the earliest. And it watches all pods, not its own alone, because it tells every node of what workload
-that node's pods are.
+Like `carico.extender.extender`, it decides by answering with one node, but there are two differences. If no node has
+room, the answer may be held until one has: kube-scheduler asks about one pod at a time, and would try this pod again
+after a second at the earliest. And it watches all pods, not only those with its scheduler name, because it tells every
+node the workloads of the node's pods.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from carico.demand.workload import placement_of, workload_of
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, candidates
 from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
+from carico.kube.reflector import ENDED
 from carico.scheduling.report import CapacityReport
 
 _UNSEEN_S = 60.0
-"""A pod that was asked for, and that the watch has not shown for so long, is gone."""
+"""A pod that was asked for is taken for gone if the watch has not shown it for this long."""
 
 
 class _Pod(NamedTuple):
@@ -61,17 +62,17 @@ class DemandExtender(Readiness):
         self._metrics = metrics
         self._name = scheduler_name
         self._changed = threading.Condition()
-        """Guards all that follows and the scheduler; notified when an answer that is held may be given."""
+        """Guards the scheduler and all attributes below; notified when a held answer may be given."""
         self._pods: dict[str, _Pod] = {}
         """The pods that the watch shows, by UID."""
         self._unseen: dict[str, float] = {}
-        """When pods that the watch does not show were asked for, by UID; the earliest first."""
+        """When pods that the watch does not show yet were asked for, by UID; the earliest first."""
         self._held: set[str] = set()
-        """The pods that are being decided about, and have not been deleted since."""
+        """The pods that are being decided on and have not been deleted meanwhile."""
         self._closed = False
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
-        """Decide about a pod; the pod is on its way to the node that is answered, from now on.
+        """Decide on a pod; from now on, the pod is in flight to the node in the answer.
 
         Raises
         ------
@@ -103,9 +104,9 @@ class DemandExtender(Readiness):
         return conclude(args, decision, took_s, self._journal, self._metrics)
 
     def report(self, report: CapacityReport) -> Mapping[str, str]:
-        """Take in a node's report, and return the workloads of its pods that it does not know, by UID.
+        """Take in a node's report, and return the workloads, by UID, that the node does not know of its pods.
 
-        The report's age counts from now, for the clocks of nodes may differ.
+        The report's age counts from now, because the clocks of nodes may differ.
         """
         with self._changed:
             now = self._clock.now()
@@ -125,7 +126,7 @@ class DemandExtender(Readiness):
         with self._changed:
             known = self._pods.get(uid)
             kind = _kind(pod) if known is None else known.kind
-            ended = phase in ("Succeeded", "Failed")
+            ended = phase in ENDED
             self._unseen.pop(uid, None)
             self._pods[uid] = _Pod(kind, node)
             if ended or node:
@@ -139,7 +140,7 @@ class DemandExtender(Readiness):
                 self._notice(lambda: self._scheduler.pod_waits(uid, kind))
 
     def pod_deleted(self, uid: str) -> None:
-        """Take in that a pod is gone, or over."""
+        """Take in that a pod was deleted, or has ended."""
         with self._changed:
             self._pods.pop(uid, None)
             self._held.discard(uid)
@@ -156,18 +157,18 @@ class DemandExtender(Readiness):
             self._notice(lambda: self._scheduler.tick(now))
 
     def close(self) -> None:
-        """Hold no answer any more."""
+        """Give all held answers, and hold no more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return what every node carries; see `DemandScheduler.nodes`."""
+        """Return the load of every node; see `DemandScheduler.nodes`."""
         with self._changed:
             return [node._asdict() for node in self._scheduler.nodes(self._clock.now())]
 
     def costs(self) -> list[dict[str, Any]]:
-        """Return what is known of every workload; see `DemandScheduler.costs`."""
+        """Return the costs of every workload; see `DemandScheduler.costs`."""
         with self._changed:
             return [cost._asdict() for cost in self._scheduler.costs()]
 
@@ -177,7 +178,7 @@ class DemandExtender(Readiness):
         return decision, self._clock.now() - began
 
     def _notice(self, news: Any) -> None:
-        """Pass news on to the scheduler, and let an answer that is held be given if a node has room now."""
+        """Pass news on to the scheduler, and have a held answer reconsidered if a node has room now."""
         before = self._scheduler.room_appeared
         news()
         if self._scheduler.room_appeared != before:
@@ -193,15 +194,15 @@ class DemandExtender(Readiness):
             for uid, workload in report.demand.counted.items()
             if workload is not None and uid in known and known[uid].kind.workload != workload
         }
-        coming = self._scheduler.loads.coming_to(report.node)
+        coming = self._scheduler.loads.in_flight_to(report.node)
         return told | {uid: known[uid].kind.workload for uid in coming if uid in known}
 
     def _count(self) -> None:
         self._metrics.nodes.set(len(self._scheduler.loads))
-        self._metrics.reservations.set(self._scheduler.loads.on_their_way)
+        self._metrics.reservations.set(self._scheduler.loads.in_flight_count)
         self._metrics.waiting.set(len(self._scheduler.waiting))
 
 
 def _kind(pod: Mapping[str, Any]) -> Kind:
-    # Thousands of pods share few texts.
+    # Thousands of pods share a few texts.
     return Kind(sys.intern(workload_of(pod)), sys.intern(placement_of(pod)))

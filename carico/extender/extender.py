@@ -1,15 +1,16 @@
 """The extender's core: `carico.scheduling.scheduler` for kube-scheduler, with a lock, a journal and metrics.
 
-kube-scheduler's extender protocol has no verb to reserve, adds its own scores to an extender's and binds later, when
-other pods have been decided on already. So `filter` decides: it reserves on the best candidate and names that one node,
-and kube-scheduler has nothing left to choose.
+kube-scheduler's extender protocol has no verb to reserve. kube-scheduler also adds its own scores to an extender's, and
+binds a pod only when other pods have been decided on already. Therefore `filter` decides: it reserves a place on the
+best candidate and names that one node, so that kube-scheduler has nothing left to choose.
 
-- *Restart*: the watch begins with a listing; pods in it that are bound and still Pending are reserved, and before the
-  listing nothing is decided. Reservations of pods that were not bound yet are lost; kube-scheduler asks for them again.
-- *Replicas*: agents report to all of them and each watches pods; only the leading kube-scheduler asks its extender.
-  When another one takes over, its extender knows all reservations but those of pods that are not bound yet.
+- *Restart*: the watch begins with a listing. Places are reserved for the pods in it that are bound and still Pending,
+  and before the listing nothing is decided. Reservations for pods that were not bound are lost; kube-scheduler asks for
+  these pods again.
+- *Replicas*: agents report to all replicas, and each replica watches pods; only the leading kube-scheduler asks its
+  extender. When another one takes over, its extender knows all reservations except those for pods that are not bound.
 - *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only if no node
-  is left: kube-scheduler does not read them otherwise.
+  is left: otherwise kube-scheduler does not read them.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ class DecisionLog(Protocol):
 
 
 class Readiness:
-    """Whether all pods are known, which is from the watch's first listing on: before, nothing can be decided."""
+    """Whether pods can be decided on: only once all pods are known, from the watch's first listing."""
 
     def __init__(self) -> None:
         self._why_not = ""
         self.pods_listed(False)
 
     def pods_listed(self, listed: bool) -> None:
-        """Take in whether all pods are known."""
+        """Note whether all pods are known."""
         self._why_not = "" if listed else "pods have not been listed yet"
 
     def ready(self) -> str:
-        """Return why no pod can be decided on; an empty text means that pods can be."""
+        """Return why pods cannot be decided on; an empty text means that they can."""
         return self._why_not
 
     def require_ready(self) -> None:
@@ -57,7 +58,7 @@ class Readiness:
         Raises
         ------
         NotReady
-            If not.
+            If they cannot.
         """
         if self._why_not:
             raise NotReady(self._why_not)
@@ -70,7 +71,7 @@ def conclude(
     journal: DecisionLog | None,
     metrics: ExtenderMetrics,
 ) -> ExtenderFilterResult:
-    """Write down and count a decision that took so many seconds, and return what is answered."""
+    """Record and count a decision that took `took_s` seconds, and return the answer."""
     choice = decision.best_index
     result = answer(args, choice, decision.refused if choice is None else {})
     if journal is not None:
@@ -124,7 +125,7 @@ class Extender(Readiness):
         return conclude(args, decision, self._clock.now() - began, self._journal, self._metrics)
 
     def report(self, report: CapacityReport) -> Mapping[str, str]:
-        """Take in a node's report; its age counts from now, for the clocks of nodes may differ. Nothing is answered.
+        """Take in a node's report, and return no workloads; its age counts from now, because clocks may differ.
 
         Raises
         ------
@@ -175,7 +176,7 @@ class Extender(Readiness):
             self._count()
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return the verdict of `filter`, as it would be now, on every node that has reported: see `NodeVerdict`."""
+        """Return what the verdict of `filter` would be now, on every node that has reported: see `NodeVerdict`."""
         with self._lock:
             return [verdict._asdict() for verdict in self._scheduler.verdicts(self._clock.now())]
 

@@ -1,8 +1,8 @@
-"""The journal: one JSON line per decision, with all that it was based on, in files that are rotated by size.
+"""The journal: one JSON line per decision, with everything that it was based on, in files that are rotated by size.
 
-Writing neither delays a decision nor makes it fail: a thread writes, and decisions that it cannot keep up with or
-cannot write (a full disk) are counted, and logged once. Of many candidates, a line holds the best and counts the others
-by kind; otherwise a cluster of thousands of nodes would fill a disk in minutes.
+Writing neither delays a decision nor makes it fail: a thread writes, and decisions that cannot be written, because the
+thread is too slow or the disk is full, are counted, and logged once. If there are many candidates, a line holds the
+best and counts the others by kind; otherwise a cluster of thousands of nodes would fill a disk in minutes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Annotated, Literal
+from typing import IO, Annotated, Literal, Self
 
 import msgspec
 from msgspec import Meta
@@ -30,7 +29,7 @@ _log = logging.getLogger(__name__)
 _BACKLOG = 100
 """Decisions that may wait to be written; with 5,000 candidates each, they take 50 MB."""
 _CLOSE_S = 5.0
-"""How long writing the rest may take when the journal is closed."""
+"""How long writing the remaining decisions may take when the journal is closed."""
 
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
@@ -44,7 +43,7 @@ class Room(msgspec.Struct, frozen=True, omit_defaults=True):
     needs_gib: Finite
     """How much memory had to be left."""
     idle: bool = False
-    """Whether it ran no pod: it takes any pod then."""
+    """Whether the node ran no pod: then it takes any pod."""
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -64,16 +63,16 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was known of a node, and the verdict on it."""
+    """What was known about a node, and the verdict on it."""
 
     node: str
     pod_capacity: Finite | None = None
-    """Pods; absent if never reported."""
+    """Pods; absent if the node never reported one."""
     reserved: Annotated[int, Meta(ge=0, le=10_000)] = 0
     age_s: Finite | None = None
     """Seconds since the report; absent if there was none."""
     score: Finite | None = None
-    """Pod-Capacity less reservations; absent if not known, or too old. Under `demand`: see `room`."""
+    """Pod-Capacity less reservations; absent if it is not known, or too old. Under `demand`: see `room`."""
     room: Room | None = None
     """Under the variant `demand`; absent if the node had reported no demand."""
     refused: str = ""
@@ -88,15 +87,15 @@ class Entry(msgspec.Struct, frozen=True):
     """Seconds since 1970, UTC; a number past the year 5138 is not a time in seconds."""
     pod: PodId
     choice: str | None
-    """The node that was reserved on."""
+    """The node on which a place was reserved."""
     stale_after_s: Annotated[float, Meta(gt=0)] | None
-    """Reports older than that were not believed; null if reports of any age were."""
+    """Older reports were not believed; null if reports of any age were."""
     candidates: list[Candidate]
     """In the order in which kube-scheduler sent the nodes."""
     omitted: dict[str, int] = {}
     """The number of other candidates, by kind (see `kind_of`)."""
     cost: Cost | None = None
-    """Under the variant `demand`."""
+    """Only under the variant `demand`."""
 
 
 def kind_of(candidate: Candidate) -> str:
@@ -157,7 +156,7 @@ def _demand_entry(pod: PodId, decision: DemandDecision, at: float, limit: int) -
 
 
 class Journal:
-    """Writes decisions in a thread of its own.
+    """Writes decisions in a separate thread.
 
     Parameters
     ----------
@@ -168,9 +167,9 @@ class Journal:
     lost : callable
         Called with the number of decisions that could not be written.
     max_bytes : int
-        A file that would grow larger is put aside.
+        A file that would grow larger is rotated.
     keep : int
-        Number of files that are put aside before the oldest is deleted.
+        Number of rotated files that are kept.
     max_nodes : int
         Number of candidates in a line.
     """
@@ -209,17 +208,15 @@ class Journal:
             self._failed("writing is too slow")
 
     def close(self) -> None:
-        """Write the decisions that wait, and end; a hanging disk delays this by a few seconds at most."""
+        """Write the waiting decisions, and end; a hanging disk delays this by a few seconds at most."""
         with suppress(queue.Full):
             self._decisions.put(None, timeout=_CLOSE_S)
             self._thread.join(_CLOSE_S)
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _run(self) -> None:
@@ -275,7 +272,7 @@ class Journal:
 
 
 def _demand_candidate(node: NodeRoom, stale_after_s: float) -> Candidate:
-    """Return a node of a decision of the variant `demand`; one that reports no demand has a Pod-Capacity alone."""
+    """Return a candidate of the variant `demand`; a node that reports no demand only has a Pod-Capacity."""
     known = not math.isnan(node.age_s)
     tells = not math.isnan(node.cores)
     return Candidate(

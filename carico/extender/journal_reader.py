@@ -52,7 +52,7 @@ def files_of(journal: Path) -> list[Path]:
 
 
 def read_entries(journal: Path) -> Iterator[tuple[str, Entry | BadLine]]:
-    """Yield what each line holds, the oldest first, with ``FILE:NUMBER``.
+    """Yield the content of each line with its place, ``FILE:NUMBER``, the oldest line first.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def read_entries(journal: Path) -> Iterator[tuple[str, Entry | BadLine]]:
 
 
 def entries_of(journal: Path, say: Callable[[str], None]) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries alone, as `read_entries` does, and report the other lines: the first few, and their number.
+    """Yield only the entries of `read_entries`, and report the other lines: the first few, and their number.
 
     Raises
     ------
@@ -92,12 +92,12 @@ def entries_of(journal: Path, say: Callable[[str], None]) -> Iterator[tuple[str,
     if bad > _BAD_SHOWN:
         say(f"{bad} lines of {good + bad} are not decisions; the first {_BAD_SHOWN} are above")
     if not good:
-        what = f"{bad} lines and no decision among them" if bad else "nothing: no decision was made yet"
+        what = f"{bad} lines, none of which is a decision" if bad else "nothing: no decision was made yet"
         raise InvalidJournal(f"{journal} holds {what}; name the file that the extender's configuration names")
 
 
 def concerns(entry: Entry, pod: str) -> bool:
-    """Whether a decision is of a pod, given as NAME, NAMESPACE/NAME or its UID."""
+    """Whether a decision is about a pod, given as NAME, NAMESPACE/NAME or its UID."""
     return pod in (entry.pod.name, f"{entry.pod.namespace}/{entry.pod.name}", entry.pod.uid)
 
 
@@ -120,7 +120,7 @@ def explain(entry: Entry, show_all: bool = False) -> str:
 
 
 def decide_again(entry: Entry) -> str:
-    """Make a decision again, from what it was based on; return the difference, empty if there is none.
+    """Make a decision again from its recorded inputs; return the difference, or an empty text if there is none.
 
     The candidates that an entry omits had less room than those that it holds, so they change nothing.
     """

@@ -1,4 +1,4 @@
-"""What the extender shows of itself under /metrics; metrics that kube-scheduler has, too, have its names."""
+"""The extender's metrics; those that kube-scheduler also has bear kube-scheduler's names."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ class ExtenderMetrics:
             "carico_extender_released_total", "Reservations that ended, by reason.", ["reason"], registry=registry
         )
         self.nodes = Gauge("carico_extender_nodes", "Nodes that have reported a Pod-Capacity.", registry=registry)
-        self.reports = Counter(
-            "carico_extender_reports_total", "Pod-Capacities that came in.", ["result"], registry=registry
-        )
+        self.reports = Counter("carico_extender_reports_total", "Reports that came in.", ["result"], registry=registry)
         self.bad_requests = Counter(
             "carico_extender_bad_requests_total",
             "Requests that were refused, by HTTP status.",
@@ -55,5 +53,5 @@ class ExtenderMetrics:
             registry=registry,
         )
         self.journal_lost = Counter(
-            "carico_extender_journal_lost_total", "Decisions that could not be written down.", registry=registry
+            "carico_extender_journal_lost_total", "Decisions that could not be written.", registry=registry
         )

@@ -1,6 +1,6 @@
-"""The extender as a process: opens what its configuration names, serves, and closes it again.
+"""The extender as a process: opens what its configuration names, serves, and closes everything.
 
-Everything slow has a thread of its own, so that a decision waits for nothing but the lock: one thread annotates nodes,
+Everything slow has a separate thread, so that a decision waits for nothing but the lock: one thread annotates nodes,
 each with its latest room only, and another writes the journal.
 """
 
@@ -36,7 +36,7 @@ from carico.extender.server import serve_extender
 from carico.files import require_writable
 from carico.http.health import serve_status
 from carico.http.tls import ServerTls
-from carico.kube.reflector import Pods, Reflector
+from carico.kube.reflector import ENDED, Pods, Reflector
 from carico.rpc.server import OnRefused
 from carico.rpc.tls import require_loopback
 from carico.scheduling.plugin import CaricoPlugin
@@ -48,13 +48,13 @@ from carico.variants import variant_named
 _log = logging.getLogger(__name__)
 
 ANNOTATION = "carico.dev/capacity"
-"""Of a node: the pods that it had room for when refused pods were last woken because of it, and the time.
+"""The annotation of a node: the pods that it had room for when it last woke refused pods, and the time.
 
-The time makes every annotation differ from the one before: a patch that changes nothing causes no event, and wakes no
-pod. Milliseconds are too coarse for two annotations that follow each other closely.
+The time makes every annotation differ from the previous one: a patch that changes nothing causes no event, and wakes no
+pod. Milliseconds would be too coarse for two annotations in quick succession.
 """
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
-"""HTTP statuses with which an annotation would be refused again and again."""
+"""HTTP statuses that mean that an annotation would be refused every time."""
 
 
 class ReportServer(Protocol):
@@ -66,16 +66,16 @@ class ReportServer(Protocol):
         ...
 
     def is_alive(self) -> bool:
-        """Return whether it can still take reports."""
+        """Return whether the server can still take reports."""
         ...
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         ...
 
 
 OnReport = Callable[[CapacityReport], Mapping[str, str]]
-"""Is given every report, and returns what the node should know of its pods' workloads; must not block."""
+"""Called with every report; returns the workloads of pods, by UID, that the node should know; must not block."""
 
 
 class KubeApi(Protocol):
@@ -91,7 +91,7 @@ class KubeApi(Protocol):
 
 
 def serve_reports(config: ExtenderConfig, on_report: OnReport, refused: OnRefused, clock: Clock) -> ReportServer:
-    """Return the gRPC server of the agents' reports."""
+    """Return the gRPC server for the agents' reports."""
     return CapacityServer(
         on_report,
         config.tls,
@@ -118,7 +118,7 @@ def run_extender(config: ExtenderConfig, stop: threading.Event) -> None:
     Raises
     ------
     CaricoError
-        If the configuration cannot work.
+        If the configuration is unusable.
     """
     sys.setswitchinterval(0.0005)  # a decision must not wait 5 ms for the thread that writes the journal
     with ExtenderProcess(config, SystemClock(), random.Random(), kube_api(config)) as process:
@@ -141,16 +141,16 @@ class ExtenderProcess:
     config : ExtenderConfig
     clock : Clock
     rng : random.Random
-        Spreads waits after failures.
+        Spreads the waits after failures.
     kube : KubeApi or None
-        None decides without a watch on pods.
+        With None, the extender decides without a watch on pods.
     reports : callable
-        Makes the server of the agents' reports.
+        Makes the server for the agents' reports.
 
     Raises
     ------
     InvalidConfig
-        If a file cannot be used or nothing can be served at an address; nothing is served then.
+        If a file cannot be used or an address cannot be served; nothing is served then.
     """
 
     def __init__(
@@ -170,14 +170,14 @@ class ExtenderProcess:
         self._metrics = ExtenderMetrics(self._registry)
         self._stop = threading.Event()
         self._parts: dict[str, Callable[[], bool]] = {}
-        """Whether the parts that the process cannot do without still work, by name."""
+        """Whether each part that the process needs still works, by the part's name."""
         self._to_wake: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
         with ExitStack() as opened:
             self._open(opened)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Serve no more, and write the rest of the journal."""
+        """Stop serving, and write the rest of the journal."""
         self._opened.close()
 
     def __enter__(self) -> Self:
@@ -208,7 +208,7 @@ class ExtenderProcess:
             )
             self.extender = DemandExtender(scheduler, journal, self._clock, self._metrics, config.scheduler_name)
             opened.callback(self.extender.close)
-            watched = "status.phase!=Succeeded,status.phase!=Failed"
+            watched = ",".join(f"status.phase!={phase}" for phase in ENDED)
         else:
             of_the_thesis = Scheduler(
                 CaricoPlugin(config.stale_after_s),
@@ -288,11 +288,11 @@ class ExtenderProcess:
 
     def _annotate(self, kube: KubeApi) -> None:
         rooms: dict[str, float] = {}
-        """The latest room of each node that is to be annotated."""
+        """The latest room of each node to be annotated."""
         while not self._stop.is_set():
             with suppress(queue.Empty):
                 rooms.update([self._to_wake.get(timeout=TICK_S)])
-                while True:  # all nodes that have gathered while the API server was slow
+                while True:  # all nodes that have queued up while the API server was slow
                     rooms.update([self._to_wake.get_nowait()])
             for node in list(rooms):
                 at = datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,4 +1,4 @@
-"""Receives the reports of nodes: checked, in order, each from the node that the report is about."""
+"""Receives the reports of nodes, and passes them on checked, in order, and only from the node that each is about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from carico.rpc.versions import OtherVersions
 from carico.scheduling.report import CapacityReport, ReportReply
 
 _UNDER_WAY_S = 10.0
-"""No report arrives later: one report in five is answered, and an agent that misses an answer opens a new stream."""
+"""No report arrives later than this: one report in five is answered, and without an answer the agent opens a new
+stream."""
 
 
 class CapacityServer:
@@ -24,8 +25,8 @@ class CapacityServer:
     Parameters
     ----------
     on_report : callable
-        Is given each report, a `CapacityReport`, and returns the workloads of pods, by UID, that the node should know:
-        as many as fit into a message are sent if the report is answered. It is called in the server's thread, one
+        Called with each `CapacityReport`; returns the workloads of pods, by UID, that the node should know. If the
+        report is answered, as many of them are sent as fit into a message. It is called in the server's thread, one
         report at a time, and must not block.
     tls : TlsFiles or None
         None is plain text, for a loopback address and only with `insecure_loopback`.
@@ -33,21 +34,16 @@ class CapacityServer:
         Where to listen; port 0 lets the system choose, see `port`.
     insecure_loopback : bool, optional
     refused : callable, optional
-        Takes the reason of every refusal: see `OnRefused`.
+        Called with the reason of every refusal: see `OnRefused`.
     clock : Clock, optional
-        Dates reports as they come in; the machine's by default.
+        Dates incoming reports; the machine's by default.
     connection_age_s : float, optional
         See `RpcServer`.
-
-    Attributes
-    ----------
-    received, late : int
-        Reports passed on, and reports ignored because a newer one of the node had come before.
 
     Raises
     ------
     InvalidConfig
-        If the TLS files cannot be used, plain text is not allowed at that address, or nothing can be served there.
+        If the TLS files cannot be used, plain text is not allowed at that address, or the address cannot be served.
     """
 
     def __init__(
@@ -62,13 +58,12 @@ class CapacityServer:
         clock: Clock | None = None,
         connection_age_s: float = CONNECTION_AGE_S,
     ) -> None:
-        self.received = self.late = 0
         self._on_report = on_report
         self._clock = clock or SystemClock()
         self._versions = OtherVersions("this scheduler")
         self._nothing_to_tell = write_report_reply(ReportReply({}, __version__))
         self._last: OrderedDict[str, tuple[CapacityReport, float]] = OrderedDict()
-        """The last report passed on and when it came in, by node, the latest last."""
+        """The last report passed on and its arrival, by node, the latest last."""
         self._server = RpcServer(
             "carico.v1.Capacity",
             unary={},
@@ -91,7 +86,7 @@ class CapacityServer:
         return self._server.loop.is_alive()
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._server.close()
 
     def _report(self, data: bytes, caller: Caller) -> bytes | None:
@@ -102,15 +97,13 @@ class CapacityServer:
         while self._last and next(iter(self._last.values()))[1] < now - _UNDER_WAY_S:
             self._last.popitem(last=False)
         last, _ = self._last.get(report.node, (None, now))
-        # An agent that was restarted counts from the start, a clock that was set back shows an earlier time. Both may
-        # follow a restart of the machine, but that takes longer than a report is under way.
+        # The sequence of a restarted agent begins again, and a clock that was set back shows an earlier time. Both may
+        # follow a restart of the machine, but that takes longer than any report needs to arrive.
         if last is not None and report.sequence <= last.sequence and report.at_unix_s <= last.at_unix_s:
-            self.late += 1
             return None if silent else self._nothing_to_tell
         workloads = self._on_report(report)
         self._last[report.node] = (report, now)
         self._last.move_to_end(report.node)
-        self.received += 1
         return None if silent else self._answer(workloads)
 
     def _answer(self, workloads: Mapping[str, str]) -> bytes:
@@ -118,5 +111,5 @@ class CapacityServer:
             return self._nothing_to_tell
         told = list(workloads.items())[:MOST_PODS_NAMED]
         while len(answer := write_report_reply(ReportReply(dict(told), __version__))) > MAX_MESSAGE_BYTES:
-            told = told[: len(told) // 2]  # the others can be told with the next report
+            told = told[: len(told) // 2]  # the others can follow in the next answer
         return answer

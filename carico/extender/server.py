@@ -1,6 +1,6 @@
 """The extender over HTTP/1.1: kube-scheduler posts to /filter, over mutual TLS or, to try it out, on loopback.
 
-Connections are kept for an hour. A request that is not valid is answered with 400 and the reason, and changes nothing.
+Connections are kept for an hour. An invalid request is answered with 400 and the reason, and changes nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from carico.http.tls import ServerTls, names_of
 
 
 class Decides(Protocol):
-    """What decides: the extender's core of any variant."""
+    """The extender's core of any variant."""
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
-        """Decide about a pod."""
+        """Decide on a pod."""
         ...
 
 
@@ -37,7 +37,7 @@ def serve_extender(
     clients: frozenset[str] = frozenset(),
     limits: HttpLimits = HttpLimits(),  # noqa: B008  frozen
 ) -> HttpServer:
-    """Serve kube-scheduler until the server is closed; kube-scheduler repeats requests that were not answered then.
+    """Serve kube-scheduler until the server is closed; kube-scheduler repeats requests that remain unanswered.
 
     Parameters
     ----------
@@ -48,13 +48,13 @@ def serve_extender(
     tls : ServerTls or None
         None is plain text; the caller decides whether that is allowed there.
     clients : set of str
-        A client's certificate must be in one of these names; empty lets every certificate of the CA pass.
+        A client's certificate must have one of these names; if empty, every certificate of the CA is accepted.
     limits : HttpLimits
 
     Raises
     ------
     InvalidConfig
-        If nothing can be served there.
+        If the address cannot be served.
     """
     handler = _handler(extender, metrics, clients, limits)
     return HttpServer(
@@ -82,7 +82,7 @@ def _handler(
             )
 
         def handle_one_request(self) -> None:
-            """Wait long until a request begins, for connections are kept, and not long until it is complete."""
+            """Wait long for a request to begin, because connections are kept, and briefly for it to be complete."""
             self.connection.settimeout(limits.idle_timeout_s)
             try:
                 if not self.rfile.peek(1):  # type: ignore[attr-defined]  # it is a BufferedReader
@@ -97,9 +97,9 @@ def _handler(
 
         def do_POST(self) -> None:
             if self.path != "/filter":
-                self._refuse(404, "POST /filter is all that is served")
+                self._refuse(404, "only POST /filter is served")
             elif not self._allowed:
-                self._refuse(403, "the certificate is not in one of the names that may ask (`clients`)")
+                self._refuse(403, "the certificate has none of the names that may ask (`clients`)")
             elif (body := self._body()) is not None:
                 self._filter(body)
 

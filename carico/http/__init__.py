@@ -1,1 +1,1 @@
-"""HTTP servers of the processes: the server, its TLS, and the status that every process serves."""
+"""HTTP for all processes: the server, its TLS, and the status pages that every process serves."""

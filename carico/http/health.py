@@ -1,7 +1,7 @@
-"""/healthz, /readyz and /metrics of a CARICO process, on a port of their own; needs prometheus-client.
+"""/healthz, /readyz and /metrics of a CARICO process, on a separate port; needs prometheus-client.
 
-Healthy: the process can go on. Ready: it does what others need it for. No request changes anything, and no answer is
-secret: over TLS, clients need no certificate.
+Healthy means that the process can go on, ready that it does what others need it for. No request changes anything, and
+no answer is secret, so that clients need no certificate over TLS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from carico.http.tls import ServerTls
 _CLIENT_S = 10.0
 """How long a client may take for its handshake, and for each request."""
 _CONNECTIONS = 32
-"""The most connections at a time; kubelet and Prometheus need a few."""
+"""The most simultaneous connections; kubelet and Prometheus need a few."""
 
 Check = Callable[[], str]
 """Returns why not; an empty text means yes."""
@@ -42,7 +42,7 @@ def serve_status(
     ----------
     where : StatusConfig
     tls : TlsFiles or None
-        The process's own, for a status that is served over TLS.
+        The process's own files, for a status that is served over TLS.
     registry : prometheus_client.CollectorRegistry
         What /metrics shows.
     healthy, ready : callable
@@ -53,7 +53,7 @@ def serve_status(
     Raises
     ------
     InvalidConfig
-        If nothing can be served there, or not with these files.
+        If the address cannot be served, or not with these files.
     """
     if where.tls and tls is None:
         raise InvalidConfig("`status: {tls: true}` serves with the process's own certificate: give `tls`, too")

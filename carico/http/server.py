@@ -1,7 +1,7 @@
-"""The HTTP server of CARICO's processes: a thread for each connection, and a limit to the number of connections.
+"""The HTTP server of CARICO's processes: a thread for each connection, and a limit on the number of connections.
 
 No client waits for another's handshake, header or body. When the limit is reached, a new connection replaces the one
-that has been silent for longest, so that connections that are held open keep no client out.
+that has been silent for longest, so that idle connections keep no client out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _PLACE_WITHIN_S = 0.1
 """How long to wait until the thread of a connection that was cut has ended."""
 _LOOK_EVERY_S = 5.0
-"""How often the thread that accepts connections looks whether it is to end; `close` wakes it."""
+"""How often the thread that accepts connections checks whether it should end; `close` wakes it."""
 
 
 class HttpServer(ThreadingHTTPServer):
@@ -32,22 +32,22 @@ class HttpServer(ThreadingHTTPServer):
     Parameters
     ----------
     name : str
-        Of what is served, for threads and messages.
+        A name for the server, for threads and messages.
     host, port
         Where to listen; port 0 lets the system choose, see `port`.
     handler : type
-        Answers requests; calls `spoke` whenever something has come over its connection.
+        Answers requests; calls `spoke` whenever its connection has received something.
     tls : ServerTls or None
         None is plain text.
     connections : int
-        The most connections at a time.
+        The most simultaneous connections.
     handshake_s : float
-        For a whole handshake, seconds.
+        The time limit for a handshake, seconds.
 
     Raises
     ------
     InvalidConfig
-        If nothing can be served there.
+        If the address cannot be served.
     """
 
     daemon_threads = True
@@ -92,7 +92,7 @@ class HttpServer(ThreadingHTTPServer):
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """Serve no more; connections are cut."""
+        """Stop serving, and cut all connections."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts connections
         self.shutdown()
@@ -105,7 +105,7 @@ class HttpServer(ThreadingHTTPServer):
         self.close()
 
     def spoke(self, connection: socket.socket) -> None:
-        """Note that a connection is new, or that something has come over it."""
+        """Note that a connection is new, or has received something."""
         with self._lock:
             self._open[connection] = None
             self._open.move_to_end(connection)
@@ -142,7 +142,7 @@ class HttpServer(ThreadingHTTPServer):
                 request = self._tls.current().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             self.spoke(request)
             if isinstance(request, ssl.SSLSocket):
-                request.do_handshake()  # the time-out is for all of it
+                request.do_handshake()  # the time-out covers the whole handshake
             super().process_request_thread(request, client_address)
         except OSError as error:
             _log.info("a connection failed: %s", error, extra={"client": client_address[0]})

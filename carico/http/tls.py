@@ -19,7 +19,7 @@ class ServerTls:
     ----------
     files : TlsFiles
     everybody : bool, optional
-        Admit clients without a certificate; by default they must show one of the CA.
+        Admit clients without a certificate; by default, clients must show one of the CA.
 
     Raises
     ------
@@ -35,7 +35,7 @@ class ServerTls:
         self._again = False
 
     def current(self) -> ssl.SSLContext:
-        """Return the context of the files as they are now, or of the last good ones if they are damaged."""
+        """Return the context of the present files, or of the last good ones if they are damaged."""
         if self._pem.changed() or self._again:
             try:
                 self._context, self._again = self._load(), False
@@ -55,7 +55,7 @@ class ServerTls:
 
 
 def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
-    """Return all names of its owner that a certificate has, given as `SSLSocket.getpeercert` returns it."""
+    """Return all names of the owner in a certificate, which is given as `SSLSocket.getpeercert` returns it."""
     if not certificate:
         return frozenset()
     subject = {value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"}

@@ -1,1 +1,1 @@
-"""The only part of CARICO that talks to the Kubernetes API; its client needs the extra `scheduler`."""
+"""The only room that talks to the Kubernetes API; its client needs the extra `scheduler`."""

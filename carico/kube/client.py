@@ -1,8 +1,8 @@
-"""Calls of the Kubernetes API, as JSON: what CARICO asks of it and nothing else.
+"""Calls of the Kubernetes API, as JSON: only those that CARICO needs.
 
-The package kubernetes brings kubeconfig, authentication and REST. Its typed models are not used: they cost a multiple
-of the JSON they are made from, and fail on some answers. Every call has time-outs: without one, a call on a connection
-that falls silent would wait for ever.
+The package kubernetes provides kubeconfig, authentication and REST. Its typed models are not used: they cost a multiple
+of the JSON that they are made from, and fail on some answers. Every call has time-outs; without them, a call on a
+connection that falls silent would wait for ever.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _PodStatus(msgspec.Struct):
 
 
 class _Pod(msgspec.Struct):
-    """What callers that follow pods rely on."""
+    """The fields that callers that follow pods rely on."""
 
     metadata: _PodMetadata
     spec: _PodSpec | None = None
@@ -91,7 +91,7 @@ class KubeClient:
     connect_s : float
         How long connecting may take, seconds.
     silence_s : float
-        After how long without a byte a connection has ended, seconds.
+        After how long without a byte a connection counts as ended, seconds.
     """
 
     def __init__(
@@ -122,16 +122,16 @@ class KubeClient:
             else:
                 load = kubernetes.config.load_kube_config
                 load(kubeconfig, context, configuration, persist_config=False)
-        except Exception as error:  # whatever a file can hold: YAML's, the package's own, TypeError
+        except Exception as error:  # a file may cause any: YAML's, the package's own, TypeError
             where = "this pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
             raise InvalidConfig(
-                f"the Kubernetes API cannot be reached by {where}: {str(error).rstrip('.')}; outside a cluster name a "
-                f"kubeconfig (`kubernetes: {{kubeconfig: FILE}}`); an extender can do without (`kubernetes: null`)"
+                f"the Kubernetes API cannot be reached with {where}: {str(error).rstrip('.')}; outside a cluster, name "
+                f"a kubeconfig (`kubernetes: {{kubeconfig: FILE}}`); an extender can do without (`kubernetes: null`)"
             ) from error
         return cls(configuration, silence_s=silence_s)
 
     def api(self, name: str) -> Any:
-        """Return one of the package's APIs, ``AppsV1Api`` for instance, for `get`."""
+        """Return one of the package's APIs, such as ``AppsV1Api``, for `get`."""
         return getattr(kubernetes.client, name)(self._api)
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class KubeClient:
         self._api.rest_client.pool_manager.clear()
 
     def pods(self, field_selector: str) -> PodSelection:
-        """Return the pods that a field selector takes in, of all namespaces."""
+        """Return the pods of all namespaces that match a field selector."""
         return PodSelection(self, self._core.list_pod_for_all_namespaces, field_selector)
 
     def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
@@ -195,9 +195,9 @@ class KubeClient:
         ----------
         call : callable
         *arguments, **options
-            Of the call.
+            The call's arguments.
         page : int
-            Objects to a page.
+            Objects per page.
 
         Raises
         ------
@@ -220,7 +220,7 @@ class KubeClient:
         return self._content(call, *arguments, **options).decode(errors="replace")
 
     def call(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
-        """Make a call; its answer is not read yet, as the package's types for answers are not used."""
+        """Make a call and return the unread response, because the package's types for answers are not used."""
         given = {name: value for name, value in options.items() if value not in (None, "")}
         given.setdefault("_request_timeout", self._timeouts)
         try:
@@ -230,7 +230,7 @@ class KubeClient:
                 why = _message(error.body) or error.reason
                 raise KubeRefused(f"the Kubernetes API answered {error.status}: {why}", error.status) from error
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error.reason}") from error
-        # ConfigException: the file of the pod's token, which is read again every minute, was empty.
+        # ConfigException: the file with the pod's token, which is read again every minute, was empty.
         except (urllib3.exceptions.HTTPError, kubernetes.config.ConfigException, OSError) as error:
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error}") from error
         return response
@@ -256,7 +256,7 @@ class PodSelection:
         self._closed = False
 
     def list(self) -> tuple[list[dict[str, Any]], str]:
-        """Return the pods, and the resource version that they are of.
+        """Return the pods and their resource version.
 
         Raises
         ------
@@ -271,13 +271,13 @@ class PodSelection:
     def watch(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield ADDED, MODIFIED, DELETED or BOOKMARK, and the pod.
 
-        Ends when the server closes the stream, as it does every few minutes, when nothing came for `silence_s`, or with
-        `close`.
+        The watch ends when the server closes the stream, as it does every few minutes, when nothing has come for
+        `silence_s`, or with `close`.
 
         Parameters
         ----------
         version : str
-            What has happened since is told.
+            The resource version after which events are wanted.
 
         Raises
         ------
@@ -334,7 +334,7 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def _message(body: str | bytes | None) -> str:
-    """The reason that Kubernetes gives for a refusal; empty if it is not Kubernetes that refuses."""
+    """The reason that Kubernetes gives for a refusal; empty if the refusal does not come from Kubernetes."""
     try:
         return msgspec.json.decode(body or b"", type=_Status).message
     except (msgspec.MsgspecError, ValueError):

@@ -1,6 +1,6 @@
-"""Objects of any kind, as JSON: applied, read, listed and deleted. For deploying; processes need only `client`.
+"""Applies, reads, lists and deletes objects of any kind, as JSON. For deploying; processes need only `client`.
 
-An object's kind determines its API: the package kubernetes has a method for every verb and kind.
+The package kubernetes has a method for every verb and kind, which is found by the object's API version and kind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from carico.kube.client import KubeClient
 KubeObject: TypeAlias = Mapping[str, Any]
 
 MANAGER = "carico"
-"""Owns the fields that are applied (server-side apply)."""
+"""The field manager of server-side apply."""
 _APIS = {
     "v1": "CoreV1Api",
     "apps/v1": "AppsV1Api",
@@ -58,7 +58,7 @@ class KubeObjects:
         ----------
         thing : mapping
         force : bool, optional
-            Take over fields that somebody else owns; otherwise they cause a refusal of status 409.
+            Take over fields that another manager owns; otherwise they cause a refusal with status 409.
         """
         self._call(
             "patch",
@@ -78,11 +78,11 @@ class KubeObjects:
         return self._unless_missing("read", thing)
 
     def delete(self, thing: KubeObject) -> bool:
-        """Delete the object of that kind and name, and in the background what it owns; False if there is none."""
+        """Delete the object of that kind and name, and its dependents in the background; False if there is none."""
         return self._unless_missing("delete", thing, propagation_policy="Background") is not None
 
     def list(self, api_version: str, kind: str, namespace: str | None = None, labels: str = "") -> list[dict[str, Any]]:
-        """Return the objects of a kind that a label selector takes in, of one namespace or of all."""
+        """Return the objects of a kind that match a label selector, in one namespace or in all."""
         of_kind = {"apiVersion": api_version, "kind": kind}
         call, arguments = self._method("list", of_kind | {"metadata": {"namespace": namespace}})
         return [of_kind | thing for thing in self._client.listing(call, *arguments, label_selector=labels)[0]]

@@ -1,8 +1,8 @@
-"""Follows the pods of a selection in a thread: lists them, then watches from there; passes on every pod's last state.
+"""Follows the pods of a selection in a thread: lists them, watches from there, and passes on every pod's latest state.
 
-A stream that ends is resumed where it ended. If the API server does not remember that version any more (410), or a
-callback fails, pods are listed again, and those that are gone by then are told as deleted: nothing is missed, some of
-it is told twice.
+A stream that ends is resumed where it ended. If the API server no longer remembers that version (410), or a callback
+fails, pods are listed again, and those that are gone by then are passed on as deleted: nothing is missed, but something
+may be passed on twice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from carico.backoff import Backoff
@@ -21,18 +20,20 @@ from carico.errors import KubeError, KubeRefused
 _log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(first_s=0.2, longest_s=30.0)
+ENDED = ("Succeeded", "Failed")
+"""The phases of pods that have ended."""
 _GONE = 410
 _SHORT_S = 1.0
-"""A stream that brings nothing and ends sooner counts as a failure: a server that closes at once is not flooded."""
+"""A stream that brings nothing and ends sooner counts as a failure, so that its server is not flooded with requests."""
 _PATIENCE_S = 5.0
-"""For the thread's end: only a server that does not answer at all takes longer."""
+"""How long to wait for the thread's end, which takes longer only if a server does not answer at all."""
 
 
 class Pods(Protocol):
     """A selection of pods, see `carico.kube.client.PodSelection`."""
 
     def list(self) -> tuple[list[dict[str, Any]], str]:
-        """Return all pods and the resource version that they are of."""
+        """Return all pods and their resource version."""
         ...
 
     def watch(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -49,7 +50,7 @@ def _ignore(*_: object) -> None:
 
 
 class Reflector:
-    """Keeps up with pods from `start` to `close`, or within a `with` block; nothing is told afterwards.
+    """Follows pods from `start` to `close`, or within a `with` block; no callback is called afterwards.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Reflector:
         Called with every pod that is new or different, as the API's JSON has it.
     clock : Clock
     rng : random.Random
-        Spreads the waits after failures, so that replicas do not come back all at once.
+        Spreads the waits after failures, so that replicas do not all come back at once.
     deleted : callable, optional
         Called with the UID of every pod that is gone.
     listed : callable, optional
@@ -88,7 +89,7 @@ class Reflector:
         self._thread = threading.Thread(target=self.run, name="watch on pods", daemon=True)
 
     def start(self) -> None:
-        """Follow in a thread."""
+        """Start following in a thread."""
         self._thread.start()
 
     def is_alive(self) -> bool:
@@ -96,7 +97,7 @@ class Reflector:
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         self._stop.set()
         self._pods.close()
         self._thread.join(_PATIENCE_S)
@@ -105,13 +106,11 @@ class Reflector:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self) -> None:
-        """Follow, as the thread does; failures are logged and tried again, with growing waits up to 30 s."""
+        """Follow pods in the thread; failures are logged and followed by another attempt, after up to 30 s."""
         while not self._stop.is_set():
             try:
                 self._follow()
@@ -129,7 +128,7 @@ class Reflector:
                 self._stop.wait(_BACKOFF.wait_s(self._failures, self._rng))
 
     def _follow(self) -> None:
-        """List if need be, and watch until the stream ends."""
+        """List if necessary, and watch until the stream ends."""
         if self._version is None:
             self._version = self._list()
         began, events = self._clock.now(), 0

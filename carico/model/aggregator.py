@@ -1,7 +1,7 @@
 """The aggregator's merge core, sans I/O: a bounded queue of subspaces and one global view (thesis §4.3).
 
-A call enqueues the caller's subspace and is answered with the latest view at once; merging happens afterwards, off the
-call's path. Of each node only the newest waiting subspace counts, so the queue never holds more than one entry a node.
+A call enqueues the caller's subspace and returns the latest view at once; subspaces are merged later, outside the call.
+Only the newest waiting subspace of a node counts, so the queue never holds more than one entry per node.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | 
 
 
 MOST_SAMPLES = 100
-"""How many samples a subspace may stand for: ten times an agent's batch. More would outweigh other nodes, by σ²."""
+"""How many samples a subspace may stand for: ten times an agent's batch. A merge weighs subspaces by σ², so that more
+samples would outweigh other nodes."""
 
 
 def largest_singular_value(resources: int) -> float:
     """Return the bound √(d n) on singular values of n samples of d resources, each in [0, 1].
 
-    It bounds what one node can do to the view of all: a merge weighs a subspace by σ². A node whose ten samples say
-    that everything is full has √(10 d). An average, such as a replica's view, stays below its largest part.
+    It limits how far one node can move everybody's view, because a merge weighs a subspace by σ². A node whose ten
+    samples say that everything is full has √(10 d). An average, such as a replica's view, never exceeds its largest
+    part.
     """
     return math.sqrt(resources * MOST_SAMPLES)
 
@@ -87,7 +89,7 @@ class Aggregator:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes heard of."""
+        """Number of known nodes."""
         return len(self._nodes)
 
     @property
@@ -101,8 +103,8 @@ class Aggregator:
         Raises
         ------
         InvalidInput
-            If the subspace describes another number of resources or more than one node, or cannot come from telemetry:
-            a single such subspace would spoil the view of every node.
+            If the subspace describes another number of resources or more than one node, or cannot come from telemetry.
+            A single such subspace would spoil the view of every node.
         """
         if subspace.basis.ndim != 2 or subspace.basis.shape[0] != self.resources:
             raise InvalidInput(f"{node}: a basis of shape ({self.resources}, r) is needed, got {subspace.basis.shape}")
@@ -110,7 +112,7 @@ class Aggregator:
         if largest > allowed or np.abs(subspace.basis).max(initial=0.0) > 1 + 1e-6:
             raise InvalidInput(
                 f"{node}: no telemetry in [0, 1] has such a subspace (largest singular value {largest:g}, at most "
-                f"{allowed:g} is taken)"
+                f"{allowed:g} is accepted)"
             )
         self._nodes.add(node)
         self._waiting[node] = subspace
@@ -131,8 +133,8 @@ class Aggregator:
         """Merge subspaces into the view with one decomposition, as if one after the other in this order.
 
         A merge is linear in the Gram matrices U Σ² Uᵀ: after m merges with weight w = 1 / N, the i-th subspace weighs
-        w (1 - w)^(m - i) and the old view (1 - w)^m. With a rank below the number of resources, only the result is
-        truncated.
+        w (1 - w)^(m - i) and the old view (1 - w)^m. If the rank is below the number of resources, the result alone is
+        truncated, not every intermediate one.
         """
         if not subspaces:
             return
@@ -140,7 +142,7 @@ class Aggregator:
         ages = np.arange(len(subspaces) - 1.0, -1.0, -1.0)
         weights = share * (1.0 - share) ** ages
         if self._view is None:
-            # The first is taken over whole, as if it had been the view.
+            # The first subspace takes the place of the missing view.
             weights[0] = (1.0 - share) ** ages[0]
         total = float(weights.sum())
         scales = np.sqrt(weights / total)

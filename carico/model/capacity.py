@@ -19,8 +19,8 @@ MAX_PODS = 110
 def capacity_signal(usage: ArrayLike, workload: ArrayLike) -> FloatArray:
     """Return k = min_i (1 - y_i) / (σ_1 u_1)_i, never below 0 (thesis §3.4).
 
-    A resource with zero workload sets no limit, except that a full resource gives 0 whatever the workload. No
-    workload at all gives `inf`: nothing is known that could fill the node.
+    A resource with zero workload sets no limit, except that a full resource gives 0 whatever the workload is. If all of
+    the workload is zero, the result is `inf`: nothing is known that could fill the node.
 
     Parameters
     ----------
@@ -105,8 +105,8 @@ def _non_negative(name: str, values: ArrayLike) -> FloatArray:
 
 
 def _quotient(amount: FloatArray, cost: FloatArray) -> FloatArray:
-    """Amount / cost; an exhausted amount gives 0 even at no cost, an unlimited one `inf` at any cost."""
-    result = np.where((amount > 0) & (cost >= 0), np.inf, 0.0)  # of the shape of both
+    """Amount / cost; an amount of 0 gives 0 even at no cost, an infinite amount gives `inf` at any cost."""
+    result = np.where((amount > 0) & (cost >= 0), np.inf, 0.0)  # in the shape that both broadcast to
     with np.errstate(over="ignore"):
         np.divide(amount, cost, out=result, where=(amount > 0) & (amount < np.inf) & (cost > 0))
     return result

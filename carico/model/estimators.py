@@ -1,8 +1,8 @@
 """Kalman filters that learn a node's baseline signal and pod cost from its capacity signal (thesis §4.2.4).
 
 All assume ``signal = baseline - cost * pods``. `DeltaKalman` sees changes only, `JointKalman` is the 2-D filter,
-`DualKalman` two separate 1-D filters (the thesis's choice). They hold one node's state or many nodes' (arrays), and
-apply the same rules around the correction, all of them here:
+`DualKalman` two separate 1-D filters (the thesis's choice). They hold the state of one node, or arrays for many nodes,
+and share these rules around the correction:
 
 - the first usable sample initialises: a baseline of ``signal + cost * pods`` and a cost of `initial_cost` x signal;
 - estimation halts at signal zero (a full resource hides further pods), on demand (hold-off) and on non-finite input;
@@ -27,7 +27,7 @@ from carico.errors import InvalidInput, InvalidState
 
 @dataclass(frozen=True)
 class KalmanSettings:
-    """Constants of the filters. The thesis names none of them; `docs/design.md` says where each comes from."""
+    """Constants of the filters. The thesis gives none of them; `docs/design.md` says where each comes from."""
 
     baseline_process_noise: float = 1e-3
     """Variance that the baseline gains per update, x baseline²."""
@@ -51,7 +51,7 @@ class KalmanSettings:
     idle_drift: float = 1.02
     """Factor on the cost per update while no pod runs."""
     full_signal: float = 1e-3
-    """A signal at or below this counts as zero: here x baseline, in `NodeModel` also in average workloads."""
+    """A signal at or below this counts as zero: relative to the baseline here, in average workloads in `NodeModel`."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -101,16 +101,6 @@ class CostEstimator(ABC):
         """Estimated drop of the signal per pod, not below the floor; NaN before the first usable sample."""
         return np.maximum(self._state["cost"], self.settings.cost_floor * self._state["baseline"])[()]
 
-    @property
-    def baseline_variance(self) -> FloatArray:
-        """Variance of `baseline`."""
-        return self._state["baseline_variance"][()]
-
-    @property
-    def cost_variance(self) -> FloatArray:
-        """Variance of `cost`."""
-        return self._state["cost_variance"][()]
-
     def update(
         self, signal: ArrayLike, pods: ArrayLike, hold_off: ArrayLike = False, empty: ArrayLike = np.nan
     ) -> None:
@@ -119,8 +109,8 @@ class CostEstimator(ABC):
         Parameters
         ----------
         signal : array_like, shape (...)
-            Capacity signal; nodes where it is NaN, infinite or zero (or so large or small that its square is) learn
-            nothing this time.
+            Capacity signal; nodes where it is NaN, infinite or zero, or where its square would overflow or underflow,
+            learn nothing this time.
         pods : array_like, shape (...)
             Running pods; nodes where it is negative or not finite learn nothing.
         hold_off : array_like of bool
@@ -201,7 +191,7 @@ class CostEstimator(ABC):
         settings = self.settings
         cost = settings.initial_cost * k
         baseline = k + cost * n
-        # With pods running the baseline is a guess that is as wrong as the cost is.
+        # With pods running, the baseline is a guess, and as wrong as the cost is.
         doubt = (cost * n) ** 2
         informed = (n > 0) & (empty > k) & (empty <= _ORDINARY[1])
         baseline = np.where(informed, empty, baseline)
@@ -244,7 +234,8 @@ class DualKalman(CostEstimator):
         gain = variance / (variance + noise)
         measured = (state["baseline"] - k) / np.maximum(n, 1)
         cost = state["cost"] + gain * (measured - state["cost"])
-        # The cost is not fed back into the baseline, so the state itself may have the floor, and leaves it sooner.
+        # The cost is not fed back into the baseline, so the floor may be applied to the state itself: the cost then
+        # leaves the floor sooner.
         lowest = settings.cost_floor * state["baseline"]
         self._set(busy, cost=np.maximum(cost, lowest), cost_variance=(1 - gain) * variance)
 

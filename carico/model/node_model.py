@@ -103,8 +103,6 @@ class NodeModel:
         self._exchanged: FloatArray = np.full((count, d), np.nan)
         self._exchanged_at: FloatArray = np.full(count, -np.inf)
         self._idle_usage: FloatArray = np.full((count, d), np.nan)
-        self.late_samples: IntArray = np.zeros(count, dtype=np.int64)
-        """Samples dropped because a newer one had been taken in already."""
 
     @property
     def pods(self) -> IntArray:
@@ -119,7 +117,7 @@ class NodeModel:
         sample : array_like, shape (d,) or (nodes, d)
             [0, 1]-normalised usage.
         at : float
-            When it was measured, seconds. A sample not newer than the last one is dropped (and counted).
+            When it was measured, seconds. A sample not newer than the last one is dropped.
         received : array_like of bool
             False where the sample was lost.
 
@@ -155,7 +153,7 @@ class NodeModel:
         """
         if not self._scalar:
             raise InvalidInput(
-                f"a series is of one node, this model is of {self._nodes}: take samples in with `observe`"
+                f"a series needs a model of one node, this one has {self._nodes}: take samples in with `observe`"
             )
         x, times, d = finite("samples", samples, low=0.0, high=1.0), finite("at", at), len(self.resources)
         if x.shape != (times.size, d) or times.ndim != 1:
@@ -164,7 +162,6 @@ class NodeModel:
             )
         newest = np.maximum.accumulate([self._last_sample_at[0], *times])
         fresh = times > newest[:-1]
-        self.late_samples += np.count_nonzero(~fresh)
         self._last_sample_at = newest[-1:]
         smoothed, size = self._ema.follow(x[fresh]), self.variant.batch_size
         self._batched += len(smoothed)
@@ -173,7 +170,6 @@ class NodeModel:
 
     def _take_in(self, x: FloatArray, at: float, arrived: BoolArray) -> None:
         fresh = arrived & (at > self._last_sample_at)
-        self.late_samples += arrived & ~fresh
         smoothed = self._ema.advance(x, fresh[:, None])
         self._last_sample_at = np.where(fresh, at, self._last_sample_at)
         # A full batch makes room by dropping its oldest sample.
@@ -234,7 +230,7 @@ class NodeModel:
         self.pod_event(counted - self._pods, at)
 
     def adopt(self, global_subspace: Subspace, nodes: ArrayLike | None = None) -> None:
-        """Remember the aggregated subspace that `nodes` (all by default) got as an answer; used from the next step on.
+        """Keep the aggregated subspace that `nodes` (all by default) received; it is used from the next step on.
 
         Raises
         ------
@@ -249,7 +245,7 @@ class NodeModel:
             )
         lead = global_subspace.basis.shape[:-2]
         if common_shape("subspaces and nodes", lead, index.shape) != index.shape:
-            raise InvalidInput(f"one subspace, or one for each of {index.size} nodes, is needed, got {lead}")
+            raise InvalidInput(f"one subspace, or one for each of {index.size} nodes, is needed, got shape {lead}")
         kept = min(rank, global_subspace.basis.shape[-1])
         self._global_basis[index] = 0.0
         self._global_values[index] = 0.0
@@ -257,15 +253,13 @@ class NodeModel:
         self._global_values[index, :kept] = global_subspace.singular_values[..., :kept]
         self._has_global[index] = True
 
-    def step(self, at: float, global_subspace: Subspace | None = None, nodes: ArrayLike | None = None) -> Report:
+    def step(self, at: float, nodes: ArrayLike | None = None) -> Report:
         """Learn from the samples since the last step and report.
 
         Parameters
         ----------
         at : float
             Now, seconds.
-        global_subspace : Subspace, optional
-            The aggregator's view, if a new one arrived; the last one is kept otherwise.
         nodes : array_like of int, optional
             The nodes that step; all by default.
 
@@ -277,16 +271,14 @@ class NodeModel:
         Raises
         ------
         InvalidInput
-            If there is no such node, or the global subspace does not fit; nothing is changed then.
+            If there is no such node; nothing is changed then.
         """
         finite("at", at)
         index = self._index(nodes)
         if self._scalar and index.size != 1:
-            raise InvalidInput(f"this model is of one node, whose number is 0: got nodes={nodes!r}")
-        if global_subspace is not None:
-            self.adopt(global_subspace, index)
-        # Without a sample since the last step the usage is old: nothing is learned from it, least of all that pods
-        # which have started meanwhile cost nothing.
+            raise InvalidInput(f"this model has one node, number 0, got nodes={nodes!r}")
+        # Without a sample since the last step, the usage is old: nothing is learned from it, least of all that pods
+        # that have started meanwhile cost nothing.
         sampled = self._batched[index] > 0
         self._learn_own(index)
         own = self._own(index)
@@ -378,13 +370,13 @@ class NodeModel:
         arrays = checked_state(state, shapes | {"rebase": (self._nodes,)})
         if not (arrays["rebase"] == float(self.variant.rebase)).all():
             raise InvalidState(
-                f"the state was not learned by a model with rebase={self.variant.rebase}, as {self.variant.name} has "
-                f"it: its baseline and cost are in another unit; delete it"
+                f"the state was learned without rebase={self.variant.rebase}, which {self.variant.name} has: its "
+                f"baseline and cost are in another unit; delete it"
             )
         estimator = ESTIMATORS[self.variant.estimator](self.variant.kalman)
         estimator.restore({name.removeprefix(_ESTIMATOR): state[name] for name in state if name.startswith(_ESTIMATOR)})
         if estimator.save()["baseline"].shape != (self._nodes,):
-            raise InvalidState(f"the saved estimator is not of {self._nodes} nodes; delete the state")
+            raise InvalidState(f"the saved estimator does not hold {self._nodes} nodes; delete the state")
         if now is not None:
             for name in TIMES:
                 arrays[name] = np.where(arrays[name] > now, -np.inf, arrays[name])
@@ -393,7 +385,7 @@ class NodeModel:
         self._estimator = estimator
 
     def _arrays(self) -> dict[str, AnyArray]:
-        """The model's state by name, for saving; all but the estimator's."""
+        """The model's state by name, for saving, without the estimator's."""
         assert self._ema.value is not None
         assert self._ema.deviating is not None
         own = {name: getattr(self, f"_{name}") for name in BOUNDS if name not in ("smoothed", "deviating", "rebase")}
@@ -410,7 +402,7 @@ class NodeModel:
         index = np.atleast_1d(np.asarray(nodes))
         if not index.size:
             return np.zeros(0, dtype=np.int64)
-        # A mask would pass for the numbers 0 and 1.
+        # A mask would be taken for the node numbers 0 and 1.
         if index.ndim > 1 or not np.issubdtype(index.dtype, np.integer):
             raise InvalidInput(f"nodes must be a list of node numbers, got {nodes!r}; np.flatnonzero reads a mask")
         if index.min() < 0 or index.max() >= self._nodes:
@@ -439,7 +431,10 @@ class NodeModel:
         self._batched[index] = 0
 
     def _blend(self, own: Subspace, index: IntArray) -> Subspace:
-        """The own and the global view together, for the signal only: fed back, it would drown the own experience."""
+        """The node's own view merged with the global one, for the signal only.
+
+        Fed back into the node's own view, it would drown what the node has seen itself.
+        """
         weight = np.where(self._has_global[index], self.variant.global_weight, 0.0)
         weight = np.where(self._has_own[index], weight, np.where(self._has_global[index], 1.0, 0.5))
         seen = Subspace.unchecked(self._global_basis[index], self._global_values[index])
@@ -452,10 +447,10 @@ class NodeModel:
         self._idle_usage[index] = np.where(idle[:, None], mean, known)
 
     def _unit(self, idle_signal: FloatArray) -> FloatArray:
-        """The filters' unit: k of the idle node under today's workload, or 1 for the thesis as written.
+        """The filters' unit: k of the idle node under the current average workload, or 1 for the thesis as written.
 
-        k counts average workloads, and the average changes several-fold between an idle and a busy node. The
-        share of the idle node that a pod takes does not change with that average.
+        k counts average workloads, and the average changes several-fold between an idle and a busy node. The share of
+        the idle node's k that a pod takes does not change with the average.
         """
         if not self.variant.rebase:
             return np.ones_like(idle_signal)
@@ -487,14 +482,14 @@ class NodeModel:
         from_baseline = pod_capacity_from_baseline(b, c, pods, room)
         # Before the first usable sample: what a fresh node advertises, unless a resource is full.
         fresh = np.minimum(np.where(full, 0.0, 1.0 / self.variant.kalman.initial_cost), room)
-        # Where all telemetry has been zero for hours, no workload is left to count in: the baseline takes its place.
+        # Where all telemetry has been zero for hours, no workload is left to count in, and the baseline is used.
         counted = np.where(predicted | np.isinf(signal), from_baseline, from_signal)
         return np.where(blind, 0.0, np.where(known, counted, fresh))
 
     def _exchange_due(self, index: IntArray, own: Subspace, at: float) -> BoolArray:
-        """Whether the own average workload has drifted since the last exchange, or the last was too long ago.
+        """Whether the node's own average workload has drifted since the last exchange, or that was too long ago.
 
-        A node in steady state has nothing new to say, but its peers may.
+        A node in steady state has nothing new to say, but its peers may have.
         """
         old = at - self._exchanged_at[index] >= self.variant.exchange_age_s
         sent = self._exchanged[index]
@@ -506,4 +501,4 @@ class NodeModel:
 
 
 _ESTIMATOR = "estimator_"
-"""Begins the names of what the estimator saves."""
+"""Prefix of the names of the arrays that the estimator saves."""

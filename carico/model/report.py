@@ -1,4 +1,4 @@
-"""The result of a node model's step: the numbers that an agent reports, and numbers that explain them. No rules."""
+"""The result of a node model's step: the numbers that an agent reports, and numbers that explain them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from carico.model.subspace import Subspace
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The result of a step: arrays in the order of the nodes asked for, or scalars for a model of one node."""
+    """The result of a step: arrays in the order of the requested nodes, or scalars for a model of one node."""
 
     at_s: float
     usage: FloatArray
@@ -18,15 +18,15 @@ class Report:
     capacity_signal: FloatArray
     """k in workload units; `inf` while no workload is known."""
     baseline: FloatArray
-    """Estimated k of the idle node, in today's workload units; NaN while unknown."""
+    """Estimated k of the idle node, in units of the current average workload; NaN while unknown."""
     pod_cost: FloatArray
-    """Estimated drop of k per pod, in today's workload units; NaN while unknown."""
+    """Estimated drop of k per pod, in units of the current average workload; NaN while unknown."""
     pods: IntArray
     """Running pods."""
     pod_capacity: FloatArray
     """How many more pods the node can take: what the scheduler acts on."""
     exchange_due: BoolArray
-    """True where the own subspace has drifted from the one last exchanged (thesis §4.1)."""
+    """True where the node's own subspace has drifted from the one last exchanged (thesis §4.1)."""
     subspace: Subspace
     """The node's own model: what an exchange sends."""
 

@@ -16,14 +16,14 @@ from carico.errors import InvalidInput
 
 
 class DynamicEma:
-    """s ← s + α (x - s), with α fast once x - s exceeds the threshold more than `patience` times in a row, one way.
+    """s ← s + α (x - s); α is fast once x - s exceeds the threshold, one way, more than `patience` times in a row.
 
-    Each element of a sample is filtered by itself: a spike of one resource does not speed up another.
+    Each element of a sample is filtered by itself: a spike of one resource does not make another one follow faster.
 
     Parameters
     ----------
     alpha_slow, alpha_fast : float
-        Smoothing factors in (0, 1] per sample. The thesis names none; the values are those of `docs/design.md`.
+        Smoothing factors in (0, 1] per sample. The thesis gives none; `docs/design.md` explains these values.
     threshold : float
         Deviation that counts as a change, in units of the sample.
     patience : int
@@ -81,13 +81,13 @@ class DynamicEma:
         return self.advance(x, arrived).copy()
 
     def advance(self, x: FloatArray, arrived: BoolArray) -> FloatArray:
-        """Take in a sample that was checked already and has the shape of the last one; see `update`."""
+        """Take in a sample that is already checked and has the shape of the last one; see `update`."""
         assert self.value is not None
         assert self.deviating is not None
-        # A first value is taken over as it is: it deviates from nothing.
+        # The first value is taken as it is: there is nothing that it could deviate from.
         value = np.where(np.isnan(self.value), x, self.value)
         gap = x - value
-        # In one direction: the way back from a spike does not continue the spike.
+        # Deviations count in one direction: the way back from a spike does not continue the spike.
         direction = (gap > self.threshold).astype(np.int64) - (gap < -self.threshold)
         deviating = np.where(self.deviating * direction > 0, self.deviating, 0) + direction
         alpha = np.where(np.abs(deviating) > self.patience, self.alpha_fast, self.alpha_slow)

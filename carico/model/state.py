@@ -14,7 +14,7 @@ from carico.arrays import FloatArray, numbers
 from carico.errors import InvalidInput, InvalidState
 
 _ANY = 1e15
-"""Bound of what has none of its own: far above real values, and its powers are still finite."""
+"""The bound of arrays without a bound of their own: far above real values, and its powers are still finite."""
 BOUNDS: dict[str, tuple[float, float, bool]] = {
     "pods": (0.0, 2.0**53, False),
     "smoothed": (0.0, 1.0, True),
@@ -34,7 +34,7 @@ BOUNDS: dict[str, tuple[float, float, bool]] = {
     "idle_usage": (0.0, 1.0 + 1e-9, True),
     "rebase": (0.0, 1.0, False),
 }
-"""Lowest and highest value that makes sense, and whether NaN stands for what is not known yet."""
+"""Of each array: the lowest and the highest sensible value, and whether NaN stands for a value not known yet."""
 TIMES = ("last_sample_at", "last_event_at", "exchanged_at")
 """Times; -inf means never. Strict JSON writes it as null, which is read as NaN."""
 
@@ -45,7 +45,7 @@ def checked_state(state: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int
     Raises
     ------
     InvalidState
-        If one is missing, has another shape or holds what no model learns; the message says which.
+        If one is missing, has another shape or holds values that no model learns; the message says which.
     """
     arrays: dict[str, FloatArray] = {}
     for name, shape in shapes.items():

@@ -58,7 +58,7 @@ class Subspace:
 
     @classmethod
     def unchecked(cls, basis: FloatArray, singular_values: FloatArray) -> Subspace:
-        """Return a subspace of arrays that a decomposition has made: nothing is left to check."""
+        """Return a subspace of arrays that come from a decomposition, without checking them."""
         subspace = object.__new__(cls)
         object.__setattr__(subspace, "basis", basis)
         object.__setattr__(subspace, "singular_values", singular_values)
@@ -91,7 +91,7 @@ class Subspace:
     ) -> Subspace:
         """Merge two subspaces: SVD([√w_a U_a Σ_a, √w_b U_b Σ_b]) with w_a + w_b = 1 (thesis §3.3).
 
-        The square roots keep σ_1² a convex combination of what the two say along the new direction (Lemma A.4), so a
+        The square roots keep σ_1² a convex combination of both sides' values along the new direction (Lemma A.4), so a
         stable usage keeps a stable σ_1 however often it is merged.
 
         Parameters
@@ -131,7 +131,7 @@ class Subspace:
         return _decompose(np.concatenate([left, right], axis=-1), rank)
 
     def updated(self, columns: FloatArray, weight: ArrayLike, rank: int | None = None) -> Subspace:
-        """Take new columns in with `weight` in [0, 1] against what is known: Incremental-SVD with forgetting (§2.3.4).
+        """Merge new columns in, with `weight` in [0, 1] against the past: Incremental-SVD with forgetting (§2.3.4).
 
         The same as merging with `from_batch(columns)`, at the cost of one decomposition instead of two.
 
@@ -148,7 +148,7 @@ class Subspace:
 
     @property
     def columns(self) -> FloatArray:
-        """U Σ, shape (..., d, r): what stands for the observed matrix in a merge."""
+        """U Σ, shape (..., d, r): it represents the observed matrix in a merge."""
         return self.basis * self.singular_values[..., None, :]
 
     @property

@@ -1,7 +1,7 @@
 """Variants: named, complete sets of CARICO's parameters.
 
-A variant says everything that decides what CARICO does, so that a table row that names one can be repeated. The
-thesis leaves most numbers open; `docs/design.md` gives each reading and what it changes.
+A variant fixes everything that decides what CARICO does, so that a result that names its variant can be reproduced. The
+thesis leaves most numbers open; `docs/design.md` explains each choice, and what other choices change.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class Variant:
     rebase: bool = True
     """Measure the signal in units of the idle node's signal; the correction for the moving unit of k."""
     idle_memory: float = 0.98
-    """Share of the known idle usage that is kept at every step on which no pod runs. It remembers about a minute, so
-    that a passing load of something else counts as load, not as the idle node."""
+    """Share of the known idle usage that is kept at every step in which no pod runs. The memory lasts about a minute,
+    so that a passing load of other programs counts as load, not as part of the idle node."""
     estimator: str = "dual"
     kalman: KalmanSettings = field(default_factory=KalmanSettings)
     hold_off_s: float = 1.0
-    """No estimation, and Pod-Capacity from the baseline, for so long after a pod event (§3.5, §4.2.4)."""
+    """How long after a pod event nothing is estimated, and Pod-Capacity comes from the baseline (§3.5, §4.2.4)."""
     blind_after_s: float = 10.0
-    """A node that has had no telemetry for so long offers nothing. Until then it counts from the baseline (Eq. 3.6)."""
+    """A node without telemetry for longer than this offers nothing; until then Eq. 3.6 counts from the baseline."""
     exchange_drift: float = 0.02
     exchange_age_s: float = 5.0
-    """A node deems its subspace outdated, and exchanges it, once its own average workload has changed by more than
-    `exchange_drift`, relative to its length, or after `exchange_age_s`: peers may have news (§4.1)."""
+    """A node exchanges its subspace once its own average workload has changed by more than `exchange_drift`, relative
+    to the workload's length, and after `exchange_age_s` at the latest, because peers may have news (§4.1)."""
 
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
@@ -97,18 +97,18 @@ _PATIENCE_PERIODS = 3
 
 
 def on_metrics_server(variant: Variant, period_s: float) -> Variant:
-    """Return the variant as it learns from a metrics server that has news every `period_s` seconds.
+    """Return the variant adapted to a metrics server that has new values every `period_s` seconds.
 
-    Between two answers the model counts pods from the baseline; it is blind once several answers are missing.
+    Between two values the model counts pods from the baseline; it is blind once several values are missing.
 
     Raises
     ------
     InvalidInput
-        If the variant learns from pressure, which the metrics server does not know.
+        If the variant learns from pressure, which a metrics server does not provide.
     """
     if variant.cpu_metric != "utilisation":
         raise InvalidInput(
-            f"a metrics server knows no pressure, which variant {variant.name} learns from: "
+            f"a metrics server provides no pressure, which the variant {variant.name} learns from: "
             f"use the variant {UTILISATION_ONLY.name}"
         )
     return replace(variant, blind_after_s=_PATIENCE_PERIODS * period_s)

@@ -1,12 +1,12 @@
-"""Pods by the control groups that the kubelet makes for them: needs no socket and no right but to read /sys/fs/cgroup.
+"""Pods by the control groups that the kubelet makes for them: needs no socket, only the right to read /sys/fs/cgroup.
 
 A pod counts from when the kubelet makes its group, which is before the kubelet asks the runtime for the sandbox: no
-other source knows earlier. A pod counts until none of its containers lives: the runtime removes a container's group
+other source knows earlier. A pod counts until its last container has ended: the runtime removes a container's group
 when the container exits, so a pod whose group has had two members, the sandbox and a container, has ended when only
 one is left. (Where the runtime keeps groups of its own there, as CRI-O can, a pod ends when the kubelet cleans up, up
-to some seconds later.) Groups have no labels: pods of DaemonSets and of the system are counted like any other, and have
-no names, unless the caller says which pods count and what they are called, as `pod_logs` does; static pods are known by
-their UID and do not count.
+to some seconds later.) Groups have no labels: unless the caller says which pods count and what they are called, as
+`pod_logs` does, pods of DaemonSets and of the system are counted like any other, without names. Static pods are known
+by their UID and do not count.
 
 ::
 
@@ -17,13 +17,12 @@ their UID and do not count.
 
 On cgroup v2 these are below /sys/fs/cgroup, on v1 below every controller; a kubelet with a cgroup root of its own
 puts that in front. inotify says when to look; without it, the source looks ten times a second. A change is always the
-difference between two looks, so a folder that came and went in between is never reported.
+difference between two looks, so a folder that appears and vanishes between them is never reported.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -57,13 +56,12 @@ class CgroupEvents(SessionSource):
     Parameters
     ----------
     root : path
-        Where control groups are mounted, or any folder below: the kubelet's is searched there, three levels deep.
+        Where control groups are mounted, or a folder below: the kubelet's folder is searched there, three levels deep.
     counted : callable, optional
-        Says which pods count, and their names, see `Counted`; called at every look. By default all do, without a name.
+        Says which pods count, and their names, see `Counted`; called at every look. By default all pods count, without
+        names.
     clock : Clock, optional
         Dates the changes; the machine's by default.
-    rng : random.Random, optional
-        Spreads the waits between attempts after failures; seeded by the system by default.
     """
 
     def __init__(
@@ -71,19 +69,13 @@ class CgroupEvents(SessionSource):
         root: str | Path = "/sys/fs/cgroup",
         counted: Counted = _all_unnamed,
         clock: Clock | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         self._root = Path(root)
         self._counted = counted
         self._watch = folder_watch()
         self._most: dict[Path, int] = {}
         """The most members that each pod's group has had."""
-        super().__init__(f"control groups in {root}", clock, rng, interrupt=self._watch.wake)
-
-    def count(self) -> int:
-        """See `PodEventSource`."""
-        pods = _pods_in(_folders(find_kubepods(self._root)))
-        return len(self._running(pods, {pod: _members(pod) for pod in pods}))
+        super().__init__(f"control groups in {root}", clock, interrupt=self._watch.wake)
 
     def close(self) -> None:
         """See `PodEventSource`."""
@@ -102,7 +94,7 @@ class CgroupEvents(SessionSource):
             self._watch.add(pods)
             members = {pod: _members(pod) for pod in pods}
             self._most = {pod: max(number, self._most.get(pod, 0)) for pod, number in members.items()}
-            self._pods.become(self._running(pods, members))
+            self._pods.replace(self._running(pods, members))
             yield
             self._watch.wait(_LOOK_ANYWAY_S)
 
@@ -150,7 +142,7 @@ def _gone(kubepods: Path) -> PodEventsError:
 
 
 def _members(pod: Path) -> int:
-    """How many groups a pod's group holds; cheap, as it is asked for every pod at every look."""
+    """How many groups a pod's group holds; cheap, because every look calls this for every pod."""
     try:
         links = pod.stat().st_nlink
     except OSError:

@@ -1,23 +1,21 @@
 """Pods by containerd's own events, over its unix socket (thesis §4.2.4, Fig. 4.8); needs the extra `agent`.
 
 A pod counts from the creation of its sandbox: containerd's first event of the pod, before the shim, the sandbox and
-the pod's containers start and cost CPU time. It counts until none of its containers lives: until the last one exits,
-even if the sandbox is still there, or until a sandbox without any container ends. So a pod counts once however many
-containers it has; between two init containers, or while a crashed container waits for its restart, the pod runs
-nothing and does not count.
+the pod's containers start and cost CPU time. It counts until its last container exits, even if the sandbox is still
+there, or until a sandbox without any container ends. So a pod counts once however many containers it has; between two
+init containers, or while a crashed container waits for its restart, the pod runs nothing and does not count.
 
 Containers are known by the labels that the kubelet and containerd's CRI give them; a container without a pod's UID
 belongs to no pod. Static pods and pods of platform namespaces do not count; DaemonSet pods elsewhere do, since no
 label marks them.
 
-A process that may use the socket is as good as root on the node. Everything here reads, except for one event: a mark
-that is published to learn that the subscription stands, since containerd does not confirm it and a listing made
-earlier could miss what happens in between.
+A process that may use the socket is as good as root on the node. Everything here only reads, with one exception: the
+source publishes an event, the mark, to learn that its subscription is active. containerd does not confirm a
+subscription, and a listing made before it is active could miss what happens in between.
 """
 
 from __future__ import annotations
 
-import random
 import socket
 import threading
 from collections.abc import Collection, Iterable, Iterator
@@ -78,8 +76,6 @@ class ContainerdEvents(SessionSource):
         Kubernetes namespaces whose pods do not count.
     clock : Clock, optional
         Dates the changes; the machine's by default.
-    rng : random.Random, optional
-        Spreads the waits between attempts to connect again; seeded by the system by default.
     """
 
     def __init__(
@@ -88,35 +84,24 @@ class ContainerdEvents(SessionSource):
         namespace: str = "k8s.io",
         excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
         clock: Clock | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         self._socket = socket
         self._namespace = namespace
         self._excluded = frozenset(excluded_namespaces)
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=_CHANNEL)
         # A stream that waits for events ends when its channel is closed.
-        super().__init__(f"containerd at {socket}", clock, rng, interrupt=self._channel.close)
-
-    def count(self) -> int:
-        """See `PodEventSource`."""
-        if self._sessions.closed:
-            raise PodEventsError(f"the source of containerd at {self._socket} is closed: make a new one")
-        self._reach()
-        try:
-            return len(_running(self._listed().values()))
-        except grpc.RpcError as error:
-            raise self._failed(error) from error
+        super().__init__(f"containerd at {socket}", clock, interrupt=self._channel.close)
 
     def _session(self) -> Iterator[None]:
         self._reach()
         try:
             stream = self._subscribed()
             containers = self._listed()
-            self._pods.become(_running(containers.values()))
+            self._pods.replace(_running(containers.values()))
             yield
             for envelope in stream:
                 if self._apply(envelope, containers):
-                    self._pods.become(_running(containers.values()))
+                    self._pods.replace(_running(containers.values()))
                 yield
         except grpc.RpcError as error:
             raise self._failed(error) from error
@@ -227,7 +212,7 @@ class ContainerdEvents(SessionSource):
         return (("containerd-namespace", self._namespace),)
 
     def _reach(self) -> None:
-        """Raise an error that says precisely what is wrong with the socket, as grpc's do not."""
+        """Raise an error that says precisely what is wrong with the socket; gRPC's errors do not."""
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(_ANSWER_S)
@@ -241,7 +226,7 @@ class ContainerdEvents(SessionSource):
 
 
 def _running(containers: Iterable[_Container]) -> dict[str, str]:
-    """The UIDs and names of the pods that count, see the module's documentation."""
+    """The UIDs and names of the pods that count, see the module's docstring."""
     names: dict[str, str] = {}
     working: set[str] = set()
     worked: set[str] = set()

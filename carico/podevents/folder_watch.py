@@ -1,6 +1,7 @@
-"""Waiting until a folder appears or vanishes in one of several others: Linux's inotify, or looking again and again.
+"""Waits until a folder appears or vanishes in one of several others, by Linux's inotify or by polling.
 
-A wake-up only: the caller lists the folders then. What an event says is not used, so none can be misread or lost.
+A watch only wakes its caller, who then lists the folders. The content of events is not used, so no event can be misread
+or lost.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from inotify_simple import INotify, flags, masks
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
 _CHANGES = flags.CREATE | flags.DELETE | masks.MOVE | flags.ONLYDIR
 
@@ -24,7 +25,7 @@ class FolderWatch(Protocol):
     """Waits for changes in folders."""
 
     def add(self, folders: Iterable[Path]) -> list[Path]:
-        """Watch these folders, too, and return those known to be gone; a folder may be added again."""
+        """Watch these folders, too, and return those that do not exist; a folder may be added more than once."""
         ...
 
     def wait(self, at_most_s: float) -> None:
@@ -32,20 +33,20 @@ class FolderWatch(Protocol):
         ...
 
     def wake(self) -> None:
-        """End every wait, now and to come; may be called from any thread."""
+        """End the present wait and every later one; may be called from any thread."""
         ...
 
     def close(self) -> None:
-        """Watch no more; closing twice is fine."""
+        """Stop watching; closing twice is fine."""
         ...
 
 
 def folder_watch() -> FolderWatch:
-    """Return a watch by inotify; if the kernel gives no instance, one that waits a tenth of a second at most."""
+    """Return a watch by inotify, or one that polls every tenth of a second if the kernel offers no inotify instance."""
     try:
         return InotifyWatch()
     except OSError as error:
-        _LOG.warning("no inotify (%s; see fs.inotify.max_user_instances): looking ten times a second", error.strerror)
+        _log.warning("no inotify (%s; see fs.inotify.max_user_instances): looking ten times a second", error.strerror)
         return PollingWatch()
 
 
@@ -67,7 +68,7 @@ class InotifyWatch:
             self._poll.register(file, select.POLLIN)
 
     def add(self, folders: Iterable[Path]) -> list[Path]:
-        """See `FolderWatch`. What happens in a folder that cannot be watched is seen when a wait runs out."""
+        """See `FolderWatch`. Changes in a folder that cannot be watched are seen when a wait runs out."""
         gone = []
         for folder in folders:
             try:
@@ -76,7 +77,7 @@ class InotifyWatch:
                 gone.append(folder)
             except OSError as error:
                 if not self._warned:
-                    _LOG.warning("no inotify for %s: %s; see fs.inotify.max_user_watches", folder, error.strerror)
+                    _log.warning("no inotify for %s: %s; see fs.inotify.max_user_watches", folder, error.strerror)
                 self._warned = True
         return gone
 

@@ -1,28 +1,26 @@
 """Pods by the Kubernetes API: the most exact source, and the latest to report a change (thesis §4.2.4, Fig. 4.8).
 
-A pod counts from when it is bound to the node, which the API tells before the kubelet acts on it, until its phase is
-Succeeded or Failed, or it is gone: the kubelet says so up to some seconds after the last container has exited. A pod
-that waits for its image counts. Pods of DaemonSets, static pods (the API's mirrors of them) and pods of platform
-namespaces do not.
+A pod counts from when it is bound to the node, which the API shows before the kubelet acts, until its phase is
+Succeeded or Failed, or it is gone; the kubelet reports that up to some seconds after the last container has exited. A
+pod that waits for its image counts. Pods of DaemonSets, static pods (which the API shows as mirror pods) and pods of
+platform namespaces do not.
 
 Every session lists the pods and watches from that listing's version on, so that nothing is lost in between. Unlike
-`carico.kube.reflector`, it makes the first listing's problems the caller's, and tells a listing as one set.
+`carico.kube.reflector`, it raises the first listing's errors to the caller, and passes a listing on as one set.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from carico.clock import Clock
 from carico.errors import CaricoError, PodEventsError
-from carico.kube.reflector import Pods
+from carico.kube.reflector import ENDED, Pods
 from carico.podevents.reconnecting import SessionSource
 from carico.podevents.source import PLATFORM_NAMESPACES, full_name
 
 _MIRROR = "kubernetes.io/config.mirror"
-_OVER = ("Succeeded", "Failed")
 
 
 class KubeWatch(SessionSource):
@@ -31,15 +29,13 @@ class KubeWatch(SessionSource):
     Parameters
     ----------
     pods : Pods
-        Those bound to the node; problems are exceptions of CARICO's tree. Closed with the source.
+        The pods bound to the node; its methods raise `CaricoError`. Closed with the source.
     node : str
         Name of the node.
     excluded_namespaces : collection of str
         Namespaces whose pods do not count.
     clock : Clock, optional
         Dates the changes; the machine's by default.
-    rng : random.Random, optional
-        Spreads the waits between attempts to connect again; seeded by the system by default.
     """
 
     def __init__(
@@ -48,20 +44,15 @@ class KubeWatch(SessionSource):
         node: str,
         excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
         clock: Clock | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         self._api = pods
         self._node = node
         self._excluded = frozenset(excluded_namespaces)
-        super().__init__(f"pods of {node}", clock, rng, interrupt=pods.close)
-
-    def count(self) -> int:
-        """See `PodEventSource`."""
-        return len(self._listed()[0])
+        super().__init__(f"pods of {node}", clock, interrupt=pods.close)
 
     def _session(self) -> Iterator[None]:
         running, version = self._listed()
-        self._pods.become(running)
+        self._pods.replace(running)
         yield
         for kind, pod in self._watched(version):
             if self._sessions.closed:
@@ -70,7 +61,7 @@ class KubeWatch(SessionSource):
                 running[pod["metadata"]["uid"]] = _name(pod)
             elif kind != "BOOKMARK":
                 running.pop(pod["metadata"]["uid"], None)
-            self._pods.become(running)
+            self._pods.replace(running)
             yield
 
     def _listed(self) -> tuple[dict[str, str], str]:
@@ -93,7 +84,7 @@ class KubeWatch(SessionSource):
             metadata.get("namespace") in self._excluded
             or any(owner.get("kind") == "DaemonSet" for owner in owners)
             or _MIRROR in (metadata.get("annotations") or {})
-            or (pod.get("status") or {}).get("phase") in _OVER
+            or (pod.get("status") or {}).get("phase") in ENDED
         )
 
 

@@ -1,8 +1,8 @@
-"""The running pods that a source has told of: what it sees next, listing or event, becomes the changes still to tell.
+"""The running pods that a source has reported so far: compared with what it sees next, they give the changes to report.
 
 A listing and a stream are joined without loss or double count by two rules. The stream begins no later than the
-listing, so that it holds whatever happens in between. And a source tells differences between sets of UIDs, so that
-what is in both is told once.
+listing, so that it holds whatever happens in between. And a source reports differences between sets of UIDs, so that
+a pod that is in both is reported once.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from carico.podevents.source import OnChange, PodChange
 
 
 class RunningPods:
-    """Turns what runs into changes of what runs.
+    """Turns sets of running pods into changes.
 
     Parameters
     ----------
     on_change : callable
-        Gets every change.
+        Called with every change.
     clock : Clock
         Dates the changes.
 
     Examples
     --------
     >>> from carico.testing import ManualClock
-    >>> pods = RunningPods(lambda told: print(f"{told.change:+d} {told.uid} {told.pod}"), ManualClock())
-    >>> pods.become({"uid-1": "jobs/pi-1", "uid-2": "jobs/pi-2"})
+    >>> pods = RunningPods(lambda pod: print(f"{pod.change:+d} {pod.uid} {pod.pod}"), ManualClock())
+    >>> pods.replace({"uid-1": "jobs/pi-1", "uid-2": "jobs/pi-2"})
     +1 uid-1 jobs/pi-1
     +1 uid-2 jobs/pi-2
-    >>> pods.become({"uid-2": "jobs/pi-2"})
+    >>> pods.replace({"uid-2": "jobs/pi-2"})
     -1 uid-1 jobs/pi-1
-    >>> pods.become({"uid-2": "jobs/pi-2"})
+    >>> pods.replace({"uid-2": "jobs/pi-2"})
     """
 
     def __init__(self, on_change: OnChange, clock: Clock) -> None:
@@ -40,16 +40,16 @@ class RunningPods:
         self._clock = clock
         self._pods: dict[str, str] = {}
 
-    def become(self, pods: Mapping[str, str]) -> None:
-        """Tell what has changed since the last call.
+    def replace(self, pods: Mapping[str, str]) -> None:
+        """Replace the running pods by these, and report what has changed since the last call.
 
-        Stops come first, so that the count is never too high, and each kind in the order of the UIDs.
+        Stops come first, so that the count is never too high; starts and stops are each in the order of the UIDs.
 
         Parameters
         ----------
         pods : mapping of str to str
-            The UIDs of all pods that run, with their names as NAMESPACE/NAME, empty where it is not known. A name that
-            becomes known later is no change.
+            The names of all pods that run, by UID: NAMESPACE/NAME, empty where it is not known. A name that becomes
+            known later is no change.
         """
         before, self._pods = self._pods, dict(pods)
         at = self._clock.now()

@@ -4,17 +4,17 @@
 
     /var/log/pods/<namespace>_<name>_<uid>/<container>
 
-The kubelet makes a pod's folder right before it asks the runtime for the sandbox, so later than the pod's control
-group. It makes a container's folder right before it has the container made: a pod without any waits, for its image for
-instance, and consumes nothing meanwhile; counted, it would teach its node that pods cost nothing.
+The kubelet makes a pod's folder right before it asks the runtime for the sandbox, so after the pod's control group. It
+makes a container's folder right before the container is created. A pod without any container waits, for its image for
+instance, and consumes nothing meanwhile; if it were counted, its node would learn that pods cost nothing.
 
 A pod counts from one of two moments on, as the caller chooses:
 
-- From its control group: the earliest, but nothing says whose it is before the pod's folder is there. A pod counts
-  without a name until then, and one of the platform may count for that moment.
-- From its first container: only pods with names count. No moment is lost: the container's control group, made after
-  its folder, is what ends the wait of `carico.podevents.cgroups`. And no pod is lost: the scheduler of the variant
-  `demand` goes on counting a pod as on its way until the report of its node counts it.
+- From its control group. This is the earliest moment, but nothing says whose group it is before the pod's folder
+  exists. Until then a pod counts without a name, and a pod of the platform may count for a moment.
+- From its first container. Only pods with names count. No time is lost: the container's control group, made after its
+  folder, ends the wait of `carico.podevents.cgroups`. And no pod is lost: the scheduler of the variant `demand` counts
+  a pod as on its way until the report of its node counts it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from carico.errors import PodEventsError
 from carico.podevents.source import PLATFORM_NAMESPACES, full_name
 
 PATIENCE_S = 30.0
-"""Where pods count from their control group on, one without containers counts this long: it is about to start, and
+"""How long a pod without containers counts, if pods count from their control group on: it is about to start, and
 starting it already loads the node."""
 
 
@@ -52,10 +52,10 @@ class PodLogs:
         self._started: set[str] = set()
 
     def counted_from_group(self, uids: Iterable[str]) -> dict[str, str]:
-        """Return those of these pods that count from their control group on, by UID with their names.
+        """Return the names of those of these pods that count from their control group on, by UID.
 
-        All do but the platform's, and those that have long waited for their first container. A pod that has no folder
-        yet counts without a name.
+        All pods count except those of the platform and those that have long waited for their first container. A pod
+        that has no folder yet counts without a name.
 
         Raises
         ------
@@ -69,9 +69,9 @@ class PodLogs:
         return {uid: names.get(uid, "") for uid in uids if uid not in excluded}
 
     def counted_from_container(self, uids: Iterable[str]) -> dict[str, str]:
-        """Return those of these pods that count from their first container on, by UID with their names.
+        """Return the names of those of these pods that count from their first container on, by UID.
 
-        All do that have had a container, but the platform's.
+        All pods count that have had a container, except those of the platform.
 
         Raises
         ------
@@ -82,14 +82,14 @@ class PodLogs:
         return {uid: names[uid] for uid in uids if uid in self._started}
 
     def _look(self) -> tuple[dict[str, str], set[str]]:
-        """Return the names of all pods but the platform's, by UID, and the UIDs of the platform's; note who started."""
+        """Return the names of pods by UID, without the platform's, and the platform's UIDs; note which have started."""
         try:
             found = {path: path.name.split("_") for path in self._folder.iterdir()}
         except OSError as error:
             raise PodEventsError(
-                f"{self._folder} cannot be listed ({error.strerror}): which pods count is told by the folders of their "
-                f"logs; let the agent see the node's (in a pod a hostPath) or, unless pods need names, set "
-                f"`pod_logs: null`, and all count"
+                f"{self._folder} cannot be listed ({error.strerror}): the folders of their logs tell which pods count; "
+                f"let the agent see the node's folder (in a pod a hostPath) or, unless pods need names, set "
+                f"`pod_logs: null`, which counts all pods"
             ) from error
         # Neither namespaces nor names have an underscore.
         pods = {path: parts for path, parts in found.items() if len(parts) == 3}

@@ -1,6 +1,6 @@
 """Processes that stand for pods where there is no container runtime: those whose command line matches.
 
-A count by looking, not a subscription: a process that lives shorter than the time between two looks may be missed. The
+Processes are counted by looking, not by a subscription, so a process that ends before the next look may be missed. The
 agent on a cluster node learns of its pods from events instead.
 """
 
@@ -32,11 +32,11 @@ class MatchingProcesses:
         self.root = Path(root)
 
     def count(self) -> int:
-        """Return how many there are now, see `running`."""
+        """Return how many run now, see `running`."""
         return len(self.running())
 
     def running(self) -> set[int]:
-        """Return the ids of those that run now; a process that vanishes during the look does not count.
+        """Return the ids of the processes that run now; a process that vanishes during the look does not count.
 
         Raises
         ------
@@ -75,5 +75,5 @@ class MatchingProcesses:
             with open(f"{self.root}/{name}/{file}", "rb", buffering=0) as opened:  # noqa: PTH123
                 return opened.readall().decode(errors="replace")
         except OSError:
-            # Gone since it was listed, or not readable: no command line, so no match.
+            # The process is gone, or not readable: no command line, so no match.
             return ""

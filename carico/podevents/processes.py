@@ -1,7 +1,7 @@
-"""Processes that stand for pods, counted again and again: for a machine without a container runtime.
+"""Processes that stand for pods, counted several times a second: for a machine without a container runtime.
 
-A process that lives shorter than the time between two looks may be missed, and no start is known before it happens.
-A process's id is its UID: the kernel hands out all others before it uses one again.
+A process that ends before the next look may be missed, and no start is known before it happens. The process's id serves
+as the UID: the kernel hands out all other ids before it uses one again.
 """
 
 from __future__ import annotations
@@ -35,34 +35,29 @@ class ProcessEvents:
         self._clock = clock or SystemClock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self.failures = 0
-        """How often the processes could not be listed."""
 
     def start(self, on_change: OnChange) -> None:
-        """Tell what runs already, then look again and again in a thread; raises PodEventsError without a procfs."""
+        """Report what runs already, then look repeatedly in a thread; raises PodEventsError without a procfs."""
         pods = RunningPods(on_change, self._clock)
-        pods.become(self._running())
+        pods.replace(self._running())
         self._thread = threading.Thread(target=self._look, args=(pods,), name="processes", daemon=True)
         self._thread.start()
 
-    def count(self) -> int:
-        """Return how many run now; raises PodEventsError without a procfs."""
-        return len(self._running())
-
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
 
     def _look(self, pods: RunningPods) -> None:
+        warned = False
         while not self._closed.wait(LOOK_EVERY_S):
             try:
-                pods.become(self._running())
+                pods.replace(self._running())
             except PodEventsError as error:
-                self.failures += 1
-                if self.failures == 1:
+                if not warned:
                     _log.warning("processes cannot be counted: %s", error)
+                warned = True
 
     def _running(self) -> dict[str, str]:
         try:

@@ -1,6 +1,6 @@
-"""A session with something that may go away: held in a thread and begun again after every failure, with jittered waits.
+"""A session with a server that may go away: it runs in a thread and begins again after failures, with jittered waits.
 
-`SessionSource` is what sources of pod events that hold a session have in common.
+`SessionSource` is the base of the sources of pod events that hold a session.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from carico.errors import PodEventsError
 from carico.podevents.pod_changes import RunningPods
 from carico.podevents.source import OnChange
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _BACKOFF = Backoff(first_s=0.2, longest_s=10.0)
 
 Session = Callable[[], Iterator[None]]
-"""Yields once when all that exists has been told, and then after every piece of news."""
+"""Yields once when everything that exists has been reported, and then after every piece of news."""
 
 
 class Reconnecting:
@@ -32,9 +32,9 @@ class Reconnecting:
     name : str
         What the session is with, for the log.
     session : callable
-        Raises PodEventsError when it fails. A session that merely ends is begun again and does not count as a failure.
+        Raises PodEventsError when it fails. A session that merely ends begins again and does not count as a failure.
     rng : random.Random
-        Spreads the waits, so that a server that failed for all nodes is not asked by all at once.
+        Spreads the waits, so that after a server's failure the nodes do not all come back at once.
     interrupt : callable
         Ends a session that waits for news; called once, by `close`.
     """
@@ -44,12 +44,8 @@ class Reconnecting:
         name: str,
         session: Session,
         rng: random.Random,
-        interrupt: Callable[[], object] = lambda: None,
+        interrupt: Callable[[], object],
     ) -> None:
-        self.failures = 0
-        """How often a session failed or could not be begun, since the start."""
-        self.connected = False
-        """Whether news arrives; without it the count is the last one known."""
         self._name = name
         self._session = session
         self._rng = rng
@@ -63,23 +59,22 @@ class Reconnecting:
         return self._closed.is_set()
 
     def start(self) -> None:
-        """Begin the first session here, so that its errors reach the caller, and go on with it in a thread.
+        """Begin the first session in the caller's thread, so that its errors reach the caller; continue it in a thread.
 
         Raises
         ------
         PodEventsError
-            If the session cannot be begun, or was begun before.
+            If the session cannot begin, or this was started before.
         """
         if self._thread is not None or self.closed:
             raise PodEventsError(f"{self._name} was started before: make a new source for every start")
         session = self._session()
         next(session)
-        self.connected = True
         self._thread = threading.Thread(target=self._run, args=(session,), name=self._name, daemon=True)
         self._thread.start()
 
     def close(self, patience_s: float = 5.0) -> None:
-        """Begin no further session and wait for the thread, `patience_s` seconds at most."""
+        """Begin no more sessions, and wait for the thread to end, `patience_s` seconds at most."""
         if not self.closed:
             self._closed.set()
             self._interrupt()
@@ -93,31 +88,28 @@ class Reconnecting:
             try:
                 for _ in session:
                     if failed_in_a_row:
-                        _LOG.info("%s: connected again", self._name)
-                    self.connected, failed_in_a_row = True, 0
+                        _log.info("%s: connected again", self._name)
+                    failed_in_a_row = 0
             except PodEventsError as error:
                 problem = str(error)
             except Exception as error:
-                # Whatever the error: a thread that ends in silence would freeze the count for good. A session whose
-                # connection is closed under it may fail in any way.
+                # Any error: if the thread ended silently, the count would be frozen for good. A session whose
+                # connection is closed while it waits may fail in any way.
                 problem = repr(error)
                 if not self.closed:
-                    _LOG.exception("%s: unexpected", self._name)
+                    _log.exception("%s: unexpected error", self._name)
             if self.closed:
-                break
-            self.connected = False
+                return
             failed_in_a_row += 1
             wait_s = _BACKOFF.wait_s(failed_in_a_row, self._rng)
             if problem:
-                self.failures += 1
-                _LOG.warning("%s: %s; trying again in %.1f s", self._name, problem, wait_s)
+                _log.warning("%s: %s; trying again in %.1f s", self._name, problem, wait_s)
             self._closed.wait(wait_s)
             session = self._session()
-        self.connected = False
 
 
 class SessionSource(ABC):
-    """A source of pod events that learns of them in a session, see `PodEventSource`.
+    """A source of pod events that holds a session, see `PodEventSource`.
 
     Parameters
     ----------
@@ -125,9 +117,7 @@ class SessionSource(ABC):
         What the session is with, for the log.
     clock : Clock, optional
         Dates the changes; the machine's by default.
-    rng : random.Random, optional
-        Spreads the waits between attempts after failures; seeded by the system by default.
-    interrupt : callable, optional
+    interrupt : callable
         See `Reconnecting`.
     """
 
@@ -135,21 +125,10 @@ class SessionSource(ABC):
         self,
         name: str,
         clock: Clock | None,
-        rng: random.Random | None,
-        interrupt: Callable[[], object] = lambda: None,
+        interrupt: Callable[[], object],
     ) -> None:
         self._clock = clock or SystemClock()
-        self._sessions = Reconnecting(name, self._session, rng or random.Random(), interrupt=interrupt)
-
-    @property
-    def failures(self) -> int:
-        """How often the session was lost or could not be begun."""
-        return self._sessions.failures
-
-    @property
-    def connected(self) -> bool:
-        """Whether news arrives; without it the count is the last one known."""
-        return self._sessions.connected
+        self._sessions = Reconnecting(name, self._session, random.Random(), interrupt)
 
     def start(self, on_change: OnChange) -> None:
         """See `PodEventSource`."""
@@ -162,4 +141,4 @@ class SessionSource(ABC):
 
     @abstractmethod
     def _session(self) -> Iterator[None]:
-        """Tell `_pods` what exists, yield, and yield again after every piece of news."""
+        """Give `_pods` what exists, yield, and yield again after every piece of news."""

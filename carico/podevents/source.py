@@ -1,7 +1,7 @@
-"""What a source of pod events offers, and which pods no source counts.
+"""The protocol of all sources of pod events, and the pods that no source counts.
 
 Running pods (n) are the pods on the node that are not part of the platform. A node's own DaemonSet, static and
-system pods always run: counted, they would hide that a node is idle. Each source's module says how well it can tell
+system pods always run: if they were counted, no node would look idle. Each source's module says how well it can tell
 them apart.
 """
 
@@ -16,9 +16,9 @@ class PodChange(NamedTuple):
     """A pod that has started or stopped on this node."""
 
     change: int
-    """+1 or -1: of the number of running pods."""
+    """+1 if the pod has started, -1 if it has stopped."""
     at: float
-    """When it was noticed, seconds on the clock."""
+    """When the change was noticed, seconds on the clock."""
     uid: str
     pod: str = ""
     """NAMESPACE/NAME; empty where the source does not know it."""
@@ -33,7 +33,7 @@ _HASH = re.compile(r"[0-9a-f]{32}")
 
 
 def is_static(uid: str) -> bool:
-    """Whether a pod is the kubelet's own, from a file: its UID is a hash of 32 digits, not a UUID."""
+    """Whether a pod is static, which the kubelet runs from a file: its UID is a hash of 32 digits, not a UUID."""
     return _HASH.fullmatch(uid) is not None
 
 
@@ -43,35 +43,26 @@ def full_name(namespace: str | None, name: str | None) -> str:
 
 
 class PodEventSource(Protocol):
-    """Tells which pod starts or stops on this node.
+    """Reports every pod that starts or stops on this node.
 
-    A source begins at 0 pods, and the changes always add up to the pods that it knows of: none starts twice without a
-    stop in between, and none stops that has not started. It tells pods that run already when it starts, and what it
-    missed while it was cut off, as changes, too, once a listing has shown them.
+    A source begins at 0 pods, and the changes always add up to the pods that it knows of: no pod starts twice without a
+    stop in between, and no pod stops that has not started. Pods that run already when the source starts, and whatever
+    it missed while it was cut off, are reported as changes, too, once a listing has shown them.
     """
 
     def start(self, on_change: OnChange) -> None:
-        """Tell what runs already, then return and tell every change from a thread of the source.
+        """Report the pods that run already, then return, and report every change from a thread of the source.
 
-        Changes come one at a time. A slow callback delays the changes that follow; one that raises is logged.
-
-        Raises
-        ------
-        PodEventsError
-            If the source cannot be read, with the remedy. Later failures are logged, and the source tries again.
-        """
-        ...
-
-    def count(self) -> int:
-        """Return how many pods run now, by a listing made for this call; some changes may not have been told yet.
+        Changes come one at a time. A slow callback delays the changes that follow; a callback's exception is logged.
 
         Raises
         ------
         PodEventsError
-            If the source cannot be read now.
+            If the source cannot be read; the message gives the remedy. Later failures are logged, and the source tries
+            again.
         """
         ...
 
     def close(self) -> None:
-        """Tell no more and release everything; closing twice is fine."""
+        """Report no more changes and release everything; closing twice is fine."""
         ...

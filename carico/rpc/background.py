@@ -1,7 +1,7 @@
-"""Calls in the background: a loop that must not wait leaves a value to be sent and takes the latest answer.
+"""Calls in the background: a loop that must not wait submits values to be sent, and reads the latest answer.
 
-Every destination has a mailbox, which holds the newest value only: a value that was not sent in time is out of date.
-All mailboxes of a process share a thread.
+Every destination has a mailbox, which holds the newest value only, because older values are out of date. All mailboxes
+of a process share a thread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from carico.backoff import Backoff
@@ -21,10 +20,8 @@ _log = logging.getLogger(__name__)
 
 Sent = TypeVar("Sent")
 Received = TypeVar("Received")
-
-
 BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
-"""After failed calls, unless told otherwise."""
+"""The default waits after failed calls."""
 
 
 class BackgroundCalls(Generic[Sent, Received]):
@@ -33,20 +30,20 @@ class BackgroundCalls(Generic[Sent, Received]):
     Parameters
     ----------
     loop : LoopThread
-        Where the calls are made.
+        Makes the calls.
     name : str
-        The destination's, for logs.
+        The destination's name, for logs.
     call : callable
         A coroutine function that takes a submitted value and returns the answer. An exception counts as a failure and
         delays the next call.
     rng : random.Random
-        Of the jitter; used by the loop's thread alone.
+        For the jitter; used by the loop's thread alone.
     backoff : Backoff, optional
 
     Attributes
     ----------
     succeeded, failed, replaced : int
-        Calls that did not fail, calls that did, and values that a newer one replaced before they were sent.
+        Calls that succeeded, calls that failed, and values that were replaced by a newer one before they were sent.
     """
 
     def __init__(
@@ -71,7 +68,7 @@ class BackgroundCalls(Generic[Sent, Received]):
         self._work_done = loop.start(self._work())
 
     def submit(self, value: Sent) -> None:
-        """Leave a value to be sent; returns at once. A value that still waits is replaced."""
+        """Put a value in to be sent; returns at once. A value that still waits is replaced."""
         self._loop.call_soon(self._put, value)
 
     def latest(self) -> Received | None:
@@ -79,7 +76,7 @@ class BackgroundCalls(Generic[Sent, Received]):
         return self._latest
 
     def close(self) -> None:
-        """Send the value that waits, unless a failure delays the next call, and return when that is done."""
+        """Send the waiting value, unless a failure delays the next call, and return when that is done."""
         self._loop.call_soon(self._close)
         self._work_done.result()
 
@@ -131,7 +128,5 @@ class BackgroundCalls(Generic[Sent, Received]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,13 +1,12 @@
-"""The clients of the aggregation server and the scheduler, with one long-lived connection each.
+"""The clients of the aggregation server and of the scheduler, each with one long-lived connection.
 
-A call opens a new connection if the last one has ended. The repeated messages of a node go over one stream.
+A call opens a new connection if the last one has ended. A node sends all its messages to a server over one stream.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from types import TracebackType
 from typing import Self
 
 from carico.errors import InvalidConfig, Refused, RpcError, Unreachable
@@ -32,13 +31,13 @@ _REFUSALS = frozenset(
     {"INVALID_ARGUMENT", "PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "FAILED_PRECONDITION"}
 )
 _DEADLINES_TO_CONNECT = 5
-"""Thousands of nodes connect at once to a server that was restarted: a client that gave up in the middle of a handshake
-would have cost the server time for nothing."""
+"""How many deadlines a client waits for a connection. Thousands of nodes connect at once to a restarted server, and a
+client that gave up during a handshake would have wasted the server's time."""
 _SILENT_BETWEEN = 4
 """Silent reports between two that are answered."""
 _MOST_UNANSWERED = 5
-"""Requests in a row without an answer before a new connection is made: one whose other end has vanished looks alive for
-a quarter of an hour."""
+"""Requests in a row without an answer before a new connection is made: a connection whose other end has vanished looks
+alive for a quarter of an hour."""
 
 
 class Client:
@@ -84,11 +83,11 @@ class Client:
         return await self._answered(method, request, last=True)
 
     async def request(self, method: str, request: bytes) -> bytes:
-        """Send a message over the client's stream and return the answer; otherwise as `call`."""
+        """Send a message over the client's stream and return the answer; otherwise like `call`."""
         return await self._answered(method, request, last=False)
 
     def send(self, message: bytes) -> bool:
-        """Send a message without an answer over the client's stream if it is open; return whether it was sent."""
+        """Send a message that gets no answer over the client's stream if it is open; return whether it was sent."""
         return self._connection is not None and self._connection.send(message)
 
     async def close(self) -> None:
@@ -139,9 +138,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 
@@ -174,20 +171,20 @@ class ReportClient(Client):
         self._silent_left = 0
         self._versions = OtherVersions("this agent")
         self._told: frozenset[str] = frozenset()
-        """The pods that were counted in the latest report that was answered."""
+        """The pods that the latest answered report counted."""
         self._reply: ReportReply | None = None
 
     async def report(self, report: CapacityReport) -> ReportReply | None:
         """Send one report, and return the latest answer; None if there was none yet.
 
-        One report of five is answered, the first one over a stream among them: the answer shows that the scheduler
-        listens, and each report without one saves both sides a wake-up. A report of the variant `demand` is also
-        answered if it counts new pods, for the answer tells their workloads.
+        One report in five is answered, beginning with the first report of a stream: the answer shows that the scheduler
+        listens, and each report without an answer saves both sides a wake-up. A report of the variant `demand` is also
+        answered if it counts new pods, because the answer gives their workloads.
 
         Raises
         ------
         Unreachable, Refused
-            See `Client.call`; for reports that are answered.
+            See `Client.call`; only for reports that are answered.
         InvalidInput
             If a number or a name does not fit into the message, or the answer makes no sense.
         """
@@ -206,7 +203,7 @@ class ReplicaClient(Client):
     """Exchanges views with another replica of the aggregation server; for the parameters see `Client`."""
 
     async def reconcile(self, view: ReplicaView, resources: int) -> ReplicaView:
-        """Send what this replica has learned from its own nodes and return what the other has.
+        """Send what this replica has learned from its own nodes, and return what the other replica has learned.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""How a client connects: to each address of the server's name in turn, until one speaks HTTP/2, over TLS if asked for.
+"""How a client connects: to each address of the server's name in turn, until one speaks HTTP/2, over TLS if wanted.
 
-The name of several replicas has several addresses, and some of the replicas may be down.
+If a name stands for several replicas, it has several addresses, and some of the replicas may be down.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ async def connect(target: str, tls: ssl.SSLContext | None, patience_s: float) ->
     tls : SSLContext or None
         Offers h2; None is plain text.
     patience_s : float
-        How long to wait for the addresses, and for the connection to each of them, seconds.
+        How long to wait for the look-up of the addresses, and for the connection to each of them, seconds.
 
     Raises
     ------
     OSError
-        If the name has no address, or no server at any of them speaks HTTP/2; the reason is that of the last address.
+        If the name has no address, or none of its addresses speaks HTTP/2; the message is about the last address.
     """
     host, _, port = target.rpartition(":")
     host = host.strip("[]")
@@ -45,7 +45,7 @@ async def connect(target: str, tls: ssl.SSLContext | None, patience_s: float) ->
                     lambda: Connection(target, scheme),
                     *address,
                     ssl=tls,
-                    # Certificates have no dot at the end of a name, which keeps search domains from being tried.
+                    # A name may end with a dot, so that no search domains are tried; certificates' names do not.
                     server_hostname=host.removesuffix(".") if tls else None,
                 )
         except OSError as error:  # TimeoutError is one

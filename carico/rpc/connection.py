@@ -59,7 +59,7 @@ _FRAME_HEADER = 9
 
 
 class CallFailed(Exception):
-    """A request has no answer.
+    """A request that gets no answer.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
     Parameters
     ----------
     authority : str
-        host:port, as the client was given it.
+        host:port, as given to the client.
     scheme : {"http", "https"}
 
     Attributes
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
     greeted : bool
         Whether the server has sent anything; a server that refuses the client's certificate sends nothing.
     closed : bool
-        Whether the connection takes no more messages, so that a new one is needed.
+        Whether the connection takes no more messages, so that a new connection is needed.
     """
 
     def __init__(self, authority: str, scheme: str) -> None:
@@ -100,14 +100,14 @@ class Connection(asyncio.Protocol):
         self._stream: int | None = None
         self._unsent = self._received = self._unread = b""
         self._last = False
-        """Whether the unsent message is the stream's last one."""
+        """Whether the unsent message is the last one of its stream."""
         self._answer: asyncio.Future[bytes] | None = None
 
     async def request(self, method: str, message: bytes, last: bool = False) -> bytes:
         """Send a message and return the answer.
 
-        All messages go over one stream, which costs a server half of what calls do, until a message is the stream's
-        `last` one, as a method without streams needs it, or the server ends the stream.
+        All messages go over one stream, which costs a server half as much as separate calls. The stream ends with a
+        message that is the `last` one, as a method without streams needs it, or when the server ends the stream.
 
         Raises
         ------
@@ -127,17 +127,17 @@ class Connection(asyncio.Protocol):
         try:
             answer = await self._answer
         except BaseException:
-            self._end_stream()  # or a late answer would be taken for that to the next message
+            self._end_stream()  # otherwise a late answer would be taken for the answer to the next message
             raise
         if last:
             self._end_stream()
         return answer
 
     def send(self, message: bytes) -> bool:
-        """Send a message that is not answered, while no answer is waited for; return whether the stream took it.
+        """Send a message that gets no answer, while no request is pending; return whether the stream took it.
 
-        The stream does not take it if it is not open, or has not sent the messages before. Whether the server gets the
-        message is not known.
+        The stream does not take the message if it is not open, or has not sent the previous ones yet. Whether the
+        server gets the message is not known.
         """
         if self.closed or self._stream is None or self._unsent:
             return False
@@ -207,9 +207,9 @@ class Connection(asyncio.Protocol):
     def _next_frame(self) -> bytes:
         """Take the next frame from the bytes that were read; empty if the frame is not complete.
 
-        h2 is given frames one by one: of several at once it forgets those before a frame that it refuses, and after
-        GOAWAY it refuses all. And h2 would wait for the end of a frame that is too long, as the bytes of a server that
-        speaks another protocol seem to be.
+        h2 is given frames one by one: of several frames at once, it would lose those before a frame that it refuses,
+        and after GOAWAY it refuses all of them. It would also wait for the end of a frame that is too long, which the
+        bytes of a server that speaks another protocol may look like.
         """
         if len(self._unread) < _FRAME_HEADER:
             return b""
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
 
     def _take(self, event: Event) -> None:
         if isinstance(event, ConnectionTerminated):
-            # Servers end old connections, so that certificates are looked at again.
+            # Servers end old connections, so that certificates are checked again.
             reason = (event.additional_data or b"").decode(errors="replace")
             self._fail("UNAVAILABLE", f"the server has ended the connection: {reason or 'it gives no reason'}")
             self.close()
@@ -264,13 +264,13 @@ class Connection(asyncio.Protocol):
                 return
             message, self._received = self._received[_PREFIX.size : end], self._received[end:]
             if self._answer is not None and self._answer.cancelled():
-                continue  # the request was given up a moment ago, and its stream is about to be ended
+                continue  # the request was given up a moment ago, and its stream is about to end
             if self._answer is None or self._answer.done() or self._unsent:
                 raise ValueError("an answer without a request")
             self._answer.set_result(message)
 
     def _end_stream(self) -> None:
-        """End the stream, whatever is still under way on it; the next message opens a new one."""
+        """End the stream, even with messages in flight; the next message opens a new one."""
         if self._stream is not None and not self.closed:
             with suppress(StreamClosedError):  # both sides have closed it already
                 self._http.reset_stream(self._stream, ErrorCodes.CANCEL)

@@ -20,10 +20,10 @@ _NODE_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 class Call(Protocol):
-    """The part of gRPC's context of a call that is needed."""
+    """The part of a gRPC call's context that is needed."""
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Return what the transport has verified of the caller."""
+        """Return what the transport has verified about the caller."""
         ...
 
 

@@ -1,6 +1,6 @@
 """A thread with an event loop: everything that waits for another process waits there, at the cost of one thread.
 
-Names are looked up in a second thread, which starts with the first look-up: a look-up can only block.
+Host names are looked up in a second thread, which starts at the first look-up, because a look-up blocks its thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
@@ -21,7 +20,7 @@ class LoopThread:
     Parameters
     ----------
     name : str
-        The thread's.
+        The thread's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,7 +32,7 @@ class LoopThread:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be run any more."""
+        """Whether the loop is closed, so that nothing can run any more."""
         return self._loop.is_closed()
 
     def is_alive(self) -> bool:
@@ -45,7 +44,7 @@ class LoopThread:
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def start(self, what: Coroutine[Any, Any, _T]) -> Future[_T]:
-        """Begin to run a coroutine and return its future; may be used from any thread."""
+        """Start a coroutine and return its future; may be used from any thread."""
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def run(self, what: Coroutine[Any, Any, _T]) -> _T:
@@ -65,9 +64,7 @@ class LoopThread:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,6 +1,6 @@
 """Messages: readers check bytes and turn them into values, writers turn values into bytes.
 
-Whatever the bytes are, a reader returns a value that the mathematics can take, or raises `InvalidInput` and changes
+For any bytes, a reader either returns a value that is safe for the mathematics, or raises `InvalidInput` and changes
 nothing. A subspace from outside must be one that telemetry in [0, 1] can have: any other would spoil the view of every
 node.
 """
@@ -27,7 +27,7 @@ from carico.scheduling.report import POD_UID, CapacityReport, ReportReply
 MAX_MESSAGE_BYTES = 64 * 1024
 """Far more than the largest sound messages: a subspace of 64 resources (33 KiB), a report of 250 pods (20 KiB)."""
 MOST_PODS_NAMED = 1_000
-"""Pods that a report counts, or that an answer names: far more than run on any node."""
+"""The most pods that a report counts, or that an answer names: far more than run on any node."""
 _MOST_WORKLOADS = 1_000
 _LONGEST_WORKLOAD = 317
 """An agent takes a pod's namespace and name for its workload until it knows better: 63 characters, a slash, and 253."""
@@ -38,7 +38,7 @@ _MOST_NODES = 1_000_000
 _LATEST_UNIX_S = 1e11
 """The year 5138: a greater number is not a time in seconds."""
 _ORTHONORMAL = 1e-6
-"""How far products of the basis's columns may be from 0 and 1: rounding to single precision passes."""
+"""How far products of the basis's columns may be from 0 and 1; rounding to single precision is within this."""
 
 _M = TypeVar("_M", bound=Message)
 _N = TypeVar("_N", int, float)

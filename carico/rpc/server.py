@@ -1,8 +1,8 @@
 """The gRPC server of CARICO's processes: secured, in a thread of its own, robust to malformed input.
 
-It is asyncio's: one thread serves every connection, so ten thousand idle streams cost memory and no threads, and a
-stream carries about twice as many messages a second as calls do. Handlers must therefore not block. Handlers get bytes:
-`carico.rpc.messages` reads them, and bytes that are not a message are answered like any other bad input.
+It uses asyncio: one thread serves all connections, so that ten thousand idle streams cost memory but no threads, and a
+stream carries about twice as many messages a second as separate calls. Handlers must therefore not block. They get
+bytes, which `carico.rpc.messages` reads; bytes that are not a message are answered like any other bad input.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPTIONS = (
 )
 
 STREAMS_EACH = 4
-"""Streams that may be open for one name of a certificate: an agent has one, and a second until the server knows that
+"""Streams that may be open per name of a certificate: an agent has one, and a second one until the server notices that
 the first is broken."""
 
 _Call: TypeAlias = "aio.ServicerContext[bytes, bytes]"
@@ -56,12 +56,12 @@ class Caller:
         """The URIs of the caller's certificate; None over plain text."""
 
     def must_be(self, owner: str) -> None:
-        """Let the caller pass if its certificate is one for `owner`; over plain text on loopback every caller passes.
+        """Check that the caller's certificate is for `owner`; over plain text on loopback, every caller passes.
 
         Raises
         ------
         NotAllowed
-            If its certificate is not.
+            If the certificate is for another owner.
         """
         if self.owners is not None and owner not in self.owners:
             raise NotAllowed(
@@ -74,11 +74,11 @@ Answer = Callable[[bytes, Caller], bytes]
 StreamAnswer = Callable[[bytes, Caller], bytes | None]
 """The same for a message of a stream; None sends no answer."""
 OnRefused = Callable[[str], None]
-"""Takes the reason of every refusal: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
+"""Called with the reason of every refusal: ``invalid_input``, ``not_allowed`` or ``too_many_streams``."""
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Return credentials of a server that demands a certificate of the same CA from every client.
+    """Return the credentials of a server that requires a certificate of the same CA from every client.
 
     Raises
     ------
@@ -106,28 +106,28 @@ class RpcServer:
     Parameters
     ----------
     service : str
-        Its full name, ``carico.v1.Aggregation``.
+        The service's full name, ``carico.v1.Aggregation``.
     unary, streams : mapping of str to callable
-        Answers to messages, by method; of a stream, to each of its messages.
+        Functions that answer messages, by method; for a stream, each of its messages.
     tls : TlsFiles or None
         None is plain text, for a loopback address and only with `insecure_loopback`.
     host, port
         Where to listen; port 0 lets the system choose.
     refused : callable, optional
     connection_age_s : float, optional
-        After so long, give or take a tenth, a connection is ended, and the client makes a new one.
+        The age, give or take a tenth, at which a connection is ended; the client then makes a new one.
 
     Attributes
     ----------
     port : int
         The port that is listened on.
     loop : LoopThread
-        Where all messages are answered.
+        Answers all messages.
 
     Raises
     ------
     InvalidConfig
-        If the TLS files cannot be used, plain text is not allowed there, or nothing can be served there.
+        If the TLS files cannot be used, plain text is not allowed there, or the address cannot be served.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class RpcServer:
             raise
 
     def close(self, grace_s: float = 1.0) -> None:
-        """Accept nothing more, end the streams, let calls end within `grace_s` seconds, and return when all have."""
+        """Accept nothing more, end the streams, and return when all calls have ended, within `grace_s` seconds."""
         if self.loop.is_alive():
             self.loop.run(self._stop(grace_s))
         self.loop.close()
@@ -243,7 +243,7 @@ class RpcServer:
 
     @contextmanager
     def _place(self, caller: Caller) -> Iterator[bool]:
-        """Count a stream of the caller's, and yield whether it may stay open."""
+        """Count one more stream of the caller, and yield whether it may stay open."""
         if caller.owners is None:
             yield True
             return

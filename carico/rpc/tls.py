@@ -1,8 +1,8 @@
 """Security of every gRPC connection: both sides show a certificate of the same CA, or the connection is on loopback.
 
-Certificates may be replaced while a process runs: both sides look at their files on every new connection, and a server
-ends connections after about an hour. Files that are damaged or only partly replaced are not loaded: the certificates
-that were loaded before stay in force.
+Certificates may be replaced while a process runs: both sides check their files on every new connection, and a server
+ends connections after about an hour. Files that are damaged or only partly replaced are not loaded, and the previous
+certificates stay in force.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PemFiles:
         return True
 
     def _signature(self) -> _Signature:
-        """Return what differs after a file was replaced; empty while a file is missing."""
+        """Return a value that changes when a file is replaced; empty while a file is missing."""
         try:
             return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in map(Path.stat, self._paths))
         except OSError:
@@ -75,7 +75,7 @@ class PemFiles:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.hostname_checks_common_name = False
-        # As in gRPC's servers, an intermediate may be the CA.
+        # As in gRPC's servers, an intermediate certificate may serve as the CA.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         try:
             # An empty password: OpenSSL would ask for one on the terminal.
@@ -93,7 +93,7 @@ class PemFiles:
 
 
 class ClientTls:
-    """A client's side: shows its certificate, and demands one of the same CA in the name of the host that it calls."""
+    """A client's side: shows its certificate, and requires one of the same CA for the host that it calls."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._pem = PemFiles(files)
@@ -105,7 +105,7 @@ class ClientTls:
 
 
 def require_loopback(host: str, allowed: bool) -> None:
-    """Let plain text pass on a loopback address, and only if it was asked for.
+    """Check that plain text may be used: only on a loopback address, and only if it was asked for.
 
     Raises
     ------

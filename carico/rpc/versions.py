@@ -1,4 +1,4 @@
-"""Says that the other side is of another version of CARICO: once for every version, however many nodes there are."""
+"""Logs that the other side has another version of CARICO: once per version, however many nodes there are."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from carico import __version__
 _log = logging.getLogger(__name__)
 
 _MOST = 20
-"""More versions than a cluster has at a time; what a node says of itself must not fill the log."""
+"""More versions than a cluster has at a time: a node's claims must not fill the log."""
 
 
 class OtherVersions:
-    """Remembers of which versions it has spoken.
+    """Logs each other version once.
 
     Parameters
     ----------
     here : str
-        What runs here, for the log: ``this scheduler``.
+        A name for this side, for the log: ``this scheduler``.
     """
 
     def __init__(self, here: str) -> None:
@@ -26,20 +26,20 @@ class OtherVersions:
         self._known = {__version__}
 
     def note(self, there: str, version: str) -> None:
-        """Take in of which version the other side is.
+        """Note the version of the other side.
 
         Parameters
         ----------
         there : str
-            The other side, for the log.
+            A name for the other side, for the log.
         version : str
-            Empty if it is too old to say.
+            Its version; empty if it is too old to send one.
         """
         if version in self._known or len(self._known) > _MOST:
             return
         self._known.add(version)
         _log.warning(
-            "%s is of %s, %s of %s: they keep working together; bring both up to date with carico deploy",
+            "%s has %s, %s has %s: they keep working together; bring both up to date with carico deploy",
             there,
             f"version {version}" if version else "an older version",
             self._here,

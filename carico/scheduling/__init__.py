@@ -1,4 +1,5 @@
-"""Where a pod goes, pure: the `ledger` of reservations, the `plugin` that comes to a `decision`, and the `wake_up`.
+"""Where a pod goes, pure: reservations (`ledger`), decisions (`plugin`, `decision`), and wake-ups (`wake_up`).
 
-The extender drives these on a real cluster, the simulated framework under virtual time (thesis §3.6).
+`scheduler` joins them. The extender drives it on a real cluster, the simulated framework under virtual time (thesis
+§3.6). `report` is what nodes send.
 """

@@ -1,7 +1,7 @@
 """The outcome of filtering the nodes for a pod: a verdict on every node, and the best node (thesis §3.6). Pure.
 
-A decision is one sweep over arrays. Names and reasons are put together only on request: a cluster has thousands of
-nodes, and most decisions need the name of one.
+A decision is one sweep over arrays. Names and reasons are assembled only on request: a cluster has thousands of nodes,
+and most decisions need the name of only one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from carico.arrays import FloatArray, IntArray
 
 
 class NodeVerdict(NamedTuple):
-    """What was known of a node when a pod was decided on."""
+    """What was known about a node when a pod was decided on."""
 
     node: str
     pod_capacity: float | None
@@ -117,7 +117,7 @@ class Decision:
         out = np.flatnonzero(~(self.available >= 1))
         available = self.available[out]
         pod_capacity, reserved, age_s = (column[out] for column in self._known)
-        # Thousands of full nodes share few texts: each is written once, and the numbers that it shows are its key.
+        # Thousands of full nodes share a few texts: each text is made once, and its key are the numbers that it shows.
         key = np.empty(len(out), np.complex128)
         known = np.isfinite(available)
         rooms = np.floor(100 * np.where(known, available, 0.0))
@@ -133,7 +133,7 @@ class Decision:
             return self
         last = np.partition(self.available, -limit)[-limit]
         better = np.flatnonzero(self.available > last)
-        # Of equals the first, so that `best` is among them.
+        # Of equal candidates the first, so that `best` is among them.
         rows = np.sort(np.concatenate((better, np.flatnonzero(self.available == last)[: limit - len(better)])))
         pod_capacity, reserved, age_s = self._known
         nodes = [self.nodes[row] for row in rows.tolist()]
@@ -153,7 +153,7 @@ class Decision:
 
     @property
     def best(self) -> str | None:
-        """The candidate with the highest score, the first of equals; None if no candidate has room."""
+        """The candidate with the highest score, or the first of several; None if no candidate has room."""
         index = self.best_index
         return None if index is None else self.nodes[index]
 

@@ -46,7 +46,7 @@ class Ledger:
         return node
 
     def node_of(self, pod: str) -> str | None:
-        """The node that `pod` is on its way to."""
+        """The node that `pod` is on its way to, if any."""
         return self._node_of.get(pod)
 
     def reserved(self, node: str) -> int:
@@ -54,5 +54,5 @@ class Ledger:
         return self._count.get(node, 0)
 
     def counts(self) -> Mapping[str, int]:
-        """Number of pods on their way, by node; only nodes that have any."""
+        """Number of pods on their way, by node; nodes without any are left out."""
         return self._count

@@ -18,7 +18,7 @@ from carico.scheduling.ledger import Ledger
 
 
 class CaricoPlugin:
-    """Filters, scores and reserves.
+    """Filters nodes, scores them, and reserves places for pods.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class CaricoPlugin:
         return len(self._row)
 
     def filter(self, nodes: Sequence[str], now: float = 0.0) -> Decision:
-        """Judge the candidates: a node with Pod-Capacity - reserved < 1 is out.
+        """Judge the candidates: a node with Pod-Capacity - reserved < 1 is refused.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """The report of a node to the scheduler, once a second (thesis §4.1), and the answer.
 
-It is one value from the agent, which makes it, over `carico.rpc` to the extender. A new field is declared here and in
-`rpc/capacity.proto`, and gets its range in `rpc/messages.py`. It has a default, for agents and schedulers of different
-versions work together: each ignores what it does not know.
+The same value goes from the agent, which makes it, over `carico.rpc` to the extender. To add a field, declare it here
+and in `rpc/capacity.proto`, and give it a range in `rpc/messages.py`. It needs a default, because agents and schedulers
+of different versions work together: each ignores fields that it does not know.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from carico.demand.report import DemandReport
 
 POD_UID = r"[A-Za-z0-9._-]{1,128}"
-"""What the UID of a pod looks like, wherever it comes from."""
+"""The pattern of a pod's UID."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class CapacityReport:
     node : str
         The node's name.
     pod_capacity : float
-        Pods that the node can take on top of those that run, [0, 1e6].
+        Pods that the node can take on top of the running ones, [0, 1e6].
     pods : int
         Pods that run on the node.
     at_unix_s : float
@@ -33,9 +33,9 @@ class CapacityReport:
     sequence : int
         Grows with every report of the node.
     demand : DemandReport, optional
-        What the variant `demand` adds, about the same node.
+        The same node's demand, under the variant `demand`.
     version : str, optional
-        The version of CARICO that the agent is of; empty if it is too old to say.
+        The agent's version of CARICO; empty if the agent is too old to send it.
     """
 
     node: str
@@ -49,14 +49,14 @@ class CapacityReport:
 
 @dataclass(frozen=True)
 class ReportReply:
-    """What the scheduler answers.
+    """The scheduler's answer.
 
     Parameters
     ----------
     workloads : mapping of str to str
-        The workloads of pods that it knows better than the node, by UID.
+        The workloads, by UID, of pods that the scheduler knows better than the node.
     version : str
-        The version of CARICO that the scheduler is of; empty if it is too old to say.
+        The scheduler's version of CARICO; empty if the scheduler is too old to send it.
     """
 
     workloads: Mapping[str, str]

@@ -1,12 +1,12 @@
 """The scheduler's core: decides where a pod goes, and reserves its place until the pod runs (thesis §3.6, §4.4). Pure.
 
 The extender drives it on a real cluster, with a lock around it, and the simulated framework under virtual time. Both
-pass on what agents report and what the API shows, and pass the time in.
+pass in what agents report, what the API shows, and the time.
 
 - *A pod is filtered*: the candidates are ranked by Pod-Capacity less reservations, and a place on the best is reserved.
-- *A pod is filtered twice* (by UID): the latest call wins. kube-scheduler asks again only after it gave the earlier
-  attempt up, so the earlier reservation is released before the decision and does not stand in the pod's own way. A
-  call for a pod that is bound already is refused: kube-scheduler's own watch is about to show the binding.
+- *A pod is filtered twice* (by UID): the latest call wins. kube-scheduler asks again only after it gave up the earlier
+  attempt, so the earlier reservation is released before the decision and does not block the pod itself. A call for a
+  pod that is bound already is refused: kube-scheduler's own watch is about to show the binding.
 - *A pod is bound*: the API shows `spec.nodeName`, and the reservation is confirmed at that node. It has no time-out
   then, because pulling an image may take minutes. *The pod leaves Pending, or is deleted*: released.
 - *The API shows nothing* of a reserved pod for `reservation_timeout_s`: released; if the pod is bound after all, it is
@@ -27,10 +27,11 @@ from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.wake_up import WakeUp
 
 STALE_AFTER_S = 5.0
-"""A report that is older is not believed: agents report once a second."""
+"""An older report is not believed: agents report once a second."""
 RESERVATION_TIMEOUT_S = 60.0
+"""How long a place is reserved for a pod while the API does not show it as bound."""
 FORGOTTEN_AFTER_S = 600.0
-"""A node that has not reported for so long has left, and a refused pod that was not filtered again has ended."""
+"""A node that has not reported for longer has left, and a refused pod that was not filtered again has ended."""
 TICK_S = 1.0
 """How often the owner calls `tick`."""
 
@@ -41,7 +42,7 @@ class Scheduler:
     Parameters
     ----------
     plugin : CaricoPlugin
-        Ranks and counts; nothing else may use it.
+        Ranks nodes and counts reservations; nothing else may use it.
     reservation_timeout_s : float
         How long a reservation lasts while the API shows nothing of its pod, seconds.
     wake_up : WakeUp, optional
@@ -128,7 +129,7 @@ class Scheduler:
         InvalidInput
             If its Pod-Capacity is negative or not finite; the node's last valid report stays in force.
         """
-        self._observe(node, now)  # its last report may have become too old, so that this one brings it back
+        self._observe(node, now)  # if the last report is too old by now, this one brings the node back
         self._plugin.report(node, pod_capacity, now)
         self._observe(node, now)
 
@@ -175,7 +176,7 @@ class Scheduler:
                 self._wake_up.forget(node)
 
     def verdicts(self, now: float) -> tuple[NodeVerdict, ...]:
-        """Return the verdict of `filter`, as it would be now, on every node that has reported."""
+        """Return what the verdict of `filter` would be now, on every node that has reported."""
         return self._plugin.filter(self._plugin.nodes, now).verdicts
 
     def _release_overdue(self, now: float) -> None:
@@ -193,7 +194,7 @@ class Scheduler:
             self._observe(node, now)
 
     def _observe(self, node: str, now: float) -> None:
-        """Have refused pods woken if the node has room again; called whenever its room may have changed."""
+        """Wake refused pods if the node has room again; called whenever its room may have changed."""
         if self._wake_up is None:
             return
         available = self._plugin.score(node, now)

@@ -2,8 +2,8 @@
 
 kube-scheduler does not know Pod-Capacity: a pod that an extender refused waits until something changes in the API, or
 for minutes. So the extender changes an annotation of the node, and `WakeUp` says when. One change wakes all waiting
-pods, so few changes are enough: their rate is limited for each node and in total, and a change that was held back is
-due again at the node's next report.
+pods, so a few changes are enough: their rate is limited for each node and in total, and a change that was held back is
+considered again at the node's next report.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class WakeUp:
     Parameters
     ----------
     node_interval_s : float
-        Least time between two changes of a node, seconds.
+        The shortest time between two changes of a node, seconds.
     interval_s : float
-        Least time between any two changes, seconds.
+        The shortest time between any two changes, seconds.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class WakeUp:
         self._last = -math.inf
 
     def observe(self, node: str, available: float, at: float, wanted: bool = True) -> bool:
-        """Take in what a node has room for; return whether the node is to be changed now.
+        """Take in a node's room; return whether the node should be changed now.
 
         Parameters
         ----------
@@ -46,7 +46,7 @@ class WakeUp:
         at : float
             Seconds; never less than in the call before.
         wanted : bool
-            Whether any pod waits. If not, the node is not changed for its present room, now or later.
+            Whether any pod waits. If none does, the node's present room causes no change, now or later.
         """
         if not available >= 1:
             self._full.add(node)
@@ -62,6 +62,6 @@ class WakeUp:
         return True
 
     def forget(self, node: str) -> None:
-        """Drop what is known of a node that has left the cluster."""
+        """Drop what is known about a node that has left the cluster."""
         self._full.discard(node)
         self._changed_at.pop(node, None)

@@ -1,4 +1,4 @@
 """Telemetry of a node: cumulative counters, and the normalised usage between two readings of them.
 
-Nothing here estimates. The same arithmetic serves the counters of real nodes and of the simulated cluster.
+Nothing is estimated here. Real nodes and the simulated cluster share the same arithmetic.
 """

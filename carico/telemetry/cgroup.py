@@ -6,17 +6,18 @@ In such a node `/proc` describes the whole machine. The source detects the hiera
 - `v1`: a tree for every controller, without pressure.
 - `hybrid`: as `v1`, with an empty v2 tree in `unified/` that gives the pressure.
 
-CPU utilisation is the time used over the time granted: by the quota or by the CPUs of the cpuset, whichever is less, or
-by all CPUs of the machine. A changed quota counts from the next thorough reading on. Memory utilisation is what the
-group uses without its page cache (tmpfs counts as cache, as in `/proc/meminfo`) over its limit, or over the machine's
-memory. Limits of parent groups cannot be seen from inside and are ignored.
+CPU utilisation is the CPU time used divided by the CPU time granted: that of the quota or of the cpuset's CPUs,
+whichever is less, or else of all the machine's CPUs. A changed quota counts from the next thorough reading on. Memory
+utilisation is the memory that the group uses without its page cache (tmpfs counts as cache, as in `/proc/meminfo`),
+divided by the group's limit or the machine's memory. Limits of parent groups cannot be seen from inside and are
+ignored.
 
 CPU pressure is the group's own. The kernel's `some` counts tasks stopped by the quota as waiting, so it includes
 throttling: one busy process with a fifth of a CPU was measured as a pressure of 0.79 (Linux 6.18, read at 20 Hz; read
 once in 3 s it was 0.4 to 0.6, because the kernel weights CPUs between two readings, and the process migrates). Without
-pressure files (`v1`) the time for which the quota stopped the group's CPUs, over the CPUs granted, takes its place:
-n busy threads that get q CPUs are a pressure of (n - q) / q, at most 1, as on a machine of q CPUs. It lacks the time
-spent waiting for other groups. The pressure of memory and of input and output is 0 under `v1`.
+pressure files (`v1`), the time for which the quota stopped the group's CPUs, divided by the CPUs granted, replaces the
+pressure: n busy threads that get q CPUs give a pressure of (n - q) / q, at most 1, as on a machine with q CPUs. This
+does not include the time spent waiting for other groups. The pressure of memory and I/O is 0 under `v1`.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class CgroupSource(TelemetrySource):
     Parameters
     ----------
     root : path
-        Where cgroups are mounted; inside a container its own group is the root.
+        Where cgroups are mounted; inside a container, the root is the container's own group.
     group : str
         A group below the root, as in `/proc/PID/cgroup`; the root itself by default.
     proc : path
-        Where procfs is mounted, which gives the machine's CPUs and memory.
+        Where procfs is mounted; it gives the machine's CPUs and memory.
     clock : Clock, optional
         Dates the readings; the machine's monotonic clock by default.
 
@@ -64,7 +65,7 @@ class CgroupSource(TelemetrySource):
     """
 
     period_s = 0.1
-    """As for procfs."""
+    """The same as for procfs."""
 
     def __init__(
         self,
@@ -85,11 +86,11 @@ class CgroupSource(TelemetrySource):
 
     @property
     def hierarchy(self) -> Literal["v1", "hybrid", "v2"]:
-        """The hierarchy that was found."""
+        """The detected hierarchy."""
         return self._tree.hierarchy
 
     def read(self) -> Counters:
-        """Return the present counters; those of the CPU count microseconds since the first reading.
+        """Return the present counters; CPU time is in microseconds since the first reading.
 
         Raises
         ------
@@ -98,15 +99,15 @@ class CgroupSource(TelemetrySource):
         TelemetryMalformed
             If a file does not hold what the kernel writes.
         PressureDisabled
-            If the kernel refuses to give the pressure.
+            If the kernel does not provide the pressure.
         """
         return self.capture()()
 
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """See `TelemetrySource`.
 
-        Only thorough captures read the limits and the pressure of memory and of input and output, which the others
-        repeat, and check that no file was removed or replaced.
+        Only thorough captures read the limits and the pressure of memory and I/O, whose last values the others repeat,
+        and check that no file was removed or replaced.
         """
         if thorough or self._slow is None:
             self._slow = self._tree.read_slow()
@@ -116,7 +117,7 @@ class CgroupSource(TelemetrySource):
         return partial(self._counters, self._clock.now(), self._slow, contents)
 
     def cpus(self) -> float:
-        """Return the CPUs that quota and cpuset grant, as the latest thorough reading found them."""
+        """Return the CPUs that quota and cpuset grant, according to the latest thorough reading."""
         if self._slow is None:
             self._slow = self._tree.read_slow()
         return self._slow.granted_cpus
@@ -125,7 +126,7 @@ class CgroupSource(TelemetrySource):
         used_us, used, cached, pressure_us = self._tree.parse_fast(contents, slow)
         total = min(slow.memory_limit, self._machine_bytes)
         if used_us < self._used_us or math.isnan(self._at_s):
-            # A new group has the old name: all counters restart, so that telemetry_between notices the change.
+            # A new group has taken the old name: all counters restart, so that telemetry_between notices the change.
             self._granted_us, self._first_used_us = 0.0, used_us
         else:
             self._granted_us += slow.granted_cpus * 1e6 * (now - self._at_s)
@@ -154,7 +155,7 @@ class _SlowValues(NamedTuple):
     granted_cpus: float
     """CPUs granted by quota and cpuset."""
     memory_limit: float
-    """Bytes; without a limit more than any machine has."""
+    """Bytes; without a limit, more than any machine has."""
     memory_pressure_us: int
     io_pressure_us: int
 
@@ -180,7 +181,7 @@ class _Tree(Protocol):
 
     @property
     def fast_files(self) -> Sequence[KeptOpen]:
-        """The files that every capture reads; CPU pressure is the last one, so that the reading's time is close."""
+        """The files that every capture reads; CPU pressure comes last, close to the time of the reading."""
         ...
 
     def read_slow(self) -> _SlowValues:

@@ -23,7 +23,7 @@ class Counters:
     """One reading of a node's counters (or of many nodes': arrays with a leading node axis)."""
 
     at_s: Number
-    """When the counters were read, in seconds of the reader's clock."""
+    """When the counters were read, seconds on the reader's clock."""
     cpu_total: Number
     """CPU time in all modes since boot, summed over CPUs (any unit, jiffies on Linux)."""
     cpu_idle: Number
@@ -36,9 +36,9 @@ class Counters:
     memory_buffers: Number
     memory_cached: Number
     memory_pressure_us: Number = 0.0
-    """`some total` of memory pressure since boot, microseconds; 0 where the source does not know it."""
+    """`some total` of memory pressure since boot, microseconds; 0 if the source does not provide it."""
     io_pressure_us: Number = 0.0
-    """The same for input and output."""
+    """The same for I/O."""
 
 
 _values = attrgetter(*(field.name for field in fields(Counters)))
@@ -54,13 +54,13 @@ class Telemetry:
     cpu_pressure: Number
     memory_utilisation: Number
     memory_pressure: Number = 0.0
-    """0 where the source does not know it."""
+    """0 if the source does not provide it."""
     io_pressure: Number = 0.0
-    """0 where the source does not know it."""
+    """0 if the source does not provide it."""
 
 
 CPU_METRICS = ("utilisation-and-pressure", "utilisation")
-"""How CPU usage is computed. The mean of utilisation and pressure goes on growing with the number of pods when all CPUs
+"""How CPU usage is computed. The mean of utilisation and pressure keeps growing with the number of pods when all CPUs
 are busy (thesis §4.2.1); utilisation alone is the metric of an early prototype that packed too few pods."""
 
 
@@ -73,12 +73,12 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
     Raises
     ------
     CounterWentBackwards
-        If time did not advance or a cumulative counter fell: after a reboot, or with readings of two machines.
+        If time did not advance or a cumulative counter fell, as after a reboot or with readings of two machines.
     """
     elapsed_s = np.asarray(current.at_s) - np.asarray(previous.at_s)
     if not (elapsed_s > 0).all():
         raise CounterWentBackwards(
-            f"readings must be of increasing time, got {previous.at_s} s then {current.at_s} s: drop the older one"
+            f"the times of readings must increase, got {previous.at_s} s then {current.at_s} s: drop the older one"
         )
     total = _growth(previous, current, "cpu_total")
     # The kernel's iowait may fall (proc(5)), so the growth of idle time is not checked; the ratio is clipped instead.

@@ -52,7 +52,7 @@ class KeptOpen:
         """
         content = self.peek(size)
         if os.fstat(self._descriptor).st_nlink == 0:
-            # The descriptor outlives the name and would go on returning old content.
+            # The descriptor outlives the name, and would keep returning old content.
             raise TelemetryFileMissing(f"{self.path} was removed or replaced while it was being read: start again")
         return content
 
@@ -63,24 +63,16 @@ class KeptOpen:
         except OSError as error:
             raise self.unreadable(error) from error
 
-    def number(self, label: bytes = b"") -> int:
-        """Read the file and return the whole number after `label` at the start of a line; by default the first line's.
-
-        Raises
-        ------
-        TelemetryFileMissing
-            As `read`.
-        TelemetryMalformed
-            If there is no such number.
-        """
-        return self.number_in(self.read(), label)
+    def number(self) -> int:
+        """Read the file and return the whole number that is its first line; raises as `read` and `labelled` do."""
+        return self.number_in(self.read())
 
     def number_in(self, content: bytes, label: bytes = b"") -> int:
-        """Return the same number from content that was read before."""
+        """Return the whole number after `label` at the start of a line, by default of the first line."""
         return self.labelled(b"\n" + content, b"\n" + label)
 
     def labelled(self, content: bytes, label: bytes, end: bytes = b"\n") -> int:
-        """Return the whole number between `label` and `end`; a number without the end may be incomplete and is refused.
+        """Return the whole number between `label` and `end`; without the end, the number may be incomplete: an error.
 
         Raises
         ------
@@ -118,7 +110,7 @@ class KeptOpen:
 
 
 class PressureFile(KeptOpen):
-    """A pressure file: it does not exist where the kernel lacks PSI, and cannot be read where PSI is switched off.
+    """A pressure file, which is missing where the kernel lacks PSI and unreadable where PSI is switched off.
 
     Raises
     ------
@@ -127,7 +119,7 @@ class PressureFile(KeptOpen):
     """
 
     def some_total_us(self) -> int:
-        """Return for how many microseconds so far some task waited."""
+        """Return how long some task has waited so far, microseconds."""
         return self.some_total_us_in(self.read())
 
     def some_total_us_in(self, content: bytes) -> int:

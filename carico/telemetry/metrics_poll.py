@@ -1,4 +1,4 @@
-"""Asks the metrics server in a thread of its own: an answer may take seconds, and the sampling loop cannot wait."""
+"""Asks the metrics server in a separate thread: an answer may take seconds, and the sampling loop cannot wait."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class MetricsPoll:
     Parameters
     ----------
     ask : callable
-        Returns a node's metrics. The first call is made by the constructor, and its exceptions are the caller's; later
-        failures are logged and leave the latest answer in place.
+        Returns a node's metrics. The constructor makes the first call and passes its exceptions on; later failures are
+        logged and leave the latest answer in place.
     period_s : float
         Time between two calls, seconds.
     """
@@ -38,7 +38,7 @@ class MetricsPoll:
         return self._latest
 
     def close(self) -> None:
-        """Make no more calls, and do not wait for one under way."""
+        """Make no more calls, without waiting for a call in progress."""
         self._closing.set()
 
     def _run(self) -> None:

@@ -1,6 +1,6 @@
 """Telemetry from the cluster's metrics server: means over many seconds, no pressure (thesis §4.2.1); needs msgspec.
 
-The metrics server is too slow for pods that live for ten seconds and knows no pressure. Use it, with the variant
+The metrics server is too slow for pods that live for ten seconds, and provides no pressure. Use it, with the variant
 `utilisation-only`, for nodes on which nothing can be installed. The caller makes the HTTP call; this module reads the
 answer.
 """
@@ -44,7 +44,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """The status of a Node; only the resources for pods are read."""
+    """The status of a Node; only its allocatable resources are read."""
 
     allocatable: Usage
 
@@ -67,25 +67,25 @@ class NodeMetrics(msgspec.Struct, frozen=True):
 
 
 class MetricsServerSource(TelemetrySource):
-    """Turns a node's metrics into counters: the sum of CPU usage times window.
+    """Turns a node's metrics into counters, by summing CPU usage times window.
 
-    A reading's time is when it was first seen, because the server's clock and ours are unrelated. Memory in use is the
-    kubelet's working set. Pressure is unknown and given as 0.
+    A reading is dated when it was first seen, because the server's clock and ours are unrelated. Memory in use is the
+    kubelet's working set. Pressure is unknown, and returned as 0.
 
     Parameters
     ----------
     fetch : callable
-        Returns the NodeMetrics of the node as parsed JSON; its exceptions are the caller's.
+        Returns the NodeMetrics of the node as parsed JSON; its exceptions are passed on.
     node : str
         The name that the NodeMetrics must have.
     allocatable_cpus : float
-        CPUs for pods; utilisation is a share of them.
+        The node's allocatable CPUs; utilisation is a share of them.
     allocatable_bytes : float
-        Memory for pods.
+        The node's allocatable memory.
     clock : Clock, optional
         Dates the readings; the machine's monotonic clock by default.
     period_s : float
-        Time between two calls, seconds; in between the latest reading is repeated.
+        Time between two calls, seconds; in between, the latest reading is repeated.
     on_close : callable, optional
         Called when the source is closed.
 
@@ -129,7 +129,7 @@ class MetricsServerSource(TelemetrySource):
         now = self._clock.now()
         if self._latest is not None and now < self._asked_s + self.period_s:
             return self._latest
-        # Set before the call: after a failure, too, the server is not asked ten times a second.
+        # Set before the call, so that the server is not asked ten times a second after a failure either.
         self._asked_s = now
         metrics = _metrics(self._fetch(), self._node)
         if self._latest is None or metrics.timestamp != self._timestamp:
@@ -184,7 +184,7 @@ def _metrics(answer: Mapping[str, object], node: str) -> NodeMetrics:
 
 
 def allocatable(node: Mapping[str, object]) -> tuple[float, float]:
-    """Return the CPUs and the bytes of memory that a Node, given as parsed JSON, has for pods.
+    """Return the allocatable CPUs and bytes of memory of a Node that is given as parsed JSON.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def allocatable(node: Mapping[str, object]) -> tuple[float, float]:
     try:
         offered = msgspec.convert(node, Node).status.allocatable
     except msgspec.ValidationError as error:
-        raise TelemetryMalformed(f"the answer is not a Node with the resources for pods: {error}") from error
+        raise TelemetryMalformed(f"the answer is not a Node with allocatable resources: {error}") from error
     return parse_quantity(offered.cpu), parse_quantity(offered.memory)
 
 

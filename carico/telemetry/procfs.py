@@ -1,9 +1,8 @@
 """Telemetry of this machine from procfs: `/proc/stat`, `/proc/meminfo` and `/proc/pressure/` (thesis §4.2.1).
 
 This module only reads; `counters` computes the usage between two readings. The files stay open, so that a reading costs
-one or two system calls a file and no path look-up. A reading is complete, or an error. CARICO does not use the pressure
-of memory and of input and output: they are 0 where the kernel does not offer them, and only thorough captures read
-them.
+one or two system calls per file and no path look-up. A reading is complete, or an error. CARICO does not use the
+pressure of memory and I/O: it is 0 if the kernel does not provide it, and only thorough captures read it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class ProcfsSource(TelemetrySource):
     Parameters
     ----------
     root : path
-        Where procfs is mounted; in a container, where the host's is mounted.
+        Where procfs is mounted; in a container, where the host's procfs is mounted.
     clock : Clock, optional
         Dates the readings; the machine's monotonic clock by default.
 
@@ -57,7 +56,7 @@ class ProcfsSource(TelemetrySource):
     def __init__(self, root: str | Path = "/proc", clock: Clock | None = None) -> None:
         self.root = Path(root)
         self._clock = clock or SystemClock()
-        # If a file cannot be opened, the stack closes the ones that were.
+        # If a file cannot be opened, the stack closes those that are open already.
         with ExitStack() as opened:
             self._stat = opened.enter_context(KeptOpen(self.root / "stat", _KIND))
             self._meminfo = opened.enter_context(KeptOpen(self.root / "meminfo", _KIND))
@@ -77,15 +76,15 @@ class ProcfsSource(TelemetrySource):
         TelemetryMalformed
             If a file does not hold what the kernel writes.
         PressureDisabled
-            If the kernel refuses to give the pressure.
+            If the kernel does not provide the pressure.
         """
         return self.capture()()
 
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """See `TelemetrySource`.
 
-        Only thorough captures read the pressure of memory and of input and output, which the others repeat, and check
-        that no file was removed or replaced.
+        Only thorough captures read the pressure of memory and I/O, whose last values the others repeat, and check that
+        no file was removed or replaced.
         """
         if thorough:
             stat, meminfo = self._stat.read(), self._meminfo.read()
@@ -94,7 +93,7 @@ class ProcfsSource(TelemetrySource):
             pressure = self._pressure.read()
         else:
             stat, meminfo, pressure = self._stat.peek(), self._meminfo.peek(), self._pressure.peek()
-        # The time is that of the pressure, whose growth is divided by the time between two readings.
+        # Taken right after the pressure, whose growth is divided by the time between two readings.
         now = self._clock.now()
         return partial(
             self._counters,
@@ -131,7 +130,7 @@ class ProcfsSource(TelemetrySource):
         )
 
     def cpus(self) -> float:
-        """Return the number of CPUs that are online, now."""
+        """Return the number of CPUs that are online now."""
         return cpus_in(self._stat)
 
     def close(self) -> None:
@@ -140,7 +139,7 @@ class ProcfsSource(TelemetrySource):
 
 
 def cpus_in(stat: KeptOpen) -> int:
-    """Return the number of CPUs that `/proc/stat` lists: those that are online.
+    """Return the number of CPUs in `/proc/stat`, which lists those that are online.
 
     Raises
     ------

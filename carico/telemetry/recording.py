@@ -1,7 +1,7 @@
-"""Recordings of a node's counters: JSON lines, a header and then one reading a line; needs msgspec.
+"""Recordings of a node's counters: JSON lines, a header and then one reading per line; needs msgspec.
 
 A line is written whole or not at all, so a recording cut short by Ctrl-C, a crash or a full disk remains valid. A
-recording holds readings, not telemetry: a replay computes everything from them again.
+recording holds readings, not telemetry: a replay computes everything else from them again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _LONGEST_LINE = 4096
 _FIELDS = tuple(field.name for field in fields(Counters))
 
-# Bounds far beyond any machine, so that no arithmetic on what was read overflows.
+# Bounds far beyond any machine, so that no arithmetic on a reading overflows.
 Amount = Annotated[float, Meta(ge=0, le=1e18)]
 
 
@@ -80,7 +80,7 @@ class Recorder:
 
     def __init__(self, path: Path, header: Header) -> None:
         try:
-            # Unbuffered: when `write` returns, the system has the line.
+            # Unbuffered: when `write` returns, the operating system has the line.
             self._file = path.open("xb", buffering=0)
         except FileExistsError as error:
             raise InvalidRecording(f"{path} exists and is not overwritten: name another file") from error
@@ -101,7 +101,7 @@ class Recorder:
         data = msgspec.json.encode(line) + b"\n"
         try:
             rest = data
-            while rest:  # a disk that fills up takes a part of the line first
+            while rest:  # a disk that fills up may take only part of a line
                 rest = rest[self._file.write(rest) :]
         except OSError:
             os.truncate(self._file.fileno(), self._written)
@@ -141,8 +141,8 @@ def record(source: TelemetrySource, clock: Clock, recorder: Recorder, duration_s
 class ReplaySource(TelemetrySource):
     """Replays a recording: returns each reading when its time has come.
 
-    The times of the readings are shifted to the clock, so that the first one lies half a period before the first call.
-    A loop of the same period therefore gets every reading once, even where the recorded ones were late.
+    The times of the readings are shifted to the clock, so that the first reading lies half a period before the first
+    call. A loop with the same period therefore gets every reading once, even if some were recorded late.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Samples a node: reads its counters at absolute deadlines and computes the telemetry between the readings.
 
-A late reading delays no other, and telemetry is of the true interval between two readings. A missed deadline is
-skipped and counted. After a restart of the machine sampling continues with the next reading.
+A late reading does not delay the following ones, and telemetry covers the true interval between two readings. A missed
+deadline is skipped and counted. After a restart of the machine, sampling continues with the next reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Batch:
     """Readings of consecutive deadlines and the telemetry between them."""
 
     readings: Sequence[Counters]
-    """The last new reading before the batch, if there was one, and the new readings of the batch."""
+    """The last new reading before the batch, if any, and the new readings of the batch."""
     samples: Telemetry | None
     """Telemetry between each reading and the next, as arrays of shape (n - 1,) for n readings; None if there are fewer
     than two readings, or the machine was restarted between two of them."""
@@ -71,9 +71,9 @@ class Sampler:
         self._first_due, self._begun = 0.0, False
         self._latest: Counters | None = None
         self.last_read: Counters
-        """The reading of the latest deadline, new or not; unset before the first deadline."""
+        """The reading at the latest deadline, new or not; unset before the first deadline."""
         self.tick = 0
-        """Number of the latest deadline; the first one, number 0, is immediate."""
+        """Number of the latest deadline; the first deadline, number 0, is immediate."""
         self.missed = 0
         """How many deadlines were missed and skipped."""
 
@@ -83,7 +83,7 @@ class Sampler:
         return self._first_due + self.tick / self._per_s
 
     def start(self) -> Counters:
-        """Read immediately and return the reading; deadlines are counted from now on.
+        """Read immediately and return the reading; deadlines count from now on.
 
         Raises
         ------
@@ -98,16 +98,16 @@ class Sampler:
     def next_batch(self, size: int, ended: Callable[[], bool] = lambda: False) -> Batch | None:
         """Read at every deadline up to the next one whose number is a multiple of `size`, or the first one after it.
 
-        The first call reads once, immediately. Readings are parsed together after the last deadline: parsing each one
-        after a sleep, with cold processor caches, costs several times as much. The last reading is thorough, see
-        `TelemetrySource.capture`.
+        The first call reads once, immediately. Readings are parsed together after the last deadline, because parsing
+        each of them after a sleep, with cold processor caches, costs several times as much. The last reading is
+        thorough, see `TelemetrySource.capture`.
 
         Parameters
         ----------
         size : int
-            Deadlines in a batch.
+            Number of deadlines in a batch.
         ended : callable, optional
-            Called before every wait; once it returns true, the batch is abandoned.
+            Called before every wait; when it returns true, the batch is abandoned.
 
         Returns
         -------
@@ -143,8 +143,8 @@ class Sampler:
 
     def _if_new(self, reading: Counters) -> Counters | None:
         self.last_read = reading
-        # The source may have no newer reading. After a late wake-up two deadlines may also fall into one jiffy, and
-        # then utilisation between them is unknown.
+        # The source may have no newer reading. After a late wake-up, two deadlines may also fall into one jiffy, which
+        # leaves the utilisation between them unknown.
         if self._latest is not None and reading.cpu_total == self._latest.cpu_total:
             return None
         self._latest = reading

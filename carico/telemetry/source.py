@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, Self
 
 from carico.telemetry.counters import Counters
@@ -16,7 +15,7 @@ class TelemetrySource(Protocol):
     """The shortest useful time between two readings, seconds."""
 
     def read(self) -> Counters:
-        """Return the latest reading; while there is no newer one, the same reading with the same `at_s`.
+        """Return the latest reading; if there is no newer one, the same reading with the same `at_s` again.
 
         Raises
         ------
@@ -26,10 +25,10 @@ class TelemetrySource(Protocol):
         ...
 
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
-        """Read now, and return a function that gives the reading; parsing may be left to that function.
+        """Read now, and return a function that parses and returns the reading.
 
-        A capture that need not be thorough may repeat slowly changing values of the latest thorough one. Callers call
-        the returned functions in the order of the captures, and before the next `read`.
+        A capture that need not be thorough may repeat slowly changing values of the latest thorough one. Callers must
+        call the returned functions in the order of the captures, and before the next `read`.
 
         Raises
         ------
@@ -46,9 +45,7 @@ class TelemetrySource(Protocol):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -56,11 +53,11 @@ class SizedSource(TelemetrySource, Protocol):
     """A source that knows how many CPUs its node has."""
 
     def cpus(self) -> float:
-        """Return how many CPUs the node has now; a quota may grant a part of one.
+        """Return how many CPUs the node has now; a quota may grant a fraction of a CPU.
 
         Raises
         ------
         TelemetryError
-            If that cannot be read.
+            If the number cannot be read.
         """
         ...

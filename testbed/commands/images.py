@@ -151,7 +151,7 @@ def _chosen(
 
 
 def _built(there: bool, make: Callable[[OnProgress], object], quiet: bool) -> str:
-    """Build something, show the progress, and return whether it existed or how long building took."""
+    """Build something, show the progress, and return in words whether it existed or how long building took."""
     line = line_on_stderr()
     began = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""The run of a command: checked first, recorded from start to end, with progress on standard error."""
+"""The run of a command: checked before it starts, recorded to its end, with progress on standard error."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from testbed.cluster_options import ClusterOptions, chosen
 from testbed.errors import ResultsError, TestbedError, Unprepared
 from testbed.experiment.cache import Cache
 from testbed.experiment.plan import CheckedPlan, Pass, Plan
-from testbed.experiment.preflight import listed, missing_prerequisites, unusable_places
+from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
 from testbed.experiment.progress import describe, line_on_stderr
 from testbed.experiment.provider import ClusterProvider, Progress
 from testbed.requirements import Problem
 from testbed.results import runs_folder
 from testbed.results.ending import Ending, end_run
-from testbed.results.record import Asked, RunRecord
+from testbed.results.record import RunArguments, RunRecord
 from testbed.results.run import RunState
 from testbed.results.run_id import new_run_id
-from testbed.results.runs import left_overs
+from testbed.results.runs import killed_run_notices
 
 
 class RecordedRun:
@@ -46,7 +46,7 @@ class RecordedRun:
         self.cluster_options = ClusterOptions(
             self.id, diagnostics=runs_folder(self._root) / self.id / "diagnostics", say=tell, **chosen(vars(options))
         )
-        asked = Asked(
+        arguments = RunArguments(
             command=["carico-testbed", *options.arguments],
             preset=None,
             repetitions=plan.repetitions,
@@ -54,7 +54,7 @@ class RecordedRun:
             settings=plan.settings,
             attempts=options.attempts,
         )
-        self._record = RunRecord(self._root, self.id, asked)
+        self._record = RunRecord(self._root, self.id, arguments)
 
     def checked(
         self, provider: ClusterProvider, files: Sequence[Path | None] = (None,), problems: Sequence[Problem] = ()
@@ -78,7 +78,7 @@ class RecordedRun:
         """
         plan = self.plan.check(provider)
         found = [*missing_prerequisites(lambda: provider), *problems]
-        found += [problem for file in files for problem in unusable_places(file, self._root)]
+        found += [problem for file in files for problem in output_problems(file, self._root)]
         if found:
             raise Unprepared(listed(found))
         return plan
@@ -95,7 +95,7 @@ class RecordedRun:
         file : Path, optional
             The results file, if one is asked for.
         """
-        for said in left_overs(runs_folder(self._root)):
+        for said in killed_run_notices(runs_folder(self._root)):
             tell(said)
         try:
             folder = self._record.open(provider.name, provider.kubernetes_version())
@@ -135,7 +135,7 @@ class RecordedRun:
         state: RunState = "interrupted" if interrupted else "failed"
         try:
             ending = end_run(self._record, state, file, datetime.now(UTC))
-        except ResultsError as error:  # the error that has ended the run is the one that is raised
+        except ResultsError as error:  # only told: the error that ended the run is raised
             tell(f"{said}; {error}")
             return
         if ending.file is not None:

@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    """Return the plan; raises every error of the arguments, before anything runs."""
+    """Return the plan; raises any error in the arguments before anything runs."""
     try:
         settings = arguments.settings_of(options.set)
     except argparse.ArgumentTypeError as error:

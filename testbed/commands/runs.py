@@ -1,4 +1,4 @@
-"""``carico-testbed runs`` and ``recover``: earlier runs, and their finished repetitions."""
+"""``carico-testbed runs`` and ``recover``: list earlier runs, and recover their finished repetitions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 from testbed.commands.recorded_run import tell
 from testbed.errors import UsageError
+from testbed.report.numbers import counted
 from testbed.report.runs import runs_table
 from testbed.results import runs_folder
-from testbed.results.repetition_log import notice_of
+from testbed.results.repetition_log import cut_off_notice
 from testbed.results.runs import all_runs, run_named
 from testbed.results.store import merged, write_results
 
@@ -56,7 +57,7 @@ def _recover(options: argparse.Namespace) -> int:
         raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says how it ended")
     file = options.json or run.path / "result.json"
     write_results(file, merged(entry.repetition for entry in entries))
-    print(f"results: {file} ({len(entries)} repetition{'s' * (len(entries) != 1)} of run {run.id})")
+    print(f"results: {file} ({counted(len(entries), 'repetition')} of run {run.id})")
     if cut_off:
-        tell(notice_of(cut_off))
+        tell(cut_off_notice(cut_off))
     return 0

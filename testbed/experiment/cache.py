@@ -1,7 +1,7 @@
-"""A cache of repetitions: what one process of a run has measured, no process of it measures again.
+"""A cache of repetitions: what one process of a run has measured, the other processes of the run do not measure again.
 
-A repetition is in the run's folder as soon as it is finished, so that nothing that ends a process loses it; so are
-attempts that were disturbed.
+A repetition is written to the run's folder as soon as it is finished, so that it is not lost however the process ends;
+so are attempts that were disturbed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Cache:
     Parameters
     ----------
     folder : RunFolder
-        Where they are; must exist.
+        The run's folder, which must exist.
     attempts : int
-        How often a repetition is run at most; see `run_with_retries`.
+        The most times that a repetition is run; see `run_with_retries`.
     """
 
     def __init__(self, folder: RunFolder, attempts: int = 1) -> None:
@@ -51,17 +51,17 @@ class Cache:
         ResultsError
             If what was measured cannot be written.
         """
-        # The settings in force are the key: those given may be spelled differently, or be left out, and be the same.
+        # The key has the settings in force: the given ones may be spelled differently, or left out, and mean the same.
         key = _sha256((trial.scenario, trial.scheduler.text, seed, trial.settings))
         if key not in self._known:
             log = self._folder.log
             known = log.find(key)
             if known is None:
-                # A process waits for a repetition that another process is running; no process holds two of these locks.
+                # Wait if another process is running this repetition; no process holds two of these locks.
                 with locked(self._folder.locks / key):
                     if log.find(key) is None:
                         log.append(self._run(key, trial, seed, on_progress))
-                # Read back even if it was measured here: a test sees the same values wherever it runs.
+                # Read back even if it was measured here, so that a test sees the same values in every process.
                 known = log.find(key)
                 assert known is not None
             self._known[key] = known

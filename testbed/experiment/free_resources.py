@@ -1,4 +1,4 @@
-"""Checks that this machine has enough free memory, and CPU as measured for a moment."""
+"""Checks that this machine has enough free memory and, measured for a moment, enough free CPU."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FREE_CPUS = 0.25
 """With less, every wait for a real cluster times out."""
 MOMENT_S = 0.5
 MOMENTS = 10
-"""The best of so many moments counts, because another program may just be ending or briefly busy."""
+"""The best of this many moments counts, because another program may just be ending or be busy only briefly."""
 
 
-def lacking(
+def shortages(
     kind: str,
     needed_bytes: int,
     free_cpus: float = 0.0,
     sleep: Callable[[float], None] = time.sleep,
     uptime: Path = UPTIME,
 ) -> Iterator[Problem]:
-    """Yield a problem for each resource of which there is too little.
+    """Yield a problem for each resource of which too little is free.
 
     Parameters
     ----------
@@ -33,10 +33,10 @@ def lacking(
     needed_bytes : int
         Free memory that is needed.
     free_cpus : float
-        CPUs that must be idle for a moment; not measured if it is 0 or `uptime` does not exist.
+        CPUs that must be idle for a moment; not measured if this is 0 or `uptime` does not exist.
     sleep : callable
     uptime : Path
-        The file with the seconds that all CPUs together were idle.
+        The file with the seconds for which all CPUs together were idle.
     """
     remedy = "end other programs, or run fewer processes"
     available = meminfo_bytes("MemAvailable")

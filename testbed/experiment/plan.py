@@ -1,7 +1,7 @@
 """Experiments: a scenario under one or several schedulers, repeated.
 
-Not a cluster and not a report: a plan decides what is run, in which order and with which seed. Schedulers take turns,
-and the order of the turns alternates (A B, B A, ...), so that drift on a real cluster affects all of them alike.
+A plan decides what is run, in which order and with which seed; it knows nothing of clusters or reports. Schedulers take
+turns, and the order of the turns alternates (A B, B A, ...), so that drift on a real cluster affects all of them alike.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Plan:
         if not names:
             raise UsageError("an experiment needs at least one scheduler, got none")
         if len(set(names)) != len(names):
-            raise UsageError(f"every scheduler is named once, got {' '.join(names)}; for more runs ask for repetitions")
+            raise UsageError(f"name each scheduler once, got {' '.join(names)}; for more runs ask for repetitions")
         if self.repetitions < 1:
             raise UsageError(f"an experiment needs at least one repetition, got {self.repetitions}")
         if self.seed < 0:
@@ -113,7 +113,7 @@ class CheckedPlan:
             Passes that run at the same time, each in a process of its own; then trials must be picklable. The results
             do not depend on it.
         through : callable, optional
-            Returns the trial to run in place of a given one, for instance one that keeps results (`Cache.trial`).
+            Returns the trial to run in place of the given one, for example one that caches results (`Cache.trial`).
 
         Raises
         ------
@@ -151,9 +151,9 @@ def _run_in_processes(
             if on_progress is not None:
                 on_progress(one, _done(repetition, one.scenario.limit_s))
     except BrokenProcessPool as error:
-        raise TestbedError("a process ended before its run did, out of memory perhaps: use fewer processes") from error
+        raise TestbedError("a process ended before its run, perhaps for lack of memory: use fewer processes") from error
     except BaseException:
-        # The results of running passes are not needed, and a simulation cannot be interrupted.
+        # The results of passes that still run are not needed, and a simulation cannot be interrupted.
         pool.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()

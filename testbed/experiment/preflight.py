@@ -1,4 +1,4 @@
-"""Checks before anything is created or run: finds everything that would fail later, and puts it into one message."""
+"""Checks before anything is created or run; everything that would fail later is reported in one message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def missing_prerequisites(provider: Callable[[], ClusterProvider], shared: bool 
         return [Problem(str(error))]
 
 
-def unusable_places(results: Path | None, root: Path) -> list[Problem]:
+def output_problems(results: Path | None, root: Path) -> list[Problem]:
     """Return why the results cannot be written, or the run cannot be recorded; needs the extra `testbed`.
 
     Parameters
@@ -56,7 +56,7 @@ def unusable_places(results: Path | None, root: Path) -> list[Problem]:
         except TestbedError as error:
             found.append(Problem(str(error)))
             if results.parent == runs.parent:
-                return found  # the same folder: one message is enough
+                return found  # the folder is the same, and one message is enough
     try:
         check_folder(runs)
     except TestbedError as error:

@@ -1,4 +1,4 @@
-"""Presets: named sizes of a pytest session. Tests say what is measured, presets how often."""
+"""Presets: named sizes of a pytest session. Tests say what is measured, presets say how often."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Preset:
 
     name: str
     repetitions: int
-    """Repetitions of every experiment that does not say how many it needs."""
+    """Repetitions of every experiment that does not set their number itself."""
     description: str
     attempts: int = 1
-    """How often a disturbed repetition is run at most; see `run_with_retries`."""
+    """The most times that a disturbed repetition is run; see `run_with_retries`."""
 
 
 SMOKE = Preset("smoke", 1, "one repetition: claims are judged on one seed")

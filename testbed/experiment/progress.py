@@ -1,4 +1,4 @@
-"""A line with the progress of a long run: rewritten in place on a terminal, else repeated from time to time."""
+"""A line with the progress of a long run: rewritten in place on a terminal, or else repeated from time to time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ProgressLine:
         self._after: str | None = None
 
     def show(self, text: str) -> None:
-        """Show a message unless the last one is too recent."""
+        """Show a message, unless the previous one is too recent."""
         now = self._clock()
         if now < self._next_s:
             return

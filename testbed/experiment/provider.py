@@ -26,7 +26,7 @@ class Progress:
     limit_s: float
     """Seconds since the scenario began, and the time at which it is cut off."""
     attempt: int = 1
-    """More than 1 after a disturbed attempt; see `run_with_retries`."""
+    """The number of the attempt, more than 1 after a disturbed one; see `run_with_retries`."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -108,7 +108,7 @@ class ClusterProvider(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove everything that trials share, such as a cluster, unless it is to be kept; called at the end.
+        """Remove everything that trials share, such as a cluster, unless it is to be kept. Called at the end.
 
         Raises
         ------

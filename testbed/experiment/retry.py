@@ -1,6 +1,6 @@
-"""Retries: a repetition is run again if other guests of the machine's host took much of its CPU time meanwhile.
+"""Retries: a repetition is run again if other guests of the machine's host took much of the CPU time meanwhile.
 
-No completion time and no latency decides about a retry, and a repetition in which something failed is never retried.
+Retries never depend on a completion time or a latency, and a repetition in which something failed is never retried.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from testbed.errors import UsageError
 from testbed.experiment.provider import OnProgress, Progress
-from testbed.measurement.stolen_cpu import RUN_AGAIN_FROM, discarded, stolen_shares
+from testbed.measurement.stolen_cpu import RETRIED_FROM, discarded, stolen_shares
 from testbed.results.schema import Repetition
 
 
@@ -24,7 +24,7 @@ def run_with_retries(
     keep: Callable[[Repetition], None] = lambda disturbed: None,
     on_progress: OnProgress | None = None,
 ) -> Repetition:
-    """Run a repetition until less than `RUN_AGAIN_FROM` of the machine's CPU time is stolen, and return it.
+    """Run a repetition until less than `RETRIED_FROM` of the machine's CPU time is stolen, and return it.
 
     If every attempt is disturbed, the one with the least stolen CPU time is returned. The result also has the data
     items of the discarded attempts: their label `metric` begins with ``discarded_``, and their label `attempt` is the
@@ -33,11 +33,11 @@ def run_with_retries(
     Parameters
     ----------
     run : callable
-        Runs an attempt and returns it; its argument hears of the attempt's progress.
+        Runs an attempt and returns it; its argument is called with the attempt's progress.
     attempts : int
-        How many attempts there are at most, earlier ones included; at least one attempt is made here.
+        The most attempts, including earlier ones; at least one attempt is made here.
     earlier : sequence of Repetition
-        Disturbed attempts of a process that has ended.
+        Disturbed attempts of a process that has ended since.
     keep : callable
         Called with every disturbed attempt as soon as it is over.
     on_progress : callable, optional
@@ -68,14 +68,14 @@ def run_with_retries(
 
 
 def _is_disturbed(one: Repetition) -> bool:
-    """Whether CPU time was stolen; a repetition in which a pod failed or ran twice counts as it is."""
+    """Whether CPU time was stolen; a repetition in which a pod failed or ran twice is kept as it is."""
     pods = Counter(pod.job for pod in one.pods)
     whole = None not in one.job_completion_time_s.values() and all(
         pods[job] == wanted for job, wanted in one.measured_jobs.items()
     )
     # Pods of a job that is a disturbance need not complete.
     succeeded = whole and all(pod.outcome in ("succeeded", "unfinished") for pod in one.pods)
-    return succeeded and _stolen(one) >= RUN_AGAIN_FROM
+    return succeeded and _stolen(one) >= RETRIED_FROM
 
 
 def _stolen(one: Repetition) -> float:

@@ -1,6 +1,6 @@
 """The experiments of one pytest session: an experiment that several tests ask for is run once.
 
-Not here: pytest's side (`testbed.plugin.fixtures`), the engine (`plan`) and the kept repetitions (`cache`).
+Not here: pytest's side (`testbed.plugin.fixtures`), running (`plan`) and keeping repetitions (`cache`).
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class Experiment:
         pods, nodes : int, optional
             Sizes that differ from the scenario's.
         repetitions : int, optional
-            By default, as the session's options and preset say.
+            By default as in the session's options and preset.
         seed : int, optional
-            Of the first repetition; the session's by default.
+            The seed of the first repetition; the session's by default.
         settings : mapping, optional
-            Override the session's settings.
+            Settings that override the session's.
 
         Raises
         ------

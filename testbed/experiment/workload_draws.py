@@ -1,4 +1,4 @@
-"""What a seed decides about a scenario: the work and the arrival of every pod, the same on every kind of cluster."""
+"""What a seed decides about a scenario: work and arrival of every pod, the same on every kind of cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.scenario import JobSpec, Scenario
 
 @dataclass(frozen=True)
 class WorkloadDraw:
-    """A job with what was drawn for its pods, in the order of their arrival."""
+    """A job with what was drawn for each of its pods, in the order of arrival."""
 
     job: JobSpec
     work: list[float]

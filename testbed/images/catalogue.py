@@ -63,8 +63,8 @@ class Catalogue:
             return program_image(self.docker, name, *_PACKAGES[name], base_image(self.docker, debian))
         return program_image(self.docker, name, *_PACKAGES[name], base)
 
-    def made_for(self, name: str) -> list[Image]:
-        """Return an image and the images that it is built on where none can be pulled; raises as `image` does."""
+    def with_bases(self, name: str) -> list[Image]:
+        """Return an image with those that it is built on where none can be pulled; raises as `image` does."""
         debian = debian_image(self.docker, machine_mirror())
         return [self.image(name), base_image(self.docker, debian), debian]
 

@@ -109,7 +109,7 @@ def debian_image(docker: Docker, mirror: Mirror) -> Image:
 
 
 def _keep_only_notices(documents: Path) -> None:
-    """Remove the packages' documents except for licences, which must accompany the programs."""
+    """Remove the packages' documentation except for licences, which must accompany the programs."""
     for path in documents.rglob("*"):
         if path.name != "copyright" and not path.is_dir():
             path.unlink()
@@ -117,8 +117,8 @@ def _keep_only_notices(documents: Path) -> None:
 
 def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
     command = [
-        # Only debootstrap sees its mounts (/proc, /sys), and they go with it however it ends. If they stayed, removing
-        # the folder would remove files of the machine's own /proc and /sys.
+        # Only debootstrap sees its mounts (/proc, /sys), and they vanish with it however it ends. If they stayed,
+        # removing the folder would remove files of the machine's own /proc and /sys.
         "unshare",
         "--mount",
         "debootstrap",

@@ -1,7 +1,7 @@
-"""The Docker daemon, through its command: the calls that building images needs, and nothing else.
+"""The Docker daemon, called through its command; only the calls that the testbed needs.
 
-The command rather than a library, because it reaches the same daemon as the user's `docker` (contexts, DOCKER_HOST),
-and because kind uses it, too.
+The command is used rather than a library, because it reaches the same daemon as the user's `docker` does (contexts,
+DOCKER_HOST), and because kind uses it, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Docker:
     Parameters
     ----------
     command : str, optional
-        The command; another one must take the same arguments.
+        The command to call; any other command must take the same arguments.
     """
 
     def __init__(self, command: str = "docker") -> None:
@@ -105,7 +105,7 @@ class Docker:
                     _pack(packed, name, content)
             context.seek(0)
             self._end(self._started(command, context), command)
-        # Builders other than BuildKit leave images of the stages before the last.
+        # Builders other than BuildKit leave the images of earlier stages.
         self.call("image", "prune", "--force", f"--filter=label={STAGE}")
 
     def import_root(self, tag: str, folder: Path, without: Sequence[str] = ()) -> None:
@@ -172,7 +172,7 @@ class Docker:
 
 
 def _pack(packed: tarfile.TarFile, name: str, content: Content) -> None:
-    """Add a file or a whole folder, owned by root and without times, so that the same content gives the same layer."""
+    """Add a file or a whole folder, owned by root and without times, so that equal contents give equal layers."""
     if isinstance(content, Path):
         packed.add(content, name, filter=_plain)
     else:

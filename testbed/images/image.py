@@ -1,4 +1,4 @@
-"""Images that are built here; an image's tag is a digest of its inputs."""
+"""Images that are built on this machine; the tag of an image is a digest of its inputs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Image:
     name : str
         Its repository, without the registry.
     parts : tuple of str, bytes or Path
-        Its inputs: texts, contents, files and folders.
+        Its inputs: texts, bytes, files and folders.
     make : callable
-        Builds it in the daemon under the given tag, and reports progress.
+        Builds the image in the daemon under the given tag, and reports progress.
     """
 
     name: str

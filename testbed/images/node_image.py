@@ -1,7 +1,7 @@
-"""The image of kind's nodes, which already holds everything that a cluster itself runs.
+"""The image of kind's nodes, which holds everything that a cluster itself runs.
 
-Debian with systemd, containerd and Kubernetes's programs. The build also loads the control plane's images into its
-containerd, because nodes could not pull them.
+It is Debian with systemd, containerd and Kubernetes's programs. The build also loads the control plane's images into
+the image's containerd, because nodes could not pull them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from testbed.images.image import RECIPES, Image
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
 from testbed.images.step import STEP_S
 
-LABEL = "io.carico.node"
-"""Label of node images with their own pod network, which kind must not add; its value is Kubernetes's version."""
+VERSION_LABEL = "io.carico.node"
+"""Label of node images that bring their own pod network, so that kind must add none; its value is the version of
+Kubernetes."""
 
 _SETS = {programs.name: programs for programs in PROGRAM_SETS}
 _CTR = ("ctr", "--namespace=k8s.io")
@@ -102,7 +103,7 @@ def _parts(programs: Programs, version: str) -> list[_Part]:
 def _fill(docker: Docker, bare: str, tag: str, *, version: str, images: list[str], on_progress: OnProgress) -> None:
     """Run the image, load images into its containerd, and commit the result as a new image."""
     container = f"carico-images-{uuid.uuid4().hex[:8]}"
-    # If this process is killed, the container ends with its sleep.
+    # If this process is killed, the container ends when its sleep is over.
     options = ("--detach", "--rm", "--privileged", "--network=none", f"--name={container}", "--entrypoint=sleep")
     docker.call("run", *options, bare, str(_LIVES_S))
     try:
@@ -117,7 +118,7 @@ def _fill(docker: Docker, bare: str, tag: str, *, version: str, images: list[str
             raise BuildFailed(f"the node's containerd did not load {', '.join(lost)}; it has {', '.join(held)}")
         docker.call("exec", container, "sh", "-c", "pkill -x containerd; while pgrep -x containerd; do sleep 0.1; done")
         on_progress("node: building the image")
-        changes = (f"LABEL {LABEL}={version}", 'ENTRYPOINT ["/usr/local/bin/node-entrypoint"]', "CMD []")
+        changes = (f"LABEL {VERSION_LABEL}={version}", 'ENTRYPOINT ["/usr/local/bin/node-entrypoint"]', "CMD []")
         docker.call("commit", *(f"--change={change}" for change in changes), container, tag)
     finally:
         docker.call("rm", "--force", "--volumes", container)

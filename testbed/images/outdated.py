@@ -1,4 +1,4 @@
-"""Programs and images that were built here from other inputs than the present ones, so that nothing uses them."""
+"""Programs and images that were built here from other inputs than the present ones, so that nothing uses them now."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outdated_images(catalogue: Catalogue) -> list[str]:
     TestbedError
         If no daemon answers, or the present inputs cannot be determined.
     """
-    present = {below.tag for name in PURPOSES for below in catalogue.made_for(name)}
+    present = {below.tag for name in PURPOSES for below in catalogue.with_bases(name)}
     present |= {catalogue.image(name, PUBLISHED_BASE).tag for name in PURPOSES}
     return sorted(set(catalogue.docker.tags(f"{REGISTRY}/*")) - present)
 

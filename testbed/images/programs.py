@@ -1,7 +1,7 @@
 """Builds the programs of a cluster from Go modules, which pin all versions, and keeps them by a digest of their inputs.
 
-The name of a set's folder contains a digest of the module's files, the version of Go and the flags. So another version
-gets another folder, and no folder is ever out of date. A folder appears only when all of its programs are built.
+The name of a set's folder contains a digest of the module's files, the version of Go and the flags. So every version
+has its own folder, and what is in a folder is never out of date. A folder appears when all of its programs are built.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OnProgress = Callable[[str], None]
 
 _OLDEST_GO = (1, 21)
 """The first Go that fetches a newer Go if a module needs one."""
-# Without debug information, which the linker drops anyway: saves a tenth of the time.
+# No debug information, which the linker would drop anyway: this saves a tenth of the time.
 _FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-v")
 # Compilers run for seconds only; collecting their garbage took a sixth of the time.
 _COMPILERS = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
@@ -47,7 +47,7 @@ class ProgramSet:
     packages : mapping of str to str
         The Go package of each program, by the program's name.
     version_of : str, optional
-        The required module whose version the programs report; set by linker flags, as in Kubernetes's own builds.
+        The required module whose version the programs report; it is set by linker flags, as in Kubernetes's own builds.
     """
 
     name: str
@@ -208,7 +208,7 @@ class Programs:
 
 
 def _shown(on_progress: OnProgress, what: str, wanted: int) -> Callable[[str], None]:
-    """Return what takes Go's output: with -v Go prints a line for every package that is not in its cache."""
+    """Return a reader of Go's output: with -v, Go prints a line for every package that is not in its cache."""
     compiled = count(1)
     return lambda line: on_progress(f"{what}, {next(compiled)} of at most {wanted} packages compiled")
 

@@ -1,6 +1,6 @@
 """Images with Python programs: CARICO's processes, and the workloads.
 
-They can be built on any image with Python; on our own where none can be pulled.
+They can be built on any image with Python, and on our own where none can be pulled.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def base_image(docker: Docker, debian: Image) -> Image:
 
 
 def program_image(docker: Docker, name: str, package: str, extras: tuple[str, ...], base: Image | str) -> Image:
-    """Return the image of one of this project's packages, with what the extras of its distribution need.
+    """Return the image of one of this project's packages, with the requirements of some extras of its distribution.
 
     Parameters
     ----------

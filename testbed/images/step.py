@@ -1,4 +1,4 @@
-"""A step of building programs and images: a program with a time limit, whose lines of output show the progress."""
+"""A step of building programs and images: a program with a time limit, whose output shows the progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from testbed.errors import BuildFailed
 
 STEP_S = 1800.0
-"""The limit of a step; no step takes so long unless a mirror, a proxy or a daemon hangs."""
+"""The time limit of a step; no step takes this long unless a mirror, a proxy or a daemon hangs."""
 LAST_LINES = 20
 """Lines of a step's output in the message when it fails."""
 
@@ -49,7 +49,7 @@ def run_step(
     """
     last: deque[str] = deque(maxlen=LAST_LINES)
     is_late = threading.Event()
-    # A session of its own, so that its children end with it; they would hold its output open.
+    # The program gets a session of its own, so that its children, which would hold its output open, are ended with it.
     with subprocess.Popen(
         command,
         cwd=folder,

@@ -1,1 +1,1 @@
-"""What is measured of a repetition: one file per measurement, each turning pods and series into data items."""
+"""The measurements of a repetition, one in each file: each turns pods and series into data items."""

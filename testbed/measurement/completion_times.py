@@ -1,4 +1,4 @@
-"""Pod completion time (a pod starts running → it completes) and how pods ended, per job (thesis §5.1, §5.2)."""
+"""Completion times of pods (from start to end) and of jobs, and how pods ended (thesis §5.1, §5.2)."""
 
 from __future__ import annotations
 

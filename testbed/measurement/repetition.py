@@ -1,4 +1,4 @@
-"""A repetition as results have it: the pods and series that a cluster measured, and every data item that follows.
+"""A repetition as in the results: the pods and series that a cluster measured, and all data items derived from them.
 
 All providers put their repetitions together here. Times are rounded to microseconds.
 """
@@ -42,11 +42,11 @@ def repetition_of(
     pods : iterable of PodResult
     nodes : list of NodeSeries
     requests : list of RequestSeries, optional
-        Of the pods that serve.
+        The measurements of the servers' clients.
     published_s : mapping of str to float, optional
-        When each Job was published, seconds; by default when its scenario says.
+        When each Job was published, seconds; by default as its scenario says.
     more_items : iterable of DataItem
-        What only this provider measures.
+        Data items that only this provider measures.
     """
     pods, requests = [_rounded(pod) for pod in pods], requests or []
     completion = {
@@ -81,7 +81,7 @@ def _rounded(pod: PodResult) -> PodResult:
 
 
 def _settings_of(scenario: Scenario) -> dict[str, Any]:
-    """Return what the settings say of the scenario, so that a results file explains itself."""
+    """Return the scenario's part of the settings, so that a results file explains itself."""
     shape = scenario.cluster
     return {
         "jobs": msgspec.to_builtins(scenario.jobs),

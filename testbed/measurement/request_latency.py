@@ -1,4 +1,4 @@
-"""Request latency: how long the client of a server waits, before and while jobs run beside it (thesis §5.5)."""
+"""Request latency: how long the clients of a server wait, before and while jobs run beside it (thesis §5.5)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PHASES = BEFORE, DURING = "before", "during"
 
 
 def request_latencies(repetitions: Sequence[Repetition], job: str, phase: str) -> list[float]:
-    """Seconds that the requests to a server's job took, of all repetitions.
+    """Seconds that the requests to a server's job took, over all repetitions.
 
     Parameters
     ----------
     repetitions : sequence of Repetition
     job : str
     phase : {"before", "during"}
-        Requests sent while the measured jobs that are not servers had pods ("during"), or sent earlier.
+        Requests sent while measured jobs other than servers had pods ("during"), or earlier ("before").
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What scheduling itself takes: the wait of a pod for its node, and pods bound per second."""
+"""The cost of scheduling itself: how long pods wait for a node, and how many are bound per second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.results.schema import DataItem, PodResult
 def scheduling_items(pods: list[PodResult], jobs: Iterable[str]) -> list[DataItem]:
     """Data items `pod_scheduling_latency` (created → bound) and `scheduling_throughput` of the named jobs.
 
-    Throughput is from a job's first pod's creation to the binding of its last; a single pod has none.
+    Throughput is measured from the creation of a job's first pod to the binding of its last; a single pod has none.
     """
     items = []
     for job in jobs:

@@ -1,4 +1,4 @@
-"""Summary statistics of a sample, as the thesis's tables have them."""
+"""Summary statistics of a sample, as in the thesis's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU time that this machine's hypervisor gave to other guests: it falsifies what clusters on the machine measure."""
+"""CPU time that this machine's hypervisor gave to other guests, which distorts measurements on this machine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from testbed.results.schema import DataItem, Repetition
 
 METRIC = "machine_cpu_stolen"
-TOLD_FROM = 0.05
-"""From this share of a machine's CPU time on, tables mention stolen CPU time."""
-RUN_AGAIN_FROM = 0.1
-"""From this share on, a repetition is run again if another attempt is allowed."""
+MENTIONED_FROM = 0.05
+"""Tables mention stolen CPU time from this share of the machine's CPU time on."""
+RETRIED_FROM = 0.1
+"""A repetition is run again from this share on, if another attempt is allowed."""
 _DISCARDED = "discarded_"
 _STEAL = 7
-"""Index of the column, after user, nice, system, idle, iowait, irq and softirq (proc(5))."""
+"""Index of the column for stolen time, after user, nice, system, idle, iowait, irq and softirq (proc(5))."""
 
 
 class StolenCpu:
@@ -31,7 +31,7 @@ class StolenCpu:
         self._began = self._counters()
 
     def items(self) -> list[DataItem]:
-        """Return a data item `machine_cpu_stolen`, a share of the CPU time so far; none if the kernel does not tell."""
+        """Return a data item `machine_cpu_stolen`, a share of the CPU time so far; none if it is unknown."""
         now = self._counters()
         if self._began is None or now is None:
             return []

@@ -49,7 +49,7 @@ __all__ = [
     "carico_seeds",
 ]
 
-HANDED_OVER = ("left_out", "elsewhere", "complaint")
+HANDED_OVER = ("left_out", "for_other_providers", "error")
 """The fields of its `State` that an xdist worker sends to the process that reports."""
 
 
@@ -89,20 +89,20 @@ def pytest_carico_provider(config: pytest.Config) -> ClusterProvider:
         state.run_id,
         session=os.environ.get("TOX_PARALLEL_ENV", ""),
         diagnostics=state.run_path / "diagnostics",
-        say=state.said.append,
+        say=state.messages.append,
         **state.options.cluster,
     )
     return provider_named(state.options.provider, options)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str] | None:
-    """Describe the session and left-overs of earlier runs, if cluster tests as such are asked for."""
+    """Describe the session, and what killed runs left, if cluster tests in general are asked for."""
     state = config.stash[STATE]
     return session_header(config) if asks_for_all(config, state.options) else None
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
-    """Describe the session if a test is asked for by name; report earlier runs if a quiet session has no header."""
+    """Describe the session if tests are asked for by name; else report killed runs if a quiet session has no header."""
     state = config.stash[STATE]
     if not any(map(is_cluster, items)):
         return None
@@ -111,13 +111,13 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the cluster tests that were not asked for, or are for other providers."""
+    """Deselect the cluster tests that were not asked for, or that are for other providers."""
     state = config.stash[STATE]
     items[:], left_out = split(config, state.options, items)
     state.left_out = len(left_out)
     items[:], for_others = of_this_provider(items, lambda: provider_name(config))
-    state.elsewhere = count_providers(for_others)
-    state.wrong = wrong_keys([*left_out, *for_others])
+    state.for_other_providers = count_providers(for_others)
+    state.marker_problems = wrong_keys([*left_out, *for_others])
     state.order = {item.nodeid: place for place, item in enumerate(items)}
     if left_out or for_others:
         config.hook.pytest_deselected(items=[*left_out, *for_others])
@@ -132,8 +132,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     if not state.worker:
         raise pytest.UsageError(f"carico: {listed(problems)}")
-    # An exception in a worker would be an internal error: the process that reports raises it.
-    state.complaint = listed(problems)
+    # An exception in a worker would count as an internal error, so the process that reports raises this one.
+    state.error = listed(problems)
     session.items.clear()
 
 
@@ -143,8 +143,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not is_cluster(item):
         return
     state = item.config.stash[STATE]
-    if state.unmet:
-        pytest.skip(state.unmet)
+    if state.skip_reason:
+        pytest.skip(state.skip_reason)
     if state.worker and provider_of(item.config).shared_hardware:
         pytest.fail(
             f"runs on the provider {provider_of(item.config).name} would disturb one another in xdist's workers: "
@@ -168,7 +168,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
                 # After -x, pytest's exit status is that of failed tests without xdist, and of an interruption with it.
                 state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
             except TestbedError as error:
-                state.complaint = str(error)
+                state.error = str(error)
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -215,6 +215,6 @@ def pytest_testnodedown(node: Any) -> None:
     if handed is None:
         return
     state = node.config.stash[STATE]
-    state.left_out, state.elsewhere = handed["left_out"], handed["elsewhere"]
-    if handed["complaint"]:
-        raise pytest.UsageError(f"carico: {handed['complaint']}")
+    state.left_out, state.for_other_providers = handed["left_out"], handed["for_other_providers"]
+    if handed["error"]:
+        raise pytest.UsageError(f"carico: {handed['error']}")

@@ -1,4 +1,4 @@
-"""What a cluster test says of the paper, and which outcome is expected of it: marks for authors of tests."""
+"""Marks for authors of tests: what a cluster test claims about the paper, and which outcome is expected of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def not_reproduced(reason: str) -> pytest.MarkDecorator:
-    """Return the mark of a claim that must fail, by its assertion and not by another error.
+    """Return the mark of a claim that must fail: by an assertion, not by another error.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def depends_on_seed(reason: str) -> pytest.MarkDecorator:
     Parameters
     ----------
     reason : str
-        On how many seeds of how many it was found to hold; the summary prints it.
+        On how many of how many seeds the claim was found to hold; the summary prints it.
 
     Examples
     --------

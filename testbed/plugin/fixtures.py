@@ -41,7 +41,7 @@ def carico_cluster(pytestconfig: pytest.Config, carico_provider: ClusterProvider
             f"mark the test carico(providers=['kwok'])",
             pytrace=False,
         )
-    # Even without measurements this is a run, so that diagnostics have a folder that says how they came about.
+    # Even without measurements this is a run: diagnostics need a folder, and `run.json` says how they came about.
     pytestconfig.stash[STATE].record.open(carico_provider.name, carico_provider.kubernetes_version())
     cluster: Cluster = carico_provider.cluster()
     return cluster
@@ -64,10 +64,10 @@ def diagnose(item: pytest.Item, error: BaseException) -> None:
     used: dict[str, Any] = getattr(item, "funcargs", {})
     provider: Any = used.get("carico_provider")
     if "carico_cluster" in used and hasattr(provider, "diagnose"):
-        from testbed.real.namespaces import OWN
+        from testbed.real.namespaces import TESTBED_NAMESPACE
 
         name = re.sub(r"[^\w.-]+", "-", item.name).strip("-")
-        provider.diagnose(used["carico_cluster"], used.get("carico_namespace", OWN), name, error)
+        provider.diagnose(used["carico_cluster"], used.get("carico_namespace", TESTBED_NAMESPACE), name, error)
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +104,7 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
 
 @pytest.fixture
 def carico_seeds(request: pytest.FixtureRequest, carico_experiment: Experiment) -> Seeds:
-    """The session's seeds, to judge on each by itself: `for seed in carico_seeds: with seed: ...`."""
+    """The session's seeds, each judged separately: `for seed in carico_seeds: with seed: ...`."""
     properties = request.node.user_properties
     seeds = request.config.stash[STATE].options.seeds
     return Seeds(carico_experiment, seeds, lambda counted: properties.append((SEEDS_PROPERTY, counted)))
@@ -122,7 +122,7 @@ class Paper:
     Parameters
     ----------
     record : callable
-        Called with every row as a user property of the test, so that it reaches all reports, also across processes.
+        Called with every row as a user property of the test: these reach the reports, also from other processes.
     """
 
     def __init__(self, record: Callable[[tuple[str, object]], None]) -> None:
@@ -142,7 +142,7 @@ class Paper:
         unit : str
             For example "s".
         note : str
-            What a reader must know to judge the row.
+            What a reader needs to know to judge the row.
         """
         paper = None if thesis is None else float(thesis)
         self._record((PAPER_PROPERTY, {"what": what, "ours": float(ours), "thesis": paper, "unit": unit, "note": note}))

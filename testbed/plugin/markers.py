@@ -91,7 +91,7 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
 
 
 def providers_of(item: pytest.Item) -> tuple[str, ...]:
-    """Return the kinds of cluster that a test is for; nothing if it names none."""
+    """Return the kinds of cluster that a test is for; an empty tuple if it names none."""
     for marker in item.iter_markers(CARICO):
         if names := _names(marker.kwargs.get(PROVIDERS_KEY)):
             return names
@@ -115,15 +115,15 @@ def _names(given: object) -> tuple[str, ...]:
 
 
 def wrong_keys(items: Iterable[pytest.Item]) -> list[Problem]:
-    """Return what is wrong with the markers' keys and values; a cheap check without packages of extras."""
+    """Return what is wrong with the markers' keys and values: a cheap check that needs no package of an extra."""
     return _problems(items, experiment_of)
 
 
 def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: ClusterProvider) -> list[Problem]:
     """Return what is wrong with the markers' experiments, before the first of them runs for minutes.
 
-    An experiment may name something that does not exist, be invalid, or be impossible on the provider. Needs the extra
-    `testbed`.
+    An experiment may name something that does not exist, be invalid, or be impossible on the provider. This check needs
+    the extra `testbed`.
     """
     from testbed.experiment.plan import Plan
     from testbed.schedulers.spec import parse_spec

@@ -19,6 +19,7 @@ from testbed.cluster_options import ATTEMPTS_HELP, CLUSTER_FLAGS, Flag
 from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.experiment.presets import DEFAULT_SEED, PRESETS, Preset, default_preset, preset_named
 from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_settings
+from testbed.report.numbers import counted
 from testbed.results import OWN_FOLDER
 
 NAMES = (
@@ -41,28 +42,28 @@ class Options:
     """The most times that a repetition is run."""
     seed: int
     extra_seed: int | None
-    """One more seed that claims are judged on; see `seeds`."""
+    """Another seed on which claims are judged; see `seeds`."""
     settings: Mapping[str, str]
     json: Path
     """The results file."""
     claims: Path | None
-    """Where to write the table of claims."""
+    """The file for the table of claims, if one is wanted."""
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
     cluster: Mapping[str, Any]
     """The options of the cluster: fields of `ClusterOptions`."""
     given: bool
-    """Whether any flag was given: that asks for cluster tests."""
+    """Whether any flag was given, which asks for cluster tests."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds that claims are judged on, each once."""
+        """The seeds on which claims are judged, each once."""
         own = range(self.seed, self.seed + self.repetitions)
         return (*own, *(() if self.extra_seed is None or self.extra_seed in own else (self.extra_seed,)))
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "defaults"
-        times = "1 rep" if self.repetitions == 1 else f"{self.repetitions} reps"
+        times = counted(self.repetitions, "rep")
         if self.attempts > 1 and self.provider in REAL:
             times += f" of up to {self.attempts} attempts"
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
@@ -144,7 +145,7 @@ def add_options(parser: pytest.Parser) -> None:
         if flag.is_switch:
             declare(f"--carico-{flag.spelling}", action="store_const", const=True, help=flag.help)
         else:
-            # A path stays a string here: the folder that it is relative to depends on where it is written.
+            # A path stays a string here, because what it is relative to depends on where it is written.
             convert = str if flag.convert is Path else flag.convert
             declare(f"--carico-{flag.spelling}", metavar=flag.metavar, type=convert, help=flag.help)
     for name in NAMES:
@@ -170,7 +171,7 @@ def options_of(config: pytest.Config) -> Options:
         attempts = _value(config, "attempts", arguments.count, preset.attempts)
         seed = _value(config, "seed", arguments.seed, DEFAULT_SEED)
         extra_seed = _value(config, "extra_seed", arguments.seed, None)
-        # A flag replaces the ini file's value of the same setting only.
+        # A flag replaces only the ini file's value of the same setting.
         written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
         settings = written | arguments.settings_of(flags["set"] or [])
         if provider not in PROVIDERS:
@@ -206,7 +207,7 @@ def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) ->
     except MissingExtra:
         if missing == "fail":
             raise
-        # No test will run with these settings.
+        # No test will run with these settings, so they need no check.
 
 
 def _cluster_value(config: pytest.Config, flag: Flag) -> Any:

@@ -1,4 +1,4 @@
-"""Collects the outcomes of a session's cluster tests from pytest's reports, also from those of other processes."""
+"""Collects the outcomes of a session's cluster tests from pytest's reports, including those of other processes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from testbed.results.outcomes import Outcome, Row, Statement
 PAPER_PROPERTY = "carico_paper"
 """Name of the user property that carries a row to the report."""
 SEEDS_PROPERTY = "carico_seeds"
-"""Name of the user property that carries the numbers of seeds on which a statement held, and of all seeds."""
+"""Name of the user property with two numbers: of the seeds on which a statement held, and of all seeds."""
 CLAIM, CALIBRATION = "carico_claim", "carico_calibration"
 """Names of the markers for statements of the paper and for figures that the simulator was fitted to."""
 
 
 class Outcomes:
-    """A plugin of pytest; the process that reports has all outcomes."""
+    """A pytest plugin; the process that reports gets all outcomes."""
 
     def __init__(self) -> None:
         self._by_test: dict[str, Outcome] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in the report of a phase of a test."""
+        """Update a test's outcome with the report of one of its phases."""
         statement = getattr(report, "carico_statement", None)
         if statement is None:
             return
@@ -66,7 +66,7 @@ def _merged(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def statement_of(item: pytest.Item) -> Statement:
-    """Return what a test says, by its marker `carico_claim` or `carico_calibration`."""
+    """Return the statement of a test, from its marker `carico_claim` or `carico_calibration`."""
     if item.get_closest_marker(CALIBRATION) is not None:
         return Statement("calibration")
     marker = item.get_closest_marker(CLAIM)

@@ -1,7 +1,7 @@
-"""The fixture `carico_seeds`: a statement is judged on every seed by itself, and the session says on how many it holds.
+"""The fixture `carico_seeds`: a statement is judged on each seed separately, and the session says on how many it holds.
 
-What is true on the average of a few seeds may be wrong on most of them, and a single seed may be the lucky one. So a
-test that compares runs does so seed by seed; it passes if its statement holds on more than half of them.
+A statement that is true of the average over a few seeds may be false on most of them, and a single seed may be a lucky
+one. So a test compares runs seed by seed, and passes if its statement holds on more than half of the seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Seeds:
     experiment : Experiment
     seeds : sequence of int
     record : callable
-        Called with the numbers of seeds on which the statement held, and of all seeds, before the verdict.
+        Called before the verdict with two numbers: of the seeds on which the statement held, and of all seeds.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Seeds:
         self._record = record
 
     def __iter__(self) -> Iterator[SeedExperiment]:
-        """Yield every seed's experiment, and judge after the last one.
+        """Yield the experiment of every seed, and judge after the last one.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Seeds:
 
 
 class SeedExperiment:
-    """The experiment on one seed: a context in which an assertion that fails is counted instead of raised.
+    """The experiment on one seed: a context in which a failed assertion is counted instead of raised.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class SeedExperiment:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """Take note of an assertion that failed."""
+        """Note a failed assertion."""
         self.judged = True
         if isinstance(error, AssertionError):
             self.failure = error

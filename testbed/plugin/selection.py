@@ -14,7 +14,7 @@ from testbed.plugin.options import Options
 
 
 def asks_for_all(config: pytest.Config, options: Options) -> bool:
-    """Whether cluster tests as such are asked for: by one of the plugin's flags, or by an ``-m`` that names them."""
+    """Whether cluster tests in general are asked for: by one of the plugin's flags, or by an ``-m`` that names them."""
     expression = config.option.markexpr or ""
     return options.given or re.search(r"(?<!not )\b(cluster|carico)\b", expression) is not None
 
@@ -38,7 +38,7 @@ def of_this_provider(
     ----------
     items : list
     provider : callable
-        Returns the provider's name; is called only if a test names any.
+        Returns the provider's name; called only if a test names any provider.
     """
     naming = {item: names for item in items if is_cluster(item) and (names := providers_of(item))}
     if not naming:

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from testbed.errors import TestbedError
-from testbed.experiment.preflight import listed, missing_prerequisites, unusable_places
+from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
 from testbed.plugin.markers import CARICO, is_cluster, wrong_keys, wrong_markers
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import SIMULATED
@@ -26,17 +26,18 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     state = config.stash[STATE]
     cluster = any(map(is_cluster, items))
     if not cluster and not any(item.get_closest_marker(CARICO) for item in items):
-        return state.wrong
+        return state.marker_problems
     missing = missing_prerequisites(lambda: provider_of(config), shared=state.worker)
     # If no provider could be made, only the keys of a marker can be checked.
     provider = state.provider
-    found = state.wrong + (wrong_keys(items) if provider is None else wrong_markers(items, state.options, provider))
+    wrong = wrong_keys(items) if provider is None else wrong_markers(items, state.options, provider)
+    found = state.marker_problems + wrong
     if config.option.collectonly:
         return found
     if cluster and missing_packages() is None:
-        found += unusable_places(state.options.json, state.root)
+        found += output_problems(state.options.json, state.root)
     if missing and state.options.missing == "skip":
-        state.unmet = listed(missing)
+        state.skip_reason = listed(missing)
         return found
     return found + missing
 
@@ -53,13 +54,13 @@ def session_header(config: pytest.Config) -> list[str]:
 
 
 def lines_on_earlier_runs(state: State) -> list[str]:
-    """Return the lines about runs that were killed; see `testbed.results.runs.left_overs`."""
+    """Return the lines about runs that were killed; see `testbed.results.runs.killed_run_notices`."""
     folder = runs_folder(state.root)
     if missing_packages() is not None or not folder.is_dir():
         return []
-    from testbed.results.runs import left_overs
+    from testbed.results.runs import killed_run_notices
 
-    return [f"carico: {said}" for said in left_overs(folder)]
+    return [f"carico: {said}" for said in killed_run_notices(folder)]
 
 
 def without_workers(command: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Shows the progress of a pytest session: past pytest's capturing, and in place of xdist's workers, which cannot."""
+"""Shows the progress of a pytest session: past pytest's capturing, and on behalf of xdist's workers, which cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WATCHED_PERIOD_S = 10.0
 
 
 class WorkersProgress:
-    """Reports from time to time how many tests xdist's workers have done; a plugin of pytest.
+    """A pytest plugin that reports from time to time how many tests xdist's workers have done.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class WorkersProgress:
 
 
 def progress_line(config: pytest.Config) -> ProgressLine | None:
-    """Return the line about the present run; None where it would not be read: with -q and in xdist's workers."""
+    """Return the line about the current run; None where nobody would read it: with -q and in xdist's workers."""
     reporter = _reporter(config)
     if reporter is None or not _on_terminal(reporter):
         return log_line(config)
@@ -69,7 +69,7 @@ def progress_line(config: pytest.Config) -> ProgressLine | None:
 
 
 def log_line(config: pytest.Config, watched_period_s: float | None = None) -> ProgressLine | None:
-    """Return a log, with `watched_period_s` between lines on a terminal; None where it would not be read."""
+    """Return a log, with `watched_period_s` between lines on a terminal; None where nobody would read it."""
     reporter = _reporter(config)
     if reporter is None:
         return None

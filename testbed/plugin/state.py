@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from testbed.results.run import RunState
     from testbed.results.schema import Results
 
-ENDS: dict[int, RunState] = {
+FINAL_STATES: dict[int, RunState] = {
     pytest.ExitCode.OK: "complete",
     pytest.ExitCode.TESTS_FAILED: "complete",
     pytest.ExitCode.NO_TESTS_COLLECTED: "complete",
@@ -51,21 +51,21 @@ class State:
     order: dict[str, int] = field(default_factory=dict)
     """Places of the tests in the session, by node id."""
     outcomes: Outcomes = field(default_factory=Outcomes)
-    wrong: list[Problem] = field(default_factory=list)
-    """What is wrong with the markers of tests that are left out."""
-    elsewhere: dict[str, int] = field(default_factory=dict)
+    marker_problems: list[Problem] = field(default_factory=list)
+    """What is wrong with the markers of tests that are not run."""
+    for_other_providers: dict[str, int] = field(default_factory=dict)
     """Number of cluster tests for other providers, by provider."""
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     """The provider's messages about its cluster."""
-    unmet: str = ""
+    skip_reason: str = ""
     """The reason for skipping all cluster tests; empty if they can be run."""
     results: Results | None = None
     written: Path | None = None
     """The results file, once it is written."""
     ended: RunState | None = None
     """The run's final state, if there was a run."""
-    complaint: str = ""
-    """An error that is in no test's report."""
+    error: str = ""
+    """An error that no test's report contains."""
     _record: RunRecord | None = None
 
     @property
@@ -77,10 +77,10 @@ class State:
     def record(self) -> RunRecord:
         """The record of the run in this process."""
         if self._record is None:
-            from testbed.results.record import Asked, RunRecord
+            from testbed.results.record import RunArguments, RunRecord
 
             options = self.options
-            asked = Asked(
+            arguments = RunArguments(
                 command=self.command,
                 preset=options.preset.name,
                 repetitions=options.repetitions,
@@ -88,29 +88,29 @@ class State:
                 settings=options.settings,
                 attempts=options.attempts,
             )
-            self._record = RunRecord(self.root, self.run_id, asked)
+            self._record = RunRecord(self.root, self.run_id, arguments)
         return self._record
 
     def save(self, exitstatus: int) -> None:
         """Record the final state of the run, if there was one, and write the results file if anything was measured.
 
-        The results of an incomplete run go into a file of their own.
+        The results of an incomplete run go into a separate file.
 
         Raises
         ------
         ResultsError
-            If that is not possible; the finished repetitions stay in the run's folder.
+            If one of them cannot be written; the finished repetitions stay in the run's folder.
         """
         if not self.run_path.exists():
             return
         from testbed.results.ending import end_run
-        from testbed.results.repetition_log import notice_of
+        from testbed.results.repetition_log import cut_off_notice
 
         self.ended = "failed"
-        ended: RunState = ENDS.get(exitstatus, "failed")
+        ended: RunState = FINAL_STATES.get(exitstatus, "failed")
         ending = end_run(self.record, ended, self.options.json, self.now())
         self.ended, self.results, self.written = ended, ending.results, ending.file
-        self.complaint = notice_of(ending.cut_off) if ending.cut_off else ""
+        self.error = cut_off_notice(ending.cut_off) if ending.cut_off else ""
 
 
 PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "kubernetes_version", "close")
@@ -128,7 +128,7 @@ def provider_name(config: pytest.Config) -> str:
 
 
 def provider_of(config: pytest.Config) -> ClusterProvider:
-    """Return the session's provider; the first call makes it, and raises what the hook raises."""
+    """Return the session's provider; the first call makes it with the hook, and raises what the hook raises."""
     state = config.stash[STATE]
     if state.provider is None:
         given = config.hook.pytest_carico_provider(config=config)

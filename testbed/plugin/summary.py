@@ -12,12 +12,12 @@ import pytest
 from testbed.plugin.options import Options
 from testbed.plugin.state import State
 from testbed.providers import SIMULATED
+from testbed.report.numbers import WIDTH, counted
 
 if TYPE_CHECKING:
     from testbed.results.outcomes import Outcome
     from testbed.results.schema import Results
 
-WIDTH = 80
 NEXT = {
     "smoke": "pytest -m cluster --carico-preset=ci",
     "ci": "pytest -m cluster --carico-preset=full",
@@ -29,7 +29,7 @@ NEXT = {
 def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
     """Write the summary; nothing for a session without cluster tests."""
     outcomes = state.outcomes.in_order(state.order)
-    if outcomes or state.ended or state.complaint:
+    if outcomes or state.ended or state.error:
         reporter.ensure_newline()
         reporter.section("carico", sep="=", bold=True)
         reporter.write_line(f"carico: {state.options}")
@@ -44,19 +44,19 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
             reporter.write_line(f"results: {state.written}")
         if state.ended is not None:
             reporter.write_line(f"run: {state.run_path}")
-        if state.complaint:
-            reporter.write_line(state.complaint, red=True)
-        for said in state.said:
-            reporter.write_line(said)
+        if state.error:
+            reporter.write_line(state.error, red=True)
+        for message in state.messages:
+            reporter.write_line(message)
         failed = any(one.verdict == "failed" for one in outcomes)
         reporter.write_line(f"next: {_next(state.options, failed)}")
-    if state.elsewhere:
-        count = sum(state.elsewhere.values())
-        tests = "1 cluster test is" if count == 1 else f"{count} cluster tests are"
-        others = " or ".join(f"--carico-provider={name}" for name in sorted(state.elsewhere))
+    if state.for_other_providers:
+        count = sum(state.for_other_providers.values())
+        tests = f"{counted(count, 'cluster test')} {'is' if count == 1 else 'are'}"
+        others = " or ".join(f"--carico-provider={name}" for name in sorted(state.for_other_providers))
         reporter.write_line(f"carico: {tests} for other providers; to run them: pytest -m cluster {others}")
     if state.left_out:
-        tests = "1 cluster test was" if state.left_out == 1 else f"{state.left_out} cluster tests were"
+        tests = f"{counted(state.left_out, 'cluster test')} {'was' if state.left_out == 1 else 'were'}"
         reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")
 
 
@@ -70,12 +70,12 @@ def _kept(results: Results | None) -> str:
     count = 0 if results is None else len(results.repetitions)
     if not count:
         return "no repetition was finished"
-    return f"{count} finished repetition{'s are' if count != 1 else ' is'} kept, what was running is not"
+    return f"{counted(count, 'finished repetition')} {'is' if count == 1 else 'are'} kept, what was running is not"
 
 
 def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: list[Outcome]) -> None:
     if state.results is None and not any(one.rows for one in outcomes):
-        return  # the tables need packages that may be missing
+        return  # the tables need packages that may not be installed
     from testbed.report.claims import paper_table
     from testbed.report.tables import VERDICT_IS_GOOD, medians
 
@@ -122,7 +122,7 @@ def _write_claims(file: Path, outcomes: list[Outcome], state: State) -> None:
     try:
         file.write_text("\n".join(claims_table(outcomes)) + "\n", encoding="utf-8")
     except OSError as error:
-        state.complaint = f"cannot write the table of claims to {file}: {error.strerror}"
+        state.error = f"cannot write the table of claims to {file}: {error.strerror}"
 
 
 def _module(outcome: Outcome) -> str:

@@ -1,1 +1,1 @@
-"""Programs that run on this machine beside the testbed: finds them, runs them, and ends them with the testbed."""
+"""Programs on this machine beside the testbed: finding them, running them, and ending them with the testbed."""

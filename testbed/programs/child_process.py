@@ -33,7 +33,7 @@ class ChildProcess:
         self._name = Path(command[0]).name
         try:
             with log.open("ab") as stream:
-                # A session of its own: Ctrl-C reaches only us, and we end the program.
+                # The program gets a session of its own: Ctrl-C reaches only us, and we end the program.
                 self._process = subprocess.Popen(  # noqa: S603 - our own arguments
                     ending_with_parent(command),
                     stdin=subprocess.DEVNULL,

@@ -15,8 +15,8 @@ from testbed.errors import BuildFailed, ClusterError
 from testbed.images.programs import PROGRAM_SETS, Programs
 from testbed.user_cache import user_cache
 
-VARIABLE = "CARICO_PROGRAMS"
-"""Environment variable with the user's folder: of programs, or as given to `carico-testbed images programs --kept`."""
+PROGRAMS_VARIABLE = "CARICO_PROGRAMS"
+"""Environment variable that names a folder of programs, or one given to `carico-testbed images programs --kept`."""
 _VERSION_TIMEOUT_S = 10.0
 
 
@@ -36,9 +36,10 @@ def found_programs(names: Iterable[str], environment: Mapping[str, str] | None =
     """
     variables = os.environ if environment is None else environment
     folders: list[Path] = []
-    if named := variables.get(VARIABLE):
+    if named := variables.get(PROGRAMS_VARIABLE):
         if not Path(named).is_dir():
-            raise ClusterError(f"{VARIABLE} is {named!r}, which is not a folder: name the folder of the programs")
+            what = f"{PROGRAMS_VARIABLE} is {named!r}, which is not a folder"
+            raise ClusterError(f"{what}: name the folder of the programs")
         folders += [Path(named), *_built(Path(named))]
     folders += _built(user_cache())
     where = os.pathsep.join([*map(str, folders), variables.get("PATH", os.defpath)])

@@ -1,9 +1,9 @@
-"""Launches a program that ends with the thread that starts it, even if SIGKILL ends that thread's process.
+"""Launches a program that ends with the thread that starts it, even if that thread's process is killed by SIGKILL.
 
-The kernel does this (`PR_SET_PDEATHSIG`, Linux). The process that becomes the program asks for it, so that nothing runs
-between fork and exec. Processes that the program itself starts, and may leave behind on purpose, are not affected.
+The kernel does this (`PR_SET_PDEATHSIG`, Linux). The process that becomes the program asks for it, so that no code runs
+between fork and exec. Processes that the program starts itself, and may leave behind on purpose, are not affected.
 
-This module is run as a file, so that it is found in any environment; it imports nothing of this project.
+This module is run as a file, so that it is found in any environment; it imports nothing from this project.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def run_program(
     """
     name = " ".join([Path(command[0]).name, *(str(word) for word in command[1:3])])
     try:
-        # A session of its own: Ctrl-C reaches only us, and we end the program with its children.
+        # The program gets a session of its own: Ctrl-C reaches only us, and we end it with its children.
         process = subprocess.Popen(  # noqa: S603 - our own arguments
             ending_with_parent(command),
             env=None if environment is None else dict(environment),

@@ -1,4 +1,4 @@
-"""Real clusters: what all kinds share. The rooms `kind`, `kwok` and `external` hold what is particular to each kind.
+"""Real clusters: what all kinds share; the rooms `kind`, `kwok` and `external` hold what only one kind needs.
 
 Only this room, and the rooms inside it, talk to an API server.
 """

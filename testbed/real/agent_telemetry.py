@@ -1,6 +1,6 @@
 """Telemetry of the nodes during a repetition: reads every agent's /metrics once a second, through the API server.
 
-An agent that does not answer leaves a gap; the run goes on.
+An agent that does not answer leaves a gap, and the run continues.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from carico.clock import Clock
 from carico.deployment.manifests import COMPONENT, SELECTOR
 from carico.errors import KubeError
 from carico.kube.objects import KubeObjects
-from testbed.results.schema import NodeSeries
+from testbed.results.schema import REPORTED, USAGE, NodeSeries
 
 PERIOD_S = 1.0
 ANSWER_S = 2.0
-"""The longest wait for an answer. The API server goes on calling a pod that has just ended for ten seconds or more."""
+"""The longest wait for an answer: the API server keeps calling a pod that has just ended for ten seconds or more."""
 PORT = 9443
 """The port of an agent's /metrics, as in the manifests."""
-_USAGE = {"cpu_utilisation", "cpu_pressure", "memory_utilisation"}
-_REPORTED = {"capacity_signal", "baseline", "pod_cost", "pod_capacity"}
-METRICS = (*sorted(_USAGE), *sorted(_REPORTED))
-"""The columns of a `NodeSeries` that agents report."""
+METRICS = (*USAGE, *REPORTED)
+"""The columns of a `NodeSeries` that are read from agents."""
 
 
 class AgentTelemetry:
@@ -61,7 +59,7 @@ class AgentTelemetry:
             If the agents' pods cannot be listed.
         """
         agents, stop = self._agents(), threading.Event()
-        # A thread for each: an agent that does not answer must not delay the others.
+        # One thread for each agent: one that does not answer must not delay the others.
         with ThreadPoolExecutor(max(len(agents), 1), "agents' telemetry") as pool:
             readers = [pool.submit(self._read_every_second, node, pod, origin, stop) for node, pod in agents.items()]
             try:
@@ -104,7 +102,7 @@ class AgentTelemetry:
 
 
 def read_metrics(text: str) -> dict[str, float]:
-    r"""Return the values in an agent's /metrics by column of a `NodeSeries`; raises ValueError for any other text.
+    r"""Return the values in an agent's /metrics by column of a `NodeSeries`; raises ValueError if they cannot be read.
 
     Examples
     --------

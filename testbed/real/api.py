@@ -1,7 +1,7 @@
 """The testbed's calls of a real cluster's API, beyond those that CARICO itself needs (`carico.kube`).
 
-Objects are the API's own JSON. The namespaces and Jobs that a run creates bear our label, and no namespace without the
-label is ever deleted. Pods and nodes are not checked: their callers delete only what they have created.
+Objects are the API's own JSON. The namespaces and Jobs that a run creates bear our label, and no namespace without this
+label is ever deleted. Pods and nodes are not checked: callers delete only what they have created.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from carico.errors import KubeRefused, KubeUnreachable
 from carico.kube.client import KubeClient, PodSelection
 from carico.kube.objects import KubeObjects
 
-LABEL = "carico.dev/run"
+RUN_LABEL = "carico.dev/run"
 """Label of the namespaces and Jobs that a run creates; its value is the run's id."""
-ALIVE = "carico.dev/alive"
-"""Annotation of a run's namespaces; the run changes its value every few seconds while it is alive."""
+HEARTBEAT = "carico.dev/alive"
+"""Annotation of a run's namespaces, whose value the run changes every few seconds while it is alive."""
 _NOT_FOUND, _CONFLICT = 404, 409
 _DELETED_AT_ONCE = 10
-"""Page size when pods are deleted: the answer comes after the whole page, and a busy machine deletes five a second."""
+"""Page size for deleting pods: the answer comes after the whole page, and a busy machine deletes five a second."""
 
 Json = dict[str, Any]
 
@@ -82,23 +82,23 @@ class ClusterApi:
 
     def create_namespace(self, name: str, run: str, only_try: bool = False) -> None:
         """Create a namespace of a run; with `only_try`, only check that the server would allow it."""
-        body = {"metadata": {"name": name, "labels": {LABEL: run}}}
+        body = {"metadata": {"name": name, "labels": {RUN_LABEL: run}}}
         self._client.get(self._core.create_namespace, body, dry_run="All" if only_try else None)
 
     def namespaces(self) -> list[Json]:
         """Return the namespaces of all runs: those that bear our label."""
-        return self._all(self._core.list_namespace, label_selector=LABEL)
+        return self._all(self._core.list_namespace, label_selector=RUN_LABEL)
 
     def show_alive(self, name: str, beat: str) -> None:
         """Put a new heartbeat on a namespace."""
-        body = {"metadata": {"annotations": {ALIVE: beat}}}
+        body = {"metadata": {"annotations": {HEARTBEAT: beat}}}
         self._client.get(self._core.patch_namespace, name, body, _content_type="application/merge-patch+json")
 
     def delete_namespace(self, name: str) -> None:
-        """Begin to remove a namespace and all that is in it, if it exists and bears our label."""
+        """Begin to remove a namespace with everything in it, if it exists and bears our label."""
         try:
             metadata = self._client.get(self._core.read_namespace, name)["metadata"]
-            if LABEL in (metadata.get("labels") or {}):
+            if RUN_LABEL in (metadata.get("labels") or {}):
                 same = {"preconditions": {"uid": metadata["uid"]}}
                 self._client.get(self._core.delete_namespace, name, body=same)
         except KubeRefused as error:
@@ -131,10 +131,6 @@ class ClusterApi:
     def create_pod(self, namespace: str, pod: Json) -> None:
         """Create a pod that belongs to no Job."""
         self._client.get(self._core.create_namespaced_pod, namespace, pod)
-
-    def delete_pod(self, namespace: str, name: str) -> None:
-        """Begin to remove a pod."""
-        self._client.get(self._core.delete_namespaced_pod, name, namespace)
 
     def delete_work(self, namespace: str) -> None:
         """Begin to remove all Jobs and pods of a namespace."""

@@ -1,7 +1,7 @@
 """Diagnostics of a failed run on a real cluster, collected into a folder before the cluster or namespace is removed.
 
-Collecting never raises, so the run's own error is the one that is reported. It does not wait long for what is
-unavailable, and lists that in `lacking.txt`.
+Collecting never raises, so that the run's own error is reported. It does not wait long for anything that is
+unavailable, and lists it in `lacking.txt`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from testbed.results.files import make_folder
 
 
 def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], None]) -> None:
-    """Write the repetition's and CARICO's events and unfinished pods, the Jobs and the nodes; then copy logs.
+    """Write events and unfinished pods of the repetition and of CARICO, the Jobs and the nodes; then copy logs.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], 
                 (into / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(ask())))
             except KubeUnreachable as error:
                 lacking.append(f"{name}, and everything else from the API: {error}")
-                break  # every further call would wait as long
+                break  # every other call would wait as long
             except Exception as error:
                 lacking.append(f"{name}: {_message(error)}")
         try:
@@ -59,7 +59,7 @@ def collect(api: ClusterApi, namespace: str, into: Path, logs: Callable[[Path], 
         if lacking:
             (into / "lacking.txt").write_text("\n".join(lacking) + "\n", encoding="utf-8")
     except OSError:
-        return  # a full disk, for instance: the run's own error matters more
+        return  # for example a full disk: the run's own error matters more
 
 
 def _message(error: Exception) -> str:
@@ -67,7 +67,7 @@ def _message(error: Exception) -> str:
 
 
 def _unfinished(api: ClusterApi, namespace: str) -> list[Json]:
-    """Return the pods that have not succeeded, each with its node, if any, and its status, which gives reasons."""
+    """Return the pods that have not succeeded, each with its node, if any, and its status, which has the reasons."""
     return [
         {"name": pod["metadata"]["name"], "node": pod["spec"].get("nodeName"), "status": pod["status"]}
         for pod in api.pods_in(namespace).list()[0]

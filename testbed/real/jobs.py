@@ -1,4 +1,4 @@
-"""Manifests of a scenario's Jobs. Pure: JSON from values."""
+"""Manifests of a scenario's Jobs: pure functions from values to JSON."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import groupby
 from typing import Any
 
 from testbed.experiment.workload_draws import WorkloadDraw
-from testbed.real.api import LABEL, Json
+from testbed.real.api import RUN_LABEL, Json
 from workloads.scenario import JobSpec, Requests
 
 JOB_LABEL = "carico.dev/job"
-"""Label of every pod; its value is the scenario's name of the job, which may be published as several Jobs."""
+"""Label of every pod; its value is the job's name in the scenario, as one job may be published as several Jobs."""
 OOM_EXIT_CODE = 137
 
 
@@ -24,7 +24,7 @@ class Publication:
     """Seconds since the scenario began."""
     job: JobSpec
     number: int
-    """Counts the publications of a job."""
+    """The number of this publication of the job, from 0 on."""
     work: list[float]
     """CPU-seconds of its pods."""
 
@@ -60,16 +60,16 @@ def job_manifest(
     scheduler_name : str
         The pods' `schedulerName`.
     first_node : str
-        The node that a job's `placement` asks for or excludes.
+        The node that the job's `placement` asks for or excludes.
     run : str
         The value of our label.
     """
     job, pods = published.job, len(published.work)
-    labels = {LABEL: run, JOB_LABEL: job.name}
+    labels = {RUN_LABEL: run, JOB_LABEL: job.name}
     metadata, spec = dict(template.get("metadata") or {}), dict(template["spec"])
     container, *others = spec["containers"]
     spec |= {
-        "containers": [container | {"resources": {"requests": _quantities(requests)}}, *others],
+        "containers": [container | {"resources": {"requests": quantities(requests)}}, *others],
         "restartPolicy": "Never",
         "schedulerName": scheduler_name,
     }
@@ -87,7 +87,8 @@ def job_manifest(
     return {"metadata": {"name": f"{job.name}-{published.number}", "labels": labels}, "spec": body}
 
 
-def _quantities(requests: Requests) -> dict[str, str]:
+def quantities(requests: Requests) -> dict[str, str]:
+    """Return requests as a container has them, without those that are not given."""
     written = {"cpu": f"{requests.millicpu}m", "memory": str(requests.memory_bytes)}
     return {name: written[name] for name in written if getattr(requests, name) is not None}
 
@@ -98,7 +99,7 @@ def on_nodes(terms: list[Json]) -> Json:
 
 
 def _affinity(placement: str, first_node: str, there: Mapping[str, Any]) -> Json:
-    """Narrow the platform's own affinity `there` to the first node, or to all other nodes."""
+    """Narrow the platform's own affinity, `there`, to the first node or to all other nodes."""
     only = {"key": "metadata.name", "operator": "In" if placement == "first" else "NotIn", "values": [first_node]}
     required = there.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
     return on_nodes([{**term, "matchFields": [only]} for term in required.get("nodeSelectorTerms", [{}])])

@@ -1,7 +1,7 @@
 """The life of a real cluster: made when it is needed, used again only if it is the same, removed unless it is kept.
 
-A cluster belongs to a process. The next process that opens a cluster removes what a killed one has left, and nothing
-else: clusters in use and kept clusters are not touched. A set-up that fails or is interrupted is torn down.
+A cluster belongs to a process. The next process that opens a cluster removes what killed processes have left, and
+nothing else: clusters in use and kept clusters are not touched. A set-up that fails or is interrupted is torn down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, TestbedError
 from testbed.real.api import ClusterApi
 from testbed.real.maker import ClusterMaker
-from testbed.real.namespaces import OWN, wait_until_clean
+from testbed.real.namespaces import TESTBED_NAMESPACE, wait_until_clean
 from testbed.real.registry import ClusterFolder, Registered, Registry
 from testbed.real.waiting import wait_until
 from testbed.requirements import Problem
@@ -30,10 +30,10 @@ FINGERPRINT = "fingerprint"
 CREATE_TIMEOUT_S = 600.0
 READY_TIMEOUT_S = 60.0
 _SESSION_LETTERS = 13
-"""Letters of the session in a cluster's name. A node's name has at most 63 letters: "carico-kind-", the 23 of a run's
-id, a hyphen and these, "-control-plane"."""
+"""Letters of the session in a cluster's name. The name of a node has at most 63 letters: "carico-kind-", the 23 of a
+run's id, a hyphen, these letters, and "-control-plane"."""
 SILENCE_S = 10.0
-"""A watch that receives nothing for so long is opened anew; so a thread that watches ends within this time."""
+"""A watch that receives nothing for this long is opened again, so a thread that watches ends within this time."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class Cluster:
     kubeconfig: Path
     api: ClusterApi
     folder: Path
-    """Holds the maker's files."""
-    used_again: bool = False
+    """The folder with the maker's files."""
     context: str | None = None
     """The context of the kubeconfig to use; None for its current one."""
 
@@ -79,12 +78,12 @@ class ClusterLifecycle(Protocol):
         ...
 
     def clean(self) -> None:
-        """Remove what earlier repetitions have left, and return when it is gone.
+        """Remove what earlier repetitions have left, and wait until it is gone.
 
         Raises
         ------
         WaitTimedOut
-            If it does not go in time.
+            If it is not gone in time.
         KubeError
             If the API server refuses.
         """
@@ -147,14 +146,14 @@ class MadeCluster:
         Raises
         ------
         ClusterError
-            If it cannot be made; then nothing of it is left.
+            If it cannot be made; in that case nothing of it is left.
         """
         if self._cluster is None:
             self._cluster = self._kept() or self._made()
         return self._cluster
 
     def clean(self) -> None:
-        """Remove the namespaces of every run, for no other session uses the cluster; see `ClusterLifecycle.clean`."""
+        """Remove the namespaces of all runs, as no other session uses the cluster; see `ClusterLifecycle.clean`."""
         wait_until_clean(self.open().api)
 
     def collect_logs(self, cluster: Cluster, into: Path) -> None:
@@ -187,7 +186,7 @@ class MadeCluster:
             folder.release()
 
     def _kept(self) -> Cluster | None:
-        """Return a kept cluster if the options ask for one and it equals a new one; remove a kept one that differs."""
+        """Return a kept cluster, if the options ask for one and it equals a new one; remove it if it differs."""
         options, kind = self._options, self._maker.kind
         with self._registry.locked():
             for said in sweep(self._registry, {kind: self._maker}, kept=False):
@@ -206,7 +205,7 @@ class MadeCluster:
         try:
             cluster, why = None, "a new one is asked for"
             if not options.recreate_cluster:
-                cluster = self._described(noted.name, folder, used_again=True)
+                cluster = self._described(noted.name, folder)
                 why = self._differences(cluster)
             if why:
                 options.say(f"kept cluster {noted.name} is not used again: {why}")
@@ -240,7 +239,7 @@ class MadeCluster:
             if isinstance(error, CaricoError):
                 raise ClusterError(f"the new cluster {name} cannot be used: {error}") from error
             raise
-        # Only now: a cluster whose set-up was killed must not count as kept, or it would never be swept.
+        # Only now, because a cluster whose set-up was killed must not count as kept: it would never be swept.
         if options.keep_cluster:
             folder.write(msgspec.structs.replace(noted, kept=True))
         return cluster
@@ -250,8 +249,8 @@ class MadeCluster:
             self._maker.create(name, folder.files, CREATE_TIMEOUT_S)
             cluster = self._described(name, folder)
             wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
-            cluster.api.create_namespace(OWN, self._options.run)
-            cluster.api.create_config_map(OWN, FINGERPRINT, self._maker.fingerprint())
+            cluster.api.create_namespace(TESTBED_NAMESPACE, self._options.run)
+            cluster.api.create_config_map(TESTBED_NAMESPACE, FINGERPRINT, self._maker.fingerprint())
         except Exception:  # not Ctrl-C: an interruption needs no diagnostics
             self._diagnose(name, folder)
             raise
@@ -269,9 +268,9 @@ class MadeCluster:
             self._options.say(f"diagnostics: {into}")
 
     def _differences(self, cluster: Cluster) -> str:
-        """Return in words how a kept cluster differs from the wanted one; nothing if it does not."""
+        """Return in words how a kept cluster differs from the wanted one; an empty string if it does not."""
         try:
-            there = cluster.api.config_map(OWN, FINGERPRINT)
+            there = cluster.api.config_map(TESTBED_NAMESPACE, FINGERPRINT)
         except CaricoError as error:
             return str(error)
         if there is None:
@@ -280,7 +279,7 @@ class MadeCluster:
         differing = sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
         return ", ".join(f"its {name} is {there.get(name)}, wanted is {wanted.get(name)}" for name in differing)
 
-    def _described(self, name: str, folder: ClusterFolder, used_again: bool = False) -> Cluster:
+    def _described(self, name: str, folder: ClusterFolder) -> Cluster:
         kubeconfig = self._maker.kubeconfig(name, folder.files)
         try:
             api = self._connect(kubeconfig)
@@ -293,7 +292,6 @@ class MadeCluster:
             kubeconfig=kubeconfig,
             api=api,
             folder=folder.files,
-            used_again=used_again,
         )
 
 

@@ -1,7 +1,7 @@
 """The protocol of makers: each makes clusters of one kind.
 
-A maker knows its programs and nothing else: no session, no scenario, no owner. `testbed.real.lifecycle` decides when a
-cluster is made, used again or removed; `testbed.real.platform` decides what its nodes and pods are like.
+A maker knows its programs, but no session, scenario or owner. `testbed.real.lifecycle` decides when a cluster is made,
+used again or removed; `testbed.real.platform` decides what its nodes and pods are like.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ClusterMaker(Protocol):
         ...
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what a cluster is made of, for example versions, the node image, a digest of its configuration.
+        """Return what a cluster is made of, such as versions, the node image and a digest of its configuration.
 
         A kept cluster is used again only if all entries are the same; messages name the entries that differ.
         """

@@ -1,4 +1,4 @@
-"""Namespaces on a real cluster: the testbed's own, and one for every repetition; and a clean start.
+"""Namespaces on a real cluster: the testbed's own and one for every repetition; and waiting for a clean cluster.
 
 Only namespaces that bear our label are removed.
 """
@@ -12,7 +12,7 @@ from carico.errors import KubeError
 from testbed.real.api import ClusterApi
 from testbed.real.waiting import wait_until
 
-OWN = "carico-testbed"
+TESTBED_NAMESPACE = "carico-testbed"
 """The testbed's own namespace in a cluster that it has made; it outlives runs."""
 CLEAN_TIMEOUT_S = 300.0
 ACCOUNT_TIMEOUT_S = 60.0
@@ -20,9 +20,9 @@ ACCOUNT_TIMEOUT_S = 60.0
 
 @contextmanager
 def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
-    """Create a namespace in which pods can be created, and remove it when the context ends, also by an error.
+    """Create a namespace in which pods can be created, and remove it when the context ends, even by an error.
 
-    On a normal end its pods are gone; the namespace itself takes some seconds more, which `wait_until_clean` waits for.
+    After a normal end its pods are gone; the namespace itself takes some seconds more: see `wait_until_clean`.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def namespace_of_run(api: ClusterApi, name: str, run: str) -> Iterator[None]:
 
 @contextmanager
 def borrowed(api: ClusterApi, namespace: str) -> Iterator[None]:
-    """Use a namespace that stays; remove its Jobs and pods when the context ends, also by an error.
+    """Use a namespace that stays; remove its Jobs and pods when the context ends, even by an error.
 
     Raises as `namespace_of_run` does.
     """
@@ -89,13 +89,16 @@ def wait_until_empty(api: ClusterApi, namespace: str, timeout_s: float = CLEAN_T
 
 
 def wait_until_clean(api: ClusterApi, timeout_s: float = CLEAN_TIMEOUT_S) -> None:
-    """Remove the namespaces of earlier repetitions and the pods in `OWN`; wait until all are gone; see `wait_until`."""
+    """Remove the namespaces of earlier repetitions and the pods in our own, and wait until all are gone.
+
+    See `wait_until`.
+    """
 
     def lacking() -> str:
-        left = [one["metadata"]["name"] for one in api.namespaces() if one["metadata"]["name"] != OWN]
+        left = [one["metadata"]["name"] for one in api.namespaces() if one["metadata"]["name"] != TESTBED_NAMESPACE]
         for name in left:
             api.delete_namespace(name)
         return f"there are still {', '.join(left)}" if left else ""
 
-    empty(api, OWN)
+    empty(api, TESTBED_NAMESPACE)
     wait_until("the namespaces of earlier repetitions are gone", lacking, timeout_s)

@@ -8,7 +8,7 @@ from testbed.real.api import Json
 from workloads.quantity import memory_bytes, millicpu
 
 HOSTNAME = "kubernetes.io/hostname"
-"""Label by which affinities select nodes."""
+"""The label that affinities use to select nodes."""
 _REPELLING = ("NoSchedule", "NoExecute")
 
 

@@ -1,6 +1,6 @@
 """The protocol of platforms: each provides a scenario's nodes and pods on one kind of real cluster.
 
-On KWOK's fake nodes pods only last for a given time; elsewhere containers run the workloads. Not here: where the
+On KWOK's fake nodes, pods only last for a given time; elsewhere containers run the workloads. Not here: where the
 cluster comes from (`testbed.real.lifecycle`).
 """
 
@@ -38,7 +38,7 @@ class Prepared:
     scheduler_name: str = KUBE_SCHEDULER
     """The `schedulerName` of pods for the scheduler under test."""
     programs: bool = False
-    """Whether pods run the workloads' programs, whose logs hold measurements."""
+    """Whether pods run the workloads' programs, whose logs contain measurements."""
     telemetry: AgentTelemetry | None = None
     """Reads the nodes' agents; None where no agents run."""
 

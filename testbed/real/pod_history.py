@@ -1,7 +1,7 @@
-"""The lives of a run's pods as a watch shows them, on the watching process's clock.
+"""The history of a run's pods as a watch shows it, on the watching process's clock.
 
-The API's times are whole seconds. So every change is dated by its arrival here. If the container's status says that it
-happened more than a second earlier, because the kubelet or the watch was late, then the latest time that the status
+The API's times are whole seconds, so every change is dated by its arrival here. If the container's status says that the
+change happened more than a second earlier, because the kubelet or the watch was late, the latest time that the status
 allows counts.
 """
 
@@ -14,14 +14,14 @@ from datetime import datetime
 from typing import Any
 
 from testbed.real.jobs import JOB_LABEL, OOM_EXIT_CODE
-from testbed.results.schema import Outcome, PodResult
+from testbed.results.schema import PodOutcome, PodResult
 
 _RESOLUTION_S = 1.0
-"""Resolution of times in the API."""
+"""The resolution of times in the API."""
 
 
 @dataclass
-class _Life:
+class _PodRecord:
     name: str
     job: str
     created_s: float
@@ -29,22 +29,22 @@ class _Life:
     scheduled_s: float | None = None
     started_s: float | None = None
     finished_s: float | None = None
-    outcome: Outcome = "unfinished"
+    outcome: PodOutcome = "unfinished"
 
 
 class PodHistory:
-    """Collects the lives of pods; one thread may report changes while another reads.
+    """Collects what happens to pods; one thread may report changes while another reads.
 
     Parameters
     ----------
     began_at : float
-        When the scenario began, seconds since 1970. The cluster's nodes must have the same time: events on a node whose
-        clock is behind are dated too early.
+        When the scenario began, seconds since 1970. The clocks of the nodes must agree with this one: events on a node
+        whose clock is behind are dated too early.
     """
 
     def __init__(self, began_at: float) -> None:
         self._began_at = began_at
-        self._lives: dict[str, _Life] = {}
+        self._pods: dict[str, _PodRecord] = {}
         self._lock = threading.Lock()
 
     def changed(self, pod: Mapping[str, Any], at_s: float) -> None:
@@ -66,68 +66,69 @@ class PodHistory:
         ended = state.get("terminated") or {}
         phase = status.get("phase")
         with self._lock:
-            life = self._lives.get(metadata["uid"])
-            if life is None:
+            record = self._pods.get(metadata["uid"])
+            if record is None:
                 created = self._at_latest(metadata.get("creationTimestamp"), at_s)
-                life = self._lives[metadata["uid"]] = _Life(metadata["name"], job, created)
-            if node and life.scheduled_s is None:
+                record = self._pods[metadata["uid"]] = _PodRecord(metadata["name"], job, created)
+            if node and record.scheduled_s is None:
                 bound = _condition(status, "PodScheduled").get("lastTransitionTime")
-                life.node, life.scheduled_s = node, max(self._at_latest(bound, at_s), life.created_s)
-            if life.started_s is None and (phase == "Running" or state.get("running") or ended):
+                record.node, record.scheduled_s = node, max(self._at_latest(bound, at_s), record.created_s)
+            if record.started_s is None and (phase == "Running" or state.get("running") or ended):
                 began = (state.get("running") or ended).get("startedAt")
-                life.started_s = max(self._at_latest(began, at_s), life.scheduled_s or life.created_s)
-            if life.finished_s is None and phase in ("Succeeded", "Failed"):
-                life.finished_s = max(self._at_latest(ended.get("finishedAt"), at_s), life.started_s or life.created_s)
-                life.outcome = "succeeded" if phase == "Succeeded" else _why_failed(status, ended)
+                record.started_s = max(self._at_latest(began, at_s), record.scheduled_s or record.created_s)
+            if record.finished_s is None and phase in ("Succeeded", "Failed"):
+                finished = self._at_latest(ended.get("finishedAt"), at_s)
+                record.finished_s = max(finished, record.started_s or record.created_s)
+                record.outcome = "succeeded" if phase == "Succeeded" else _why_failed(status, ended)
 
     def deleted(self, uid: str, at_s: float) -> None:
         """Record that a pod is gone; a pod that had a node and had not finished counts as evicted."""
         with self._lock:
-            life = self._lives.get(uid)
-            if life is not None and life.finished_s is None and life.node is not None:
-                life.finished_s, life.outcome = at_s, "evicted"
+            pod = self._pods.get(uid)
+            if pod is not None and pod.finished_s is None and pod.node is not None:
+                pod.finished_s, pod.outcome = at_s, "evicted"
 
     def succeeded(self, job: str) -> int:
         """Return how many pods of a job have succeeded."""
         with self._lock:
-            return sum(life.job == job and life.outcome == "succeeded" for life in self._lives.values())
+            return sum(pod.job == job and pod.outcome == "succeeded" for pod in self._pods.values())
 
     @property
     def bound(self) -> int:
         """Number of pods that have a node and have not failed."""
         with self._lock:
             return sum(
-                life.node is not None and life.outcome in ("succeeded", "unfinished") for life in self._lives.values()
+                pod.node is not None and pod.outcome in ("succeeded", "unfinished") for pod in self._pods.values()
             )
 
     @property
     def finished(self) -> int:
         """Number of pods that have succeeded."""
         with self._lock:
-            return sum(life.outcome == "succeeded" for life in self._lives.values())
+            return sum(pod.outcome == "succeeded" for pod in self._pods.values())
 
     @property
     def failures(self) -> int:
         """Number of pods that have ended without success."""
         with self._lock:
-            return sum(life.outcome not in ("succeeded", "unfinished") for life in self._lives.values())
+            return sum(pod.outcome not in ("succeeded", "unfinished") for pod in self._pods.values())
 
     def results(self, jobs: Sequence[str]) -> list[PodResult]:
         """Return all pods, job by job, in the order of their creation."""
         with self._lock:
-            lives = sorted(self._lives.values(), key=lambda life: (jobs.index(life.job), life.created_s, life.name))
+            pods = sorted(self._pods.values(), key=lambda pod: (jobs.index(pod.job), pod.created_s, pod.name))
             return [
                 PodResult(
-                    name=life.name,
-                    job=life.job,
-                    node=life.node,
-                    created_s=life.created_s,
-                    scheduled_s=life.scheduled_s,
-                    started_s=life.started_s,
-                    finished_s=life.finished_s,
-                    outcome=life.outcome,
+                    name=pod.name,
+                    job=pod.job,
+                    node=pod.node,
+                    created_s=pod.created_s,
+                    scheduled_s=pod.scheduled_s,
+                    started_s=pod.started_s,
+                    finished_s=pod.finished_s,
+                    outcome=pod.outcome,
                 )
-                for life in lives
+                for pod in pods
             ]
 
     def _at_latest(self, stamp: str | None, heard_s: float) -> float:
@@ -141,7 +142,7 @@ class PodHistory:
         return min(heard_s, dated + _RESOLUTION_S - self._began_at)
 
 
-def _why_failed(status: Mapping[str, Any], ended: Mapping[str, Any]) -> Outcome:
+def _why_failed(status: Mapping[str, Any], ended: Mapping[str, Any]) -> PodOutcome:
     if status.get("reason") == "Evicted" or _condition(status, "DisruptionTarget"):
         return "evicted"
     if ended.get("reason") == "OOMKilled" or (ended.get("exitCode") == OOM_EXIT_CODE and not ended.get("reason")):

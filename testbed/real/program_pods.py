@@ -1,4 +1,4 @@
-"""Pods that run the workloads' own programs, on kind and on the user's own cluster, and the measurements in their logs.
+"""Pods that run the workloads' programs, on kind and on the user's own cluster, and the measurements in their logs.
 
 A server's pod has two containers: the server, and a client that measures how long requests take.
 """
@@ -18,7 +18,7 @@ from workloads.scenario import JobSpec, Scenario
 CLIENT = "client"
 _PORT = 8080
 _ANSWER = re.compile(r"^due_unix_s=([0-9.]+) latency_s=([0-9.]+)$", re.MULTILINE)
-TELL_CPU = ("pi", "mlp")
+PRINT_CPU_TIME = ("pi", "mlp")
 """Workloads whose programs print the CPU time that they took."""
 _CPU_S = re.compile(r"\bcpu_s=(\d+(?:\.\d+)?)\b")
 
@@ -29,7 +29,7 @@ def check_programs(scenario: Scenario) -> None:
     Raises
     ------
     UsageError
-        If a job has `work`, which only simulated pods can follow.
+        If a job has `work`, which only simulated pods can take into account.
     InvalidDemand
         If a job's workload has no program, or the program has no option for one of its parameters.
     """
@@ -76,12 +76,12 @@ def _server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:
     return {"initContainers": [beside], "containers": [{"name": CLIENT, **pulled, "command": client}]}
 
 
-def told_cpu_s(log: str) -> float | None:
+def printed_cpu_s(log: str) -> float | None:
     """Return the CPU-seconds that a program has printed; None if its log has none.
 
     Examples
     --------
-    >>> told_cpu_s("accuracy=0.9 wall_s=3.21 cpu_s=1.25")
+    >>> printed_cpu_s("accuracy=0.9 wall_s=3.21 cpu_s=1.25")
     1.25
     """
     said = _CPU_S.search(log)

@@ -62,7 +62,7 @@ class RealProvider:
         self._diagnosed: BaseException | None = None
 
     def kubernetes_version(self) -> str:
-        """Ask the cluster; see `ClusterProvider.kubernetes_version`."""
+        """Return the cluster's version; see `ClusterProvider.kubernetes_version`."""
         return self._lifecycle.kubernetes_version
 
     def cluster(self) -> Cluster:
@@ -95,16 +95,16 @@ class RealProvider:
         self._collect(cluster, namespace, name)
 
     def preflight(self) -> Sequence[Problem]:
-        """Ask the cluster; see `ClusterProvider.preflight`."""
+        """Check what the cluster needs; see `ClusterProvider.preflight`."""
         return self._lifecycle.preflight()
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> RealTrial:
         """Check that this can be run; see `ClusterProvider.check`."""
         if scenario.node_changes:
-            raise UsageError(f"{scenario.name}: the provider {self.name} changes no nodes while a scenario runs")
+            raise UsageError(f"{scenario.name}: the provider {self.name} cannot change nodes while a scenario runs")
         for job in scenario.jobs:
             if job.priority:
-                raise UsageError(f"job {job.name}: the provider {self.name} knows no priorities, got {job.priority}")
+                raise UsageError(f"job {job.name}: the provider {self.name} has no priorities, got {job.priority}")
             if job.parallelism is not None and not isinstance(job.arrivals, Burst):
                 raise UsageError(
                     f"job {job.name}: pods that arrive one after the other are several Jobs here, which cannot share "
@@ -123,7 +123,7 @@ class RealProvider:
         Raises
         ------
         ClusterError
-            If the cluster does not do what it should.
+            If the cluster fails.
         """
         scenario = trial.scenario
         self._tell(on_progress, scenario, "opening the cluster")

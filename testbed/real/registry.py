@@ -1,7 +1,7 @@
-"""The clusters that the testbed has made on this machine: a folder for each, held open by the process that uses it.
+"""The clusters that the testbed has made on this machine: a folder for each, locked by the process that uses it.
 
-The kernel releases the hold when the process ends, so clusters of killed processes can be told from those in use. The
-folder is made before anything of the cluster exists, and removed when nothing of it is left.
+The kernel releases the lock when the process ends, so clusters of killed processes can be told from those in use. The
+folder is made before anything of the cluster exists, and removed when nothing of the cluster is left.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A repetition on a real cluster: creates the scenario's Jobs through the API, and follows their pods with a watch.
 
-Not here: the nodes, and the namespace of the repetition.
+Not here: preparing the nodes and the repetition's namespace (`testbed.real.provider`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
 
 import msgspec
 
@@ -19,18 +20,17 @@ from testbed.experiment.provider import OnProgress, Progress
 from testbed.experiment.workload_draws import draw_workload
 from testbed.real.api import ClusterApi, Json
 from testbed.real.jobs import Publication, job_manifest, publications
-from testbed.real.namespaces import OWN as PLATFORM
-from testbed.real.namespaces import borrowed
+from testbed.real.namespaces import TESTBED_NAMESPACE, borrowed
 from testbed.real.platform import Prepared
 from testbed.real.pod_history import PodHistory
-from testbed.real.program_pods import CLIENT, TELL_CPU, request_series, told_cpu_s
+from testbed.real.program_pods import CLIENT, PRINT_CPU_TIME, printed_cpu_s, request_series
 from testbed.real.waiting import wait_until
-from testbed.results.schema import NodeSeries, PodResult, RequestSeries
+from testbed.results.schema import REPORTED, USAGE, NodeSeries, PodResult, RequestSeries
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
 
 LOOK_S = 0.1
-"""Time between two checks of the pods' states; the times of events come from the watch, not from these checks."""
+"""Time between two checks of the pods' states; these checks do not date events: the watch does."""
 SLOW_LOOK_S = 1.0
 """Time between two checks that call the API, and between two reports of progress."""
 WATCH_TIMEOUT_S = 30.0
@@ -44,7 +44,7 @@ class ClusterRun:
     ----------
     api : ClusterApi
     namespace : str
-        The repetition's own, a new one.
+        The repetition's own namespace, which is new.
     prepared : Prepared
     scenario : Scenario
     scheduler : SchedulerSpec
@@ -101,8 +101,8 @@ class ClusterRun:
         """
         telemetry = nullcontext() if self._telemetry is None else self._telemetry.collected(self._origin)
         with ExitStack() as opened:
-            if PLATFORM in self._namespaces:
-                opened.enter_context(borrowed(self._api, PLATFORM))
+            if TESTBED_NAMESPACE in self._namespaces:
+                opened.enter_context(borrowed(self._api, TESTBED_NAMESPACE))
             for namespace in self._namespaces:
                 opened.enter_context(self._followed(namespace))
             opened.enter_context(telemetry)
@@ -124,7 +124,7 @@ class ClusterRun:
             self._lasted_s = self._now()
             if self._programs:
                 self._requests = self._measured_by_clients()
-                self._cpu_s = self._told_by_programs()
+                self._cpu_s = self._printed_cpu_times()
 
     @property
     def requests(self) -> list[RequestSeries]:
@@ -151,7 +151,7 @@ class ClusterRun:
     def nodes(self) -> list[NodeSeries]:
         """The nodes' running pods, second by second, and the telemetry of their agents."""
         seconds = [float(second) for second in range(1, int(self._lasted_s) + 1)]
-        nothing: list[float | None] = [None] * len(seconds)
+        nothing: dict[str, Any] = dict.fromkeys((*USAGE, *REPORTED), [None] * len(seconds))
         platform = {job.name for job in self._scenario.jobs if job.platform}
         spans: dict[str | None, list[tuple[float, float]]] = {}
         for pod in self.pods:
@@ -163,7 +163,7 @@ class ClusterRun:
                 name,
                 seconds,
                 [sum(start <= second < end for start, end in spans.get(name, ())) for second in seconds],
-                *[nothing] * 7,
+                **nothing,
             )
             for name in self._scenario.cluster.node_names
         ]
@@ -178,7 +178,7 @@ class ClusterRun:
         return list(dict.fromkeys(self._namespace_of(job) for job in self._scenario.jobs))
 
     def _namespace_of(self, job: JobSpec) -> str:
-        return PLATFORM if job.platform else self._namespace
+        return TESTBED_NAMESPACE if job.platform else self._namespace
 
     def _measured_by_clients(self) -> list[RequestSeries]:
         serving = {job.name: self._namespace_of(job) for job in self._scenario.jobs if job.demand.service is not None}
@@ -188,19 +188,19 @@ class ClusterRun:
             if pod.job in serving and pod.started_s is not None
         ]
 
-    def _told_by_programs(self) -> dict[str, float | None]:
-        """Return the CPU-seconds of the pods that succeeded and printed them, as far as their logs can be read."""
-        telling = {job.name: job for job in self._scenario.jobs if job.workload in TELL_CPU}
-        told: dict[str, float | None] = {}
+    def _printed_cpu_times(self) -> dict[str, float | None]:
+        """Return the CPU-seconds that succeeded pods have printed, as far as their logs can be read."""
+        printing = {job.name: job for job in self._scenario.jobs if job.workload in PRINT_CPU_TIME}
+        printed: dict[str, float | None] = {}
         for pod in self.pods:
-            if pod.job in telling and pod.outcome == "succeeded":
-                job = telling[pod.job]
+            if pod.job in printing and pod.outcome == "succeeded":
+                job = printing[pod.job]
                 try:
-                    told[pod.name] = told_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
+                    printed[pod.name] = printed_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
                 except KubeError as error:
                     if isinstance(error, KubeRefused) and error.status in _NOT_ALLOWED:
                         break  # if one log is forbidden, so are the others
-        return told
+        return printed
 
     @contextmanager
     def _followed(self, namespace: str) -> Iterator[None]:

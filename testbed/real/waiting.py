@@ -1,4 +1,4 @@
-"""Waits with a deadline; a wait that times out says what it has seen last."""
+"""Waits with a deadline; a wait that times out says what it saw last."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def wait_until(
     poll_s: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until nothing is lacking any more.
+    """Wait until nothing is missing any more.
 
     Parameters
     ----------
     awaited : str
         The awaited state, for messages: "19 nodes are ready".
     lacking : callable
-        Returns in words what is still lacking, or nothing. If it raises KubeError because the API server does not
-        answer, or refuses for the moment, it is called again.
+        Returns in words what is still missing, or an empty string. If it raises KubeError because the API server does
+        not answer, or refuses for the moment, it is called again.
     timeout_s : float
-        However short, `lacking` is called at least once.
+        `lacking` is called at least once, however short this is.
     poll_s : float, optional
         Seconds between two calls; `POLL_S` by default.
     sleep : callable
@@ -38,7 +38,7 @@ def wait_until(
     Raises
     ------
     WaitTimedOut
-        If it takes longer; the message says what was awaited and what was lacking last.
+        If it takes longer; the message says what was awaited and what was missing last.
 
     Examples
     --------

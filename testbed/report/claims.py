@@ -1,4 +1,4 @@
-"""What holds of a paper's statements, as text: the figures of a test, a count by variant, and one line a statement."""
+"""Which of a paper's statements hold, as text: the figures of a test, counts by variant, and a line for every claim."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from testbed.report.numbers import WIDTH, figure
+from testbed.report.numbers import WIDTH, counted, figure
 from testbed.results.outcomes import VERDICTS, Outcome, Row, Verdict
 
 _WORDS: dict[Verdict, tuple[str, str]] = {
@@ -49,8 +49,7 @@ def counts(outcomes: Sequence[Outcome]) -> list[str]:
     others = [one for one in outcomes if one.statement.kind != "claim"]
     if not claims:
         return [_counted("test", [one.verdict for one in others if one.verdict])]
-    number = len({_key(one) for one in claims})
-    lines = [f"{number} claim{'s' * (number != 1)}"]
+    lines = [counted(len({_key(one) for one in claims}), "claim")]
     for column in sorted({one.statement.column for one in claims}):
         by_claim: dict[tuple[str, str], list[Outcome]] = {}
         for one in claims:
@@ -65,9 +64,9 @@ def counts(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def claims_table(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return a Markdown table: a line for every case of a claim, and for every variant on how many seeds it holds.
+    """Return a Markdown table: a line for every case of a claim, with the number of seeds on which each variant holds.
 
-    The figures are those of a test's last row that has a figure of the paper, or of its last row.
+    The figures are from a test's last row that has a figure of the paper, or else from its last row.
     """
     claims = [one for one in outcomes if one.statement.kind == "claim"]
     columns = sorted({one.statement.column for one in claims if one.statement.column})
@@ -109,7 +108,7 @@ def _headline(outcome: Outcome) -> Row | None:
 
 
 def _counted(noun: str, verdicts: Sequence[Verdict]) -> str:
-    return f"{len(verdicts)} {noun}{'s' * (len(verdicts) != 1)}: {_verdicts(verdicts)}"
+    return f"{counted(len(verdicts), noun)}: {_verdicts(verdicts)}"
 
 
 def _verdicts(verdicts: Iterable[Verdict]) -> str:

@@ -1,4 +1,4 @@
-"""Request latencies as plain text, 80 columns wide: how long the clients of a server waited under each scheduler."""
+"""Request latencies as plain text, 80 columns wide: how long a server's clients waited under each scheduler."""
 
 from __future__ import annotations
 

@@ -12,13 +12,12 @@ import msgspec
 from carico.model.variants import DEFAULT_VARIANT
 from carico.variants import VARIANTS
 from testbed.experiment.presets import PRESETS
+from testbed.report.numbers import WIDTH, counted
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 from testbed.simulation.parameters import SET, SimulationParameters, choices
 from workloads.arrivals import PATTERNS
 from workloads.demand import MODELS, signature_of
 from workloads.scenario import NodePool, Scenario, catalogue
-
-WIDTH = 80
 
 
 def listing() -> list[str]:
@@ -30,7 +29,7 @@ def listing() -> list[str]:
     lines += _entry("carico", f"CARICO, which needs no requests; the variant {DEFAULT_VARIANT.name}")
     for variant in VARIANTS.values():
         lines += _entry(f"carico:variant={variant.name}", variant.description)
-    lines += _entry("kube-scheduler", "the default scheduler, with the requests that the scenario has written")
+    lines += _entry("kube-scheduler", "the default scheduler, with the requests in the scenario")
     lines += _entry("kube-scheduler:cpu=100m,memory=750Mi", "the same, with these requests for every pod")
     lines += ["", "Workloads (of a scenario of your own), with their parameters"]
     for name, model in MODELS.items():
@@ -44,7 +43,7 @@ def listing() -> list[str]:
         lines += _entry(preset.name, preset.description)
     lines += ["", "Settings of the simulated cluster (--set KEY=VALUE), with their defaults"]
     lines += _entry(
-        f"{SET}={DEFAULT}", f"One of {', '.join(PARAMETER_SETS)}: a named set of the others, on which they go"
+        f"{SET}={DEFAULT}", f"One of {', '.join(PARAMETER_SETS)}: a named set of values; other settings override it"
     )
     _, schemas = msgspec.json.schema_components((SimulationParameters,))
     for name, schema in schemas[SimulationParameters.__name__]["properties"].items():
@@ -70,12 +69,12 @@ def _summary(documented: Callable[..., Any]) -> str:
 def _described(scenario: Scenario) -> str:
     shape = scenario.cluster
     nodes = " and ".join(_pool(pool) for pool in shape.each_pool)
-    jobs = ", ".join(f"{job.name} ({job.pods} pod{'s' * (job.pods != 1)})" for job in scenario.jobs)
+    jobs = ", ".join(f"{job.name} ({counted(job.pods, 'pod')})" for job in scenario.jobs)
     return f"{scenario.description}. {nodes}. Jobs: {jobs}"
 
 
 def _pool(pool: NodePool) -> str:
-    return f"{pool.nodes} node{'s' * (pool.nodes != 1)} of {pool.cores} cores and {pool.memory}"
+    return f"{counted(pool.nodes, 'node')} of {pool.cores} cores and {pool.memory}"
 
 
 def _entry(name: str, text: str) -> list[str]:

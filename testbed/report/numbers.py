@@ -1,11 +1,22 @@
-"""Numbers as people read them in a column of text; imports nothing, so that it works without the extras' packages."""
+"""Numbers as people read them in text and tables; imports no package of an extra, so that it always works."""
 
 from __future__ import annotations
 
 import math
 
 WIDTH = 80
-"""Of all text, columns."""
+"""Columns of all text."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, in the plural unless the number is 1.
+
+    Examples
+    --------
+    >>> counted(1, "pod"), counted(2, "pod")
+    ('1 pod', '2 pods')
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def figure(value: float | None, unit: str = "") -> str:

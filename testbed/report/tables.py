@@ -12,8 +12,8 @@ import numpy as np
 
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
-from testbed.measurement.stolen_cpu import RUN_AGAIN_FROM, TOLD_FROM, discarded_attempts, stolen_shares
-from testbed.report.numbers import WIDTH, seconds
+from testbed.measurement.stolen_cpu import MENTIONED_FROM, RETRIED_FROM, discarded_attempts, stolen_shares
+from testbed.report.numbers import WIDTH, counted, seconds
 from testbed.results.compare import LEAST_FOR_INTERVAL, compare, compare_repetitions, median_interval
 from testbed.results.schema import Repetition
 
@@ -69,33 +69,33 @@ def medians(repetitions: Sequence[Repetition]) -> list[str]:
                 f"  {name:31}{len(mine):>3}{jct:>22}{delta:>7}{seconds(_median(means)):>7}{verdict:>8}".rstrip()
             )
     note = (
-        f"Medians over n repetitions; in brackets JCT's 95 % interval, below {LEAST_FOR_INTERVAL} repetitions its "
-        f"extremes. Δ and verdict: JCT, seed by seed and with 95 % confidence, against the group's reference (ref): of "
-        f"those with the most repetitions the fastest."
+        f"Medians over n repetitions; in brackets the 95 % interval of JCT, or its extremes below {LEAST_FOR_INTERVAL} "
+        f"repetitions. Δ and verdict compare JCT, seed by seed and with 95 % confidence, with the group's reference "
+        f"(ref): the fastest of those with the most repetitions."
     )
     if any(map(_is_real, repetitions)):
         note += (
-            f" On real clusters, where conditions drift, by a bootstrap over the pairs; of fewer than "
-            f"{LEAST_FOR_INTERVAL} nothing is concluded (unclear)."
+            f" On real clusters, where conditions drift, the comparison is a bootstrap over the pairs; from fewer than "
+            f"{LEAST_FOR_INTERVAL} pairs nothing is concluded (unclear)."
         )
     return [*lines, *textwrap.wrap(note, WIDTH), *stolen_note(repetitions)]
 
 
 def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
-    """Return a note on CPU time that other guests had, if there was enough of it to disturb a repetition."""
+    """Return a note on CPU time that other guests took, if it was enough to disturb a repetition."""
     shares = sorted(stolen_shares(repetitions))
     note = ""
-    if shares and shares[-1] >= TOLD_FROM:
+    if shares and shares[-1] >= MENTIONED_FROM:
         note = (
             f"The machine's hypervisor gave {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % (median "
-            f"{100 * np.median(shares):.0f} %) of its CPU time to others while repetitions ran: their times and "
-            f"pressures are those of a slower machine, and vary with it. "
+            f"{100 * np.median(shares):.0f} %) of its CPU time to others while repetitions ran: times and "
+            f"pressures are those of a slower machine, and vary with this share. "
         )
     if discarded := discarded_attempts(repetitions):
         counts = ", ".join(f"{scheduler} {count}" for scheduler, count in discarded.items())
         note += (
-            f"Attempts discarded because the machine's hypervisor gave {100 * RUN_AGAIN_FROM:g} % or more to others: "
-            f"{counts}. They are in the run's folder, summaries of them in the results."
+            f"Attempts discarded because the machine's hypervisor gave {100 * RETRIED_FROM:g} % or more to others: "
+            f"{counts}. They are in the run's folder; the results have summaries of them."
         )
     return textwrap.wrap(note, WIDTH)
 
@@ -106,13 +106,14 @@ def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str,
     settings: dict[str, dict[str, dict[str, Any]]] = {}
     for one in repetitions:
         for job, pods in one.measured_jobs.items():
-            title = f"{one.scenario} · {_pods(pods)} · {_nodes(one)}"
+            size = f"{counted(pods, 'pod')} · {_nodes(one)}"
+            title = f"{one.scenario} · {size}"
             if job != one.scenario:
-                title = f"{one.scenario} · {job} · {_pods(pods)} · {_nodes(one)}"
+                title = f"{one.scenario} · {job} · {size}"
             key = repr(sorted(one.settings.items()))
             settings.setdefault(title, {})[key] = one.settings
             groups.setdefault((title, job, key), {}).setdefault(one.scheduler, []).append(one)
-    # A results file is ordered by scheduler first; here the sizes of a scenario stand together.
+    # A results file is ordered by scheduler first; here all sizes of a scenario stand together.
     in_order = sorted(groups.items(), key=lambda group: _size(next(iter(group[1].values()))[0]))
     return [
         (" · ".join([title, *_differences(settings[title][key], settings[title].values())]), job, runs)
@@ -124,16 +125,12 @@ def _size(repetition: Repetition) -> tuple[str, int, int]:
     return repetition.scenario, len(repetition.nodes), sum(repetition.measured_jobs.values())
 
 
-def _pods(number: int) -> str:
-    return "1 pod" if number == 1 else f"{number} pods"
-
-
 def _is_real(repetition: Repetition) -> bool:
     return "provider" in repetition.settings  # only real clusters have this setting
 
 
 def _nodes(repetition: Repetition) -> str:
-    nodes = "1 node" if len(repetition.nodes) == 1 else f"{len(repetition.nodes)} nodes"
+    nodes = counted(len(repetition.nodes), "node")
     if not _is_real(repetition):
         return nodes
     settings = repetition.settings
@@ -148,7 +145,7 @@ def _nodes(repetition: Repetition) -> str:
 
 
 def _sizes(settings: Mapping[str, Any]) -> Counter[str]:
-    """The number of nodes by size, as found on the cluster or else as made; empty if the provider tells neither."""
+    """The number of nodes by size, as found on the cluster or else as made; empty if the settings have neither."""
     if found := settings.get("allocatable"):
         return Counter(
             f"{_cpus(node['millicpu'] / 1000)}, {round(node['memory_bytes'] / 2**30, 1):g}Gi" for node in found.values()

@@ -1,4 +1,4 @@
-"""Comparing completion times: how sure a median is, and whether one scheduler is slower than another.
+"""Comparing completion times: how certain a median is, and whether one scheduler is slower than another.
 
 On simulated clusters, equal seeds give equal pods and conditions: repetitions are paired by seed (`compare`). On a real
 cluster conditions drift: schedulers run in turns there, and repetitions are paired by turn (`compare_repetitions`).
@@ -23,7 +23,7 @@ LEAST_FOR_VERDICT = 3
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the median; below six values, only their extremes are known."""
+    """Return the 95 % bootstrap interval of the median; for fewer than six values, their extremes."""
     return _interval(values, np.median)
 
 
@@ -46,8 +46,8 @@ def resampled(values: Sequence[float], rng: np.random.Generator) -> npt.NDArray[
 def bootstrap_interval(statistics: npt.NDArray[np.float64]) -> tuple[float, float]:
     """Return the 95 % interval of a statistic of resampled values.
 
-    It is the percentile method: the others are undefined for samples of few distinct values. It is made here because
-    importing scipy.stats takes longer than most commands.
+    This is the percentile method: other methods are undefined for samples of few distinct values. scipy.stats is not
+    used, because importing it takes longer than most commands.
     """
     low, high = np.percentile(statistics, [2.5, 97.5])
     return float(low), float(high)
@@ -59,13 +59,13 @@ def compare(reference: Mapping[int, float], candidate: Mapping[int, float]) -> t
     Parameters
     ----------
     reference, candidate : mapping of int to float
-        Seconds, positive, by seed. Only common seeds count: such a pair had the same pods, in the same order.
+        Seconds, positive, by seed. Only common seeds count: both runs of a pair had the same pods, in the same order.
 
     Returns
     -------
     delta : float
-        The share by which the candidate takes longer: the geometric mean of the pairs' ratios, minus 1; NaN without a
-        pair.
+        The share by which the candidate takes longer: the geometric mean of the pairs' ratios, minus 1; NaN if there is
+        no pair.
     verdict : str
         ``slower``, ``faster``, or ``unclear`` where the 95 % interval of delta (Student's t, of the logarithms)
         includes 0; ``same`` if no pair differs; ``n < 3`` if there are too few pairs for an interval.
@@ -120,8 +120,8 @@ def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) 
     Returns
     -------
     Comparison
-        Below six pairs the interval is the extremes of the pairs' ratios, and the verdict is ``inconclusive``: a
-        bootstrap of so few pairs gives intervals that are far too narrow.
+        For fewer than six pairs the interval is the extremes of the pairs' ratios, and the verdict is ``inconclusive``:
+        a bootstrap over so few pairs gives intervals that are far too narrow.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def compare_repetitions(reference: Sequence[float], candidate: Sequence[float]) 
     if not len(reference) or len(reference) != len(candidate):
         raise ResultsError(
             f"repetitions are compared in pairs, got {len(reference)} of the reference and {len(candidate)} of the "
-            f"candidate: run both equally often, once at least"
+            f"candidate: run both equally often, at least once"
         )
     ratios = np.log(candidate) - np.log(reference)
     ratio = math.exp(ratios.mean())

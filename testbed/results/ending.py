@@ -1,4 +1,4 @@
-"""The end of a run: what it measured goes into its results file, and its record says what became of it."""
+"""The end of a run: its measurements are written to the results file, and its record says how it ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ending:
 
     results: Results
     cut_off: int
-    """Repetitions that a crash had cut off while they were written."""
+    """Number of repetitions that a crash cut off while they were written."""
     file: Path | None
     """The results file; None if none was asked for, or nothing was measured."""
 
@@ -31,7 +31,7 @@ def end_run(record: RunRecord, ended: RunState, file: Path | None, now: datetime
     ----------
     record : RunRecord
     ended : str
-        What became of the run. Unless it is complete, its results go beside the file, under a name of their own.
+        How the run ended. Unless it is complete, its results are written beside the file, under another name.
     file : Path or None
         The results file that was asked for; without one the repetitions stay in the run's folder.
     now : datetime

@@ -1,4 +1,4 @@
-"""The testbed's files: written whole or not at all, in a folder that git ignores, and readable by later versions."""
+"""The testbed's files: written whole or not at all, in a folder that git ignores, and readable for later versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Version(msgspec.Struct):
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name in the same folder, then rename it; an earlier file stays until then."""
+    """Write a file under another name in the same folder, then rename it; an earlier file is kept until then."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         beside.write_bytes(content)
@@ -49,7 +49,7 @@ def check_folder(folder: Path) -> None:
     Raises
     ------
     ResultsError
-        If no file can be written; the message says what to change.
+        If files cannot be written; the message says what to change.
     """
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
@@ -73,7 +73,7 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
     newest : int
         The latest schema_version that is understood.
     what : str
-        What the file is, for messages: "results file".
+        What the file is, for messages, such as "results file".
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
 
 
 def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, path: Path) -> T:
-    """Decode the content of `path`; the rest as `read_versioned`."""
+    """Decode the content of the file `path`; everything else as in `read_versioned`."""
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version
         if version > newest:

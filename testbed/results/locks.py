@@ -1,6 +1,6 @@
-"""Locks between processes: what only one process at a time may do, and which processes are active.
+"""Locks between processes: for what only one process at a time may do, and to know which processes are active.
 
-The kernel ends a lock with its process, so a crash leaves nothing locked. Lock files that stay behind mean nothing.
+The kernel releases a lock when its process ends, so a crash leaves nothing locked; lock files may stay behind.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class ActiveProcesses:
         self._lock: BaseFileLock | None = None
 
     def __reduce__(self) -> tuple[type[ActiveProcesses], tuple[Path]]:
-        """Pickle the folder alone: the copy is for another process, which has not joined."""
+        """Pickle only the folder: the copy is for another process, which has not joined."""
         return ActiveProcesses, (self.folder,)
 
     @property
     def joined(self) -> bool:
-        """Whether this process has joined here, and has not left since."""
+        """Whether this process has joined, and has not left since."""
         return self._lock is not None
 
     @property
@@ -87,6 +87,6 @@ def _is_locked(file: Path) -> bool:
     except Timeout:
         return True
     except OSError:
-        return False  # the file is gone meanwhile
+        return False  # the file has been removed meanwhile
     lock.release()
     return False

@@ -1,4 +1,4 @@
-"""What became of a test of a session: whether its statement holds, on how many seeds, and what it measured."""
+"""The outcomes of a session's tests: whether a test's statement holds, on how many seeds, and what it measured."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Kind = Literal["claim", "calibration", "expectation"]
 """A statement of the paper; a figure that the simulator was fitted to; anything else that the test's author expects."""
 Verdict = Literal["holds", "depends on the seed", "not reproduced", "not measured", "failed"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "depends on the seed", "not reproduced", "not measured", "failed")
-"""From the best to the worst. `failed` is what was not expected; with any other verdict the session passes."""
+"""From the best to the worst. `failed` is an unexpected outcome; with any other verdict the session passes."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What a test says."""
+    """What a test states."""
 
     kind: Kind
     source: str = ""
@@ -32,7 +32,7 @@ class Row:
 
     what: str
     values: list[float]
-    """What was measured, once or seed by seed."""
+    """The measured values: one, or one for each seed."""
     thesis: float | None = None
     """The paper's value; None where it gives no number."""
     unit: str = ""
@@ -52,13 +52,13 @@ class Outcome:
     """Its node id."""
     statement: Statement = Statement("expectation")
     verdict: Verdict | None = None
-    """None as long as the test runs."""
+    """None while the test runs."""
     reason: str = ""
     """Why it was expected not to hold, or was not measured."""
     held: int = 0
-    """On how many seeds the statement held."""
+    """Number of seeds on which the statement held."""
     seeds: int = 0
-    """Number of seeds it was judged on; 0 if it was not judged seed by seed."""
+    """Number of seeds on which it was judged; 0 if it was not judged seed by seed."""
     rows: list[Row] = field(default_factory=list)
 
     @property

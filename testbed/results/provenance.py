@@ -1,4 +1,4 @@
-"""What a measurement depends on besides its arguments: machine, versions, commit; no name of a person or a host."""
+"""What a measurement depends on besides its arguments: machine, versions and commit; no names of people or hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = ("msgspec", "numpy", "pytest", "pytest-xdist", "pyyaml", "scipy", "si
 
 
 def machine() -> Machine:
-    """Return what this machine is."""
+    """Return a description of this machine."""
     memory = meminfo_bytes("MemTotal")
     kernel = f"{platform.system()} {platform.release()}"
     return Machine(len(os.sched_getaffinity(0)), cpu_model(), memory, kernel)
@@ -34,7 +34,7 @@ def meminfo_bytes(name: str, file: Path = Path("/proc/meminfo")) -> int | None:
 
 
 def cpu_model() -> str:
-    """Return the name of the processor, or at least its architecture."""
+    """Return the name of the processor, or its architecture if the name is unknown."""
     models = [line.partition(":")[2].strip() for line in _lines(Path("/proc/cpuinfo")) if line.startswith("model name")]
     return models[0] if models else platform.machine()
 

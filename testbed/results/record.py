@@ -1,6 +1,6 @@
-"""A run in progress: its folder appears when the first test needs it, and `run.json` says in the end how the run ended.
+"""A run in progress: its folder is created when a test first needs it; at the end `run.json` says how the run ended.
 
-Every process of a run has a `RunRecord` of its own for the same folder; the process that reports closes it.
+Every process of a run has its own `RunRecord` of the same folder; the process that reports closes it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from testbed.schedulers.spec import parse_spec
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the user asked a run to do."""
+class RunArguments:
+    """What the user asked for."""
 
     command: Sequence[str]
     preset: str | None
@@ -49,13 +49,13 @@ class RunRecord:
         Where the run was started; the run's folder is `.carico/runs/ID` below it.
     run_id : str
         See `new_run_id`.
-    asked : Asked
+    arguments : RunArguments
     """
 
-    def __init__(self, root: Path, run_id: str, asked: Asked) -> None:
+    def __init__(self, root: Path, run_id: str, arguments: RunArguments) -> None:
         self.folder = RunFolder(runs_folder(root) / run_id)
         self._root = root
-        self._asked = asked
+        self._arguments = arguments
 
     def open(self, provider: str, kubernetes_version: str | None = None) -> RunFolder:
         """Create the run's folder if need be, join the run with this process, and return the folder.
@@ -63,7 +63,7 @@ class RunRecord:
         Parameters
         ----------
         provider : str
-            Its name.
+            The provider's name.
         kubernetes_version : str, optional
             The version that the provider runs; None if it only emulates Kubernetes.
 
@@ -86,7 +86,7 @@ class RunRecord:
         return folder
 
     def close(self, state: RunState, entries: Sequence[LogEntry], ended: datetime, results: Path | None = None) -> None:
-        """Note how the run ended; its repetition log is removed if the run is complete and has a results file.
+        """Record how the run ended; its repetition log is removed if the run is complete and has a results file.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class RunRecord:
         Raises
         ------
         ResultsError
-            If the note cannot be written; the repetition log is kept then.
+            If that cannot be written; the repetition log is kept then.
         """
         folder = self.folder
         try:
@@ -127,17 +127,17 @@ class RunRecord:
             folder.processes.leave()
 
     def _begun(self, provider: str, kubernetes_version: str | None) -> Run:
-        asked = self._asked
+        arguments = self._arguments
         return Run(
             id=self.folder.id,
             started=started_of(self.folder.id),
-            command=list(asked.command),
+            command=list(arguments.command),
             provider=provider,
-            preset=asked.preset,
-            repetitions=asked.repetitions,
-            seed=asked.seed,
-            settings=dict(asked.settings),
-            attempts=asked.attempts,
+            preset=arguments.preset,
+            repetitions=arguments.repetitions,
+            seed=arguments.seed,
+            settings=dict(arguments.settings),
+            attempts=arguments.attempts,
             machine=machine(),
             python=platform.python_version(),
             packages=packages(),

@@ -1,7 +1,7 @@
 """The repetition log: a file to which a run appends every repetition, as a line of JSON, as soon as it is finished.
 
-All processes of a run share the log. Whatever ends one of them, finished repetitions are in the log: an entry that a
-crash has cut off is skipped by readers, and the next entry begins on a line of its own.
+All processes of a run share the log. However a process ends, the finished repetitions are in the log: readers skip an
+entry that a crash has cut off, and the next entry begins on a new line.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class LogEntry(msgspec.Struct, frozen=True):
     """A finished repetition."""
 
     key: str
-    """A hash of everything that was asked for: equal keys are equal repetitions."""
+    """A hash of everything that was asked for: equal keys mean equal repetitions."""
     workload_sha256: str
-    """Of the scenario's canonical JSON."""
+    """A hash of the scenario's canonical JSON."""
     repetition: Repetition
     schema_version: int = SCHEMA_VERSION
 
@@ -32,12 +32,12 @@ class _Key(msgspec.Struct):
     key: str
 
 
-def notice_of(cut_off: int) -> str:
-    """Return what to tell the user about entries that are not whole.
+def cut_off_notice(cut_off: int) -> str:
+    """Return a message for the user about entries that are not whole.
 
     Examples
     --------
-    >>> notice_of(1)
+    >>> cut_off_notice(1)
     'repetitions left out, because a crash cut them off: 1'
     """
     return f"repetitions left out, because a crash cut them off: {cut_off}"
@@ -62,7 +62,7 @@ class RepetitionLog:
         self._places: dict[str, int] = {}
 
     def append(self, entry: LogEntry) -> None:
-        """Add an entry; if that fails half-way, readers skip what was written.
+        """Append an entry; if that fails half-way, readers skip what was written.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class RepetitionLog:
             return self._decoded(file.readline()).repetition
 
     def find_all(self, key: str) -> list[Repetition]:
-        """Return all whole repetitions with that key, in their order."""
+        """Return all whole repetitions with that key, in the order in which they were written."""
         return [entry.repetition for entry in self.read()[0] if entry.key == key]
 
     def read(self) -> tuple[list[LogEntry], int]:
@@ -123,7 +123,7 @@ class RepetitionLog:
     def _look_for_new(self) -> None:
         for place, raw in self._raw_from(self._seen):
             if not raw.endswith(b"\n"):
-                break  # another process is still writing it, or was when it ended
+                break  # another process is still writing it, or ended while it did
             self._seen = place + len(raw)
             try:
                 self._places.setdefault(msgspec.json.decode(raw, type=_Key).key, place)

@@ -1,6 +1,6 @@
 """The schema of `run.json`, version 1: when, where and with what a run was made, which a results file leaves out.
 
-No host name, user or environment is in it.
+It contains no host name, user or environment.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ RUN_SCHEMA_VERSION = 1
 
 RunState = Literal["running", "complete", "interrupted", "failed"]
 """Complete: everything was run, whether or not tests passed. Interrupted: by Ctrl-C, or by a failure under pytest's
-`-x`. Failed: it ended in another way, or its results could not be written. Running: it goes on, or nobody has noticed
-yet that its process is gone."""
+`-x`. Failed: it ended in another way, or its results could not be written. Running: it is still running, or nobody has
+noticed yet that its process is gone."""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Commit(msgspec.Struct, frozen=True):
 
     id: str
     dirty: bool
-    """Whether files had changed since."""
+    """Whether files had been changed since the commit."""
 
 
 class SchedulerUsed(msgspec.Struct, frozen=True):
@@ -45,9 +45,9 @@ class SchedulerUsed(msgspec.Struct, frozen=True):
     """The spec as typed."""
     name: str
     version: str | None
-    """CARICO's; None for one that the simulated cluster emulates."""
+    """CARICO's version; None for kube-scheduler."""
     arguments_sha256: str
-    """Hash of everything after the name."""
+    """Hash of the spec after the name."""
 
 
 class WorkloadUsed(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Run(msgspec.Struct, frozen=True):
     provider: str
     preset: str | None
     repetitions: int
-    """Repetitions of every experiment that does not fix them itself."""
+    """Repetitions of every experiment that does not set their number itself."""
     seed: int
     settings: dict[str, Any]
     """Settings of the cluster that were changed."""
@@ -85,7 +85,7 @@ class Run(msgspec.Struct, frozen=True):
     commit: Commit | None
     """None outside a repository, or without git."""
     attempts: int = 1
-    """How often a disturbed repetition was run at most."""
+    """The most times that a disturbed repetition was run."""
     kubernetes_version: str | None = None
     """None for the simulated cluster."""
     state: RunState = "running"

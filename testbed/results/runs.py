@@ -20,7 +20,7 @@ from testbed.results.repetition_log import RepetitionLog
 from testbed.results.run import Run, read_run, write_run
 
 KEPT = 20
-"""Latest runs to keep; of older runs, only those are kept that ended early and have repetitions to recover."""
+"""Number of latest runs to keep; older runs are kept only if they ended early and have repetitions to recover."""
 
 
 class RunFolder:
@@ -47,7 +47,7 @@ class RunFolder:
         return self.path.name
 
     def read(self) -> Run:
-        """Return what `run.json` says; a run that "goes on" although its processes are gone has failed.
+        """Return what `run.json` says; a run that it calls "running" has failed if no process of it is active.
 
         Raises
         ------
@@ -95,8 +95,8 @@ def run_named(name: str | None, root: Path) -> RunFolder:
     raise UsageError(f"no run in {folder} is named {name!r}; 'carico-testbed runs' lists the runs")
 
 
-def left_overs(folder: Path) -> list[str]:
-    """Return a line for every killed run that left finished repetitions; `run.json` notes it, so each is told once."""
+def killed_run_notices(folder: Path) -> list[str]:
+    """Return a line for every killed run that left finished repetitions, and note it in `run.json`, to tell it once."""
     found = []
     for run in all_runs(folder):
         try:
@@ -105,7 +105,7 @@ def left_overs(folder: Path) -> list[str]:
                 continue
             write_run(run.file, known)
         except (ResultsError, OSError):
-            continue  # written by a newer version, or by another user: nothing to tell
+            continue  # written by a newer version, or by another user
         if known.finished_repetitions:
             count = known.finished_repetitions
             found.append(f"an earlier run left {count} finished repetition{'s' * (count != 1)}: {run.recovery()}")
@@ -113,7 +113,7 @@ def left_overs(folder: Path) -> list[str]:
 
 
 def remove_old(folder: Path) -> None:
-    """Remove all runs but the latest `KEPT`, and older ones that were interrupted with repetitions to recover."""
+    """Remove all but the latest `KEPT` runs; older runs that ended early with repetitions to recover stay, too."""
     for run in all_runs(folder)[:-KEPT]:
         try:
             state = run.read().state

@@ -11,11 +11,15 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
-Outcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished"]
+PodOutcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished"]
+
+USAGE = ("cpu_utilisation", "cpu_pressure", "memory_utilisation")
+REPORTED = ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
+"""The columns of a `NodeSeries` with a node's usage, and with what CARICO's agent on the node reports."""
 
 
 class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The life of a pod; times of events that did not happen are None."""
+    """What happened to a pod; times of events that did not happen are None."""
 
     name: str
     job: str
@@ -24,13 +28,13 @@ class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
     scheduled_s: float | None
     started_s: float | None
     finished_s: float | None
-    outcome: Outcome
+    outcome: PodOutcome
     cpu_s: float | None = None
-    """CPU-seconds that the pod's program reports, if it is a real program that does."""
+    """CPU-seconds as printed by the pod's program, if it is a real program that prints them."""
 
 
 class NodeSeries(msgspec.Struct, frozen=True):
-    """A node over time, once a second; None while the node is not there.
+    """A node over time, once a second; None while the node is down or absent.
 
     CARICO's figures are also None where no agent runs or k is unlimited.
     """
@@ -55,7 +59,7 @@ class RequestSeries(msgspec.Struct, frozen=True):
     node: str
     sent_s: list[float]
     latency_s: list[float]
-    """Times from sending to the complete answer."""
+    """Seconds from sending to the complete answer."""
 
 
 class DataItem(msgspec.Struct, frozen=True):
@@ -76,18 +80,18 @@ class Repetition(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     """Everything else that decides the outcome: the scenario and all parameters of the cluster."""
     job_completion_time_s: dict[str, float | None]
-    """Per job but for disturbances, from its publication to the end of its last pod; None if it did not complete."""
+    """By job, without disturbances: from its publication to the end of its last pod; None if it did not complete."""
     pods: list[PodResult]
     nodes: list[NodeSeries]
     data_items: list[DataItem] = []
     requests: list[RequestSeries] = []
-    """One for every server pod."""
+    """One series for every server pod."""
 
     @property
     def measured_jobs(self) -> dict[str, int]:
         """The jobs that are not disturbances, with their numbers of pods."""
         jobs = self.settings.get("jobs")
-        if jobs is None:  # from a provider that does not note its jobs
+        if jobs is None:  # from a provider whose settings lack the jobs
             return {job: sum(pod.job == job for pod in self.pods) for job in self.job_completion_time_s}
         return {job["name"]: job["pods"] for job in jobs if not job["disturbance"]}
 

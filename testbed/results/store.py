@@ -1,4 +1,4 @@
-"""Reads and writes results files: JSON, one repetition per line, sorted: the same measurements give the same bytes.
+"""Reads and writes results files: JSON, one repetition per line, sorted, so that equal measurements give equal bytes.
 
 A file appears whole or not at all: it is written under another name in the same folder, then renamed.
 """
@@ -40,7 +40,7 @@ def write_results(path: Path, results: Results) -> None:
     Raises
     ------
     ResultsError
-        If the file cannot be written; an earlier file stays as it was.
+        If the file cannot be written; an earlier file is not changed.
     """
     lines = b",\n".join(msgspec.json.encode(repetition) for repetition in results.repetitions)
     content = b'{"schema_version":%d,"repetitions":[\n%s\n]}\n' % (results.schema_version, lines)

@@ -33,7 +33,7 @@ class SchedulerSpec:
     """Requests for every pod; None leaves those that the scenario has written."""
 
     def requests_of(self, job: JobSpec) -> Requests:
-        """What the pods of a job request under this scheduler; CARICO needs none."""
+        """Return what the pods of a job request under this scheduler; CARICO needs no requests."""
         if self.variant is not None:
             return Requests()
         return job.requests if self.requests is None else self.requests
@@ -44,7 +44,7 @@ class SchedulerSpec:
         Raises
         ------
         InvalidSpec
-            If none can: such a pod would stay Pending for ever.
+            If no node can: such a pod would stay Pending for ever.
         """
         free = [
             (round(1000 * pool.cores) - platform_millicpu, pool.memory_bytes - platform_memory_bytes)
@@ -106,7 +106,7 @@ def parse_spec(text: str) -> SchedulerSpec:
 
 
 def _changed(text: str, variant: Variant | DemandVariant, changes: dict[str, str]) -> Variant | DemandVariant:
-    """Return the variant with some of its parameters, or of its filter's, changed."""
+    """Return the variant with some parameters of its own, or of its Kalman filter, changed."""
     own = {
         name: kind
         for name, kind in get_type_hints(type(variant)).items()

@@ -19,8 +19,9 @@ from carico.model.report import Report
 from carico.model.subspace import Subspace
 from carico.model.variants import Variant, on_metrics_server
 from carico.telemetry.counters import Counters, Telemetry, usage_vector
+from testbed.results.schema import REPORTED
 from testbed.simulation.parameters import SimulationParameters
-from testbed.simulation.telemetry import TelemetrySource
+from testbed.simulation.telemetry import SimulatedTelemetry
 
 OnReport = Callable[[int, float], None]
 """Called with a node and the Pod-Capacity that it reports."""
@@ -40,9 +41,9 @@ class AgentFleet:
     first : Counters
         The first reading.
     on_report : callable, optional
-        Called with node index and Pod-Capacity of every report.
+        Called with the node and the Pod-Capacity of every report.
     max_pods : array_like of int, optional
-        Pods that every node takes at most.
+        The most pods that each node takes.
     """
 
     def __init__(
@@ -70,17 +71,15 @@ class AgentFleet:
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
         self._up: BoolArray = np.ones(count, dtype=np.bool_)
         self._since: FloatArray = np.full(count, -np.inf)
-        """The time from which every node's samples count; earlier samples are from before a restart."""
+        """The time from which each node's samples count; earlier samples are from before a restart."""
         self._ticks = 0
-        self._source = TelemetrySource(first, parameters, rng)
+        self._source = SimulatedTelemetry(first, parameters, rng)
         self._late: tuple[FloatArray, float, BoolArray] | None = None
-        self.latest: dict[str, FloatArray] = {
-            name: np.full(count, np.nan) for name in ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
-        }
+        self.latest: dict[str, FloatArray] = {name: np.full(count, np.nan) for name in REPORTED}
         """What every node last reported."""
 
     def pod_event(self, node: int, change: int, at: float) -> None:
-        """Note that a pod's container was created (+1) or is gone (-1) on a node; ignored if no agent runs there."""
+        """Note that a pod's container was created (+1) or has ended (-1) on a node; ignored if no agent runs there."""
         if not self._up[node]:
             return
         self._model.pod_event(change, at, node=node)
@@ -98,7 +97,7 @@ class AgentFleet:
             latest[node] = np.nan
 
     def sample(self, counters: Counters) -> Telemetry:
-        """Take a 10 Hz reading of all nodes; the agents whose phase it is step and report."""
+        """Process a 10 Hz reading of all nodes; agents whose turn it is step and report."""
         at = float(np.max(counters.at_s))
         for telemetry, shown in self._source.read(counters):
             self._observe(usage_vector(telemetry, self._variant.cpu_metric), float(np.max(telemetry.at_s)), shown)

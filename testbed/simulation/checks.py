@@ -1,4 +1,4 @@
-"""What the simulated cluster refuses before anything runs."""
+"""Checks of what the simulated cluster can run, before anything runs."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def _check_telemetry(variant: Variant | DemandVariant | None, parameters: Simula
         return
     if isinstance(variant, DemandVariant):
         raise UsageError(
-            f"telemetry=metrics-server: a metrics server knows no pressure, which variant {variant.name} learns from: "
-            f"use the variant utilisation-only"
+            f"telemetry=metrics-server: a metrics server provides no pressure, which the variant {variant.name} "
+            f"learns from: use the variant utilisation-only"
         )
     try:
         on_metrics_server(variant, parameters.metrics_period_s)

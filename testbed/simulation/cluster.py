@@ -1,6 +1,6 @@
 """One simulated cluster, for one repetition: the parts of `testbed.simulation`, put together under SimPy's clock.
 
-The seed decides everything random. Each part draws from a stream of its own, so that the same pod has the same work
+The seed decides everything random. Each part draws from its own random stream, so that the same pod has the same work
 under every scheduler.
 """
 
@@ -112,11 +112,11 @@ class SimulatedCluster:
             servers=self._servers,
         )
         self._counted: dict[Pod, None] = {}
-        """The pods that agents have heard of from the API and that are not over."""
+        """The pods that the API has reported to agents and that have not ended."""
         if parameters.pod_events != "containerd":
-            told = "bound" if parameters.pod_events == "kubernetes" else "running"
+            begin = "bound" if parameters.pod_events == "kubernetes" else "running"
             self._api.watch(
-                **{told: lambda pod: self._api_event(pod, +1)}, finished=lambda pod: self._api_event(pod, -1)
+                **{begin: lambda pod: self._api_event(pod, +1)}, finished=lambda pod: self._api_event(pod, -1)
             )
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
         first = self._fleet.counters()
@@ -183,7 +183,7 @@ class SimulatedCluster:
 
     @property
     def scheduling_attempts(self) -> int:
-        """How often kube-scheduler has tried to place a pod, in all."""
+        """How often kube-scheduler has tried to place a pod, over all pods."""
         return sum(pod.attempts for pod in self._api.pods)
 
     @property
@@ -264,7 +264,7 @@ class SimulatedCluster:
         return send
 
     def _annotate(self, node: int) -> None:
-        """Change a node so that refused pods are tried again; the call takes as long as a binding."""
+        """Change a node, so that refused pods are tried again; the call takes as long as a binding."""
         self._wake_ups += 1
         written = self._env.timeout(self._parameters.bind_latency_s)
         written.callbacks.append(lambda _event: self._api.change_node(node))

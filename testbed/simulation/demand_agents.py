@@ -1,7 +1,8 @@
 """Agents of the variant `demand` on the nodes of the simulated cluster: counters and pod events in, reports out.
 
-Every agent reads its node's counters at 10 Hz, for memory has no counter that sums it up. It learns `steps_per_s` times
-a second, at a phase of its own, and reports once a second, when a pod starts or stops, and when its demand has changed.
+Every agent reads its node's counters at 10 Hz, because no counter sums up memory over time. It learns `steps_per_s`
+times a second, at a phase of its own, and reports once a second, when a pod starts or stops, and when its demand has
+changed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from carico.demand.node import NodeDemand
 from carico.demand.report import DemandReport
 from carico.demand.settings import DemandVariant
 from carico.telemetry.counters import Counters, Telemetry, telemetry_between
+from testbed.results.schema import REPORTED
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
-from testbed.simulation.recorder import REPORTED
 
 OnDemandReport = Callable[[int, DemandReport], None]
 """Called with a node and its report."""
@@ -76,9 +77,9 @@ class DemandAgents:
         self._up: BoolArray = np.ones(len(names), dtype=np.bool_)
         self._models = [self._new_model(node, float(np.max(first.at_s))) for node in range(len(names))]
         self._reported: FloatArray = np.full((3, len(names)), -np.inf)
-        """When each node last reported, and what: cores, GiB."""
+        """When each node last reported, and the cores and GiB that it reported."""
         self.latest: dict[str, FloatArray] = {name: np.full(len(names), np.nan) for name in REPORTED}
-        """What agents of the thesis's variants report; these report nothing of the kind."""
+        """What agents of the thesis's variants report; these agents report none of it."""
 
     def pod_event(self, node: int, uid: str, workload: str | None, change: int, at: float) -> None:
         """Note that a pod has started (+1) or stopped (-1) on a node; ignored if no agent runs there."""
@@ -102,7 +103,7 @@ class DemandAgents:
         self._up[node] = False
 
     def sample(self, counters: Counters) -> Telemetry:
-        """Take a 10 Hz reading of all nodes; the agents whose phase it is learn, and report if they have to."""
+        """Process a 10 Hz reading of all nodes; agents whose turn it is learn, and report if they have to."""
         seen = telemetry_between(self._reading, counters)
         self._reading = counters
         self._delayed.append(_columns(counters, len(self._names)))

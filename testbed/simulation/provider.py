@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from testbed.experiment.free_resources import lacking
+from testbed.experiment.free_resources import shortages
 from testbed.experiment.provider import OnProgress
 from testbed.requirements import Problem
 from testbed.results.schema import Repetition
@@ -22,18 +22,18 @@ from testbed.simulation.parameters import SimulationParameters, parameters_from
 from workloads.scenario import Scenario
 
 NEEDED_BYTES = 150 * 2**20
-"""A run on 19 nodes takes 50 MiB, four runs with their tables and files 60; a pytest session keeps what it measures."""
+"""A run on 19 nodes needs 50 MiB, four runs with tables and files need 60; a pytest session keeps all it measures."""
 
 
 class SimulatedProvider:
-    """Runs every scenario on a simulated cluster of its own."""
+    """A `ClusterProvider` that makes a new simulated cluster for every repetition."""
 
     name = "simulated"
     shared_hardware = False
 
     def preflight(self) -> Sequence[Problem]:
         """Check that there is memory for a run; see `ClusterProvider.preflight`."""
-        return list(lacking("simulated", NEEDED_BYTES))
+        return list(shortages("simulated", NEEDED_BYTES))
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> SimulatedTrial:
         """Check that this can be run; see `ClusterProvider.check`."""

@@ -8,9 +8,7 @@ import numpy as np
 
 from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.telemetry.counters import Counters, telemetry_between
-from testbed.results.schema import NodeSeries
-
-REPORTED = ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
+from testbed.results.schema import REPORTED, USAGE, NodeSeries
 
 
 class Recorder:
@@ -40,17 +38,14 @@ class Recorder:
     ) -> None:
         """Add a row: the mean telemetry since the last row, and the latest reports of the agents, if any.
 
-        Of nodes that are down, only the number of pods is recorded.
+        For nodes that are down, only the number of pods is recorded.
         """
         telemetry = telemetry_between(self._previous, counters)
         self._previous = counters
         unknown = np.full(len(self._names), np.nan)
         row = {
             "running_pods": running.copy(),
-            **{
-                name: np.where(True if up is None else up, getattr(telemetry, name), np.nan)
-                for name in ("cpu_utilisation", "cpu_pressure", "memory_utilisation")
-            },
+            **{name: np.where(True if up is None else up, getattr(telemetry, name), np.nan) for name in USAGE},
         } | {name: unknown if reported is None else reported[name].copy() for name in REPORTED}
         self._times.append(round(at, 6))
         for name, values in row.items():

@@ -1,4 +1,4 @@
-"""What agents get to see of the nodes' counters: at once or late, from /proc or through the metrics server."""
+"""What agents see of the nodes' counters: at once or late, from /proc or through the metrics server."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Arrival(NamedTuple):
     """A sample that reaches agents."""
 
     telemetry: Telemetry
-    """Of every node."""
+    """The telemetry of every node."""
     received: BoolArray
-    """Which nodes' agents get it, (nodes,)."""
+    """Whether each node's agent receives it, (nodes,)."""
 
 
-class TelemetrySource:
+class SimulatedTelemetry:
     """Turns 10 Hz readings of the counters into what reaches the agents.
 
-    The metrics server scrapes all nodes at once and shows the mean utilisation since the scrape before (thesis §4.2.1).
-    Every agent asks it as often, at a phase of its own, takes in every answer once, and dates an answer by its arrival,
-    as `carico.telemetry.metrics_server` does. Pressure, which the metrics server does not know, is 0.
+    The metrics server scrapes all nodes at once and shows the mean utilisation since the previous scrape (thesis
+    §4.2.1). Every agent asks it with the same period, at a phase of its own, uses every answer once, and dates it by
+    its arrival, as `carico.telemetry.metrics_server` does. Pressure, which the metrics server does not have, is 0.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ class TelemetrySource:
             self._phase = rng.integers(0, self._period, self._everyone.size)
         self._on_their_way: deque[Arrival] = deque()
         self.now: Telemetry
-        """The latest telemetry, whether or not agents get to see it."""
+        """The latest telemetry, whether or not agents see it."""
 
     def restart(self, node: int) -> float:
-        """Begin anew for a restarted node, and return the time, seconds, from which its samples count."""
+        """Start afresh for a restarted node, and return the time, seconds, from which its samples count."""
         if self._parameters.telemetry == "metrics-server":
             of_nodes = {name: column for name, column in vars(self._scraped).items() if np.ndim(column)}
             columns = {name: np.array(column) for name, column in of_nodes.items()}

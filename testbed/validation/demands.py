@@ -8,7 +8,7 @@ from statistics import fmean
 import msgspec
 
 from testbed.errors import ResultsError, UsageError
-from testbed.real.program_pods import TELL_CPU
+from testbed.real.program_pods import PRINT_CPU_TIME
 from testbed.results.schema import Repetition
 from workloads.scenario import JobSpec, Scenario, checked
 
@@ -22,10 +22,10 @@ def check_measurable(scenario: Scenario) -> None:
         If a job's program does not print it.
     """
     for job in scenario.jobs:
-        if job.workload not in TELL_CPU:
+        if job.workload not in PRINT_CPU_TIME:
             raise UsageError(
                 f"job {job.name}: the workload {job.workload} does not print its CPU time; workloads that do are "
-                f"{', '.join(TELL_CPU)}: validate with a scenario of these"
+                f"{', '.join(PRINT_CPU_TIME)}: validate with a scenario of these"
             )
 
 

@@ -14,19 +14,19 @@ from carico.model.variants import THESIS_REBASED, Variant
 from carico.telemetry.counters import Telemetry
 from testbed.plugin.state import STATE
 from testbed.providers import PROVIDERS, SIMULATED
-from testbed.results.schema import Repetition
+from testbed.results.schema import USAGE, Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
 from workloads.scenario import Scenario, load_scenario
 
 REAL_TIMEOUT_S = 3600
-"""Time-out of a test on a real cluster: enough for ten repetitions with one attempt each. Waits within the test have
+"""Time limit of a test on a real cluster: enough for ten repetitions with one attempt each. Waits within a test have
 their own deadlines."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run tests in a provider's folder on this provider, all others on the simulated cluster."""
+    """Run the tests in a provider's folder on that provider, and all others on the simulated cluster."""
     for item in items:
         if (here := Path(__file__).parent) in item.path.parents:
             folder = item.path.relative_to(here).parts[0]
@@ -75,11 +75,8 @@ def observe(carico_experiment) -> Observe:
                 telemetry=telemetry,
             )
             repetition = cluster.run()
-            first = [np.array([np.asarray(getattr(sample, name))[0] for sample in telemetry]) for name in _METRICS]
+            first = [np.array([np.asarray(getattr(sample, name))[0] for sample in telemetry]) for name in USAGE]
             known[key] = Observation(repetition, *first)
         return known[key]
 
     return run
-
-
-_METRICS = ("cpu_utilisation", "cpu_pressure", "memory_utilisation")

@@ -13,17 +13,17 @@ pytestmark = pytest.mark.cluster
 
 SCENARIO = "single-node-contention"
 MASKED, VISIBLE = 0.0, 0.3
-"""Shares of the CPU that contention costs at full pressure: behind a hypervisor none is seen, on bare metal some is."""
+"""Shares of the CPU that contention costs at full pressure: none is visible behind a hypervisor, some on bare metal."""
 FULL_AT = 8
-"""Pods of one thread at which 4 CPUs show full pressure."""
+"""Number of single-threaded pods at which 4 CPUs show full pressure."""
 MOST = 5
-"""Pods per node that utilisation alone allowed."""
+"""The most pods per node that utilisation alone allowed."""
 WORSE = 1.1
 """More than the tenth that the thesis calls comparable."""
 
 
 def level(observe, seed, pods):
-    """Utilisation and its mean with pressure while so many pods run on a node of 4 cores."""
+    """Return utilisation, and its mean with pressure, while a number of pods run on a node of 4 cores."""
     seen = observe(seed.seed, SCENARIO, pods)
     running = np.repeat(np.array(seen.repetition.nodes[0].running_pods), 10)
     size = min(running.size, seen.cpu_utilisation.size)
@@ -53,9 +53,9 @@ def test_the_hypervisor_masks_contention(carico_seeds, carico_paper):
 
 
 def test_utilisation_saturates_where_the_mean_with_pressure_does_not(observe, carico_seeds, carico_paper):
-    """With as many pods as CPUs utilisation is full; the mean with pressure is half-way (Fig 4.4).
+    """With as many pods as CPUs utilisation is full, and its mean with pressure is half-way (Fig 4.4).
 
-    The simulated kernel computes both so: the test shows that telemetry and its normalisation keep it.
+    The simulated kernel is built this way; the test shows that telemetry and its normalisation preserve it.
     """
     for seed in carico_seeds:
         with seed:

@@ -19,17 +19,17 @@ SETTLED_S = 60
 TRUE_SHARE = 1 / 8
 """The true cost of a pi pod as a share of the baseline: 8 pods on 4 CPUs make (utilisation + pressure) / 2 full."""
 ACCURATE = 0.2
-"""The thesis calls the estimates accurate and gives no figure: a fifth decides about one pod of eight and less. The
-baseline, which an idle node shows for seconds, is held to half of that."""
+"""The thesis calls the estimates accurate and gives no figure. An error of a fifth decides about one pod of eight or
+less. The limit for the baseline, which an idle node shows for seconds, is half of that."""
 RAISED = 100
 """Factor on the process noise: the 2-D filter was given "large process noise covariance values" to converge faster."""
 OSCILLATES = 1.5
-"""The thesis has no figure for "large oscillations": half as much again as the dual filter's is visible."""
+"""The thesis has no figure for "large oscillations"; oscillations 1.5 times the dual filter's are visible."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What an estimator did."""
+    """The course of an estimate."""
 
     error: float
     """Mean relative error of cost / baseline, from which Pod-Capacity is computed, once settled."""
@@ -42,9 +42,9 @@ class Course:
 
 
 def course(observe, seed, carico, estimator, noise=1.0, idle_drift=1.0, settings=None) -> Course:
-    """Let an estimator watch kube-scheduler's bursts.
+    """Return the course of an estimator that observes kube-scheduler's bursts.
 
-    Without the idle drift of §5.7, which would be all that is seen between the bursts.
+    There is no idle drift (§5.7) by default, because between the bursts nothing else would be visible.
     """
     base = BY_NAME[carico.variant]
     kalman = replace(
@@ -84,7 +84,7 @@ def course(observe, seed, carico, estimator, noise=1.0, idle_drift=1.0, settings
     ),
 )
 def test_cost_converges(observe, carico_seeds, carico_paper, estimator, carico):
-    """From bursts of different sizes."""
+    """Each filter finds the cost of a pod from bursts of different sizes."""
     for seed in carico_seeds:
         with seed:
             found = course(observe, seed, carico, estimator)
@@ -106,7 +106,7 @@ def test_cost_converges(observe, carico_seeds, carico_paper, estimator, carico):
     ),
 )
 def test_baseline_is_found(observe, carico_seeds, carico_paper, estimator, carico):
-    """The delta filter has no baseline. In units of the idle node its signal is 1, which is no feat to find."""
+    """The delta filter has no baseline. In units of the idle node the signal of an idle node is 1, and easy to find."""
     for seed in carico_seeds:
         with seed:
             found = course(observe, seed, carico, estimator)
@@ -126,7 +126,7 @@ def test_baseline_is_found(observe, carico_seeds, carico_paper, estimator, caric
     ),
 )
 def test_the_dual_filter_converges_earlier_than_the_joint_one(observe, carico_seeds, carico_paper, carico):
-    """It is within a quarter of the truth before the 2-D filter is."""
+    """The dual filter is within a quarter of the truth before the 2-D filter is."""
     for seed in carico_seeds:
         with seed:
             arrival_s = {one: course(observe, seed, carico, one).arrival_s for one in ("joint", "dual")}
@@ -147,7 +147,7 @@ def test_the_dual_filter_converges_earlier_than_the_joint_one(observe, carico_se
     ),
 )
 def test_the_joint_filter_oscillates(observe, carico_seeds, carico_paper, carico):
-    """With its process noise raised, which is how the thesis had it converge faster."""
+    """The 2-D filter oscillates with raised process noise, with which the thesis let it converge faster."""
     for seed in carico_seeds:
         with seed:
             dual = course(observe, seed, carico, "dual").change
@@ -169,7 +169,7 @@ def test_the_joint_filter_oscillates(observe, carico_seeds, carico_paper, carico
     ),
 )
 def test_events_of_the_runtime_give_better_estimates(observe, carico_seeds, carico_paper, carico):
-    """The API shows a pod as Running after the spike of its start; containerd tells of it before."""
+    """The API shows a pod as Running after the spike of its start; containerd reports the pod before it."""
     for seed in carico_seeds:
         with seed:
             errors = {}
@@ -180,7 +180,7 @@ def test_events_of_the_runtime_give_better_estimates(observe, carico_seeds, cari
 
 
 def test_the_idle_drift_is_what_moves_the_cost_between_bursts(observe, carico_seeds, carico_paper):
-    """The growing cost of an idle node (§5.7) takes the estimate away from the truth."""
+    """The growing cost of an idle node (§5.7) moves the estimate away from the truth."""
     for seed in carico_seeds:
         with seed:
             still, drifting = (

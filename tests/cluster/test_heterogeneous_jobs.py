@@ -22,11 +22,11 @@ CARICO = {
     "sklearn": dict(zip(COLUMNS, (34.50, 7.39, 22.00, 27.50, 36.00, 40.25, 44.00), strict=True)),
 }
 MIXED_TOLERANCE = 0.15
-"""The joint calibration leaves the mixed rows about 9 % high (docs/design.md): more is a change for the worse."""
+"""The joint calibration leaves the mixed rows about 9 % too high (docs/design.md); more than this is a regression."""
 SIMILAR = 0.15
-"""The thesis shows curves only and calls them similar; 15 % is our reading of that."""
+"""The thesis only shows curves and calls them similar; 15 % is our interpretation."""
 AS_LARGE = 0.75
-"""Three quarters of a ratio that the thesis gives, of a few pods, count as the same."""
+"""Three quarters of one of the thesis's ratios, which are from few pods, count as the same ratio."""
 HALF = 0.5
 """Fig 5.8's band of running pods under CARICO is well below half as high as kube-scheduler's."""
 KUBE_SCHEDULER = "kube-scheduler"
@@ -35,7 +35,7 @@ KUBE_SCHEDULER = "kube-scheduler"
 @pytest.mark.carico_calibration
 @pytest.mark.parametrize("job", KUBE)
 def test_calibration_rows(carico_experiment, carico_paper, job):
-    """kube-scheduler's mixed rows, as close as the joint calibration gets, with their quartiles."""
+    """kube-scheduler's mixed rows are as close as the joint calibration gets; quartiles are reported."""
     ours = pod_completion_summary(carico_experiment.run(SCENARIO, KUBE_SCHEDULER), job)
     for column in COLUMNS:
         carico_paper.row(f"{job} PCT {column}, kube-scheduler", ours[column], KUBE[job][column], "s")
@@ -55,7 +55,7 @@ def test_calibration_rows(carico_experiment, carico_paper, job):
     ),
 )
 def test_carico_pods_complete_earlier(carico_seeds, carico_paper, job, carico):
-    """The mean is 0.26 and 0.53 times kube-scheduler's there."""
+    """In the thesis the means are 0.26 and 0.53 times kube-scheduler's."""
     for seed in carico_seeds:
         with seed:
             ours = pod_completion_summary(seed.run(SCENARIO, carico.scheduler, settings=carico.settings), job)
@@ -71,7 +71,7 @@ def test_carico_pods_complete_earlier(carico_seeds, carico_paper, job, carico):
     cases(("mean", "std"), VARIANTS, missing={"std-thesis-rebased": "thesis: 6.6 times; here 3.9 times"}),
 )
 def test_short_pods_complete_several_times_earlier(carico_seeds, carico_paper, statistic, carico):
-    """The text says seven times for both; the table's rows are 3.9 and 6.6 times, and these are asked for."""
+    """The thesis's text says seven times for both; the test uses its table's rows, 3.9 and 6.6 times."""
     thesis = KUBE["pi-2000"][statistic] / CARICO["pi-2000"][statistic]
     for seed in carico_seeds:
         with seed:

@@ -20,15 +20,15 @@ KUBE = dict(zip(COLUMNS, (1.07, 10.06, 18.61, 22.28, 28.82, 54.49), strict=True)
 CARICO = dict(zip(COLUMNS, (1.00, 2.48, 6.09, 7.82, 10.53, 17.39), strict=True))
 BODY = ("p50", "p90", "p95", "p99")
 TOLERANCE = 0.10
-"""The latency model is calibrated to these rows. Extremes are only reported: they are single requests out of a number
-that the thesis does not give."""
+"""The latency model is calibrated to these rows. Extremes are only reported: they are single requests, and the thesis
+does not say out of how many."""
 REQUEST = "kube-scheduler:cpu=100m"
 REPETITIONS = 3
-"""Medians differ by 5 % from seed to seed, and have 10 % to be met in."""
+"""Medians differ by 5 % from seed to seed, so they have to be met within 10 %."""
 HALF = 0.5
-"""The tail is 0.37 times kube-scheduler's there."""
+"""The tail in the thesis is 0.37 times kube-scheduler's."""
 LOWER = 0.9
-"""The median is 0.82 times that of an idle node there."""
+"""The median in the thesis is 0.82 times that of an idle node."""
 
 
 def quantiles_ms(runs, phase):
@@ -38,7 +38,7 @@ def quantiles_ms(runs, phase):
 @pytest.mark.carico_calibration
 @pytest.mark.parametrize(("phase", "thesis"), [("before", PRISTINE), ("during", KUBE)], ids=["pristine", "100m"])
 def test_calibration_rows(carico_experiment, carico_paper, phase, thesis):
-    """The rows that the latency model was calibrated on: the quantiles within 10 %."""
+    """The rows on which the latency model was calibrated: quantiles are met within 10 %."""
     repetitions = max(carico_experiment.repetitions, REPETITIONS)
     ours = quantiles_ms(carico_experiment.run(SCENARIO, REQUEST, repetitions=repetitions), phase)
     for column in COLUMNS:

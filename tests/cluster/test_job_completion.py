@@ -105,7 +105,7 @@ def test_a_wrong_request_costs_much(carico_seeds, carico_paper):
 
 @claim("§5.1", "with too small a memory request pods are killed and the job fails")
 def test_too_little_memory_requested_gets_pods_killed(carico_seeds, carico_paper):
-    """Requests below 750Mi let nodes run out of memory."""
+    """With requests below 750Mi nodes run out of memory."""
     for seed in carico_seeds:
         with seed:
             killed = {}
@@ -120,7 +120,7 @@ def test_too_little_memory_requested_gets_pods_killed(carico_seeds, carico_paper
 
 @pytest.mark.parametrize("carico", cases(VARIANTS))
 def test_no_pod_is_killed_under_carico(carico_seeds, carico_paper, carico):
-    """CARICO has no request to get wrong."""
+    """Under CARICO there is no request that could be wrong."""
     for seed in carico_seeds:
         with seed:
             killed = oom_kills(seed.run("sklearn", carico.scheduler, pods=PODS_KILLED)[0])

@@ -1,4 +1,4 @@
-"""Jobs after and during other jobs: what CARICO has learned from earlier pods helps or harms (thesis §5.7)."""
+"""Jobs after and during other jobs: how much CARICO's knowledge of earlier pods helps or harms (thesis §5.7)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MUCH_LONGER = 1.5
 
 
 def heavy_job(seed, carico_paper, pause_s):
-    """Mean PCT of the heavy job, a pause after the light one has ended, and the most of its pods that a node ran."""
+    """Return the heavy job's mean PCT, a pause after the light job, and the most of its pods that a node ran."""
     scenario = load_scenario(LOW_THEN_HIGH)
     light, heavy = scenario.jobs
     alone = msgspec.structs.replace(scenario, name="light-alone", jobs=[light])
@@ -36,7 +36,7 @@ def heavy_job(seed, carico_paper, pause_s):
 
 
 def fresh(seed, carico_paper):
-    """The same of the heavy job on nodes that have seen nothing yet."""
+    """Return the same for the heavy job on nodes that have not run anything yet."""
     runs = seed.run("sklearn", "carico")
     mean, busiest = pod_completion_summary(runs, "sklearn")["mean"], int(running_pods(runs[0]).max())
     carico_paper.row("most sklearn pods on a node, fresh", busiest, None, "pods")
@@ -63,7 +63,7 @@ def test_the_idle_drift_hardly_helps_a_job_that_comes_soon(carico_seeds, carico_
 
 
 def test_the_idle_drift_helps_a_job_that_comes_late(carico_seeds, carico_paper):
-    """After two minutes the cost is where that of a fresh node begins."""
+    """After two minutes the cost is the one with which a new node begins."""
     for seed in carico_seeds:
         with seed:
             (mean, busiest), cold = heavy_job(seed, carico_paper, DRIFT_S), fresh(seed, carico_paper)
@@ -79,7 +79,7 @@ def test_the_idle_drift_helps_a_job_that_comes_late(carico_seeds, carico_paper):
     ),
 )
 def test_the_same_job_after_a_pause_runs_as_well_as_the_first(carico_seeds, carico_paper, carico):
-    """What was learned from a job does not harm the same job later."""
+    """Knowledge from a job does not harm the same job later."""
     for seed in carico_seeds:
         with seed:
             runs = seed.run("same-job-twice", carico.scheduler)

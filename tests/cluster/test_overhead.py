@@ -20,7 +20,7 @@ SCHEDULER = "kube-scheduler:cpu=100m"
 @claim("§5.6, Table 5.5", "agents on all nodes lengthen a job by about 2 % at most")
 @pytest.mark.parametrize("pods", cases(THESIS_PERCENT))
 def test_agents_cost_little(carico_seeds, carico_paper, pods):
-    """The simulated agents use the CPU that was measured on kind; the thesis's ones were another program."""
+    """Simulated agents use the CPU that was measured on kind; the thesis's agents were another program."""
     for seed in carico_seeds:
         with seed:
             without, beside = (

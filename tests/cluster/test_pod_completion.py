@@ -25,7 +25,7 @@ JOBS = {
 CALIBRATION_TOLERANCE = 0.05
 """The simulator is calibrated to these rows and must meet their means within 5 %."""
 AS_LARGE = 0.9
-"""A ratio counts as reproduced from nine tenths of the thesis's ratio on."""
+"""A ratio counts as reproduced if it is at least nine tenths of the thesis's ratio."""
 
 
 @pytest.mark.carico_calibration
@@ -38,7 +38,7 @@ AS_LARGE = 0.9
     ],
 )
 def test_calibration_rows(carico_experiment, carico_paper, scenario, scheduler, thesis):
-    """The rows that the simulator was calibrated on: means within 5 %, quartiles reported."""
+    """The rows on which the simulator was calibrated: means are met within 5 %, quartiles are reported."""
     ours = pod_completion_summary(carico_experiment.run(scenario, scheduler), scenario)
     for column in COLUMNS:
         carico_paper.row(f"PCT {column}, {scheduler}", ours[column], thesis[column], "s")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 SCENARIO = "single-node-contention"
 PUBLISHED_S = 10
 SPIKE = 0.1
-"""Above the level of the pods that compute: what one sees in the figure."""
+"""Spikes above the level of the computing pods, as they are visible in the figure."""
 
 
 def pressure(observe, seed, pods):
@@ -28,7 +28,7 @@ def pressure(observe, seed, pods):
 @claim("§2.3, Fig 2.4", "raw pressure spikes where containers start and stop, whatever the number of pods")
 @pytest.mark.parametrize("pods", cases((1, 5)))
 def test_container_churn_makes_spikes(observe, carico_seeds, carico_paper, pods):
-    """With 10 pods there is nothing left to spike to."""
+    """With 10 pods pressure is full, and cannot spike any more."""
     for seed in carico_seeds:
         with seed:
             raw, running = pressure(observe, seed, pods)
@@ -41,7 +41,7 @@ def test_container_churn_makes_spikes(observe, carico_seeds, carico_paper, pods)
 
 
 def test_raw_pressure_answers_at_once(observe, carico_seeds, carico_paper):
-    """Raw pressure is at its level as soon as all pods run."""
+    """Raw pressure is at its final level as soon as all pods run."""
     for seed in carico_seeds:
         with seed:
             seen = observe(seed.seed, SCENARIO, 6)
@@ -70,7 +70,7 @@ def test_the_average_does_not_get_there_before_the_pods_are_over(observe, carico
 
 @claim("§2.3, Fig 2.5", "averaging reduces the impact of spikes")
 def test_the_average_is_smooth(observe, carico_seeds, carico_paper):
-    """What jumps at once takes the average seconds."""
+    """The kernel's average takes seconds to reach what raw pressure reaches at once."""
     for seed in carico_seeds:
         with seed:
             raw, _ = pressure(observe, seed, 5)

@@ -13,16 +13,16 @@ pytestmark = pytest.mark.cluster
 
 RIGHT, LOW_MEMORY = "kube-scheduler:cpu=500m", "kube-scheduler:memory=750Mi"
 SIMILAR = 0.3
-"""The figure shows bands of running pods that overlap: within a third counts as similar."""
+"""The figure shows bands of running pods that overlap; a difference of less than a third counts as similar."""
 FULL = 0.95
-"""What the thesis takes for a full CPU (§5.3)."""
+"""The utilisation that the thesis regards as full (§5.3)."""
 TWICE = 2.0
 SKLEARN_PODS = 200
-"""Of the trace in Fig 5.6."""
+"""The number of pods in the trace of Fig 5.6."""
 
 
 def plateau(run) -> slice:
-    """The middle half of the run, away from ramp and tail."""
+    """Return the middle half of the run, without ramp and tail."""
     seconds = len(run.nodes[0].time_s)
     return slice(seconds // 4, 3 * seconds // 4)
 
@@ -74,7 +74,7 @@ def test_carico_keeps_cpus_busy(carico_seeds, carico_paper, carico):
     ),
 )
 def test_carico_takes_longer_to_fill_the_cluster(carico_seeds, carico_paper, carico):
-    """Until 95 % CPU are reached."""
+    """The time until the nodes' mean CPU utilisation reaches 95 %."""
     for seed in carico_seeds:
         with seed:
             kube, ours = (time_to_utilisation(seed.run("pi-2000", one)[0].nodes) for one in (RIGHT, carico.scheduler))
@@ -99,7 +99,7 @@ def test_carico_runs_fewer_sklearn_pods(carico_seeds, carico_paper, carico):
 @claim("§5.2, Fig 5.4", "nodes occasionally run no sklearn pod while others wait")
 @pytest.mark.parametrize("carico", cases(VARIANTS))
 def test_nodes_occasionally_run_no_sklearn_pod(carico_seeds, carico_paper, carico):
-    """Nodes that are idle in the middle half of the job."""
+    """Some nodes run no pod in the middle half of the job."""
     for seed in carico_seeds:
         with seed:
             (run,) = seed.run("sklearn", carico.scheduler)
@@ -114,7 +114,7 @@ def test_nodes_occasionally_run_no_sklearn_pod(carico_seeds, carico_paper, caric
     cases(VARIANTS, undecided={"thesis-rebased": "thesis: longer; here on 4 of 6 seeds, 1.06 times on average"}),
 )
 def test_sklearn_job_takes_longer(carico_seeds, carico_paper, carico):
-    """The job of Fig 5.4 and Table 5.2; how much longer is not said."""
+    """The job is that of Fig 5.4 and Table 5.2; the thesis does not say how much longer it takes."""
     for seed in carico_seeds:
         with seed:
             kube, ours = (

@@ -29,7 +29,7 @@ def filtered(samples):
 
 @pytest.mark.parametrize("pods", [1, 5, 10])
 def test_telemetry_follows_the_pods(observe, carico_seeds, carico_paper, pods):
-    """Raw utilisation answers to the number of pods at once; filtered, it settles at the same level (Fig 4.3, 4.5)."""
+    """Raw utilisation follows the number of pods at once; filtered, it settles at the same level (Fig 4.3, 4.5)."""
     for seed in carico_seeds:
         with seed:
             seen = observe(seed.seed, SCENARIO, pods)
@@ -50,8 +50,8 @@ def test_telemetry_follows_the_pods(observe, carico_seeds, carico_paper, pods):
 @claim("§4.2.2, Fig 4.5", "the filter suppresses the spikes of container events")
 @pytest.mark.parametrize("what", cases(("utilisation", "pressure")))
 def test_the_filter_suppresses_container_churn(observe, carico_seeds, carico_paper, what):
-    """A container event spikes raw telemetry for about 200 ms; the filter lets little of that through."""
-    # Pods that hardly compute: what is seen is their containers being started and stopped.
+    """A container event makes raw telemetry spike for about 200 ms; the filter lets little of the spike through."""
+    # These pods hardly compute, so the telemetry shows their containers being started and stopped.
     sleeper = JobSpec(
         name="sleeper",
         workload="stress",

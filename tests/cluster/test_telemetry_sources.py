@@ -16,9 +16,9 @@ PODS = 500
 BATCHES = {0.2: 50, 0.5: 20, 1: 10, 2: 5, 5: 2, 10: 1}
 """Samples at 10 Hz between two steps of an agent, by the frequency of steps in Hz."""
 CLEARLY = 0.05
-"""What counts as better: JCT and PCT of the same frequency differ by less from seed to seed."""
+"""The least improvement that counts: with one frequency, JCT and PCT differ by less than this from seed to seed."""
 OVERLOADED, WORSE = 1.5, 1.1
-"""Half as many pods again on a node, and a mean PCT beyond the tenth that the thesis calls comparable."""
+"""The least changes that count: 1.5 times the pods on a node, and a mean PCT beyond the thesis's comparable 10 %."""
 FRESH = "everything at once"
 
 
@@ -34,7 +34,7 @@ def figures(seed, carico_paper, name, scheduler="carico", **settings):
 
 @claim("§4.2", "no update frequency is better than 1 Hz")
 def test_no_update_frequency_is_better_than_1_hz(carico_seeds, carico_paper):
-    """None is better in one of JCT and PCT without being worse in the other."""
+    """No frequency is better in JCT or PCT without being worse in the other."""
     for seed in carico_seeds:
         with seed:
             found = {
@@ -60,7 +60,7 @@ def test_slow_updates_are_worse(carico_seeds, carico_paper):
 
 @claim("§4.2.1", "the metrics server is too slow for pods that live for seconds")
 def test_the_metrics_server_is_too_slow(carico_seeds, carico_paper):
-    """Means over 15 s miss short-lived pods; the thesis gives no figure of what that does."""
+    """Means over 15 s miss short-lived pods; the thesis gives no figure for the effect."""
     scheduler = "carico:variant=utilisation-only"
     for seed in carico_seeds:
         with seed:
@@ -74,7 +74,7 @@ def test_the_metrics_server_is_too_slow(carico_seeds, carico_paper):
 
 @pytest.mark.parametrize("share", [0.3, 0.6])
 def test_lost_samples_hardly_matter(carico_seeds, carico_paper, share):
-    """A batch with holes is scaled to a full one's weight."""
+    """A batch with missing samples is scaled to the weight of a full one."""
     for seed in carico_seeds:
         with seed:
             all_of = figures(seed, carico_paper, FRESH)
@@ -85,7 +85,7 @@ def test_lost_samples_hardly_matter(carico_seeds, carico_paper, share):
 
 @pytest.mark.parametrize("setting", ["telemetry_delay_s", "report_delay_s"])
 def test_old_news_overload_nodes(carico_seeds, carico_paper, setting):
-    """The longer it takes until the scheduler sees what it did, the more pods it puts on a node too many."""
+    """The later the scheduler sees the effect of its decisions, the more pods it puts on a node too many."""
     name = {"telemetry_delay_s": "samples", "report_delay_s": "reports"}[setting]
     for seed in carico_seeds:
         with seed:

@@ -11,13 +11,13 @@ pytestmark = pytest.mark.cluster
 AS_IN_THE_THESIS = {"wake_up": False, "carico_backoff_max_s": 10.0}
 """The scheduler inside a kube-scheduler with its usual back-off; without these settings it is as deployed."""
 CLEARLY = -0.25
-"""One round of pods instead of two would halve the time; a quarter leaves room for pods that crowd a node."""
+"""One round of pods instead of two would halve the time; a quarter allows for nodes with too many pods."""
 HARM = 0.1
-"""Least change that counts as harm: JCT varies by a few per cent from seed to seed."""
+"""The least change that counts as harm: JCT varies by a few per cent from seed to seed."""
 
 
 def difference(seed, carico_paper, scenario):
-    """By what share a scenario takes longer with the wake-up than without."""
+    """Return the share by which a scenario takes longer with the wake-up than without."""
     without, woken = (
         max(mean_job_completion_s(runs, job) for job in runs[0].measured_jobs)
         for runs in (seed.run(scenario, "carico", settings=AS_IN_THE_THESIS), seed.run(scenario, "carico"))
@@ -29,7 +29,7 @@ def difference(seed, carico_paper, scenario):
 
 
 def test_pods_that_were_refused_before_nodes_learned_do_not_wait_for_others_to_end(carico_seeds, carico_paper):
-    """What nodes learn while long pods run is no event: without the wake-up the first that ends is."""
+    """What nodes learn while long pods run is no cluster event; without the wake-up, the first end of a pod is one."""
     for seed in carico_seeds:
         with seed:
             assert difference(seed, carico_paper, "long-pods") < CLEARLY
@@ -37,7 +37,7 @@ def test_pods_that_were_refused_before_nodes_learned_do_not_wait_for_others_to_e
 
 @pytest.mark.parametrize("scenario", ["pi-2000", "sklearn", "pi-and-sklearn"])
 def test_it_does_no_harm_where_pods_end_all_the_time(carico_seeds, carico_paper, scenario):
-    """Every pod that ends is an event, so that there is little left to wake."""
+    """Every pod that ends is an event, so that few pods are left to be woken."""
     for seed in carico_seeds:
         with seed:
             assert difference(seed, carico_paper, scenario) < HARM

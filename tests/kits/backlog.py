@@ -115,17 +115,17 @@ class Backlog:
         return bindings
 
     def above(self, slots: Mapping[str, float], unreported_s: float) -> dict[str, int]:
-        """Return by how many pods nodes exceed the limit of reservations, without nodes that do not.
+        """Return the number of pods by which each node exceeds the limit of reservations, for nodes that do.
 
-        A pod's reservation ends when the pod runs, and only the node's next report counts the pod. So a node may exceed
-        its slots by the pods that started there since its last report.
+        A pod's reservation ends when the pod runs, but reports count the pod only from the node's next one on. So a
+        node may exceed its slots by the pods that have started there since its last report.
 
         Parameters
         ----------
         slots : mapping of str to float
             How many pods fit on each node.
         unreported_s : float
-            How long a running pod may be missing from reports: the age at which these expire plus the watches' delay.
+            How long a running pod may be missing from reports: the age at which reports expire plus the watches' delay.
         """
         by_node: dict[str, list[Bound]] = defaultdict(list)
         for pod in sorted(self.bound.values(), key=lambda pod: pod.at_s):

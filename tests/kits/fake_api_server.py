@@ -1,4 +1,4 @@
-"""A small fake Kubernetes API server over real HTTP: it stores objects by their paths and serves watches of pods.
+"""A small fake Kubernetes API server over real HTTP: it stores objects by path and serves watches of pods.
 
 No controller acts on its objects; `fake_cluster` does. It supports label selectors and the field selector of a pod's
 namespace.

@@ -1,6 +1,6 @@
 """Measures how long a refused pod sleeps: from when a node has room until the pod is bound there.
 
-The room shows only in reports. No pod ends, so kube-scheduler sees no event that would wake the pod.
+Only reports show the room. No pod ends, so kube-scheduler sees no event that would wake the pod.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RefusedPod:
     namespace : str
         Must have no other pods.
     carico : LocalCarico
-        None of its processes is started yet.
+        CARICO, none of whose processes has been started.
     nodes : sequence of str
         The nodes that CARICO knows.
     clock : Clock
@@ -72,7 +72,7 @@ class RefusedPod:
                 self._carico.close()
 
     def sleep_s(self, node: str, timeout_s: float, other_pod: bool = False) -> float | None:
-        """Return how many seconds a refused pod sleeps once a node has room; None if it takes longer than `timeout_s`.
+        """Return how many seconds a refused pod sleeps once a node has room; None if it sleeps longer than `timeout_s`.
 
         Parameters
         ----------

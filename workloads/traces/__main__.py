@@ -6,5 +6,5 @@ import sys
 from workloads.traces.cli import main
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently when the reader of a pipe is gone
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end silently if the reader of a pipe has gone
     sys.exit(main())

@@ -1,7 +1,7 @@
 """Pods and nodes of Alibaba's GPU cluster trace of 2023: `openb_pod_list_*.csv` and `openb_node_list_*.csv`.
 
 Source: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2023), where it is offered for research and study;
-Weng et al., *Beware of Fragmentation*, USENIX ATC 2023. The trace says what pods requested and how long they lived, not
+Weng et al., *Beware of Fragmentation*, USENIX ATC 2023. The trace says what pods requested and how long they ran, not
 what they used. Times are whole seconds since its beginning.
 
 What is not obvious about its rows:
@@ -43,11 +43,11 @@ class TracePod:
 
     name: str
     created_s: float
-    """Since the beginning of the trace."""
+    """Seconds since the beginning of the trace."""
     scheduled_s: float | None
     """None if the pod was never scheduled."""
     lifetime_s: float | None
-    """From scheduling to deletion; None if the pod never ran, or still ran when the trace ended."""
+    """Seconds from scheduling to deletion; None if the pod never ran, or still ran when the trace ended."""
     millicpu: int
     """Requested."""
     memory_mib: int
@@ -108,7 +108,7 @@ def read_nodes(path: Path) -> list[TraceNode]:
     Raises
     ------
     InvalidTrace
-        As for `read_pods`.
+        As in `read_pods`.
     """
     rows = read_rows(path, _NodeRow, key=["sn"])
     return [TraceNode(row.sn, row.cpu_milli, row.memory_mib, row.gpu) for _, row in rows]

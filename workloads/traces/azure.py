@@ -27,9 +27,9 @@ from workloads.traces.table import Name, read_rows
 CORRELATION_S = 10.0
 """Assumed duration of a deviation of a machine's speed (time constant): the simulated cluster's default."""
 MIN_RUNS = 10
-"""Runs that a VM needs to show its spread over time."""
+"""The least runs of a VM from which its spread over time is computed."""
 _OUTER = 5.0
-"""Per cent of the runs at each end that do not count for the spread over time."""
+"""Percentage of the runs at each end that do not count for the spread over time."""
 _OUTER_DEVIATIONS = 1.6449
 """Where these outermost runs begin in a normal distribution, in standard deviations."""
 
@@ -40,7 +40,7 @@ class NoiseSample:
 
     vm: str
     value: float
-    """In the file's unit; whether more is better does not matter for relative spreads that are small."""
+    """In the file's unit; for small relative spreads it does not matter whether more is better."""
     runtime_s: float
     start: datetime
 
@@ -62,8 +62,8 @@ class Noise:
     def settings(self) -> dict[str, float]:
         """The settings of the simulated cluster that correspond to this noise.
 
-        A run shows its mean speed; the speed itself varies more. How much more depends on the duration of a deviation,
-        which the data do not show: `CORRELATION_S` is assumed, and is one of the settings.
+        A run shows its mean speed, but the speed itself varies more. How much more depends on the duration of a
+        deviation, which the data do not show: `CORRELATION_S` is assumed, and is one of the settings.
         """
         named: dict[str, float] = {}
         if self.between_vms is not None:

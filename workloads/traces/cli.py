@@ -1,4 +1,4 @@
-"""The command line of the readers: the result goes to standard output, a summary of what was read to standard error.
+"""The readers' command line: results go to standard output, a summary of what was read to standard error.
 
 Exit codes: 0 done, 2 a wrong argument or a file that is not what it should be.
 """
@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     alibaba.add_argument("--to-s", metavar="S", type=float, default=math.inf, help="only pods created before")
     alibaba.add_argument("--time-scale", metavar="X", type=float, default=1.0, help="pods arrive X times as fast")
     alibaba.add_argument(
-        "--lifetime-scale", metavar="X", type=float, help="and live shorter by that (default: the time scale)"
+        "--lifetime-scale", metavar="X", type=float, help="lifetimes are divided by X (default: the time scale)"
     )
     alibaba.add_argument(
         "--usage", metavar="X", type=float, default=1.0, help="CPU used per CPU requested (default: 1)"
@@ -91,7 +91,7 @@ def _alibaba(options: argparse.Namespace) -> str:
     if options.nodes is not None:
         cluster = ClusterShape(pools=pools_of(read_nodes(options.nodes)[: options.node_count]))
     elif options.node_count is not None:
-        raise InvalidTrace("--node-count is about a list of nodes: --nodes is needed")
+        raise InvalidTrace("--node-count applies to a list of nodes: give --nodes, too")
     selection = select(pods, cluster, from_s=options.from_s, to_s=options.to_s, count=options.pods)
     scenario = scenario_of(
         selection.pods,
@@ -116,11 +116,11 @@ def _azure(options: argparse.Namespace) -> str:
     noise = noise_of(read_noise(options.file_csv))
     _say(f"{options.file_csv}: {noise.samples} runs on {noise.vms} VMs")
     if noise.over_time is None:
-        _say(f"over time: not known, no VM has {MIN_RUNS} runs; what follows is both kinds of noise together")
+        _say(f"over time: unknown, as no VM has {MIN_RUNS} runs; the next figure has both kinds of noise together")
     else:
         _say(f"over time: {noise.over_time:.2%} (the outermost 5 % of the runs at each end do not count)")
     if noise.between_vms is None:
-        _say("between VMs: not known, there is but one")
+        _say("between VMs: unknown, as there is only one")
     else:
         _say(f"between VMs: {noise.between_vms:.2%} of their medians")
     return " ".join(f"--set {name}={value:g}" for name, value in noise.settings.items())

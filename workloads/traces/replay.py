@@ -1,8 +1,8 @@
 """A scenario from a trace's pods, and the YAML that `load_scenario` reads back as the same scenario.
 
-A trace says what pods requested and how long they lived, not what they used. The caller gives the share of the request
-that a pod used. The pod's work is then what as many threads as it used cores do in its lifetime on an idle machine.
-Pods with equal requests are one Job, and each has work of its own. GPUs are ignored.
+A trace says what pods requested and how long they ran, not what they used. The caller gives the share of the request
+that a pod used. The pod then has as many threads as it used cores, and the work that these threads do in its lifetime
+on an idle machine. Pods with equal requests are one Job, in which each pod has its own work. GPUs are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.scenario import ClusterShape, JobSpec, NodePool, Requests, Scenar
 from workloads.traces.alibaba import TraceNode, TracePod
 
 FITTING = 0.85
-"""Share of a node's cores and memory that one pod may request: the rest is left to the platform's own pods."""
+"""Largest share of a node's cores and memory that one pod may request; the rest is for the platform's own pods."""
 _LONGEST_S = 1_000_000
 """Longest duration of a scenario."""
 _LARGEST = 1_000_000
@@ -140,7 +140,7 @@ def scenario_of(
 
 
 def pools_of(nodes: Sequence[TraceNode]) -> list[NodePool]:
-    """Return pools of nodes of equal size; fractions of a core and GPUs are left out."""
+    """Return pools of nodes of equal size, without fractions of a core and without GPUs."""
     sizes = Counter((node.millicpu // 1000, node.memory_mib) for node in nodes)
     return [
         NodePool(name=f"{cores}c-{memory_mib}mi", nodes=number, cores=cores, memory=f"{memory_mib}Mi")
@@ -154,7 +154,7 @@ def scenario_yaml(scenario: Scenario) -> str:
 
 
 def _unfit(pod: TracePod, pools: Sequence[NodePool]) -> str | None:
-    """Why a pod cannot be replayed; None if it can."""
+    """Return why a pod cannot be replayed; None if it can."""
     if pod.scheduled_s is None or pod.phase == "Pending":
         return "never ran"
     if pod.lifetime_s is None:
@@ -177,7 +177,7 @@ def _lifetime_s(pod: TracePod) -> float:
 def _job(
     millicpu: int, memory_mib: int, lives: Sequence[tuple[float, float]], usage: float, memory_usage: float
 ) -> JobSpec:
-    """The Job of pods that request the same; `lives` has their arrival times and lifetimes, seconds."""
+    """Return the Job of pods with equal requests; `lives` has their arrival times and lifetimes, seconds."""
     start_s = lives[0][0]
     mean_s = sum(lifetime_s for _, lifetime_s in lives) / len(lives)
     cores = usage * millicpu / 1000
@@ -199,7 +199,7 @@ def _job(
 
 
 def _short(number: float) -> float:
-    """The number with six digits, which is as precise as the trace and can be read by people."""
+    """Return a number with six digits: as precise as the trace, and readable for people."""
     return float(f"{number:.6g}")
 
 

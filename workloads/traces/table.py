@@ -1,6 +1,6 @@
 """Rows of a CSV file with a header, each validated against a msgspec struct whose fields are named like the columns.
 
-It knows no trace. A file is read completely or refused: rows are neither guessed, nor dropped, nor counted twice.
+This module knows of no trace. A file is read completely or refused: no row is guessed, dropped or counted twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 def read_rows(path: Path, kind: type[Row], key: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Yield every row, after the words that tell in messages where it is.
+    """Yield every row, preceded by its place in words, for messages.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def read_rows(path: Path, kind: type[Row], key: Sequence[str]) -> Iterator[tuple
         identity = tuple(getattr(row, name) for name in key)
         if identity in seen:
             named = ", ".join(f"{name} {shown(str(value))}" for name, value in zip(key, identity, strict=True))
-            raise InvalidTrace(f"{where}: {named} is there already, in line {seen[identity]}: remove one of them")
+            raise InvalidTrace(f"{where}: {named} already occurs in line {seen[identity]}: remove one of them")
         seen[identity] = line
         yield where, row
 
@@ -74,7 +74,7 @@ def _rows(text: str, path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
         if missing:
             raise InvalidTrace(
                 f"{path}, line 1: the columns {','.join(wanted)} are needed, each once, got "
-                f"{shown(','.join(header))}: see to {', '.join(missing)}"
+                f"{shown(','.join(header))}: check {', '.join(missing)}"
             )
         for cells in reader:
             where = f"{path}, line {reader.line_num}"
@@ -92,7 +92,7 @@ def _rows(text: str, path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
 
 
 def _reason(message: str, values: dict[str, str], kind: type[msgspec.Struct]) -> str:
-    """The message of msgspec, with column and value seen first, and with the choices if there are only a few."""
+    """Return msgspec's message after the column and the value seen; if there are few choices, list them instead."""
     if at := re.fullmatch(r"(.*) - at `\$\.(\w+)`", message, re.DOTALL):
         choices = [choice for choice in get_args(get_type_hints(kind)[at[2]]) if isinstance(choice, str)]
         wanted = f"one of {', '.join(choices)} is needed" if choices else at[1]

@@ -1,1 +1,1 @@
-"""A web server that costs CPU time for every request, and a poller that measures how long its answers take."""
+"""A web server that spends CPU time on every request, and a poller that measures how long its answers take."""

@@ -1,6 +1,6 @@
 """``python -m workloads.web serve`` and ``poll``: a latency-sensitive service, and the latency that its users see.
 
-Both need the standard library alone.
+Both need only the standard library.
 
 Exit codes: 0 done, which for `serve` means ended by SIGINT or SIGTERM; 1 `serve` could not listen or left requests
 unfinished, `poll` got no answer or could not write its JSON file; 2 wrong usage; 130 and 143 `poll` was ended by SIGINT
@@ -75,8 +75,8 @@ def poll(options: argparse.Namespace) -> int:
     if histogram.count:
         print(table(histogram, errors))
     else:
-        why = _listed(errors) or "none was sent and answered before the end"
-        print(f"web: not one answer from {options.url.text}: {why}; check the address and the server", file=sys.stderr)
+        why = _listed(errors) or "no request was sent and answered before the end"
+        print(f"web: no answer from {options.url.text}: {why}; check the address and the server", file=sys.stderr)
         code = 1
     if options.json is not None:
         try:
@@ -138,12 +138,12 @@ def _file(text: str) -> Path:
 def _parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     codes = (
-        "Exit codes: 0 done, 1 cannot listen, not one answer or no JSON file, 2 wrong usage, 143 poll ended by "
-        "SIGTERM; serve ends with 0 then."
+        "Exit codes: 0 done, 1 cannot listen, no answer or no JSON file, 2 wrong usage, 143 poll ended by SIGTERM, "
+        "after which serve ends with 0."
     )
     parser = argparse.ArgumentParser(
         prog="python -m workloads.web",
-        description="A web server that costs CPU time for every request, and a poller that measures how long its "
+        description="A web server that spends CPU time on every request, and a poller that measures how long its "
         "answers take. A latency-sensitive load for testing schedulers.",
         epilog=codes,
     )
@@ -153,8 +153,8 @@ def _parser() -> argparse.ArgumentParser:
         "serve",
         help="answer requests",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        description="Answer GET / after some CPU time and GET /healthz at once, until SIGTERM or SIGINT, which lets "
-        f"requests in flight finish within {GRACE_S:g} seconds. Prints the address it listens on.",
+        description="Answer GET / after some CPU time and GET /healthz at once, until SIGTERM or SIGINT. Requests in "
+        f"flight may then finish within {GRACE_S:g} seconds. Prints the address that it listens on.",
         epilog=codes,
     )
     serving.set_defaults(run=serve)
@@ -170,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         "poll",
         help="measure how long answers take",
         description="Send GETs on a fixed schedule over a kept connection and print count, errors and latencies in ms. "
-        "A latency runs from when the request was due, so a stall counts for all that were due in it.",
+        "A latency is measured from when the request was due, so a stall counts for all requests that were due in it.",
         epilog=codes,
     )
     polling.set_defaults(run=poll)
@@ -187,9 +187,9 @@ def _parser() -> argparse.ArgumentParser:
         "--duration",
         metavar="SECONDS",
         type=decimal(0.001, _MOST_SECONDS),
-        help=f"end after so long (default: {_DEFAULT_DURATION_S:g})",
+        help=f"end after this time (default: {_DEFAULT_DURATION_S:g})",
     )
-    until.add_argument("--requests", metavar="N", type=whole(range(1, 10**9)), help="end after so many requests")
+    until.add_argument("--requests", metavar="N", type=whole(range(1, 10**9)), help="end after this many requests")
     polling.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -197,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
         default=5.0,
         help="later answers are errors (default: %(default)s)",
     )
-    polling.add_argument("--each", action="store_true", help="print a line for every answer, when it comes")
+    polling.add_argument("--each", action="store_true", help="print a line for every answer as soon as it arrives")
     polling.add_argument("--json", metavar="FILE", type=_file, help="write the histogram to FILE, too")
     return parser
 

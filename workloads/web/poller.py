@@ -1,13 +1,13 @@
-"""The poller: one request after another on a fixed schedule, and how long the answers took.
+"""The poller: sends one request after another on a fixed schedule, and measures how long the answers take.
 
-Requests are due at the start and after every interval, whatever becomes of them; only one is in flight at a time. A
-request that becomes due while another is in flight is sent as soon as the other has ended. A latency runs from when the
-request was due, not from when it was sent, until the last byte of the answer: if a server stalls for a second, not one
-request is late, but all that were due within that second ("coordinated omission" is the mistake of counting one). A
-latency includes the poller's own lateness, about 0.1 ms on an idle machine.
+Requests are due at the start and after every interval, whether or not earlier ones succeed; only one is in flight at a
+time. A request that becomes due while another is in flight is sent as soon as the other has ended. A latency is
+measured from when the request was due, not from when it was sent, until the last byte of the answer: if a server stalls
+for a second, all requests that were due within that second are late, not only one (counting only one is the mistake
+called "coordinated omission"). A latency includes the poller's own lateness, about 0.1 ms on an idle machine.
 
-The connection is kept. After an error the next request opens a new one; a kept connection that turns out to be closed,
-as servers do with idle ones, is opened again at once, which is part of the latency and no error.
+The connection is kept. After an error the next request opens a new one. If a kept connection turns out to be closed, as
+servers close idle ones, it is opened again at once; that is part of the latency and not an error.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ def parse_url(text: str) -> Target:
 
 
 class Poller:
-    """Sends requests and counts answers and failures; `run` in one thread, `results` in any.
+    """Sends requests and counts answers and failures; call `run` in one thread, and `results` in any.
 
     Parameters
     ----------
     target : Target
-        Where to.
+        The address.
     interval_s : float
         Seconds from one due time to the next, above 0.
     timeout_s : float
         Seconds after which a request that was sent has failed.
     duration_s : float, optional
-        Requests are due until so many seconds have passed; a request that was due but not sent by then has failed.
+        Seconds in which requests are due; a request that was due but has not been sent by then has failed.
     requests : int, optional
         Number of requests; all are sent.
     answered : callable, optional

@@ -1,4 +1,4 @@
-"""The server: HTTP/1.1 in which every ``GET /`` costs CPU time and ``GET /healthz`` nothing.
+"""The server: it answers ``GET /`` after spending CPU time, and ``GET /healthz`` at once, over HTTP/1.1.
 
 Every connection has a thread of its own, so that an idle or slow connection does not hold up others; the number of
 requests worked on at the same time is limited. Python runs one thread at a time: a server uses one core at most, and
@@ -21,7 +21,7 @@ from typing import Any
 from workloads.busy import spend_cpu
 
 SILENCE_S = 10.0
-"""A connection that sends nothing for so long is closed, whether idle or in the middle of a request."""
+"""A connection that sends nothing for this long is closed, whether idle or in the middle of a request."""
 
 MAX_CONNECTIONS = 1000
 """A further connection is closed at once."""
@@ -81,7 +81,7 @@ class WorkServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report an error of the program; a client that disconnected is none."""
+        """Report an error of the program, which a client that disconnected is not."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "text/plain; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
-        # A body is not read, and must not be mistaken for the next request.
+        # A request's body is not read, and must not be mistaken for the next request.
         has_body = self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers
         if has_body or self.server.draining:
             self.send_header("Connection", "close")

@@ -1,6 +1,6 @@
 """The user's own cluster: found, never made, and left as it was but for the namespaces of the run.
 
-Others may use it, including other runs of the testbed: beside its own namespaces a run removes only those of dead runs.
+Others may use it, including other runs of the testbed: a run removes its own namespaces and those of dead runs only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from testbed.errors import ClusterError
 from testbed.real.api import ClusterApi
 from testbed.real.external.heartbeat import BEAT_S, Heartbeat, OtherRuns, run_of
 from testbed.real.lifecycle import Cluster, connected
-from testbed.real.namespaces import CLEAN_TIMEOUT_S, OWN
+from testbed.real.namespaces import CLEAN_TIMEOUT_S, TESTBED_NAMESPACE
 from testbed.real.nodes import usable_nodes
 from testbed.real.waiting import wait_until
 from testbed.requirements import Problem
@@ -36,11 +36,11 @@ _RIGHTS = {
     "serviceaccounts": ("get",),
     "jobs.batch": ("create", "list", "deletecollection"),
 }
-"""The rights that docs/how-to/external-cluster.md lists, checked first: a run may need some only at its end."""
+"""The rights that docs/how-to/external-cluster.md lists; all are checked first, as a run needs some only at its end."""
 
 
 class ExternalCluster:
-    """A `ClusterLifecycle`.
+    """A `ClusterLifecycle` of the user's own cluster.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ExternalCluster:
         Returns the API that a kubeconfig and a context lead to.
     clock : Clock, optional
     beat_s : float
-        Between two heartbeats, seconds.
+        Seconds between two heartbeats.
     wall : callable, optional
         Seconds since 1970.
     """
@@ -122,7 +122,7 @@ class ExternalCluster:
         return found
 
     def collect_logs(self, cluster: Cluster, into: Path) -> None:
-        """Copy the last lines of CARICO's logs, where it is deployed: the control plane is not ours.
+        """Copy the last lines of CARICO's logs if it is deployed, and none of the control plane, which is not ours.
 
         See `ClusterLifecycle.collect_logs`.
         """
@@ -143,7 +143,6 @@ class ExternalCluster:
                 kubeconfig=self._kubeconfig,
                 api=self.api,
                 folder=self._kubeconfig.parent,
-                used_again=True,
                 context=self._options.context,
             )
             self._heartbeat = Heartbeat(self.api, self._options.run, self._beat_s, self._options.say)
@@ -203,7 +202,7 @@ class ExternalCluster:
         left = []
         for namespace in self.api.namespaces():
             name, run = namespace["metadata"]["name"], run_of(namespace)
-            if name == OWN:  # our namespace, if the testbed made the cluster
+            if name == TESTBED_NAMESPACE:  # our namespace, if the testbed made the cluster
                 continue
             is_alive = name in alive or self._others.is_alive(namespace)
             if run == self._options.run or is_alive is False:

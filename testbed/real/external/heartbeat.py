@@ -12,19 +12,19 @@ from itertools import count
 
 from carico.clock import Clock
 from carico.errors import KubeRefused, KubeUnreachable
-from testbed.real.api import ALIVE, LABEL, ClusterApi, Json
+from testbed.real.api import HEARTBEAT, RUN_LABEL, ClusterApi, Json
 
 BEAT_S = 5.0
 """Time between two beats."""
 SILENCE_S = 30.0
-"""A run without a beat for so long is dead."""
+"""A run whose last beat is older than this is dead."""
 _PASSING = (404, 409)
 """Refusals that pass: the namespace was removed, or changed, after it was listed."""
 
 
 def run_of(namespace: Json) -> str:
     """Return the id of the run that a namespace belongs to."""
-    return str(namespace["metadata"]["labels"][LABEL])
+    return str(namespace["metadata"]["labels"][RUN_LABEL])
 
 
 class Heartbeat:
@@ -79,7 +79,7 @@ class Heartbeat:
 
 
 class OtherRuns:
-    """Observes the namespaces of other runs, and tells living from dead.
+    """Observes the namespaces of other runs, and tells which runs are alive.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class OtherRuns:
     def is_alive(self, namespace: Json) -> bool | None:
         """Return True if the heartbeat has changed since the last call, False after `SILENCE_S`, else None."""
         metadata, now = namespace["metadata"], self._clock.now()
-        beat = str((metadata.get("annotations") or {}).get(ALIVE))
+        beat = str((metadata.get("annotations") or {}).get(HEARTBEAT))
         last, since = self._seen.setdefault(metadata["name"], (beat, now))
         if beat != last:
             self._seen[metadata["name"]] = (beat, now)

@@ -1,4 +1,4 @@
-"""Nodes and pods on the user's own cluster: the scenario uses as many nodes as it needs, as they are.
+"""Nodes and pods on the user's own cluster: a scenario uses as many of the nodes as it needs, unchanged.
 
 Nothing is resized, cordoned or deployed. CARICO can be tested only if the user has deployed it; then its agents report
 their nodes' telemetry, and keep what they have learned in earlier repetitions.
@@ -37,7 +37,7 @@ _AGENTS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "carico
 
 
 class ExternalPlatform:
-    """A `Platform`.
+    """A `Platform` on the user's own cluster.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class ExternalPlatform:
         return ExternalSetup(self, by_name, self._image, with_carico=scheduler.variant is not None)
 
     def prepare(self, cluster: Cluster, setup: ExternalSetup) -> Prepared:
-        """Find the nodes again that `check` has chosen; see `Setup.prepare`."""
+        """Find the nodes that `check` has chosen; see `Setup.prepare`."""
         names = {found.node: name for name, found in setup.nodes.items()}
         used = [node for node in usable_nodes(cluster.api.nodes()) if node["metadata"]["name"] in names]
         if gone := sorted(set(names) - {node["metadata"]["name"] for node in used}):

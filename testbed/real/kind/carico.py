@@ -18,7 +18,7 @@ from carico.kube.objects import KubeObject, KubeObjects
 from testbed.real.agent_telemetry import AgentTelemetry
 from testbed.real.kind.maker import KindMaker
 from testbed.real.lifecycle import Cluster
-from testbed.real.namespaces import OWN
+from testbed.real.namespaces import TESTBED_NAMESPACE
 from testbed.real.waiting import wait_until
 
 READY_S = 180.0
@@ -54,11 +54,11 @@ class DeployedCarico:
         image = self._maker.image("carico").ensure(self._maker.docker, lambda text: None)
         choices = Choices(
             image=image,
-            # The version that CARICO is compared with; and nodes that can pull nothing have this image.
+            # CARICO is compared with this version, and nodes that can pull nothing have its image.
             kube_scheduler_image=f"{KUBE_SCHEDULER}:{cluster.api.version().partition('+')[0]}",
             telemetry="cgroup",
             variant=variant,
-            excluded_namespaces=(OWN,),
+            excluded_namespaces=(TESTBED_NAMESPACE,),
             on_control_plane=True,
         )
         kube = cluster.api.objects
@@ -74,7 +74,7 @@ class DeployedCarico:
         self._choices = None
 
     def forget(self, cluster: Cluster, nodes: Mapping[str, str]) -> None:
-        """Restart agents and servers without what they have learned, and wait until the nodes have reported."""
+        """Restart agents and servers, forgetting what they have learned, and wait until the nodes have reported."""
         assert self._choices is not None
         kube = cluster.api.objects
         named = {
@@ -83,7 +83,7 @@ class DeployedCarico:
             if "template" in thing.get("spec", {})
         }
         agents = named["carico-agent"]
-        # Who pools what nodes have learned: the aggregation servers, or the schedulers of the variant demand.
+        # What pools the nodes' knowledge: the aggregation servers, or under the variant demand the schedulers.
         pooling = named.get("carico-aggregator", named["carico-scheduler"])
         component = pooling["metadata"]["labels"][COMPONENT]
         # An agent writes its checkpoint when it ends, so it must be gone before the checkpoint is removed.
@@ -91,7 +91,7 @@ class DeployedCarico:
         for pod in kube.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT} in (agent, {component})"):
             kube.delete(pod)
         if component == "scheduler":
-            kube.delete(lease(NAMESPACE))  # or the next leader would wait until it has expired
+            kube.delete(lease(NAMESPACE))  # otherwise the next leader would wait until it has expired
         wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), READY_S)
         for node in self._maker.nodes(cluster.name):
             self._maker.docker.call("exec", node, "rm", "-f", _CHECKPOINT)
@@ -111,7 +111,7 @@ class DeployedCarico:
 
 
 def _is_configured(kube: KubeObjects, choices: Choices) -> bool:
-    """Whether the deployed agents still have this configuration: tests may have deployed another one since."""
+    """Whether the deployed agents still have this configuration; tests may have deployed another one since."""
     (wanted,) = (
         thing
         for thing in manifests(choices)

@@ -1,4 +1,4 @@
-"""The configuration of a kind cluster. Pure: a document from values."""
+"""The configuration of a kind cluster: a pure function from values to a document."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.errors import ClusterError, DockerFailed, TestbedError
-from testbed.experiment.free_resources import FREE_CPUS, lacking
+from testbed.experiment.free_resources import FREE_CPUS, shortages
 from testbed.images.catalogue import Catalogue
 from testbed.images.docker import Docker
 from testbed.images.image import Image
-from testbed.images.node_image import LABEL
+from testbed.images.node_image import VERSION_LABEL
 from testbed.images.programs import Programs
 from testbed.images.python_image import PUBLISHED_BASE
-from testbed.programs.find import VARIABLE, found_programs, version_of
+from testbed.programs.find import PROGRAMS_VARIABLE, found_programs, version_of
 from testbed.programs.run import run_program
 from testbed.real.kind.config import kind_config
 from testbed.real.kind.inotify import free_instances
@@ -32,8 +32,8 @@ PUBLISHED_NODE = "docker.io/kindest/node:v1.34.0"
 NEEDED_BYTES = 2 << 30
 """Measured: a control plane and two workers take 1.2 GiB when idle."""
 _INSTANCES_OF_NODE = 15
-"""inotify instances of a worker; a control plane needs twice as many (measured: 14 and 28). With fewer the kubelet does
-not start: kind waits for it for four minutes, and only the node's own journal says why."""
+"""inotify instances of a worker; a control plane needs twice as many (measured: 14 and 28). With fewer, the kubelet
+does not start: kind waits for it for four minutes, and only the node's own journal says why."""
 _DELETE_TIMEOUT_S = 120.0
 _LOGS_TIMEOUT_S = 30.0
 """Limit of each call of Docker that collects logs."""
@@ -42,7 +42,7 @@ _LOAD_TIMEOUT_S = 300.0
 
 
 class KindMaker:
-    """A `ClusterMaker`.
+    """A `ClusterMaker` that calls kind.
 
     Parameters
     ----------
@@ -80,7 +80,10 @@ class KindMaker:
         found = []
         if "kind" not in self._programs:
             found.append(
-                Problem("there is no kind", f"carico-testbed images programs kind, or name its folder with {VARIABLE}")
+                Problem(
+                    "there is no kind",
+                    f"carico-testbed images programs kind, or name its folder with {PROGRAMS_VARIABLE}",
+                )
             )
         try:
             self.docker.version()
@@ -88,7 +91,7 @@ class KindMaker:
                 found.append(Problem(f"there is no image {self._node_image}", "carico-testbed images build node"))
         except TestbedError as error:
             found.append(Problem(str(error)))
-        found += lacking("kind", NEEDED_BYTES, FREE_CPUS)
+        found += shortages("kind", NEEDED_BYTES, FREE_CPUS)
         limit = _setting("fs/inotify/max_user_instances")
         if limit is not None and limit < self._needed_instances:
             found.append(
@@ -169,7 +172,7 @@ class KindMaker:
             for node in self.nodes(name):
                 here = into / "logs" / node
                 here.mkdir(parents=True, exist_ok=True)
-                # The only log of a node that has ended.
+                # This is the only log of a node that has ended.
                 (here / "console.log").write_text(output("logs", node), encoding="utf-8")
                 (here / "journal.log").write_text(output("exec", node, "journalctl", "--no-pager"), encoding="utf-8")
                 output("cp", f"{node}:/var/log/pods", str(here))
@@ -186,14 +189,14 @@ class KindMaker:
         return sorted(names, key=lambda node: (len(node), node))
 
     def load(self, name: str, image: str) -> None:
-        """Copy an image from the local daemon to all nodes that have none of its name.
+        """Copy an image from the local daemon to all nodes that do not have it.
 
         Raises
         ------
         ClusterError, DockerFailed
             If that fails.
         """
-        # kind's own check does not recognise images that were built here, and packs them to compare.
+        # kind's own check does not recognise images that were built here, and would pack them every time.
         lacking = [node for node in self.nodes(name) if image not in self._images_of(node)]
         if lacking:
             where = ("--name", name, "--nodes", ",".join(lacking))
@@ -220,7 +223,7 @@ class KindMaker:
         return Catalogue(self.docker, Programs(user_cache()))
 
     def image(self, name: str) -> Image:
-        """Return an image for pods: on a base built here if the nodes' image was built here, else on a published one.
+        """Return an image for pods: on a base that is built here if the nodes' image is, or else on a published one.
 
         It stays the same for the whole session, even if its source files change: the nodes have only that image.
         """
@@ -234,7 +237,7 @@ class KindMaker:
 
     @cached_property
     def _label(self) -> str | None:
-        return (self.docker.label(self.node_image, LABEL) or None) if self._is_there else None
+        return (self.docker.label(self.node_image, VERSION_LABEL) or None) if self._is_there else None
 
     @property
     def _is_there(self) -> bool:

@@ -26,11 +26,11 @@ from workloads.commands import needs_scikit_learn
 from workloads.scenario import JobSpec, Scenario
 
 OWN_CPUS = 0.5
-"""The CPUs of the machine that stay for the control plane and the process that measures."""
+"""The CPUs of the machine that are left to the control plane and the process that measures."""
 
 
 class KindPlatform:
-    """A `Platform`.
+    """A `Platform` on kind.
 
     Parameters
     ----------

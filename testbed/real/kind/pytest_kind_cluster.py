@@ -1,6 +1,6 @@
 """``python -m testbed.real.kind.pytest_kind_cluster``: makes a cluster through pytest-kind's `KindCluster`.
 
-A process of its own, because that class has no deadline, writes into the working directory, and prints.
+This is a process of its own, because that class has no deadline, writes into the working directory, and prints.
 """
 
 from __future__ import annotations

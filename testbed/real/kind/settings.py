@@ -15,8 +15,7 @@ class KindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the provider kind."""
 
     agents: bool = True
-    """Whether CARICO's agents run beside a scheduler that does not need them; without agents there is no telemetry of
-    nodes."""
+    """Whether CARICO's agents run beside a scheduler that does not need them; without them nodes have no telemetry."""
     warm_up_s: Annotated[float, Meta(ge=0, le=3600)] = 30.0
     """Idle time before every repetition, in which new agents learn what an idle node is like."""
 

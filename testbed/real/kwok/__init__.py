@@ -1,1 +1,1 @@
-"""KWOK: a real control plane with fake nodes; every pod lasts for a given time."""
+"""KWOK: a real control plane with fake nodes, on which every pod lasts for a given time."""

@@ -1,8 +1,8 @@
-"""CARICO beside a KWOK cluster: its servers and its kube-scheduler run as processes on this machine.
+"""CARICO beside a KWOK cluster: its extender and its kube-scheduler run as processes on this machine.
 
-All is as in a deployment, except for the reports: the nodes have no telemetry, so `synthetic_reports` reports for each
-node how many pods it has room for, or what it demands. The processes end with `close`, or with the thread that started
-them.
+Everything is as in a deployment, except for the reports: the nodes have no telemetry, so `synthetic_reports` reports
+for each node how many pods it has room for, or what it demands. The processes end with `close`, or with the thread that
+started them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from carico.config import AggregatorConfig, ExtenderConfig, JournalConfig, KubernetesConfig, StatusConfig, TlsFiles
+from carico.config import ExtenderConfig, JournalConfig, KubernetesConfig, StatusConfig, TlsFiles
 from carico.deployment.authority import Authority
 from testbed.errors import ClusterError
 from testbed.programs.child_process import ChildProcess
@@ -35,17 +35,17 @@ REPORTED_TIMEOUT_S = 120.0
 DEFAULT_QPS = 50
 """kube-scheduler's own default."""
 LIFTED_QPS = 1000
-"""More than one machine can use."""
+"""More calls a second than one machine can make."""
 _HOST = "localhost"
 
 
 class LocalCarico:
-    """CARICO's processes by name: `extender`, `reports`, `kube-scheduler` and, if asked for, `aggregator`.
+    """CARICO's processes by name: `extender`, `reports` and `kube-scheduler`.
 
     Parameters
     ----------
     kubeconfig : Path
-        Leads to the cluster.
+        The cluster's kubeconfig.
     folder : Path
         For configurations, certificates and logs; made if it does not exist.
     slots : mapping of str to float
@@ -53,9 +53,7 @@ class LocalCarico:
     qps : int, optional
         See `kube_scheduler_command`.
     sizes : mapping of str to NodeSize, optional
-        The nodes' sizes, for the variant `demand`: nodes whose size is given tell what they demand.
-    aggregator : bool, optional
-        Whether the nodes exchange subspaces with an aggregation server.
+        The nodes' sizes, for the variant `demand`: nodes whose size is given report what they demand.
     **extender
         Settings of the extender, `variant` among them: see `ExtenderConfig`.
     """
@@ -68,7 +66,6 @@ class LocalCarico:
         qps: int = DEFAULT_QPS,
         *,
         sizes: Mapping[str, NodeSize] | None = None,
-        aggregator: bool = False,
         **extender: Any,
     ) -> None:
         self._folder = folder
@@ -79,45 +76,29 @@ class LocalCarico:
         own = authority.make_server("kube-scheduler", [_HOST])
         for node in slots:
             authority.make_node(node)
+        served = authority.make_server("extender", [_HOST])
         ca = str(folder / "tls" / "ca.crt")
-
-        def tls(name: str) -> TlsFiles:
-            certificate = authority.make_server(name, [_HOST])
-            return TlsFiles(str(certificate), str(certificate.with_suffix(".key")), ca)
-
-        # Chosen once: an extender that is started again must listen where it did before.
-        ports = _free_ports(5)
-        port, self.report_port, exchange_port, self._status_port, self._aggregator_status_port = ports
+        # Chosen once, because an extender that is started again must listen where it did before.
+        port, self.report_port, self._status_port = _free_ports(3)
         settings = ExtenderConfig(
             port=port,
             report_port=self.report_port,
-            tls=tls("extender"),
+            tls=TlsFiles(str(served), str(served.with_suffix(".key")), ca),
             kubernetes=KubernetesConfig(str(kubeconfig)),
             journal=JournalConfig(str(folder / "journal.jsonl")),
             status=StatusConfig(port=self._status_port),
         )
-        aggregation = AggregatorConfig(
-            port=exchange_port, tls=tls("aggregator"), status=StatusConfig(port=self._aggregator_status_port)
-        )
         reports = ReportsConfig(
-            f"{_HOST}:{self.report_port}",
-            str(kubeconfig),
-            str(folder / "tls"),
-            dict(slots),
-            dict(sizes or {}),
-            aggregator=f"{_HOST}:{exchange_port}" if aggregator else None,
+            f"{_HOST}:{self.report_port}", str(kubeconfig), str(folder / "tls"), dict(slots), dict(sizes or {})
         )
         asked = {
             "urlPrefix": f"https://{_HOST}:{port}",
             "tlsConfig": {"certFile": str(own), "keyFile": str(own.with_suffix(".key")), "caFile": ca},
         }
         extender_file = self._written("extender.yaml", msgspec.to_builtins(settings) | extender)
-        aggregator_file = self._written("aggregator.yaml", msgspec.to_builtins(aggregation))
         reports_file = self._written("reports.yaml", msgspec.to_builtins(reports))
-        carico = [sys.executable, "-m", "carico"]
         self._commands = {
-            "extender": [*carico, "extender", "--config", extender_file],
-            **({"aggregator": [*carico, "aggregator", "--config", aggregator_file]} if aggregator else {}),
+            "extender": [sys.executable, "-m", "carico", "extender", "--config", extender_file],
             "reports": [sys.executable, "-m", "testbed.real.kwok.synthetic_reports", reports_file],
             "kube-scheduler": kube_scheduler_command(kubeconfig, folder / "kube-scheduler.yaml", asked, qps),
         }
@@ -164,19 +145,9 @@ class LocalCarico:
 
         wait_until(f"{len(self.slots)} nodes have reported to the extender", lacking, REPORTED_TIMEOUT_S)
 
-    def wait_until_exchanged(self) -> None:
-        """Wait until every node has exchanged its subspace with the aggregator; see `wait_until`."""
-
-        def lacking() -> str:
-            self.process("aggregator").require_alive()
-            nodes = int(self._metric(self._aggregator_status_port, "carico_aggregator_nodes", {}))
-            return "" if nodes == len(self.slots) else f"only {nodes} have"
-
-        wait_until(f"{len(self.slots)} nodes have exchanged their subspaces", lacking, REPORTED_TIMEOUT_S)
-
     def nodes(self) -> dict[str, dict[str, Any]]:
-        """Return what the extender shows of every node that it knows: see `nodes` of the variant's extender."""
-        page = self._page(self._status_port, "/nodes")
+        """Return what the extender shows about every node that it knows; see `nodes` of the variant's extender."""
+        page = self._page("/nodes")
         return {one["node"]: one for one in json.loads(page)["nodes"]} if page else {}
 
     def known(self) -> dict[str, float | None]:
@@ -184,16 +155,13 @@ class LocalCarico:
         return {node: None if told["stale"] else told["pod_capacity"] for node, told in self.nodes().items()}
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return a metric of the extender; 0 if it does not show this one, or does not answer."""
-        return self._metric(self._status_port, name, labels)
-
-    def _metric(self, port: int, name: str, labels: Mapping[str, str]) -> float:
-        families = text_string_to_metric_families(self._page(port, "/metrics"))
+        """Return a metric of the extender; 0 if the extender does not have it or does not answer."""
+        families = text_string_to_metric_families(self._page("/metrics"))
         samples = (sample for family in families for sample in family.samples)
         return next((one.value for one in samples if one.name == name and one.labels == labels), 0.0)
 
-    def _page(self, port: int, path: str) -> str:
-        with suppress(OSError), urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+    def _page(self, path: str) -> str:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{self._status_port}{path}", timeout=5) as answer:
             return str(answer.read().decode())
         return ""
 
@@ -215,7 +183,7 @@ def kube_scheduler_command(
     extender : mapping, optional
         The extender's address and TLS files, as fields of the configuration; without it kube-scheduler runs alone.
     qps : int, optional
-        Limit of API calls a second; bursts may have twice as many. A pod costs one call and an Event, so the default
+        Limit of API calls a second; bursts may have twice as many. A pod takes one call and an Event, so the default
         limits the binding of a backlog to 50 pods a second.
 
     Raises

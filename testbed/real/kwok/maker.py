@@ -13,11 +13,10 @@ from pathlib import Path
 import yaml
 
 from testbed.errors import ClusterError
-from testbed.experiment.free_resources import FREE_CPUS, lacking
-from testbed.programs.find import VARIABLE, found_programs, version_of
+from testbed.experiment.free_resources import FREE_CPUS, shortages
+from testbed.programs.find import PROGRAMS_VARIABLE, found_programs, version_of
 from testbed.programs.run import run_program
 from testbed.real.platform import CARICO
-from testbed.real.waiting import wait_until
 from testbed.requirements import Problem
 from testbed.results.locks import locked
 
@@ -32,13 +31,12 @@ OPTIONS = {
     "kwok": "kwokControllerBinary",
 }
 """The programs of a cluster, and their options in kwokctl's configuration."""
-CONTROL = "kwokctl"
+KWOKCTL = "kwokctl"
 _STOP_TIMEOUT_S = 60.0
-_START_TIMEOUT_S = 120.0
 
 
 class KwokMaker:
-    """A `ClusterMaker`.
+    """A `ClusterMaker` that calls kwokctl.
 
     Parameters
     ----------
@@ -59,17 +57,18 @@ class KwokMaker:
     def preflight(self) -> Sequence[Problem]:
         """Check programs, memory and CPU; see `ClusterMaker.preflight`."""
         found = []
-        missing = [name for name in (*OPTIONS, CONTROL) if name not in self._programs]
+        missing = [name for name in (*OPTIONS, KWOKCTL) if name not in self._programs]
         if missing:
             found.append(
                 Problem(
                     f"the provider kwok needs {', '.join(missing)}",
-                    f"carico-testbed images programs kubernetes etcd kwok, or name their folder with {VARIABLE}",
+                    "carico-testbed images programs kubernetes etcd kwok, or name their folder with "
+                    f"{PROGRAMS_VARIABLE}",
                 )
             )
         else:
             self._versions  # noqa: B018 - raises if a program does not run
-        found += lacking("kwok", NEEDED_BYTES, FREE_CPUS)
+        found += shortages("kwok", NEEDED_BYTES, FREE_CPUS)
         return found
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -85,13 +84,13 @@ class KwokMaker:
             "runtime": "binary",
             "kubeVersion": self.kubernetes_version,
             "bindAddress": "127.0.0.1",
-            # Without a path kwokctl would download etcdctl. Only snapshots of etcd run it, and we take none.
+            # Without a path kwokctl would download etcdctl, which only snapshots of etcd run, and we take none.
             "etcdctlBinary": str(self._programs["etcd"]),
         }
         head = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokctlConfiguration", "options": options}
         configuration = folder / "kwokctl.yaml"
         configuration.write_text(yaml.safe_dump(head) + "---\n" + _stages(), encoding="utf-8")
-        # One at a time: kwokctl finds free ports first and listens on them somewhat later.
+        # One cluster at a time, because kwokctl finds free ports first and listens on them somewhat later.
         with locked(folder.parent.parent / "ports"):
             self._run(
                 folder,
@@ -106,7 +105,7 @@ class KwokMaker:
 
     def delete(self, name: str, folder: Path) -> None:
         """Stop the control plane; see `ClusterMaker.delete`."""
-        if not (_workdir(folder) / "clusters" / name).exists():
+        if not (workdir(folder) / "clusters" / name).exists():
             return
         self._run(
             folder,
@@ -114,28 +113,9 @@ class KwokMaker:
             *("delete", "cluster", "--name", name, "--kubeconfig", str(self.kubeconfig(name, folder))),
         )
 
-    def restart(self, name: str, folder: Path) -> None:
-        """Stop the control plane, including API server and etcd, and start it again with the same data.
-
-        Raises
-        ------
-        ClusterError
-            If its programs do not end, or it does not answer, in time.
-        """
-        files = (_workdir(folder) / "clusters" / name / "pids").glob("*.pid")
-        stopped = {file.stem: int(file.read_text(encoding="ascii")) for file in files}
-        self._run(folder, _STOP_TIMEOUT_S, "stop", "cluster", "--name", name)
-        # kwokctl does not wait for the programs that it stops, and the new ones need the same ports.
-        wait_until(
-            f"the programs of {name} have ended",
-            lambda: ", ".join(sorted(program for program, pid in stopped.items() if _is_running(pid))),
-            _STOP_TIMEOUT_S,
-        )
-        self._run(folder, _START_TIMEOUT_S, "start", "cluster", "--name", name)
-
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
         """Copy the logs of the control plane, and of CARICO beside it; see `ClusterMaker.collect_logs`."""
-        logs = _workdir(folder) / "clusters" / name / "logs"
+        logs = workdir(folder) / "clusters" / name / "logs"
         try:
             shutil.copytree(logs, into / "logs", dirs_exist_ok=True)
             for file in (folder / CARICO).glob("*.log"):
@@ -145,7 +125,7 @@ class KwokMaker:
 
     @cached_property
     def _programs(self) -> dict[str, Path]:
-        return found_programs((*OPTIONS, CONTROL), self._environment)
+        return found_programs((*OPTIONS, KWOKCTL), self._environment)
 
     @cached_property
     def _versions(self) -> dict[str, str]:
@@ -155,22 +135,15 @@ class KwokMaker:
         return {name: version_of(self._programs[program]) for name, program in asked.items()}
 
     def _run(self, folder: Path, timeout_s: float, *arguments: str) -> None:
-        if CONTROL not in self._programs:
-            raise ClusterError(f"there is no {CONTROL}: build it with carico-testbed images programs kwok")
-        environment = self._environment | {"KWOK_WORKDIR": str(_workdir(folder))}
-        run_program([self._programs[CONTROL], *arguments], timeout_s, environment)
+        if KWOKCTL not in self._programs:
+            raise ClusterError(f"there is no {KWOKCTL}: build it with carico-testbed images programs kwok")
+        environment = self._environment | {"KWOK_WORKDIR": str(workdir(folder))}
+        run_program([self._programs[KWOKCTL], *arguments], timeout_s, environment)
 
 
-def _workdir(folder: Path) -> Path:
+def workdir(folder: Path) -> Path:
+    """Return kwokctl's own folder in the folder of a cluster."""
     return folder / "kwok"
-
-
-def _is_running(pid: int) -> bool:
-    """Whether a process runs; a zombie does not, and holds no ports any more."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def _stages() -> str:

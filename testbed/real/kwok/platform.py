@@ -1,7 +1,7 @@
 """Nodes and pods on KWOK: Node objects without machines, and pods that do no work and end after a given time.
 
-A pod lasts as long as its work would take if the pod were alone on its node. So completion times are not measured
-here; what is measured is scheduling: where pods go, how long that takes, and how many a second. Every node reports to
+A pod lasts as long as its work would take if the pod were alone on its node. So completion times are not measured here,
+but scheduling is: where pods go, how long that takes, and how many pods are scheduled per second. Every node reports to
 CARICO that it has room for as many pods as it has cores, or, to the variant `demand`, what its pods would demand. So
 what CARICO would learn is not measured either.
 """
@@ -31,13 +31,13 @@ DURATIONS = "carico.dev/durations"
 """Annotation of a pod, read by KWOK's stage: seconds by completion index, or one number for all."""
 READY_TIMEOUT_S = 300.0
 PODS_PER_CORE = 1
-"""How many pods for each core a node's synthetic reports say that it has room for."""
+"""Pods for which a node has room, by its synthetic reports, for each of its cores."""
 _GIB = 2.0**30
 _MANAGED = {"kwok.x-k8s.io/node": "fake"}
 
 
 class KwokPlatform:
-    """A `Platform`."""
+    """A `Platform` on KWOK."""
 
     def __init__(self) -> None:
         self._carico: LocalCarico | None = None

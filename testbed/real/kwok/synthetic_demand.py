@@ -1,7 +1,7 @@
-"""What a node without a machine demands: what annotations of its running pods say. Pure.
+"""The demand of a node without a machine, from annotations of its running pods. Pure.
 
-It takes the place of `carico.demand.node`. There is nothing to learn: from its first pod on, a node knows the cost of a
-workload as well as any node is believed to.
+This takes the place of `carico.demand.node`. Nothing is learned: from the first pod of a workload on, a node knows its
+cost as precisely as any report is believed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _log = logging.getLogger(__name__)
 
 CORES = "carico.dev/cores"
 GIB = "carico.dev/gib"
-"""Annotations of a pod: what it demands while it runs, threads that want a CPU and GiB."""
+"""Annotations of a pod: its demand while it runs, in threads that want a CPU and in GiB."""
 DEFAULT_CORES = 1.0
 DEFAULT_GIB = 0.1
-"""What a pod without the annotations demands."""
+"""The demand of a pod without the annotations."""
 
 
 class NodeSize(NamedTuple):
-    """What a node has."""
+    """The size of a node."""
 
     cores: float
     gib: float
@@ -66,9 +66,9 @@ class SyntheticDemand:
         self._variant = variant
         self._running: dict[str, _Pod] = {}
         self._costs: dict[str, _Pod] = {}
-        """The latest pod of every workload that has run here; what has not run for the longest time comes first."""
+        """The latest pod of every workload that has run here, in the order of their latest starts."""
         self._stops: dict[str, tuple[float, float]] = {}
-        """How many pods stopped in a second when the latest one did, and when that was, by workload."""
+        """By workload, how many pods a second had stopped when the latest pod did, and when that was."""
 
     def pod_started(self, pod: Json) -> None:
         """Note that a pod runs, as the API shows it."""
@@ -90,7 +90,7 @@ class SyntheticDemand:
         self._stops[workload] = self._stops_per_s(workload, at) + 1 / self._variant.stops_s, at
 
     def report(self, at: float) -> DemandReport:
-        """Return what the node tells at a time, seconds on the clock of `pod_stopped`."""
+        """Return the node's report at a time, seconds on the clock of `pod_stopped`."""
         pods = Counter(pod.workload for pod in self._running.values())
         held_gib = sum(pod.gib for pod in self._running.values())
         doubt_cores, doubt_gib = self._variant.finest_cores**2, self._variant.finest_gib**2

@@ -1,10 +1,10 @@
 """Reports for nodes that have no agents, over the real Capacity service: a given number of pods, less those that run.
 
-All but the number is as agents do it: each node has a certificate and a stream and reports once a second, and the nodes
-are spread over the second. A process of its own: ``python -m testbed.real.kwok.synthetic_reports FILE``, ended by
-SIGTERM. The nodes exchange subspaces, too, if there is an aggregator.
+Apart from the number, everything is as agents do it: each node has a certificate and a stream of its own and reports
+once a second, and the nodes are spread over the second. This is a process of its own, ended by SIGTERM:
+``python -m testbed.real.kwok.synthetic_reports FILE``.
 
-Nodes whose size is given tell what they demand, too (`synthetic_demand`), and report at once when a pod starts or
+Nodes whose size is given also report what they demand (`synthetic_demand`), and report at once when a pod starts or
 stops, as agents of the variant `demand` do.
 """
 
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from carico import __version__
@@ -36,9 +35,8 @@ from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
 from testbed.real.api import Json
-from testbed.real.kwok.pacing import say_in_turn
+from testbed.real.kwok.pacing import call_in_turn
 from testbed.real.kwok.synthetic_demand import NodeSize, SyntheticDemand
-from testbed.real.kwok.synthetic_exchanges import SyntheticExchanges
 
 DEADLINE_S = 5.0
 """The longest wait for an answer: a thousand nodes connect at the same time when a server has restarted."""
@@ -55,16 +53,12 @@ class ReportsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slots: dict[str, Annotated[float, Meta(ge=0)]]
     """How many pods a node has room for when none runs, by node."""
     sizes: dict[str, NodeSize] = {}
-    """The sizes of nodes that tell what they demand, by node."""
+    """The sizes of nodes that report what they demand, by node."""
     period_s: Seconds = 1.0
-    aggregator: Address | None = None
-    """The server for exchanges of subspaces; None for no exchanges."""
-    exchange_period_s: Seconds = 1.0
-    """Agents exchange at most this often."""
 
 
 def node_files(folder: Path, node: str) -> TlsFiles:
-    """Return where an `Authority` has put what a node needs."""
+    """Return the certificate, key and CA of a node in the folder of an `Authority`."""
     return TlsFiles(*(str(folder / name) for name in (f"node-{node}.crt", f"node-{node}.key", "ca.crt")))
 
 
@@ -83,7 +77,7 @@ class SyntheticReports:
     wall : callable
         Seconds since 1970.
     sizes : mapping, optional
-        The sizes of nodes that tell what they demand, by node.
+        The sizes of nodes that report what they demand, by node.
     """
 
     def __init__(
@@ -104,10 +98,10 @@ class SyntheticReports:
         self._running: Counter[str] = Counter()
         self._demand = {node: SyntheticDemand(node, size, DEMAND) for node, size in (sizes or {}).items()}
         self._lock = threading.Lock()
-        """Guards what is known of pods: they are told of by another thread."""
+        """Guards what is known of pods, because another thread reports their changes."""
         self._sequence = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._news = {node: asyncio.Event() for node in self.slots}
+        self._report_now = {node: asyncio.Event() for node in self.slots}
         """Set in the loop when a node has to report at once."""
 
     def pod_changed(self, pod: Json) -> None:
@@ -155,32 +149,19 @@ class SyntheticReports:
         await self._clients[node].report(report)
 
     async def run(self, period_s: float) -> None:
-        """Report for every node every `period_s` seconds until cancelled; a failed report is repeated in the next."""
+        """Report for every node every `period_s` seconds until cancelled; see `call_in_turn`."""
         self._loop = asyncio.get_running_loop()
         try:
-            await say_in_turn(
-                self.slots, self.report, "a report", period_s=period_s, clock=self._clock, sooner=self._news
-            )
+            await call_in_turn(self.slots, self.report, period_s=period_s, clock=self._clock, at_once=self._report_now)
         finally:
             self._loop = None
             for client in self._clients.values():
                 await client.close()
 
     def _hasten(self, node: str) -> None:
-        """Have a node that tells its demand report at once."""
+        """Let a node report at once if it reports its demand."""
         if node in self._demand and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._news[node].set)
-
-
-async def _run(
-    config: ReportsConfig, reports: SyntheticReports, files: Callable[[str], TlsFiles], clock: Clock
-) -> None:
-    async with asyncio.TaskGroup() as saying:
-        saying.create_task(reports.run(config.period_s))
-        if config.aggregator is not None:
-            rng = np.random.default_rng()
-            exchanges = SyntheticExchanges(config.aggregator, files, list(config.slots), clock, rng=rng)
-            saying.create_task(exchanges.run(config.exchange_period_s))
+            self._loop.call_soon_threadsafe(self._report_now[node].set)
 
 
 def main() -> None:
@@ -193,7 +174,7 @@ def main() -> None:
     bound = KubeClient.from_config(config.kubeconfig).pods("spec.nodeName!=")
     with Reflector(bound, reports.pod_changed, clock, random.Random(), deleted=reports.pod_deleted, listed=listed.set):
         listed.wait()
-        asyncio.run(_run(config, reports, files, clock))
+        asyncio.run(reports.run(config.period_s))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The API server of the simulated cluster: pod objects, rate-limited clients and watches with latency.
 
-It holds what the control plane knows, which lags behind what happens on the nodes. There is no HTTP, and there are no
-objects but pods; about nodes it only passes on that a node has changed.
+It holds what the control plane knows, which lags behind what happens on the nodes. There is no HTTP, and pods are the
+only objects; of nodes it only reports that one has changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Changed = TypeVar("Changed")
 
 @dataclass(eq=False)
 class Pod:
-    """A pod and the times of its life, seconds; None for what has not happened."""
+    """A pod, and when things happened to it, seconds; None for what has not happened."""
 
     uid: str
     name: str
@@ -40,9 +40,9 @@ class Pod:
     memory_bytes: int = 0
     """Memory requested."""
     deleted: bool = field(default=False, repr=False)
-    """Set when its Job gave up, or its node was lost, before it ran."""
+    """Set when its Job gave up, or when its node was lost before it ran."""
     over: bool = field(default=False, repr=False)
-    """Set when the API shows that it ended."""
+    """Set when the API shows that it has ended."""
     attempts: int = field(default=0, repr=False)
     """How often kube-scheduler has tried to place the pod."""
     stop: Callable[[], None] | None = field(default=None, repr=False)
@@ -68,13 +68,13 @@ class RateLimiter:
 
 
 class ApiServer:
-    """Pods as the API shows them; subscribers hear of changes.
+    """Pods as the API shows them; subscribers are notified of changes.
 
     Parameters
     ----------
     env : simpy.Environment
     watch_latency_s : float
-        Delay until subscribers hear of a new or bound pod, or of a node. Kubelets add delays of their own.
+        Delay until subscribers are notified of a new or bound pod, or of a changed node. Kubelets add their own delays.
     """
 
     def __init__(self, env: simpy.Environment, watch_latency_s: float = 0.0) -> None:
@@ -95,7 +95,7 @@ class ApiServer:
         finished: Callable[[Pod], None] | None = None,
         node_changed: Callable[[int], None] | None = None,
     ) -> None:
-        """Subscribe to what happens to pods and nodes; the callbacks run when the watch delivers it."""
+        """Subscribe to changes of pods and nodes; the callbacks run when the watch delivers a change."""
         for callbacks, callback in (
             (self._created, created),
             (self._bound, bound),
@@ -123,14 +123,14 @@ class ApiServer:
         self._tell(self._running, pod)
 
     def show_finished(self, pod: Pod) -> None:
-        """Show a pod as Succeeded or Failed, unless that has been shown."""
+        """Show a pod as Succeeded or Failed, unless it is already shown so."""
         if pod.over:
             return
         pod.over = True
         self._tell(self._finished, pod)
 
     def change_node(self, node: int) -> None:
-        """Store a new annotation of a node; its content is not kept."""
+        """Note that a node has a new annotation, whose content is not kept."""
         self._tell_later(self._node_changed, node)
 
     def _tell_later(self, callbacks: list[Callable[[Changed], None]], what: Changed) -> None:

@@ -1,8 +1,8 @@
 """kube-scheduler's framework: the queues of pending pods and the loop that takes one pod at a time.
 
-A plugin decides where a pod goes. Emulated here are the active, back-off and unschedulable queues with the real
-back-off times: a refused pod is tried again only after a cluster event (or five minutes), and not before its back-off
-is over. Priorities order the active queue; there is no pre-emption.
+A plugin decides where a pod goes. The active, back-off and unschedulable queues are emulated with the real back-off
+times: a refused pod is tried again only after a cluster event (or five minutes), and not before its back-off is over.
+Priorities order the active queue; there is no pre-emption.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BACKOFF_FLUSH_S = 1.0
 """How often kube-scheduler moves pods whose back-off is over to the active queue."""
 LEFTOVER_S = 300.0
 LEFTOVER_FLUSH_S = 30.0
-"""Pods that no event has moved for five minutes are tried again all the same; a timer looks for them every 30 s."""
+"""Pods that no event has moved for five minutes are tried again anyway; a timer looks for them every 30 s."""
 
 
 class SchedulingPlugin(Protocol):
@@ -31,7 +31,7 @@ class SchedulingPlugin(Protocol):
         ...
 
     def held(self, pod: Pod) -> simpy.Event | None:
-        """Return when to ask again about a pod without a node, while no other is tried; None to refuse the pod."""
+        """Return when to ask again about a pod without a node, trying no other until then; None to refuse the pod."""
         ...
 
     def reserve(self, pod: Pod, node: int) -> None:
@@ -39,19 +39,19 @@ class SchedulingPlugin(Protocol):
         ...
 
     def pod_bound(self, pod: Pod) -> None:
-        """Take note that the API shows `pod` as bound."""
+        """Note that the API shows `pod` as bound."""
         ...
 
     def pod_running(self, pod: Pod) -> None:
-        """Take note that the API shows `pod` as Running."""
+        """Note that the API shows `pod` as Running."""
         ...
 
     def pod_finished(self, pod: Pod) -> None:
-        """Take note that the API shows `pod` as ended."""
+        """Note that the API shows `pod` as ended."""
         ...
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Take note whether `node` takes pods from now on."""
+        """Note whether `node` takes pods from now on."""
         ...
 
 
@@ -94,7 +94,7 @@ class SchedulingFramework:
         env.process(self._flush_leftover())
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Take note whether a node takes pods from now on."""
+        """Note whether a node takes pods from now on."""
         self._plugin.node_ready(node, ready)
         if ready:
             self._cluster_event()
@@ -139,7 +139,7 @@ class SchedulingFramework:
     def _refuse(self, pod: Pod, *, missed_event: bool) -> None:
         self._queued_s[pod] = self._env.now
         initial, longest = self._parameters.backoff_initial_s, self._parameters.backoff_max_s
-        # After some thirty attempts the longest back-off has long been reached.
+        # After thirty attempts the longest back-off has long been reached.
         over = self._env.now + min(initial * 2.0 ** min(pod.attempts - 1, 30), longest)
         if missed_event:
             self._back_off(over, pod)
@@ -183,8 +183,8 @@ class SchedulingFramework:
             self._wake()
 
     def _enqueue(self, pod: Pod) -> None:
-        # The highest priority first, then the pod that was created, or refused, the longest ago (PrioritySort: moves
-        # between the queues do not change the time stamp).
+        # The highest priority comes first, then the pod that was created or refused the longest ago. As in
+        # PrioritySort, moves between the queues do not change the time stamp.
         since = self._queued_s.pop(pod, self._env.now)
         heapq.heappush(self._active, (-pod.job.priority, since, next(self._order), pod))
         self._wake()

@@ -1,6 +1,6 @@
-"""The Job controller: creates a Job's pods at its client's rate, replaces failed ones, gives up at its limit.
+"""The Job controller: creates a Job's pods at the rate of its client, replaces failed pods, and gives up at the limit.
 
-It knows what the API shows, not what the nodes do.
+It knows what the API shows, not what happens on the nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JobController:
     api : ApiServer
     parameters : SimulationParameters
     requests : callable
-        The requests that a Job's pods carry under the scheduler under test.
+        Returns the requests of a Job's pods under the scheduler under test.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class JobController:
             state.wake()
 
     def _create_all(self, state: _JobState) -> Process:
-        """Create a Job's pods and replacements of failed ones; the back-off after a failure holds up all of them."""
+        """Create a Job's pods and the replacements of failed pods; the back-off after a failure delays all of them."""
         while not state.over:
             if not state.to_create or len(state.live) >= state.parallelism:
                 yield state.woken(self._env)
@@ -127,7 +127,7 @@ class JobController:
         self._check_over()
 
     def _give_up(self, state: _JobState) -> None:
-        """A failed Job's pods are deleted: running ones are stopped, waiting ones never run."""
+        """Delete the pods of a failed Job: running pods are stopped, waiting pods never run."""
         state.over = True
         for pod in list(state.live.values()):
             pod.deleted = True
@@ -167,6 +167,6 @@ class _JobState:
         return self._wakes
 
     def wake(self) -> None:
-        """Let the process that creates pods look again, if it sleeps."""
+        """Wake the process that creates pods, if it sleeps."""
         if self._wakes is not None and not self._wakes.triggered:
             self._wakes.succeed()

@@ -1,7 +1,7 @@
 """CARICO as a scheduler under test: its own core, driven as the extender drives it, inside the emulated framework.
 
-kube-scheduler's filters apply hard constraints (requests where stated, node affinity); `carico.scheduling` decides
-among the nodes that pass. It hears what the extender hears: agents' reports, and what a watch on pods shows.
+kube-scheduler's filters apply hard constraints (requests if there are any, node affinity); `carico.scheduling` decides
+among the nodes that pass. It gets the same input as in the extender: agents' reports and what a watch on pods shows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CaricoScheduler:
     now : callable
         Returns the time, seconds.
     wake : callable, optional
-        Called with a node that has room again, so that refused pods are tried again; unused if the parameters say so.
+        Called with a node that has room again, so that refused pods are tried again; not called if `wake_up` is off.
     """
 
     def __init__(
@@ -59,21 +59,21 @@ class CaricoScheduler:
         )
 
     def report(self, node: int, pod_capacity: float) -> None:
-        """Take in the report of a node's agent."""
+        """Process the report of a node's agent."""
         self._scheduler.report(self._names[node], pod_capacity, self._now())
 
     def tick(self) -> None:
-        """Let what is overdue end; see `Scheduler.tick`."""
+        """End what is overdue; see `Scheduler.tick`."""
         self._scheduler.tick(self._now())
 
     def select(self, pod: Pod) -> int | None:
-        """Filter, score and reserve in one, as the extender does."""
+        """Filter, score and reserve in one step, as the extender does."""
         candidates = [self._names[node] for node in np.flatnonzero(self._fit.fits(pod)).tolist()]
         best = self._scheduler.filter(pod.uid, candidates, self._now()).best
         return None if best is None else self._index[best]
 
     def held(self, pod: Pod) -> None:
-        """Refuse at once."""
+        """Return None: a pod without a node is refused at once."""
 
     def reserve(self, pod: Pod, node: int) -> None:
         """Count the pod's requests against the node."""
@@ -95,7 +95,7 @@ class CaricoScheduler:
             self._fit.add(pod, pod.node, -1)
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Let a node take pods, or keep pods from it."""
+        """Let a node take pods, or none."""
         self._fit.ready[node] = ready
 
     def _left_pending(self, pod: Pod) -> None:

@@ -1,7 +1,7 @@
 """CARICO's variant `demand` as a scheduler under test: its own core, inside the emulated framework.
 
-Hard constraints (requests where stated, node affinity) are kube-scheduler's. The core hears what an extender would
-hear: agents' reports, and what a watch on pods shows.
+kube-scheduler's filters apply hard constraints (requests if there are any, node affinity). The core gets the same input
+as in the extender: agents' reports and what a watch on pods shows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SimulatedDemandScheduler:
     variant : DemandVariant
     parameters : SimulationParameters
     wake : callable
-        Called with a node that has room again, so that refused pods are tried again, unless the parameters say never.
+        Called with a node that has room again, so that refused pods are tried again; not called if `wake_up` is off.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class SimulatedDemandScheduler:
         self._changed = env.event()
 
     def report(self, node: int, report: DemandReport) -> None:
-        """Take in the report of a node's agent."""
+        """Process the report of a node's agent."""
         self._core.report(report, self._env.now)
         self._again()
 
     def tick(self) -> None:
-        """Let what is overdue end; see `DemandScheduler.tick`."""
+        """End what is overdue; see `DemandScheduler.tick`."""
         self._core.tick(self._env.now)
 
     def pod_created(self, pod: Pod) -> None:
@@ -72,14 +72,14 @@ class SimulatedDemandScheduler:
         self._core.pod_waits(pod.uid, Kind(pod.job.name))
 
     def select(self, pod: Pod) -> int | None:
-        """Decide about a pod."""
+        """Return the node for a pod, or None; see `SchedulingPlugin.select`."""
         candidates = [self._names[node] for node in np.flatnonzero(self._fit.fits(pod)).tolist()]
         decision = self._core.filter(pod.uid, Kind(pod.job.name), candidates, self._env.now)
         self._hold_s, node = decision.hold_s, decision.node
         return None if node is None else self._index[node]
 
     def held(self, pod: Pod) -> simpy.Event | None:
-        """Ask again when anything has changed, for as long as the core says."""
+        """Return when to ask again: when anything changes, or after as long as the core says."""
         if not self._hold_s:
             return None
         self._changed = self._env.event()

@@ -41,7 +41,7 @@ class KubeScheduler:
         return int(best[self._rng.integers(best.size)]) if best.size > 1 else int(best[0])
 
     def best(self, pod: Pod) -> IntArray:
-        """Filter and score: the nodes that share the highest score; none if the pod fits nowhere."""
+        """Filter and score; return the nodes that share the highest score, or none if the pod fits nowhere."""
         candidates = self._feasible(pod)
         if not candidates.size:
             return candidates
@@ -50,7 +50,7 @@ class KubeScheduler:
         return best
 
     def held(self, pod: Pod) -> None:
-        """Refuse at once."""
+        """Return None: a pod without a node is refused at once."""
 
     def reserve(self, pod: Pod, node: int) -> None:
         """Assume the pod on the node."""
@@ -60,7 +60,7 @@ class KubeScheduler:
         """Do nothing: requests count the same before and after."""
 
     def pod_running(self, pod: Pod) -> None:
-        """Do nothing, for the same reason."""
+        """Do nothing, as in `pod_bound`."""
 
     def pod_finished(self, pod: Pod) -> None:
         """Free the pod's requests."""
@@ -68,11 +68,11 @@ class KubeScheduler:
             self._fit.add(pod, pod.node, -1)
 
     def node_ready(self, node: int, ready: bool) -> None:
-        """Let a node take pods, or keep pods from it."""
+        """Let a node take pods, or none."""
         self._fit.ready[node] = ready
 
     def _feasible(self, pod: Pod) -> IntArray:
-        """Feasible nodes, no more of them than kube-scheduler looks for (`numFeasibleNodesToFind`)."""
+        """Return feasible nodes, but no more than kube-scheduler looks for (`numFeasibleNodesToFind`)."""
         fits = self._fit.fits(pod)
         nodes = fits.size
         if nodes <= MIN_FEASIBLE_NODES:

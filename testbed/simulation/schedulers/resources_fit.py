@@ -11,7 +11,7 @@ from workloads.scenario import ClusterShape
 
 DEFAULT_MILLICPU = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
-"""What kube-scheduler assumes, for scoring only, that a pod without requests asks for."""
+"""The requests that kube-scheduler assumes, only for scoring, for a pod without requests."""
 
 
 class ResourcesFit:
@@ -32,7 +32,7 @@ class ResourcesFit:
         """CPU (millicores) and memory (bytes) of every node, shape (nodes, 2)."""
         self.requested: IntArray = np.tile(np.array([parameters.platform_millicpu, platform_memory]), (nodes, 1))
         self.assumed: IntArray = self.requested.copy()
-        """The same with defaults for pods that request nothing; scores are computed from it."""
+        """The same with defaults for pods that request nothing, from which scores are computed."""
         self.pods: IntArray = np.zeros(nodes, dtype=np.int64)
         self.ready: BoolArray = np.ones(nodes, dtype=np.bool_)
         """Nodes that take pods."""
@@ -40,7 +40,7 @@ class ResourcesFit:
         self._first: BoolArray = np.arange(nodes) == 0
 
     def fits(self, pod: Pod) -> BoolArray:
-        """Return which nodes have room for the pod's requests and are allowed by its node affinity."""
+        """Return which nodes have room for the pod's requests and satisfy its node affinity."""
         room = self.allocatable - self.requested
         fits: BoolArray = (room[:, 0] >= pod.millicpu) & (room[:, 1] >= pod.memory_bytes) & (self.pods < self._max_pods)
         fits &= self.ready
@@ -49,7 +49,7 @@ class ResourcesFit:
         return fits
 
     def add(self, pod: Pod, node: int, sign: int = 1) -> None:
-        """Count a pod on a node, or with sign -1 discount it."""
+        """Add a pod to a node, or remove it with sign -1."""
         self.requested[node] += sign * np.array([pod.millicpu, pod.memory_bytes])
         self.assumed[node] += sign * assumed_requests(pod)
         self.pods[node] += sign

@@ -1,13 +1,14 @@
-"""Comparisons on a real cluster: not measured with too few repetitions, and against the same limit whatever was found.
+"""Comparisons on a real cluster: with too few repetitions they are not measured, and the limit is always the same.
 
-A comparison that was lost before is asked again each time. It is reported as not reproduced while it is lost, and as
-holding once it is won; how large the loss was loosens nothing.
+A comparison that was lost before is made again each time. It is reported as not reproduced while it is lost, and as
+holding once it is won; the size of an earlier loss does not relax the limit.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from testbed.report.numbers import counted
 from testbed.results.compare import LEAST_FOR_INTERVAL, Comparison
 
 
@@ -25,7 +26,7 @@ def lost_before(result: str) -> pytest.MarkDecorator:
 def skip_unless_measured(found: Comparison) -> None:
     """Report the test as not measured if there are too few repetitions for any verdict."""
     if found.repetitions < LEAST_FOR_INTERVAL:
-        times = "1 repetition" if found.repetitions == 1 else f"{found.repetitions} repetitions"
+        times = counted(found.repetitions, "repetition")
         pytest.skip(
             f"{times} can give no verdict, {LEAST_FOR_INTERVAL} are needed: --carico-preset=full, or "
             f"--carico-repetitions={LEAST_FOR_INTERVAL}"

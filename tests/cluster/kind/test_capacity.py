@@ -14,9 +14,9 @@ from .invariants import every_pod_completed_once
 pytestmark = pytest.mark.cluster
 
 FALLS = 0.5
-"""A node without free CPU has far less than half of its capacity left; an idle node's noise is a tenth."""
+"""A node without free CPU has much less than half of its capacity left; the noise of an idle node is a tenth."""
 SETTLES_S = 6.0
-"""The time that smoothing, hold-off and the batch's weight take together after a pod has started or ended."""
+"""The time that smoothing, hold-off and the weight of a batch take together after a pod has started or ended."""
 
 
 LOADED, IDLE = 0, 1

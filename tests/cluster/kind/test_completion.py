@@ -29,7 +29,7 @@ LOST = {
         "high",
     ): "mean PCT 1.27 times [1.15, 1.38], n = 6; a pod that has a node to itself is done sooner, the job later",
 }
-"""What was lost when it was last measured (docs/reference/performance.md)."""
+"""The claims that did not hold when they were last measured (docs/reference/performance.md)."""
 SCHEDULERS = ["carico", *(f"kube-scheduler:cpu={cpu}" for cpu in REQUESTS.values())]
 
 
@@ -80,7 +80,7 @@ def test_carico_is_not_worse(runs, carico_paper, figure, against):
 @pytest.mark.carico_claim("§5.1, Fig 5.1", "on kind: jobs take at most a tenth longer than with the best request")
 @pytest.mark.parametrize("against", REQUESTS)
 def test_jobs_take_comparable_time(runs, carico_paper, against):
-    """A JCT within 10 % of the best request's cannot be ruled out."""
+    """It cannot be ruled out that JCT is within 10 % of the JCT with the best request."""
     found = compared(runs, "JCT", against)
     carico_paper.row(f"JCT, carico / {against} request", found.ratio, COMPARABLE, note=str(found))
     skip_unless_measured(found)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 PODS = 6
 DIGITS = 2500
-"""Some seconds on the half a CPU of a node, so that telemetry sees the pod."""
+"""Some seconds of work on a node's half CPU, so that telemetry sees the pod."""
 COMPLETED_S = 240.0
 KNOWN_S = 30.0
 

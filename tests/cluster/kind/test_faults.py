@@ -31,7 +31,7 @@ WHOLE_S = 300.0
 """A kubelet restarts a killed container immediately, and after 10 s or more if it is killed again; then its process
 must report."""
 VISIBLE = 0.2
-"""A pressure above that of idle nodes, which was at most 0.1 for single seconds."""
+"""A pressure above that of idle nodes, which was at most 0.1, for single seconds."""
 ROLLED_S = 5.0
 SILENT_S = 3.0
 """A rolled agent is silent for longer: its pod ends, and the new pod first runs two init containers."""
@@ -120,7 +120,7 @@ def test_carico_killed_under_load(injured):
 
 
 def test_the_leading_scheduler_is_deleted_under_load(injured):
-    """Afterwards the other scheduler, whose extender knows all nodes, leads, or the new pod of the deleted one."""
+    """Afterwards the other scheduler leads, whose extender knows all nodes, or the new pod of the deleted scheduler."""
     led = []
 
     def holder() -> str:

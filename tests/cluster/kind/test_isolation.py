@@ -27,7 +27,7 @@ LOST = {
     ("isolation-two-nodes", "p50"): f"4.40 times [2.84, 7.42], n = 10; {_WHY}",
     ("isolation-two-nodes", "p99"): f"1.61 times [1.23, 2.19], n = 10; {_WHY}",
 }
-"""What was lost when it was last measured (docs/reference/performance.md)."""
+"""The claims that did not hold when they were last measured (docs/reference/performance.md)."""
 
 
 @pytest.fixture(params=SCENARIOS)

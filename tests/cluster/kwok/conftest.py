@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.real.api import ClusterApi
+from testbed.real.jobs import quantities
 from testbed.real.kwok.platform import fake_pod_spec, shape_nodes
 from testbed.real.lifecycle import Cluster
 from testbed.real.waiting import wait_until
@@ -35,12 +36,15 @@ class KwokCluster:
 
     def submit(self, name: str, requests: Requests) -> float:
         """Create a pod that runs until it is deleted, and return the time of its creation on the monotonic clock."""
-        asked = {"cpu": f"{requests.millicpu}m", "memory": str(requests.memory_bytes)}
-        written = {key: value for key, value in asked.items() if getattr(requests, key) is not None}
         spec = fake_pod_spec()
-        spec["containers"][0]["resources"] = {"requests": written}
+        spec["containers"][0]["resources"] = {"requests": quantities(requests)}
         self.api.create_pod(self.namespace, {"metadata": {"name": name}, "spec": spec})
         return time.monotonic()
+
+    def delete(self, name: str) -> None:
+        """Begin to remove a pod."""
+        metadata = {"name": name, "namespace": self.namespace}
+        self.api.objects.delete({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
 
     def pod(self, name: str) -> dict[str, Any]:
         """Return a pod."""

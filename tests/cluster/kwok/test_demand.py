@@ -34,10 +34,10 @@ MOST_CORES = 8.0
 """The highest level of nodes of 4 cores: twice their cores."""
 BARRED, TAINT = "control-plane", {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 WHOLE = 8.0
-"""Cores that a pod demands which leaves no room on its node."""
+"""The cores demanded by a pod that leaves no room on its node."""
 BOUND_TIMEOUT_S = 60.0
 TRIES = 5
-"""One try in which nothing was late is enough, because other load only delays."""
+"""One try without delays is enough, because other load only delays."""
 
 
 @pytest.fixture(scope="module")
@@ -60,22 +60,19 @@ def carico(carico_cluster, tmp_path_factory):
 
 @dataclass(frozen=True)
 class Demanding:
-    """A test's pods, which say what they demand."""
+    """A test's pods, whose annotations say what they demand."""
 
     kwok: object
     carico: LocalCarico
 
     def backlog(self, name, cores, node=None):
-        """Pods that demand so many cores each, and may go to one node only, or to all."""
+        """Return pods that demand a number of cores each, and may run on one node only or on all."""
         # The name is an argument of the container: each backlog is another workload.
         spec = fake_pod_spec({"args": [name]})
         if node is not None:
             spec["nodeSelector"] = {"kubernetes.io/hostname": node}
         template = {"metadata": {"annotations": {CORES: str(cores)}}, "spec": spec}
         return Backlog(self.kwok.api, self.kwok.namespace, CARICO, CLOCK, name, template)
-
-    def delete(self, pod):
-        self.kwok.api.delete_pod(self.kwok.namespace, pod)
 
     @property
     def refusals(self):
@@ -86,7 +83,7 @@ class Demanding:
         return self.carico.metric("carico_extender_wake_ups_total", result="done")
 
     def wait_until_settled(self, waiting=0):
-        """Wait until no pod is on its way, and until so many wait for a node."""
+        """Wait until no pod is on its way, and until a number of pods wait for a node."""
 
         def lacking():
             found = [self.carico.metric(f"carico_extender_{name}") for name in ("reservations", "waiting_pods")]
@@ -117,7 +114,7 @@ def followed():
 
 
 def test_an_answer_is_held_until_a_pod_ends(demanding, followed):
-    """The node is full. Without holding, the pod that waits would be refused while nothing happens for a second."""
+    """The node is full, and nothing happens for a second: without holding, the waiting pod would be refused."""
     (pods,) = followed(demanding.backlog("whole", WHOLE, FULL))
     pods.create(1)
     pods.wait_until_bound(BOUND_TIMEOUT_S)
@@ -128,7 +125,7 @@ def test_an_answer_is_held_until_a_pod_ends(demanding, followed):
         pods.create(1)
         CLOCK.sleep_until(CLOCK.now() + 1.0)
         assert f"whole-{number + 1}" not in pods.bound
-        demanding.delete(f"whole-{number}")
+        demanding.kwok.delete(f"whole-{number}")
         pods.wait_until_bound(BOUND_TIMEOUT_S)
         refused.append(demanding.refusals - before)
         if not refused[-1]:
@@ -152,12 +149,12 @@ def test_pods_that_could_go_elsewhere_are_not_blocked(demanding, followed):
     assert set(Counter(pod.node for pod in free.bound.values())) == {EMPTY}
     assert stuck.bound == {}
     demanding.wait_until_settled(waiting=20)
-    demanding.delete("whole-0")
+    demanding.kwok.delete("whole-0")
     stuck.wait_until_bound(BOUND_TIMEOUT_S, 5)
 
 
 def test_room_where_no_pod_may_go_wakes_no_pod(demanding, followed):
-    """A daemon's pod fills the tainted node and ends: there is room for all pods that wait, but it is not theirs."""
+    """A daemon's pod fills the tainted node and ends; its room would be enough for the waiting pods, but is barred."""
     whole, stuck = followed(demanding.backlog("whole", WHOLE, FULL), demanding.backlog("stuck", 1.0, FULL))
     daemon = {"metadata": {"name": "daemon", "annotations": {CORES: "200"}}}
     demanding.kwok.api.create_pod(demanding.kwok.namespace, daemon | {"spec": fake_pod_spec() | {"nodeName": BARRED}})
@@ -168,7 +165,7 @@ def test_room_where_no_pod_may_go_wakes_no_pod(demanding, followed):
     stuck.create(5)
     wait_until("a pod is refused", lambda: "" if demanding.refusals > before[0] else "none is", BOUND_TIMEOUT_S)
     CLOCK.sleep_until(CLOCK.now() + 3.0)
-    demanding.delete("daemon")
+    demanding.kwok.delete("daemon")
     CLOCK.sleep_until(CLOCK.now() + 6.0)
     assert demanding.wake_ups == before[1]
     assert stuck.bound == {}
@@ -209,7 +206,7 @@ def test_a_whole_scenario(demanding, carico_paper):
     demanding.wait_until_settled()
     most = most_cores(run.pods, 1.0)
     carico_paper.row("most cores that pods of a node demanded, of 4", most, None, "cores")
-    # Below its level a node takes a whole pod, and pods are taken off that will have stopped before another starts.
+    # Below its level a node takes a whole pod; pods that will have stopped before another starts do not count.
     assert most <= MOST_CORES + 2
 
 

@@ -26,7 +26,7 @@ from testbed.real.external.platform import ExternalPlatform
 from testbed.real.kwok import maker as kwok
 from testbed.real.kwok.platform import fake_pod_spec, shape_nodes
 from testbed.real.lifecycle import MadeCluster, connected
-from testbed.real.namespaces import OWN, wait_until_pods_can_be_created
+from testbed.real.namespaces import TESTBED_NAMESPACE, wait_until_pods_can_be_created
 from testbed.real.registry import Registry
 from testbed.real.waiting import wait_until
 from testbed.results.store import read_results
@@ -149,7 +149,7 @@ def everything(api: ClusterApi):
 
 def ours(api: ClusterApi):
     """Return the namespaces of runs, without the one of the cluster's maker, which plays the user here."""
-    return sorted({one["metadata"]["name"] for one in api.namespaces()} - {OWN})
+    return sorted({one["metadata"]["name"] for one in api.namespaces()} - {TESTBED_NAMESPACE})
 
 
 def wait_for_pods(api: ClusterApi):

@@ -82,8 +82,8 @@ def place(tmp_path):
         KwokMaker().delete(noted.name, folder.files)
 
 
-def life(place, **options):
-    return MadeCluster(KwokMaker(), ClusterOptions("mine", **options), Registry(place))
+def life(place, run="mine", **options):
+    return MadeCluster(KwokMaker(), ClusterOptions(run, **options), Registry(place))
 
 
 def processes(place):
@@ -123,12 +123,12 @@ def test_a_kept_cluster_is_reused_and_recreated_on_request(place):
     name = first.open().name
     first.close()
     assert processes(place)
-    again = life(place, keep_cluster=True)
-    assert (again.open().name, again.open().used_again) == (name, True)
+    again = life(place, "again", keep_cluster=True)
+    assert again.open().name == name
     again.close()
     said = []
-    recreated = life(place, recreate_cluster=True, say=said.append)
-    assert not recreated.open().used_again
+    recreated = life(place, "recreated", recreate_cluster=True, say=said.append)
+    assert recreated.open().name != name
     recreated.close()
     assert said == [f"kept cluster {name} is not used again: a new one is asked for"]
     wait_until_ended(place)

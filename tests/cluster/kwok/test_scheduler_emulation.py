@@ -134,7 +134,7 @@ def test_a_refused_pod_is_tried_again_when_there_is_room(full_node, carico_paper
     for there, waiting in pairwise(pods):
         full_node.submit(waiting, Requests(cpu="800m"))
         clock.sleep_until(full_node.wait_until_refused(waiting) + room_after_s)
-        full_node.api.delete_pod(full_node.namespace, there)
+        full_node.delete(there)
         room = clock.now()
         took.append(full_node.wait_until_bound(waiting) - room)
         if took[-1] < expected + AT_ONCE_S:

@@ -74,5 +74,5 @@ def mixed(pytester):
 
 @pytest.fixture(autouse=True)
 def free_cpus(monkeypatch):
-    """As if nothing else ran: tests may."""
+    """Pretend that the CPUs are free: other tests may be running."""
     monkeypatch.setattr("testbed.experiment.free_resources._free_cpus", lambda sleep, uptime: 2.0)

@@ -170,9 +170,9 @@ class TestInvalid:
             (
                 "stress",
                 {"duration_s": 1, "cpu": 1, "vm_bytes": "4Gi"},
-                "vm_bytes says nothing without workers: give vm",
+                "vm_bytes means nothing without workers: give vm",
             ),
-            ("stress", {"duration_s": 1, "vm": 1, "cpu_load": 25}, "cpu_load says nothing without workers: give cpu"),
+            ("stress", {"duration_s": 1, "vm": 1, "cpu_load": 25}, "cpu_load means nothing without workers: give cpu"),
             ("stress", {"duration_s": 1, "vm": 1, "vm_bytes": "0"}, "vm_bytes must be more than 0, got 0"),
             ("web", {"duration_s": 1, "threads": 1.5}, "threads must be a whole number from 0 to 1000, got 1.5"),
             ("stress", {"duration_s": 1, "cpu": 1, "cpu_load": 130}, "cpu_load is in per cent, at most 100, got 130"),

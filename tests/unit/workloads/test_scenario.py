@@ -119,8 +119,8 @@ class TestNoScenario:
             ("name: 2024-13-01", "is not YAML: month must be in 1..12"),
             ("name: 0b_", "is not YAML: invalid literal for int()"),
             ("[" * 1000, "is not YAML: maximum recursion depth exceeded"),
-            (SMALL + "limit_s: 5\nlimit_s: 6\n", "is not YAML: the key 'limit_s' is there twice"),
-            (SMALL.replace("pods: 2", "pods: 2, pods: 3"), "is not YAML: the key 'pods' is there twice"),
+            (SMALL + "limit_s: 5\nlimit_s: 6\n", "is not YAML: the key 'limit_s' occurs twice"),
+            (SMALL.replace("pods: 2", "pods: 2, pods: 3"), "is not YAML: the key 'pods' occurs twice"),
         ],
     )
     def test_the_message_says_why(self, text, message):

@@ -52,9 +52,6 @@ class Node(TelemetrySource):
     def tell(self, change):
         self.told(PodChange(change, self.clock.now(), "any"))
 
-    def count(self):
-        return self.running
-
     def close(self):
         self.told = None
 

@@ -59,9 +59,6 @@ class Node(TelemetrySource):
         pod, _ = self.pods.pop(uid)
         self.told(PodChange(-1, self.clock.now(), uid, pod))
 
-    def count(self):
-        return len(self.pods)
-
     def close(self):
         self.told = None
 

@@ -16,7 +16,7 @@ from carico.cli import main
 from carico.model.subspace import Subspace
 from carico.rpc.clients import AggregationClient
 from carico.rpc.tls import ClientTls
-from carico.testing import Blocking
+from tests.kits.blocking import Blocking
 
 
 @pytest.fixture

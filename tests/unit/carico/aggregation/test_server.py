@@ -21,7 +21,8 @@ from carico.rpc.clients import AggregationClient, ReplicaClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES, write_exchange
 from carico.rpc.tls import ClientTls, PemFiles
-from carico.testing import Blocking, ManualClock
+from carico.testing import ManualClock
+from tests.kits.blocking import Blocking
 
 DEADLINE_S = 10.0
 

@@ -3,8 +3,8 @@
 import pytest
 
 from carico.demand.regression import Estimate
-from carico.demand.scheduler import STALE_AFTER_S
 from carico.demand.waiting import Kind
+from carico.scheduling.scheduler import STALE_AFTER_S
 
 KNOWN = {"pi": Estimate(1.0, 1e-6), "heavy": Estimate(0.1, 1e-6)}
 NODES = ["stranger", "silent", "old", "busy", "idle", "full"]

@@ -7,16 +7,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
-from carico.demand.scheduler import (
-    FORGOTTEN_AFTER_S,
-    RESERVATION_TIMEOUT_S,
-    STALE_AFTER_S,
-    UNCOUNTED_S,
-    DemandScheduler,
-)
+from carico.demand.scheduler import UNCOUNTED_S, DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
 from carico.errors import NotReady
+from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
 from carico.scheduling.wake_up import WakeUp
 
 MANY = 500
@@ -131,10 +126,10 @@ def test_a_pod_is_on_its_way_until_a_report_counts_it(scheduler, report):
     for number in range(len(placed)):
         scheduler.pod_changed(f"pi-{number}", "pi", "a", ended=False, now=0.1)
     scheduler.report(report("a"), 1.0)
-    assert scheduler.loads.on_their_way == 5, "they run perhaps, but the report does not say so"
+    assert scheduler.loads.in_flight_count == 5, "they run perhaps, but the report does not say so"
     assert scheduler.filter("next", Kind("pi"), ["a"], 1.0).node is None
     scheduler.report(report("a", {f"pi-{number}": "pi" for number in range(5)}), 2.0)
-    assert scheduler.loads.on_their_way == 0
+    assert scheduler.loads.in_flight_count == 0
     assert scheduler.filter("next", Kind("pi"), ["a"], 2.0).node is None
 
 
@@ -186,7 +181,7 @@ def test_a_pod_that_is_asked_for_again_does_not_stand_in_its_own_way(scheduler, 
     crowd(scheduler)
     for now in range(3):
         assert scheduler.filter("one", Kind("pi"), ["a"], float(now)).node == "a"
-    assert scheduler.loads.on_their_way == 1
+    assert scheduler.loads.in_flight_count == 1
 
 
 class TestHolding:
@@ -270,18 +265,18 @@ def test_a_reservation_that_is_never_bound_ends(scheduler, report):
     scheduler.report(report("a"), 0.0)
     assert scheduler.filter("one", Kind("pi"), ["a"], 0.0).node == "a"
     scheduler.tick(RESERVATION_TIMEOUT_S - 0.1)
-    assert scheduler.loads.on_their_way == 1
+    assert scheduler.loads.in_flight_count == 1
     scheduler.tick(RESERVATION_TIMEOUT_S)
-    assert scheduler.loads.on_their_way == 0
+    assert scheduler.loads.in_flight_count == 0
     scheduler.pod_changed("one", "pi", "a", ended=False, now=RESERVATION_TIMEOUT_S)
-    assert scheduler.loads.on_their_way == 1, "it is bound after all"
+    assert scheduler.loads.in_flight_count == 1, "it is bound after all"
 
 
 def test_pods_that_run_already_are_not_on_their_way_after_a_restart(scheduler, report):
     for number in range(20):
         scheduler.pod_changed(f"system-{number}", "system", "a", ended=False, now=0.0, running=True)
     scheduler.report(report("a"), 0.1)
-    assert scheduler.loads.on_their_way == 0
+    assert scheduler.loads.in_flight_count == 0
     assert scheduler.filter("one", Kind("pi"), ["a"], 0.1).node == "a"
 
 
@@ -290,15 +285,15 @@ def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, re
     scheduler.filter("one", Kind("pi"), ["a"], 0.0)
     scheduler.pod_changed("one", "pi", "a", ended=False, now=0.1)
     scheduler.tick(50.0)
-    assert scheduler.loads.on_their_way == 1, "it may wait for its image"
+    assert scheduler.loads.in_flight_count == 1, "it may wait for its image"
     for now in (50.0, 51.0):
         scheduler.pod_changed("one", "pi", "a", ended=False, now=now, running=True)
     scheduler.tick(50.0 + UNCOUNTED_S - 0.1)
-    assert scheduler.loads.on_their_way == 1
+    assert scheduler.loads.in_flight_count == 1
     scheduler.tick(50.0 + UNCOUNTED_S)
-    assert scheduler.loads.on_their_way == 0
+    assert scheduler.loads.in_flight_count == 0
     scheduler.pod_changed("one", "pi", "a", ended=False, now=70.0, running=True)
-    assert scheduler.loads.on_their_way == 0
+    assert scheduler.loads.in_flight_count == 0
 
 
 class TestNodesThatTellNoDemand:
@@ -405,12 +400,12 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def a_pod_is_on_its_way_until_it_is_counted(self):
         for uid, (node, _) in self.node.items():
-            way = self.scheduler.loads.under_way(uid)
+            way = self.scheduler.loads.in_flight(uid)
             if uid in self.counted.get(node, ()):
                 continue
             assert way is not None
             assert way.node == node
-        assert self.scheduler.loads.on_their_way <= len(self.node)
+        assert self.scheduler.loads.in_flight_count <= len(self.node)
 
     @invariant()
     def nobody_waits_who_has_a_node(self):

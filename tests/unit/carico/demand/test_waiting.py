@@ -8,10 +8,10 @@ def test_a_pod_waits_until_it_has_a_node():
     for uid, workload in (("a", "pi"), ("a", "pi"), ("b", "web")):
         waiting.add(uid, Kind(workload))
     assert len(waiting) == 2
-    assert dict(waiting.workloads) == {"pi": 1, "web": 1}
+    assert dict(waiting.kinds) == {Kind("pi"): 1, Kind("web"): 1}
     waiting.refused.add("a")
     for _ in range(2):
         waiting.remove("a")
     assert "a" not in waiting
     assert not waiting.refused
-    assert dict(waiting.workloads) == {"web": 1}
+    assert dict(waiting.kinds) == {Kind("web"): 1}

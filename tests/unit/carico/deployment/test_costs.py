@@ -67,7 +67,7 @@ def test_a_workload_without_pods_requests_nothing_known():
     (cost,) = join(KNOWN[:1], [])
     assert (cost.owners, cost.requested_cores, cost.requested_gib) == ([], None, None)
     assert show([cost])
-    assert show([]) == "no workload is known yet: agents learn it from pods that run"
+    assert show([]) == "no workload is known yet: agents learn what workloads cost from running pods"
 
 
 def test_a_limit_counts_where_nothing_is_requested():

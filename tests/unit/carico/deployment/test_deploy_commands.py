@@ -44,7 +44,7 @@ def test_a_dry_run_prints_yaml_without_a_cluster(capsys, monkeypatch, tmp_path):
 def test_without_a_cluster_the_error_is_one_line(command, tmp_path, capsys):
     assert main([command, "--kubeconfig", str(tmp_path / "nothing")]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("carico: the Kubernetes API cannot be reached by the kubeconfig")
+    assert error.startswith("carico: the Kubernetes API cannot be reached with the kubeconfig")
     assert error.count("\n") == 1
 
 

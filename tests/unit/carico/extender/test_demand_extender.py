@@ -256,7 +256,7 @@ class TestHeldAnswers:
         full.report("a", {"old": PI}, demand=2.0)
         assert answer.result(PATIENCE_S) is None
         assert "one" not in full.scheduler.waiting
-        assert full.scheduler.loads.on_their_way == 0
+        assert full.scheduler.loads.in_flight_count == 0
 
     def test_end_with_the_process(self, full, asked):
         answer = asked("one", ["a"])

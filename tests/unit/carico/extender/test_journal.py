@@ -248,8 +248,8 @@ class TestCommands:
         ("content", "why"),
         [
             ("", "holds nothing: no decision was made yet"),
-            ("{}\n", "holds 1 lines and no decision among them"),
-            (40 * "port: 50051\n", "holds 40 lines and no decision among them"),
+            ("{}\n", "holds 1 lines, none of which is a decision"),
+            (40 * "port: 50051\n", "holds 40 lines, none of which is a decision"),
         ],
     )
     def test_replay_of_nothing_is_no_success_and_says_why(self, file, content, why, capsys):

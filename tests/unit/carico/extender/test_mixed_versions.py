@@ -15,7 +15,7 @@ from carico.rpc.clients import ReportClient
 from carico.rpc.messages import MAX_MESSAGE_BYTES, MOST_PODS_NAMED
 from carico.rpc.server import RpcServer
 from carico.scheduling.report import CapacityReport, ReportReply
-from carico.testing import Blocking
+from tests.kits.blocking import Blocking
 
 DEADLINE_S = 10.0
 METHOD = "/carico.v1.Capacity/ReportStream"
@@ -135,7 +135,7 @@ def test_an_older_agent_is_understood_and_understands(scheduler, caplog):
         assert len(list(method(iter(sent), timeout=DEADLINE_S))) == 2
     assert scheduler.reports == [reported(1, version="")]
     assert caplog.messages == [
-        f"node-a's agent is of an older version, this scheduler of {__version__}: they keep working together; "
+        f"node-a's agent has an older version, this scheduler has {__version__}: they keep working together; "
         "bring both up to date with carico deploy"
     ]
 
@@ -147,7 +147,7 @@ def test_an_older_scheduler_is_told_as_before(older_scheduler, caplog):
     assert replies == [ReportReply({}, "")] * 2
     assert [(report.pod_capacity, report.pods, report.sequence) for report in reports] == [(2.5, 2, 1), (2.5, 2, 2)]
     assert caplog.messages == [
-        f"the scheduler {target} is of an older version, this agent of {__version__}: they keep working together; "
+        f"the scheduler {target} has an older version, this agent has {__version__}: they keep working together; "
         "bring both up to date with carico deploy"
     ]
 
@@ -158,4 +158,4 @@ def test_a_scheduler_speaks_once_of_every_other_version(scheduler, client, caplo
         demand = dataclasses.replace(DEMAND, node=node, counted={f"uid-{number}": "jobs/pi"})
         client.report(reported(1, demand, version, node))  # answered, for it counts a new pod
     spoken = [message.partition(", ")[0] for message in caplog.messages]
-    assert spoken == ["node-1's agent is of version 0.0.9", "node-3's agent is of version 0.0.8"]
+    assert spoken == ["node-1's agent has version 0.0.9", "node-3's agent has version 0.0.8"]

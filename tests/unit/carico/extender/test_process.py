@@ -21,7 +21,7 @@ from carico.extender.process import ANNOTATION, ExtenderProcess
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
-from carico.testing import Blocking
+from tests.kits.blocking import Blocking
 
 from .certificates import Certificates
 from .conftest import request

@@ -30,13 +30,15 @@ def varied(variant=DEFAULT_VARIANT, **changes):
     return dataclasses.replace(variant, **changes)
 
 
-def run(model, usage, at, seconds=1, **step):
+def run(model, usage, at, seconds=1, view=None):
     """Feed `usage` at 10 Hz from `at` on, step at every full second, and return the last report and the time."""
+    if view is not None:
+        model.adopt(view)
     for _ in range(seconds):
         for tick in range(1, 11):
             model.observe(usage, at=at + tick / 10)
         at += 1
-        report = model.step(at=at, **step)
+        report = model.step(at=at)
     return report, at
 
 
@@ -113,8 +115,6 @@ class History:
                 change = int(self.changes[second, i])
                 if change:
                     model.pod_event(change, self.start + self.times[second, i], node=i if node is None else None)
-            view = self.views[second] if second % 3 == 0 else None
-            if stepping is None:
-                yield model.step(self.start + second + 1.0, view)
-            else:
-                yield model.step(self.start + second + 1.0, view, nodes=stepping)
+            if second % 3 == 0:
+                model.adopt(self.views[second], stepping)
+            yield model.step(self.start + second + 1.0, stepping)

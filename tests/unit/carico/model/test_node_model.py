@@ -161,11 +161,11 @@ class TestUnits:
         view = Subspace.from_batch(np.tile([[0.4], [0.3]], 10))
         for n in [0, 1, 2, 3, 4, 5, 0, 3, 5]:
             model.reconcile(n, at=at)
-            _, at = run(model, loaded(n), at, 4, global_subspace=view)
+            _, at = run(model, loaded(n), at, 4, view=view)
         found = []
         for factor in factors:
             grown = Subspace(view.basis, view.singular_values * factor)
-            report, at = run(model, loaded(5), at, global_subspace=grown)
+            report, at = run(model, loaded(5), at, view=grown)
             found.append((float(report.pod_capacity), float(report.capacity_signal)))
         return np.array(found).T
 
@@ -185,11 +185,11 @@ class TestUnits:
         variant = varied(global_weight=1.0)
         model, at = NodeModel(variant), 0.0
         view = Subspace.from_batch(np.tile([[0.4], [0.3]], 10))
-        _, at = run(model, IDLE, at, 10, global_subspace=view)
+        _, at = run(model, IDLE, at, 10, view=view)
         model.pod_event(+1, at=at)
         before, at = run(model, loaded(1), at, 10)
         grown = Subspace(view.basis, view.singular_values * 4)
-        after, _ = run(model, loaded(1), at, global_subspace=grown)
+        after, _ = run(model, loaded(1), at, view=grown)
         assert after.baseline * 4 == pytest.approx(before.baseline, rel=1e-6)
         assert after.pod_cost * 4 == pytest.approx(before.pod_cost, rel=0.05)
 

@@ -49,23 +49,24 @@ class TestExchange:
 
     def test_the_global_view_enters_the_signal_with_its_weight(self):
         model = NodeModel()
-        report, _ = run(model, IDLE, 0.0, global_subspace=self.BUSY)
+        report, _ = run(model, IDLE, 0.0, view=self.BUSY)
         both = Subspace.merge(report.subspace, self.BUSY, 0.5, 0.5)
         assert report.capacity_signal == pytest.approx(capacity_signal(report.usage, both.workload))
 
     def test_the_global_view_does_not_change_the_own_subspace(self):
         with_view, without = NodeModel(), NodeModel()
-        one, _ = run(with_view, IDLE, 0.0, 5, global_subspace=self.BUSY)
+        one, _ = run(with_view, IDLE, 0.0, 5, view=self.BUSY)
         other, _ = run(without, IDLE, 0.0, 5)
         assert np.array_equal(one.subspace.basis, other.subspace.basis)
         assert np.array_equal(one.subspace.singular_values, other.subspace.singular_values)
         assert one.capacity_signal < other.capacity_signal
 
     def test_the_last_view_stays_in_force(self):
-        given_once, given_always = NodeModel(), NodeModel()
+        given_once, given_always, at = NodeModel(), NodeModel(), 0.0
         given_once.adopt(self.BUSY)
         one, _ = run(given_once, IDLE, 0.0, 5)
-        other, _ = run(given_always, IDLE, 0.0, 5, global_subspace=self.BUSY)
+        for _ in range(5):
+            other, at = run(given_always, IDLE, at, view=self.BUSY)
         assert values_of(one) == values_of(other)
 
     def test_every_node_may_get_a_different_view(self):
@@ -81,8 +82,8 @@ class TestExchange:
 
     def test_a_view_of_lower_rank_is_accepted(self):
         low = Subspace.from_batch(np.tile([[0.9], [0.3]], 10), rank=1)
-        one, _ = run(NodeModel(), IDLE, 0.0, global_subspace=low)
-        other, _ = run(NodeModel(), IDLE, 0.0, global_subspace=self.BUSY)
+        one, _ = run(NodeModel(), IDLE, 0.0, view=low)
+        other, _ = run(NodeModel(), IDLE, 0.0, view=self.BUSY)
         assert one.pod_capacity == pytest.approx(other.pod_capacity)
         assert one.capacity_signal == pytest.approx(other.capacity_signal)
 
@@ -95,7 +96,8 @@ class TestExchange:
 
     def test_a_view_reaches_a_node_before_its_own_telemetry(self):
         model = NodeModel()
-        report = model.step(at=1.0, global_subspace=self.BUSY)
+        model.adopt(self.BUSY)
+        report = model.step(at=1.0)
         assert report.capacity_signal == pytest.approx(capacity_signal([0, 0], self.BUSY.workload))
         assert report.pod_capacity == 0
 
@@ -106,10 +108,8 @@ class TestExchange:
     )
     def test_refuses_a_view_that_does_not_fit_without_any_change(self, wrong):
         model = NodeModel(nodes=2)
-        run(model, [IDLE] * 2, 0.0, global_subspace=self.BUSY)
+        run(model, [IDLE] * 2, 0.0, view=self.BUSY)
         before = state_of(model)
         with pytest.raises(InvalidInput):
             model.adopt(wrong)
-        with pytest.raises(InvalidInput):
-            model.step(at=2.0, global_subspace=wrong)
         assert state_of(model) == before

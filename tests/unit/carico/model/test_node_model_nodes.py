@@ -41,8 +41,10 @@ class TestManyNodes:
         whole = history.play(NodeModel(nodes=5))
         parts = NodeModel(nodes=5)
         for report, first in zip(whole, history.play(parts, stepping=[3, 0]), strict=True):
-            view = history.views[int(report.at_s) - 1] if (int(report.at_s) - 1) % 3 == 0 else None
-            second = parts.step(report.at_s, view, nodes=np.array([1, 4, 2]))
+            others = np.array([1, 4, 2])
+            if (int(report.at_s) - 1) % 3 == 0:
+                parts.adopt(history.views[int(report.at_s) - 1], others)
+            second = parts.step(report.at_s, nodes=others)
             for group, found in (([3, 0], first), ([1, 4, 2], second)):
                 for position, node in enumerate(group):
                     assert values_of(found, position) == values_of(report, node)
@@ -73,7 +75,7 @@ class TestManyNodes:
         before = state_of(model)
         view = Subspace.from_batch([[0.5], [0.5]])
         for call in (
-            lambda: model.step(at, view, nodes=nodes),
+            lambda: model.step(at, nodes=nodes),
             lambda: model.adopt(view, nodes),
             lambda: model.exchanged(at, nodes),
         ):
@@ -110,5 +112,5 @@ class TestManyNodes:
         run(model, IDLE, 0.0)
         before = state_of(model)
         with pytest.raises(InvalidInput, match="at must be finite"):
-            model.step(at=np.nan, global_subspace=Subspace.from_batch([[0.5], [0.5]]))
+            model.step(at=np.nan)
         assert state_of(model) == before

@@ -19,7 +19,7 @@ def test_what_is_told_is_the_difference_with_stops_first_in_the_order_of_uids(li
     for running in listings:
         clock.advance(1.0)
         told.clear()
-        pods.become(running)
+        pods.replace(running)
         assert told == [
             *(PodChange(-1, clock.now(), uid, before[uid]) for uid in "abcdef" if uid in before and uid not in running),
             *(
@@ -34,9 +34,9 @@ def test_what_is_told_is_the_difference_with_stops_first_in_the_order_of_uids(li
 def test_the_callers_mapping_may_change_afterwards():
     told, running = [], {"a": "jobs/a"}
     pods = RunningPods(told.append, ManualClock())
-    pods.become(running)
+    pods.replace(running)
     running["b"] = "jobs/b"
-    pods.become(running)
+    pods.replace(running)
     assert [change.uid for change in told] == ["a", "b"]
 
 
@@ -44,7 +44,7 @@ def test_a_name_that_becomes_known_later_is_no_news_but_told_at_the_end():
     told = []
     pods = RunningPods(told.append, ManualClock())
     for running in ({"a": ""}, {"a": "jobs/a"}, {}):
-        pods.become(running)
+        pods.replace(running)
     assert [change[::3] for change in told] == [(+1, ""), (-1, "jobs/a")]
 
 
@@ -59,7 +59,7 @@ def test_a_callback_that_raises_leaves_nothing_to_be_told_twice():
     pods = RunningPods(refuse_once, ManualClock())
     for _ in range(2):
         try:
-            pods.become({"a": ""})
+            pods.replace({"a": ""})
         except RuntimeError:
             continue
     assert changes == [1]

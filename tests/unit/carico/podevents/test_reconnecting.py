@@ -1,4 +1,4 @@
-"""A session in a thread: failures are counted, followed by a wait, and end nothing."""
+"""A session in a thread: failures are logged, followed by a wait, and end nothing."""
 
 import queue
 import random
@@ -25,7 +25,6 @@ def test_errors_of_the_first_session_reach_the_caller():
     with pytest.raises(PodEventsError, match="nobody there"):
         sessions.start()
     sessions.close()
-    assert sessions.failures == 0
 
 
 @pytest.mark.parametrize("problem", [PodEventsError("cut"), KeyError("a bug")])
@@ -47,8 +46,7 @@ def test_a_session_begins_again_after_any_failure(problem, quick_reconnects, cap
         threading.Event().wait(0.02)
     sessions.close()
     assert begun.qsize() == 3
-    assert sessions.failures == 2
-    assert "the test: " in caplog.text
+    assert caplog.text.count("trying again") == 2
 
 
 def test_a_session_that_just_ends_is_no_failure(quick_reconnects, caplog):
@@ -65,5 +63,4 @@ def test_a_session_that_just_ends_is_no_failure(quick_reconnects, caplog):
     for _ in range(2):
         begun.get(timeout=PATIENCE_S)
     sessions.close()
-    assert sessions.failures == 0
     assert not [record for record in caplog.records if record.levelname == "WARNING"]

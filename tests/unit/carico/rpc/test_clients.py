@@ -18,7 +18,8 @@ from carico.rpc.clients import AggregationClient, ReportClient
 from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
-from carico.testing import Blocking, ManualClock
+from carico.testing import ManualClock
+from tests.kits.blocking import Blocking
 
 OWN = Subspace.from_batch(np.full((2, 10), 0.5))
 DEADLINE_S = 10.0

@@ -13,7 +13,7 @@ from carico.extender.report_server import CapacityServer
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls, PemFiles, is_loopback
 from carico.scheduling.report import CapacityReport
-from carico.testing import Blocking
+from tests.kits.blocking import Blocking
 
 DEADLINE_S = 10.0
 

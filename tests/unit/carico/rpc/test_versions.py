@@ -20,7 +20,7 @@ def test_another_version_is_named_once_with_a_remedy(versions, caplog):
     for node in ("node-3", "node-4"):
         versions.note(f"{node}'s agent", "0.0.9")
     assert caplog.messages == [
-        f"node-3's agent is of version 0.0.9, this scheduler of {__version__}: they keep working together; "
+        f"node-3's agent has version 0.0.9, this scheduler has {__version__}: they keep working together; "
         "bring both up to date with carico deploy"
     ]
 

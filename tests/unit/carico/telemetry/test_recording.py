@@ -219,7 +219,7 @@ def test_the_command_records_and_watch_replays(machine, clock, file, monkeypatch
         (["record", "--out", "new", "--proc", "nowhere"], "procfs is needed"),
         (["record", "--out", "new", "--source", "cgroup", "--cgroup", "nowhere"], "neither"),
         (["watch", "--replay", "nowhere"], "cannot read the recording"),
-        (["watch", "--replay", "nowhere", "--pods-matching", "x"], "give it --pods N"),
+        (["watch", "--replay", "nowhere", "--pods-matching", "x"], "use --pods N"),
     ],
 )
 def test_an_error_is_one_line_and_creates_no_file(tmp_path, monkeypatch, capsys, arguments, message):

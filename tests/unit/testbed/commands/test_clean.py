@@ -4,7 +4,7 @@ import pytest
 
 import testbed.cli
 from testbed.real.registry import Registered, Registry
-from testbed.testing import FakeMaker
+from tests.kits.fake_maker import FakeMaker
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
         (["pi-2000", "--seed", "-1"], "--seed: a whole number from 0 on is needed, got '-1'"),
         (["pi-and-sklearn", "--pods", "5"], "has several jobs \\(pi-2000, sklearn\\)"),
         (["pi-2000", "--scheduler", "volcano"], "no scheduler is named 'volcano'; write carico"),
-        (["pi-2000", "--scheduler", "carico", "carico"], "every scheduler is named once"),
+        (["pi-2000", "--scheduler", "carico", "carico"], "name each scheduler once"),
         (["pi-2000", "--set", "pressure"], "--set: a setting is written key=value, got 'pressure'"),
         (["pi-2000", "--set", "warp=9"], "no setting is named 'warp'; known: parameters, pressure"),
         (
@@ -238,7 +238,7 @@ def test_malformed_yaml_is_one_message(provider, tmp_path, capsys):
 
 
 def test_results_that_cannot_be_written_at_the_end_fail_the_run(provider, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("testbed.commands.recorded_run.unusable_places", lambda file, root: [])
+    monkeypatch.setattr("testbed.commands.recorded_run.output_problems", lambda file, root: [])
     assert main(["run", "pi-2000", "--json", str(tmp_path / "gone" / "r.json")]) == 1
     said = capsys.readouterr()
     assert "JCT" in said.out

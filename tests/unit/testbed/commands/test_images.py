@@ -6,7 +6,7 @@ from collections import namedtuple
 import pytest
 
 from testbed.cli import main
-from testbed.programs.find import VARIABLE, found_programs
+from testbed.programs.find import PROGRAMS_VARIABLE, found_programs
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_programs_are_built_once(kept, capsys):
 
 def test_programs_in_another_folder_are_found_through_the_variable(kept):
     assert main(["images", "programs", "pause", "kwok", "--kept", str(kept), "--quiet"]) == 0
-    found = found_programs(["pause", "kwokctl"], {VARIABLE: str(kept), "PATH": "/nowhere"})
+    found = found_programs(["pause", "kwokctl"], {PROGRAMS_VARIABLE: str(kept), "PATH": "/nowhere"})
     assert sorted(found) == ["kwokctl", "pause"]
     assert found["pause"].is_relative_to(kept)
 

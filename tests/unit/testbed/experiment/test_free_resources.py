@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.experiment import free_resources
-from testbed.experiment.free_resources import MOMENTS, lacking
+from testbed.experiment.free_resources import MOMENTS, shortages
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def machine(tmp_path, monkeypatch):
             up, idled = map(float, uptime.read_text().split())
             uptime.write_text(f"{up + seconds:.2f} {idled + next(shares) * seconds:.2f}\n")
 
-        return [str(problem) for problem in lacking("kind", needed_bytes, needed, sleep, uptime)], len(slept)
+        return [str(problem) for problem in shortages("kind", needed_bytes, needed, sleep, uptime)], len(slept)
 
     return watched
 
@@ -59,4 +59,4 @@ def test_too_little_memory_is_a_problem(machine):
 
 def test_unknown_resources_are_no_problem(tmp_path, monkeypatch):
     monkeypatch.setattr(free_resources, "meminfo_bytes", lambda name: None)
-    assert list(lacking("kind", 2**30, 0.25, uptime=tmp_path / "gone")) == []
+    assert list(shortages("kind", 2**30, 0.25, uptime=tmp_path / "gone")) == []

@@ -80,7 +80,7 @@ def test_results_do_not_depend_on_the_number_of_processes():
 def test_an_error_in_a_process_is_raised():
     asked, settings = plan("carico", repetitions=2), {"telemetry": "metrics-server"}
     unchecked = SimulatedTrial(asked.scenario, asked.schedulers[0], parameters_from(settings))
-    with pytest.raises(UsageError, match="knows no pressure"):
+    with pytest.raises(UsageError, match="provides no pressure"):
         CheckedPlan(asked, {"carico": unchecked}, "simulated", shared_hardware=False).run(processes=2)
 
 
@@ -88,7 +88,7 @@ def test_an_error_in_a_process_is_raised():
     ("schedulers", "changes", "message"),
     [
         ([], {}, "at least one scheduler"),
-        (["carico", "carico"], {}, "named once.*ask for repetitions"),
+        (["carico", "carico"], {}, "each scheduler once.*ask for repetitions"),
         (["carico"], {"repetitions": 0}, "at least one repetition, got 0"),
         (["carico"], {"seed": -1}, "must not be negative, got -1"),
     ],

@@ -5,7 +5,7 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.experiment.retry import run_with_retries
-from testbed.measurement.stolen_cpu import RUN_AGAIN_FROM, discarded_attempts, stolen_shares
+from testbed.measurement.stolen_cpu import RETRIED_FROM, discarded_attempts, stolen_shares
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
@@ -21,7 +21,7 @@ def runs_of(provider):
     ("stolen", "runs", "kept"),
     [
         ([0.02], 1, 0.02),
-        ([RUN_AGAIN_FROM, 0.09], 2, 0.09),
+        ([RETRIED_FROM, 0.09], 2, 0.09),
         ([0.5, 0.2, 0.0], 3, 0.0),
         ([0.5, 0.2, 0.3, 0.0], 3, 0.2),  # no more than three; of these the one with the least
     ],
@@ -32,7 +32,7 @@ def test_a_disturbed_repetition_is_run_again(stolen, runs, kept):
     assert len(provider.calls) == runs
     assert stolen_shares([repetition]) == [kept]
     assert discarded_attempts([repetition]) == ({"carico": runs - 1} if runs > 1 else {})
-    assert stolen_shares(disturbed) == [share for share in stolen[:runs] if share >= RUN_AGAIN_FROM]
+    assert stolen_shares(disturbed) == [share for share in stolen[:runs] if share >= RETRIED_FROM]
 
 
 def test_earlier_attempts_count():

@@ -49,7 +49,7 @@ def test_programs_of_other_versions_and_killed_builds_are_removed(kept, catalogu
 
 
 def test_images_of_other_inputs_are_removed_unless_a_container_runs_them(kept, catalogue, file_of, capsys):
-    present = {image.tag for name in PURPOSES for image in catalogue.made_for(name)}
+    present = {image.tag for name in PURPOSES for image in catalogue.with_bases(name)}
     for tag in (*present, "carico.local/node:old", "carico.local/node:old-bare", "carico.local/node:used"):
         file_of(tag).touch()
     told = prune(kept, capsys)

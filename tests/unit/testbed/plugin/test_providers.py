@@ -78,7 +78,7 @@ def test_a_disturbed_repetition_is_run_again_and_reported(session, pytester):
     )
     pytester.makepyfile(TESTS)
     result = session("-m", "cluster", "--carico-attempts=2", "-k", "both")
-    result.stdout.fnmatch_lines(["carico 1. They are in the run's folder, *"])
+    result.stdout.fnmatch_lines(["carico 1. They are in the run's folder; *"])
     run = next((pytester.path / ".carico" / "runs").iterdir())
     assert len((run / "disturbed.jsonl").read_text().splitlines()) == 1
     assert json.loads((run / "run.json").read_text())["attempts"] == 2

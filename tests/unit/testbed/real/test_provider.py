@@ -11,14 +11,14 @@ import pytest
 from carico.errors import KubeRefused, KubeUnreachable
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
-from testbed.real.api import LABEL
+from testbed.real.api import RUN_LABEL
 from testbed.real.kwok.platform import DURATIONS, KwokPlatform
 from testbed.real.kwok.synthetic_demand import CORES, GIB
 from testbed.real.lifecycle import MadeCluster
 from testbed.real.provider import RealProvider
 from testbed.real.registry import Registry
 from testbed.schedulers.spec import parse_spec
-from testbed.testing import FakeMaker
+from tests.kits.fake_maker import FakeMaker
 from workloads.arrivals import Poisson, Trace
 from workloads.scenario import ClusterShape, JobSpec, NodeChange, Requests, Scenario
 
@@ -74,7 +74,7 @@ def test_what_it_creates_bears_the_run_and_is_removed(provider, server, api):
     provider.check(SMALL, KUBE, {}).run(1)
     ((namespace, job),) = jobs
     assert namespace == "carico-0-run-1"
-    assert job["metadata"]["labels"][LABEL] == job["spec"]["template"]["metadata"]["labels"][LABEL] == "run-1"
+    assert job["metadata"]["labels"][RUN_LABEL] == job["spec"]["template"]["metadata"]["labels"][RUN_LABEL] == "run-1"
     assert job["spec"]["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "500m"}}
     assert len(job["spec"]["template"]["metadata"]["annotations"][DURATIONS].split(",")) == 3
     assert server.within(f"/api/v1/namespaces/{namespace}") == []
@@ -306,11 +306,11 @@ def test_ctrl_c_removes_the_namespace(provider, server):
         (SMALL, "carico:variant=demand,hold_s=1", {}, UsageError, "write carico or carico:variant=demand alone"),
         (SMALL, "kube-scheduler", {"pressure": "kernel"}, InvalidSetting, "has no settings, got pressure"),
         (SMALL, "kube-scheduler:cpu=5", {}, InvalidSpec, "request less"),
-        (changed(priority=5), "kube-scheduler", {}, UsageError, "job pi: the provider fake knows no priorities, got 5"),
+        (changed(priority=5), "kube-scheduler", {}, UsageError, "job pi: the provider fake has no priorities, got 5"),
         (changed(parallelism=2, arrivals=Poisson(1.0)), "kube-scheduler", {}, UsageError, "parallelism = 2"),
         (
             Scenario("c", "d", [PI], node_changes=[NodeChange(1.0, "node-00", "failed")]),
-            *("kube-scheduler", {}, UsageError, "changes no nodes while a scenario runs"),
+            *("kube-scheduler", {}, UsageError, "cannot change nodes while a scenario runs"),
         ),
     ],
 )

@@ -101,7 +101,7 @@ def test_on_a_real_cluster_few_repetitions_are_not_concluded_from(repetitions, v
     assert "+10 %" in slower
     assert slower.endswith(f" {verdict}")
     assert failed.endswith(" failed")
-    assert "fewer than 6 nothing is concluded (unclear)" in " ".join(table)
+    assert "fewer than 6 pairs nothing is concluded (unclear)" in " ".join(table)
 
 
 def test_on_a_real_cluster_runs_without_a_common_seed_are_not_compared():

@@ -12,22 +12,22 @@ import pytest
 from testbed.errors import ResultsError, UsageError
 from testbed.experiment.cache import Cache
 from testbed.results import runs_folder
-from testbed.results.record import Asked, RunRecord
+from testbed.results.record import RunArguments, RunRecord
 from testbed.results.run import read_run
 from testbed.results.run_id import iso, new_run_id
-from testbed.results.runs import KEPT, all_runs, left_overs, remove_old, run_named
+from testbed.results.runs import KEPT, all_runs, killed_run_notices, remove_old, run_named
 from testbed.results.store import merged, write_complete
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
 
 BEGIN = datetime(2026, 11, 20, 10, 15, 30, tzinfo=UTC)
-ASKED = Asked(["pytest", "-m", "cluster"], "smoke", 1, 1001, {"speed": "2"})
+ARGUMENTS = RunArguments(["pytest", "-m", "cluster"], "smoke", 1, 1001, {"speed": "2"})
 
 
 def begin(root, after=0, finished=2):
     """A run that has measured so much, in this process."""
-    record = RunRecord(root, new_run_id(BEGIN + timedelta(seconds=after), "aaaaaa"), ASKED)
+    record = RunRecord(root, new_run_id(BEGIN + timedelta(seconds=after), "aaaaaa"), ARGUMENTS)
     folder = record.open("fake")
     trial = FakeProvider().check(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), {})
     for seed in range(finished):
@@ -71,7 +71,7 @@ def test_a_run_says_when_where_and_with_what_it_was_made(tmp_path):
         "2026-11-20T10:17:30Z",
     )
     assert (run.state, run.finished_repetitions, run.provider) == ("complete", 2, "fake")
-    assert (run.command, run.preset, run.seed, run.settings) == (ASKED.command, "smoke", 1001, {"speed": "2"})
+    assert (run.command, run.preset, run.seed, run.settings) == (ARGUMENTS.command, "smoke", 1001, {"speed": "2"})
     assert [(used.text, used.name) for used in run.schedulers] == [("carico", "carico")]
     scenario = json.dumps(
         json.loads(msgspec.json.encode(load_scenario("pi-2000").scaled(pods=2))),
@@ -110,7 +110,7 @@ def test_the_folder_ignores_itself(tmp_path):
 
 
 def test_two_processes_of_a_run_share_its_folder(tmp_path):
-    first, second = (RunRecord(tmp_path, "20261120T101530Z-aaaaaa", ASKED) for _ in range(2))
+    first, second = (RunRecord(tmp_path, "20261120T101530Z-aaaaaa", ARGUMENTS) for _ in range(2))
     first.open("fake")
     begun = first.folder.file.read_bytes()
     assert second.open("another").path == first.folder.path
@@ -132,8 +132,9 @@ def test_a_run_that_was_killed_is_told_of_once_with_the_command_that_recovers_it
     folder = runs_folder(tmp_path)
     assert all_runs(folder)[0].read().state == "failed"
     run = "20261120T101530Z-aaaaaa"
-    assert left_overs(folder) == [f"an earlier run left 2 finished repetitions: carico-testbed recover {folder / run}"]
-    assert left_overs(folder) == []
+    notice = f"an earlier run left 2 finished repetitions: carico-testbed recover {folder / run}"
+    assert killed_run_notices(folder) == [notice]
+    assert killed_run_notices(folder) == []
     assert read_run(folder / run / "run.json").finished_repetitions == 2
     monkeypatch.chdir(tmp_path)
     assert all_runs(folder)[0].recovery() == f"carico-testbed recover {run}"
@@ -141,21 +142,21 @@ def test_a_run_that_was_killed_is_told_of_once_with_the_command_that_recovers_it
 
 def test_a_run_that_goes_on_has_left_nothing(tmp_path):
     record = begin(tmp_path)
-    assert left_overs(runs_folder(tmp_path)) == []
+    assert killed_run_notices(runs_folder(tmp_path)) == []
     end(record, "interrupted")
-    assert left_overs(runs_folder(tmp_path)) == []
+    assert killed_run_notices(runs_folder(tmp_path)) == []
 
 
 def test_a_run_that_was_killed_before_anything_was_finished_is_not_worth_a_word(tmp_path):
     crash(tmp_path, finished=0)
-    assert left_overs(runs_folder(tmp_path)) == []
+    assert killed_run_notices(runs_folder(tmp_path)) == []
     assert all_runs(runs_folder(tmp_path))[0].read().state == "failed"
 
 
 def test_old_runs_are_removed_unless_something_would_be_lost(tmp_path):
     crash(tmp_path, after=0)
     crash(tmp_path, after=1, finished=0)
-    left_overs(runs_folder(tmp_path))
+    killed_run_notices(runs_folder(tmp_path))
     end(begin(tmp_path, after=2), "interrupted", tmp_path / "r.json.partial")
     end(begin(tmp_path, after=3), "complete", tmp_path / "r.json")
     going_on = begin(tmp_path, after=4)

@@ -28,7 +28,7 @@ QUIET = {
 
 
 class Nodes:
-    """A fleet with a clock, and what became of the containers that were started."""
+    """A fleet with a clock, and how the containers that were started have ended."""
 
     def __init__(self, nodes=1, cores=4, memory=8 * GIB, tick_s=TICK_S, seed=0, **parameters):
         self.parameters = SimulationParameters(**QUIET | parameters)
@@ -75,7 +75,7 @@ def make_nodes():
 
 @dataclass
 class Log:
-    """What was heard, in order, as (seconds, what, pod or change)."""
+    """What the API and the kubelets reported, in order, as (seconds, kind, pod or change)."""
 
     entries: list = field(default_factory=list)
 

@@ -56,7 +56,7 @@ def test_a_node_that_comes_back_has_an_agent_that_knows_nothing():
 
 
 def test_an_agent_needs_pressure():
-    with pytest.raises(UsageError, match="a metrics server knows no pressure, which variant demand learns from"):
+    with pytest.raises(UsageError, match="a metrics server provides no pressure, which the variant demand learns from"):
         SimulatedProvider().check(SMALL, parse_spec(DEMAND), {"telemetry": "metrics-server"})
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from carico.telemetry.counters import Counters
-from testbed.simulation.recorder import REPORTED, Recorder
+from testbed.results.schema import REPORTED
+from testbed.simulation.recorder import Recorder
 
 
 def reading(at, idle, pressure=0.0, free=80.0):

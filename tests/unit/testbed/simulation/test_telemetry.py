@@ -9,7 +9,7 @@ from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.provider import SimulatedProvider
-from testbed.simulation.telemetry import TelemetrySource
+from testbed.simulation.telemetry import SimulatedTelemetry
 from workloads.scenario import load_scenario
 
 
@@ -19,7 +19,7 @@ def watch(make_nodes):
 
     def run(seconds=60, **parameters):
         nodes = make_nodes(**parameters)
-        source = TelemetrySource(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
+        source = SimulatedTelemetry(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
         seen = []
         for tick in range(1, 10 * seconds + 1):
             if tick == 201:
@@ -59,7 +59,7 @@ def test_the_metrics_server_shows_the_mean_since_its_last_scrape_once(watch):
 
 def test_agents_ask_the_metrics_server_at_phases_of_their_own(make_nodes):
     nodes = make_nodes(telemetry="metrics-server", nodes=20)
-    source = TelemetrySource(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
+    source = SimulatedTelemetry(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
     received = []
     for _ in range(300):
         nodes.advance(0.1)
@@ -70,7 +70,7 @@ def test_agents_ask_the_metrics_server_at_phases_of_their_own(make_nodes):
 
 def test_a_restarted_nodes_agent_asks_at_once_and_compares_the_next_answer_to_that(make_nodes):
     nodes = make_nodes(telemetry="metrics-server", metrics_period_s=1.0)
-    source = TelemetrySource(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
+    source = SimulatedTelemetry(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
     seen = []
     for tick in range(1, 51):
         nodes.advance(0.1)
@@ -82,7 +82,7 @@ def test_a_restarted_nodes_agent_asks_at_once_and_compares_the_next_answer_to_th
 
 def test_the_metrics_server_knows_no_pressure(make_nodes):
     nodes = make_nodes(telemetry="metrics-server", metrics_period_s=1.0)
-    source = TelemetrySource(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
+    source = SimulatedTelemetry(nodes.fleet.counters(), nodes.parameters, np.random.default_rng(1))
     for name in range(8):
         nodes.start(name, work=100.0)
     samples = []
@@ -97,7 +97,7 @@ class TestInACluster:
     def test_what_learns_from_pressure_is_refused_without_it(self):
         scenario = load_scenario("pi-2000").scaled(pods=10, nodes=1)
         settings = {"telemetry": "metrics-server"}
-        with pytest.raises(UsageError, match="knows no pressure, which variant thesis-rebased learns from"):
+        with pytest.raises(UsageError, match="provides no pressure, which the variant thesis-rebased learns from"):
             SimulatedProvider().check(scenario, parse_spec("carico"), settings)
         SimulatedProvider().check(scenario, parse_spec("kube-scheduler"), settings)
         SimulatedProvider().check(scenario, parse_spec("carico:variant=utilisation-only"), settings)

@@ -95,7 +95,7 @@ class TestPods:
             ("p1,1,1,0,0,,LS,Running,5,9,4", "scheduled_time is 4, which is before creation_time 5"),
             ("p1,1,1,0,0,,LS,Lost,1,2,1", "pod_phase is 'Lost': one of Pending, Running, Succeeded, Failed is needed"),
             (",1,1,0,0,,LS,Running,1,2,1", "name is empty"),
-            ("p0,1,1,0,0,,LS,Running,1,2,1", "name 'p0' is there already, in line 2: remove one of them"),
+            ("p0,1,1,0,0,,LS,Running,1,2,1", "name 'p0' already occurs in line 2: remove one of them"),
             ("p1,1,1", "line 3: 11 columns are needed, got 3"),
             ("", "line 3: 11 columns are needed, got 0"),
             ('p1,1,1,0,0,"V100"x,LS,Running,1,2,1', "line 3 is not CSV: ',' expected after '\"'"),
@@ -110,8 +110,8 @@ class TestPods:
         ("header", "message"),
         [
             ("", "line 1: the columns name,cpu_milli"),
-            ("name,cpu_milli\n", "see to memory_mib, num_gpu, qos"),
-            (COLUMNS.replace("memory_mib,", "") + "\n", "see to memory_mib"),
+            ("name,cpu_milli\n", "check memory_mib, num_gpu, qos"),
+            (COLUMNS.replace("memory_mib,", "") + "\n", "check memory_mib"),
             (COLUMNS + ",name\n", "each once, got 'name,cpu_milli,"),
             (COLUMNS + "\n", "has no rows: a header and at least one row are needed"),
         ],
@@ -141,7 +141,7 @@ class TestNodes:
         [
             ("n2,500,1024,0,", "line 3: cpu_milli is '500': Expected `int` >= 1000"),
             ("n2,4000,0,0,", "line 3: memory_mib is '0': Expected `int` >= 1"),
-            ("n1,4000,1024,0,", "line 3: sn 'n1' is there already, in line 2"),
+            ("n1,4000,1024,0,", "line 3: sn 'n1' already occurs in line 2"),
         ],
     )
     def test_the_message_says_where_and_what(self, node_file, row, message):

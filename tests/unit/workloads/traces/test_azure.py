@@ -84,7 +84,7 @@ class TestReading:
             ("1,30,2023-06-23 16:37:50,", "line 3: VM_id is empty"),
             (
                 "1,30,2023-06-23 16:37:49.000,0",
-                "VM_id '0', starttime '2023-06-23 16:37:49' is there already, in line 2",
+                "VM_id '0', starttime '2023-06-23 16:37:49' already occurs in line 2",
             ),
         ],
     )

@@ -58,7 +58,7 @@ class TestAlibaba:
         ("arguments", "message"),
         [
             (["--from-s", "9999"], "no pod created from 9999 s on and before inf s can be replayed"),
-            (["--node-count", "3"], "--nodes is needed"),
+            (["--node-count", "3"], "give --nodes, too"),
             (["--usage", "-1"], "usage must be more than 0"),
             (["--nodes", "missing.csv"], "cannot read missing.csv"),
         ],
@@ -99,7 +99,7 @@ class TestAzure:
         assert main(["azure", str(path)]) == 0
         told = capsys.readouterr()
         assert told.out == "--set node_speed_variation=0.1\n"
-        assert "over time: not known" in told.err
+        assert "over time: unknown" in told.err
 
     def test_it_is_a_program(self):
         done = subprocess.run(

@@ -115,7 +115,7 @@ def test_a_signal_ends_it_while_a_server_says_nothing(serve, target_of, until, m
         output, errors = poller.communicate(timeout=10)
     leave.set()
     assert (poller.returncode, output) == (1, "")
-    assert "not one answer from http://127.0.0.1" in errors
+    assert "no answer from http://127.0.0.1" in errors
 
 
 def test_a_server_that_is_killed_leaves_what_was_measured(until):
@@ -150,7 +150,7 @@ def test_without_an_answer_it_has_failed_and_says_why(tmp_path, capsys, serve, t
     assert web.main(["poll", url, "--requests=3", "--interval=0.001", f"--json={file}"]) == 1
     assert capsys.readouterr() == (
         "",
-        f"web: not one answer from {url}: 3 status 404; check the address and the server\n",
+        f"web: no answer from {url}: 3 status 404; check the address and the server\n",
     )
     content, failed, reasons = read(file)
     assert (content["count"], failed, reasons) == (0, 3, {"status 404": 3})

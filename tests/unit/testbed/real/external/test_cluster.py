@@ -12,7 +12,7 @@ from carico.deployment.status import DeploymentStatus, Node
 from carico.errors import KubeRefused, KubeUnreachable
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError
-from testbed.real.api import ALIVE, LABEL
+from testbed.real.api import HEARTBEAT, RUN_LABEL
 from testbed.real.external import heartbeat
 from testbed.real.external.cluster import ExternalCluster
 from testbed.real.external.platform import ExternalPlatform
@@ -154,10 +154,10 @@ def test_ctrl_c_leaves_nothing(provider, server):
 
 
 def test_namespaces_of_dead_runs_are_removed_and_those_of_living_runs_stay(cluster, server, said):
-    server.put(f"{NAMESPACES}/dead", **namespace("dead", **{LABEL: "killed"}))
-    server.put(f"{NAMESPACES}/alive", **namespace("alive", **{LABEL: "neighbour"}))
-    server.put(f"{NAMESPACES}/mine", **namespace("mine", **{LABEL: "run-1"}))
-    server.put(f"{NAMESPACES}/carico-testbed", **namespace("carico-testbed", **{LABEL: "who-made-the-cluster"}))
+    server.put(f"{NAMESPACES}/dead", **namespace("dead", **{RUN_LABEL: "killed"}))
+    server.put(f"{NAMESPACES}/alive", **namespace("alive", **{RUN_LABEL: "neighbour"}))
+    server.put(f"{NAMESPACES}/mine", **namespace("mine", **{RUN_LABEL: "run-1"}))
+    server.put(f"{NAMESPACES}/carico-testbed", **namespace("carico-testbed", **{RUN_LABEL: "who-made-the-cluster"}))
     beating = heartbeat.Heartbeat(cluster.api, "neighbour", 0.01)
     beating.start()
     try:
@@ -171,7 +171,7 @@ def test_namespaces_of_dead_runs_are_removed_and_those_of_living_runs_stay(clust
 
 
 def test_the_wait_for_another_runs_sign_of_life_ends_with_its_namespace(cluster, server):
-    server.put(f"{NAMESPACES}/other", **namespace("other", **{LABEL: "other"}))
+    server.put(f"{NAMESPACES}/other", **namespace("other", **{RUN_LABEL: "other"}))
     wait = itertools.count()
     listed = cluster.api.namespaces
 
@@ -192,12 +192,12 @@ def test_it_sends_heartbeats_from_the_first_use_to_the_end(cluster, server):
 
     def sign():
         found = server.objects.get(f"{NAMESPACES}/carico-0-run-1", {})
-        return found.get("metadata", {}).get("annotations", {}).get(ALIVE)
+        return found.get("metadata", {}).get("annotations", {}).get(HEARTBEAT)
 
     wait_until("there is a sign", lambda: "" if sign() else "none", 5.0)
     first = sign()
     wait_until("there is another", lambda: "" if sign() != first else "none", 5.0)
-    assert ALIVE not in server.objects[f"{NAMESPACES}/theirs"]["metadata"].get("annotations", {})
+    assert HEARTBEAT not in server.objects[f"{NAMESPACES}/theirs"]["metadata"].get("annotations", {})
     cluster.close()
     assert names(server) == ["theirs"]
 
@@ -281,7 +281,7 @@ class Refusing:
         self.shown = []
 
     def namespaces(self):
-        return [namespace("mine", **{LABEL: "run-1"})]
+        return [namespace("mine", **{RUN_LABEL: "run-1"})]
 
     def show_alive(self, name, sign):
         if self.errors:

@@ -1,14 +1,13 @@
 """Calls of kwokctl, and the search for programs; tests/cluster/kwok makes real clusters."""
 
 import json
-import subprocess
 
 import pytest
 import yaml
 
 from testbed.errors import ClusterError
-from testbed.programs.find import VARIABLE, found_programs
-from testbed.real.kwok.maker import CONTROL, OPTIONS, KwokMaker
+from testbed.programs.find import PROGRAMS_VARIABLE, found_programs
+from testbed.real.kwok.maker import KWOKCTL, OPTIONS, KwokMaker
 
 SAYS = {"kube-apiserver": "Kubernetes v1.34.4", "kube-scheduler": "Kubernetes v1.34.4", "etcd": "etcd Version: 3.6.5"}
 CONTROLLER = """#!/bin/sh
@@ -24,9 +23,9 @@ def programs(tmp_path):
     """A folder of programs that only print their versions."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    for name in (*OPTIONS, CONTROL):
+    for name in (*OPTIONS, KWOKCTL):
         said = SAYS.get(name, f"{name} version v0.7.0 go1.26 (linux/amd64)")
-        content = CONTROLLER if name == CONTROL else f"#!/bin/sh\necho '{said}'\n"
+        content = CONTROLLER if name == KWOKCTL else f"#!/bin/sh\necho '{said}'\n"
         (folder / name).write_text(content)
         (folder / name).chmod(0o755)
     return folder
@@ -34,7 +33,7 @@ def programs(tmp_path):
 
 @pytest.fixture
 def maker(programs):
-    return KwokMaker({VARIABLE: str(programs), "PATH": "/usr/bin:/bin"})
+    return KwokMaker({PROGRAMS_VARIABLE: str(programs), "PATH": "/usr/bin:/bin"})
 
 
 @pytest.fixture
@@ -64,17 +63,6 @@ def test_a_cluster_runs_the_found_programs_and_listens_on_this_machine_only(make
     assert [stage["kind"] for stage in stages] == ["Stage"] * 3
 
 
-def test_a_restart_begins_when_all_that_was_stopped_has_ended(maker, programs, folder):
-    pids = folder / "kwok" / "clusters" / "carico-kwok-x" / "pids"
-    pids.mkdir(parents=True)
-    with subprocess.Popen(["sleep", "0.3"]) as slow:
-        (pids / "etcd.pid").write_text(str(slow.pid))
-        maker.restart("carico-kwok-x", folder)
-        assert slow.poll() == 0
-    called = [line.partition(" ")[2] for line in (programs / "called").read_text().splitlines()]
-    assert called == ["stop cluster --name carico-kwok-x", "start cluster --name carico-kwok-x"]
-
-
 def test_logs_are_copied_and_the_cluster_is_removed(maker, programs, folder, tmp_path):
     maker.create("carico-kwok-x", folder, 60.0)
     into = tmp_path / "diagnostics"
@@ -102,10 +90,10 @@ def test_missing_programs_are_one_problem_with_its_remedy(programs, monkeypatch)
     monkeypatch.setattr("testbed.programs.find._built", lambda kept: [])
     for name in ("kwok", "etcd"):
         (programs / name).unlink()
-    maker = KwokMaker({VARIABLE: str(programs), "PATH": "/nowhere"})
+    maker = KwokMaker({PROGRAMS_VARIABLE: str(programs), "PATH": "/nowhere"})
     problem = next(one for one in maker.preflight() if "needs" in one.what)
     assert problem.what == "the provider kwok needs etcd, kwok"
-    assert VARIABLE in problem.remedy
+    assert PROGRAMS_VARIABLE in problem.remedy
     with pytest.raises(ClusterError, match="there is no etcd, kwok"):
         _ = maker.kubernetes_version
 
@@ -113,7 +101,7 @@ def test_missing_programs_are_one_problem_with_its_remedy(programs, monkeypatch)
 def test_a_program_that_prints_no_version_is_named(programs):
     (programs / "etcd").write_text("#!/bin/sh\necho hello\n")
     with pytest.raises(ClusterError, match="etcd does not print its version but 'hello'"):
-        KwokMaker({VARIABLE: str(programs), "PATH": "/bin"}).preflight()
+        KwokMaker({PROGRAMS_VARIABLE: str(programs), "PATH": "/bin"}).preflight()
 
 
 def test_the_users_folder_precedes_built_programs_and_these_the_path(tmp_path, monkeypatch):
@@ -124,14 +112,14 @@ def test_the_users_folder_precedes_built_programs_and_these_the_path(tmp_path, m
             (place / name).touch(mode=0o755)
     monkeypatch.setattr("testbed.programs.find._built", lambda kept: [kept] if kept == places["built"] else [])
     monkeypatch.setattr("testbed.programs.find.user_cache", lambda: places["built"])
-    variables = {VARIABLE: str(places["named"]), "PATH": str(places["path"])}
+    variables = {PROGRAMS_VARIABLE: str(places["named"]), "PATH": str(places["path"])}
     assert found_programs("abcd", variables) == {
         "a": places["named"] / "a",
         "b": places["built"] / "b",
         "c": places["path"] / "c",
     }
     with pytest.raises(ClusterError, match=r"CARICO_PROGRAMS is '/no/such', which is not a folder"):
-        found_programs("a", {VARIABLE: "/no/such"})
+        found_programs("a", {PROGRAMS_VARIABLE: "/no/such"})
 
 
 def test_stages_read_the_annotation_that_pods_carry():

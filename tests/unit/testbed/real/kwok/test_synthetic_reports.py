@@ -91,7 +91,7 @@ def test_every_node_reports_repeatedly_with_its_own_certificate(reports, server,
     async def until_heard():
         task = asyncio.create_task(reports.run(0.02))
         async with asyncio.timeout(10):
-            while server.received < 6:
+            while len(heard) < 6:
                 await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
