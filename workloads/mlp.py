@@ -17,11 +17,11 @@ import argparse
 import os
 import resource
 import sys
-import time
 import warnings
 from collections.abc import Sequence
 
 from workloads.command_line import end_on_signals, whole
+from workloads.process_times import printed_times
 
 CLASSES = 16
 """Classes told apart (thesis B.2)."""
@@ -115,7 +115,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     sizes = vars(_parser().parse_args(arguments))
     threads = sizes.pop("threads")
-    start_s = time.perf_counter()
 
     # BLAS starts its threads when it is loaded, and never more than there are cores. That is good: its threads spin
     # while they wait, and four of them on two cores used almost three times the CPU time of two.
@@ -130,10 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mlp has too little memory for these sizes ({error}): choose smaller ones", file=sys.stderr)
         return 1
 
-    wall_s = time.perf_counter() - start_s
     peak_rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    cpu_s = time.process_time()
-    print(f"accuracy={accuracy:.4f} wall_s={wall_s:.2f} cpu_s={cpu_s:.2f} peak_rss_mib={peak_rss_mib:.0f}")
+    print(f"accuracy={accuracy:.4f} peak_rss_mib={peak_rss_mib:.0f} {printed_times()}")
     return 0
 
 

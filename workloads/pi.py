@@ -10,10 +10,10 @@ Exit codes: 0 done; 2 wrong usage; 130 and 143 ended by SIGINT and SIGTERM.
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 
 from workloads.command_line import end_on_signals, whole
+from workloads.process_times import printed_times
 
 MAX_DECIMALS = 1_000_000
 """Most digits that the command line accepts, which are days of work; a larger number is a typing error."""
@@ -84,13 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "digits", metavar="DIGITS", type=whole(range(MAX_DECIMALS + 1)), help="decimal places to compute, such as 2000"
     )
-    parser.add_argument("--quiet", action="store_true", help="print the seconds it took in place of the digits")
+    parser.add_argument("--quiet", action="store_true", help="print the times of the process in place of the digits")
     options = parser.parse_args(arguments)
 
-    wall_start_s = time.perf_counter()
     digits = pi_digits(options.digits)
-    cpu_s, wall_s = time.process_time(), time.perf_counter() - wall_start_s  # CPU of the whole process, as of `mlp`
-    print(f"cpu_s={cpu_s:.3f} wall_s={wall_s:.3f}" if options.quiet else digits)
+    print(printed_times() if options.quiet else digits)
     return 0
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from testbed.errors import UsageError
 from testbed.real.api import Json
@@ -18,9 +20,17 @@ from workloads.scenario import JobSpec, Scenario
 CLIENT = "client"
 _PORT = 8080
 _ANSWER = re.compile(r"^due_unix_s=([0-9.]+) latency_s=([0-9.]+)$", re.MULTILINE)
-PRINT_CPU_TIME = ("pi", "mlp")
-"""Workloads whose programs print the CPU time that they took."""
-_CPU_S = re.compile(r"\bcpu_s=(\d+(?:\.\d+)?)\b")
+PRINT_TIMES = ("pi", "mlp")
+"""Workloads whose programs print the times of their process."""
+_TIMES = re.compile(r"\bcpu_s=(\d+\.\d+) began_unix_s=(\d+\.\d+) ended_unix_s=(\d+\.\d+)\b")
+
+
+class PrintedTimes(NamedTuple):
+    """The times that a pod's program printed: its CPU time, its start and its end."""
+
+    cpu_s: float
+    began_unix_s: float
+    ended_unix_s: float
 
 
 def check_programs(scenario: Scenario) -> None:
@@ -76,16 +86,45 @@ def _server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:
     return {"initContainers": [beside], "containers": [{"name": CLIENT, **pulled, "command": client}]}
 
 
-def printed_cpu_s(log: str) -> float | None:
-    """Return the CPU-seconds that a program has printed; None if its log has none.
+def printed_times(log: str) -> PrintedTimes | None:
+    """Return the times that a program has printed; None if its log has none.
 
     Examples
     --------
-    >>> printed_cpu_s("accuracy=0.9 wall_s=3.21 cpu_s=1.25")
-    1.25
+    >>> printed_times("accuracy=0.9 cpu_s=1.250 began_unix_s=100.500 ended_unix_s=103.000")
+    PrintedTimes(cpu_s=1.25, began_unix_s=100.5, ended_unix_s=103.0)
     """
-    said = _CPU_S.search(log)
-    return None if said is None else float(said[1])
+    found = _TIMES.search(log)
+    return None if found is None else PrintedTimes(*map(float, found.groups()))
+
+
+def dated_by_program(pod: PodResult, printed: PrintedTimes, began_unix_s: float) -> PodResult:
+    """Return a pod with the times that its program printed, as far as the API's allow them.
+
+    The API's times are late by up to a second, and by much the same for all pods of a run, because each pod starts when
+    a kubelet has reported the end of another.
+
+    Parameters
+    ----------
+    pod : PodResult
+        A pod that succeeded, with the latest times that the API allows.
+    printed : PrintedTimes
+    began_unix_s : float
+        When the scenario began, seconds since 1970.
+
+    Examples
+    --------
+    >>> pod = PodResult("pi-0", "pi", "node-0", 0.0, 0.1, 1.0, 4.0, "succeeded")
+    >>> exact = dated_by_program(pod, PrintedTimes(1.5, 100.5, 103.25), 100.0)
+    >>> exact.started_s, exact.finished_s, exact.cpu_s
+    (0.5, 3.25, 1.5)
+    """
+    started_s, finished_s = pod.started_s, pod.finished_s
+    if started_s is not None and finished_s is not None:
+        earliest_s = pod.created_s if pod.scheduled_s is None else pod.scheduled_s
+        started_s = min(max(printed.began_unix_s - began_unix_s, earliest_s), started_s)
+        finished_s = min(max(printed.ended_unix_s - began_unix_s, started_s), finished_s)
+    return msgspec.structs.replace(pod, started_s=started_s, finished_s=finished_s, cpu_s=printed.cpu_s)
 
 
 def request_series(pod: PodResult, log: str, began_unix_s: float) -> RequestSeries:

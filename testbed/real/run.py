@@ -23,7 +23,14 @@ from testbed.real.jobs import Publication, job_manifest, publications
 from testbed.real.namespaces import TESTBED_NAMESPACE, borrowed
 from testbed.real.platform import Prepared
 from testbed.real.pod_history import PodHistory
-from testbed.real.program_pods import CLIENT, PRINT_CPU_TIME, printed_cpu_s, request_series
+from testbed.real.program_pods import (
+    CLIENT,
+    PRINT_TIMES,
+    PrintedTimes,
+    dated_by_program,
+    printed_times,
+    request_series,
+)
 from testbed.real.waiting import wait_until
 from testbed.results.schema import REPORTED, USAGE, NodeSeries, PodResult, RequestSeries
 from testbed.schedulers.spec import SchedulerSpec
@@ -87,7 +94,7 @@ class ClusterRun:
         self._began_unix_s = wall()
         self._history = PodHistory(self._began_unix_s)
         self._requests: list[RequestSeries] = []
-        self._cpu_s: dict[str, float | None] = {}
+        self._printed: dict[str, PrintedTimes] = {}
 
     def run(self, on_progress: OnProgress | None = None) -> None:
         """Run until every job that counts has ended, or until the scenario's limit.
@@ -124,7 +131,7 @@ class ClusterRun:
             self._lasted_s = self._now()
             if self._programs:
                 self._requests = self._measured_by_clients()
-                self._cpu_s = self._printed_cpu_times()
+                self._printed = self._printed_times()
 
     @property
     def requests(self) -> list[RequestSeries]:
@@ -133,13 +140,12 @@ class ClusterRun:
 
     @property
     def pods(self) -> list[PodResult]:
-        """All pods that were created."""
-        lives = self._history.results([job.name for job in self._scenario.jobs])
+        """All pods that were created; those whose programs printed their times are dated by these."""
+        pods = self._history.results([job.name for job in self._scenario.jobs])
+        named = [msgspec.structs.replace(pod, node=pod.node and self._names.get(pod.node, pod.node)) for pod in pods]
         return [
-            msgspec.structs.replace(
-                life, node=life.node and self._names.get(life.node, life.node), cpu_s=self._cpu_s.get(life.name)
-            )
-            for life in lives
+            dated_by_program(pod, self._printed[pod.name], self._began_unix_s) if pod.name in self._printed else pod
+            for pod in named
         ]
 
     @property
@@ -188,18 +194,21 @@ class ClusterRun:
             if pod.job in serving and pod.started_s is not None
         ]
 
-    def _printed_cpu_times(self) -> dict[str, float | None]:
-        """Return the CPU-seconds that succeeded pods have printed, as far as their logs can be read."""
-        printing = {job.name: job for job in self._scenario.jobs if job.workload in PRINT_CPU_TIME}
-        printed: dict[str, float | None] = {}
+    def _printed_times(self) -> dict[str, PrintedTimes]:
+        """Return the times that the programs of succeeded pods have printed, as far as their logs can be read."""
+        printing = {job.name: job for job in self._scenario.jobs if job.workload in PRINT_TIMES}
+        printed: dict[str, PrintedTimes] = {}
         for pod in self.pods:
             if pod.job in printing and pod.outcome == "succeeded":
                 job = printing[pod.job]
                 try:
-                    printed[pod.name] = printed_cpu_s(self._api.log(self._namespace_of(job), pod.name, job.workload))
+                    times = printed_times(self._api.log(self._namespace_of(job), pod.name, job.workload))
                 except KubeError as error:
                     if isinstance(error, KubeRefused) and error.status in _NOT_ALLOWED:
                         break  # if one log is forbidden, so are the others
+                else:
+                    if times is not None:
+                        printed[pod.name] = times
         return printed
 
     @contextmanager

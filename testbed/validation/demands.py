@@ -8,7 +8,7 @@ from statistics import fmean
 import msgspec
 
 from testbed.errors import ResultsError, UsageError
-from testbed.real.program_pods import PRINT_CPU_TIME
+from testbed.real.program_pods import PRINT_TIMES
 from testbed.results.schema import Repetition
 from workloads.scenario import JobSpec, Scenario, checked
 
@@ -22,10 +22,10 @@ def check_measurable(scenario: Scenario) -> None:
         If a job's program does not print it.
     """
     for job in scenario.jobs:
-        if job.workload not in PRINT_CPU_TIME:
+        if job.workload not in PRINT_TIMES:
             raise UsageError(
                 f"job {job.name}: the workload {job.workload} does not print its CPU time; workloads that do are "
-                f"{', '.join(PRINT_CPU_TIME)}: validate with a scenario of these"
+                f"{', '.join(PRINT_TIMES)}: validate with a scenario of these"
             )
 
 
@@ -48,8 +48,8 @@ def measured_demands(scenario: Scenario, runs: Sequence[Repetition]) -> dict[str
     silent = [job for job, told in found.items() if not told]
     if silent:
         raise ResultsError(
-            f"no log of a pod of {', '.join(silent)} has its CPU time, cpu_s=SECONDS: pods that succeed must print it, "
-            f"and their logs must be readable (get pods/log)"
+            f"no log of a pod of {', '.join(silent)} has its times (cpu_s, began_unix_s, ended_unix_s): pods that "
+            f"succeed must print them, as images of this version do, and their logs must be readable (get pods/log)"
         )
     return found
 

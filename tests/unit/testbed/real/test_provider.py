@@ -23,6 +23,7 @@ from workloads.arrivals import Poisson, Trace
 from workloads.scenario import ClusterShape, JobSpec, NodeChange, Requests, Scenario
 
 PI = JobSpec("pi", "pi", pods=3, requests=Requests(cpu="500m"))
+PRINTED = "cpu_s=1.250 began_unix_s=100.500 ended_unix_s=103.000\n"
 SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=2))
 KUBE = parse_spec("kube-scheduler")
 CARICO = parse_spec("carico")
@@ -232,19 +233,25 @@ def test_a_clients_measurements_are_read_from_its_log(provider, server, api):
     assert [pod.job for pod in run.pods] == ["web", "pi", "pi", "pi"]
 
 
-@pytest.mark.parametrize(
-    ("log", "told"), [("cpu_s=1.250 wall_s=3.000\n", 1.25), ("3.14159\n", None), ("", None), ("cpu_s=unknown\n", None)]
-)
+@pytest.mark.parametrize(("log", "told"), [(PRINTED, 1.25), ("3.14159\n", None), ("", None), ("cpu_s=unknown\n", None)])
 def test_the_cpu_time_of_programs_is_read_from_their_logs(provider, server, log, told):
     provider._platform = Programs()
     server.log = log
     assert [pod.cpu_s for pod in provider.check(SMALL, KUBE, {}).run(1).pods] == [told] * 3
 
 
+def test_pods_are_dated_by_the_times_that_their_programs_printed(provider, server):
+    """Seconds after 1970 lie before the scenario: the pods' binding is the earliest time that is possible."""
+    provider._platform = Programs()
+    server.log = PRINTED
+    for pod in provider.check(SMALL, KUBE, {}).run(1).pods:
+        assert pod.created_s <= pod.scheduled_s == pod.started_s == pod.finished_s
+
+
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ([KubeRefused("404: pods not found", 404), "cpu_s=1.250 wall_s=3.000\n", KubeUnreachable("no answer")],
+        ([KubeRefused("404: pods not found", 404), PRINTED, KubeUnreachable("no answer")],
          [None, 1.25, None]),
         ([KubeRefused("403: not you", 403)], [None] * 3),
     ],

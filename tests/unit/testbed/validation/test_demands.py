@@ -39,7 +39,7 @@ def test_all_pods_of_all_runs_count():
 
 def test_a_job_whose_pods_print_no_cpu_time_is_an_error():
     scenario = scenario_of(PI, MLP)
-    with pytest.raises(ResultsError, match="no log of a pod of fit has its CPU time"):
+    with pytest.raises(ResultsError, match="no log of a pod of fit has its times"):
         measured_demands(scenario, runs_with_cpu_s(scenario, digits=1.25))
 
 

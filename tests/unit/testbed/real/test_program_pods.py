@@ -1,0 +1,29 @@
+"""The times that programs print date their pods, within what the API allows."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.real.program_pods import PrintedTimes, dated_by_program
+from testbed.results.schema import PodResult
+
+BEGAN_UNIX_S = 1000.0
+SECONDS = st.floats(-1e4, 1e4)
+
+
+@given(st.lists(st.floats(0.0, 100.0), min_size=4, max_size=4).map(sorted), SECONDS, SECONDS)
+def test_printed_times_are_taken_where_they_are_possible(times, began_s, ended_s):
+    created_s, scheduled_s, started_s, finished_s = times
+    pod = PodResult("pi-0", "pi", "node-0", created_s, scheduled_s, started_s, finished_s, "succeeded")
+    exact = dated_by_program(pod, PrintedTimes(1.5, BEGAN_UNIX_S + began_s, BEGAN_UNIX_S + ended_s), BEGAN_UNIX_S)
+    assert exact.cpu_s == 1.5
+    assert scheduled_s <= exact.started_s <= started_s, "the API's times are the latest that are possible"
+    assert exact.started_s <= exact.finished_s <= finished_s
+    if scheduled_s + 1e-9 < began_s < started_s - 1e-9:
+        assert abs(exact.started_s - began_s) < 1e-9
+        if began_s + 1e-9 < ended_s < finished_s - 1e-9:
+            assert abs(exact.finished_s - ended_s) < 1e-9
+
+
+def test_a_pod_that_the_api_has_not_dated_keeps_no_times():
+    pod = PodResult("pi-0", "pi", "node-0", 0.0, 0.1, None, None, "unfinished")
+    assert dated_by_program(pod, PrintedTimes(1.5, 1001.0, 1002.0), BEGAN_UNIX_S).started_s is None
