@@ -1,27 +1,20 @@
 """Measures what waking refused pods and a shorter back-off gain: CARICO with either, with both and with neither.
 
 Fills a table of `docs/design.md`. Each is measured twice: with a kube-scheduler that retries refused pods whenever a
-pod ends (`end`, as emulated), and with one that retries them after any change of any pod (`any`, as the real one does
-from Kubernetes 1.32 on).
+pod ends (`end`, the emulation's default), and with one that retries them after any change of any pod (`any`, as the
+real one does from Kubernetes 1.32 on).
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from unittest.mock import patch
-
 import numpy as np
-import simpy
 
 from benchmarks.common import parse, parser, report
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_times
 from testbed.results.compare import compare
 from testbed.schedulers.spec import parse_spec
-from testbed.simulation import cluster as simulated
 from testbed.simulation.cluster import SimulatedCluster
-from testbed.simulation.control_plane.api import ApiServer, Pod
-from testbed.simulation.control_plane.framework import SchedulingFramework, SchedulingPlugin
-from testbed.simulation.parameters import SimulationParameters, parameters_from
+from testbed.simulation.parameters import parameters_from
 from workloads.scenario import load_scenario
 
 SCENARIOS = ("pi-2000", "sklearn", "pi-and-sklearn", "long-pods")
@@ -32,20 +25,8 @@ SETTINGS: dict[str, dict[str, object]] = {
     "both": {},
 }
 """CARICO is deployed with both."""
-EVENTS = ("end", "any")
-
-
-class AnyPodEvent(SchedulingFramework):
-    """Retries refused pods also when a pod is bound or becomes Running, as queueing hints do for an extender's pods."""
-
-    def __init__(
-        self, env: simpy.Environment, api: ApiServer, parameters: SimulationParameters, plugin: SchedulingPlugin
-    ) -> None:
-        super().__init__(env, api, parameters, plugin)
-        api.watch(bound=self._changed, running=self._changed)
-
-    def _changed(self, pod: Pod) -> None:
-        self._cluster_event()
+EVENTS = {"end": False, "any": True}
+"""After which events of pods refused ones are tried again, and the setting `queueing_hints` that stands for it."""
 
 
 def main() -> None:
@@ -58,8 +39,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for scenario in SCENARIOS:
         for events in EVENTS:
-            with patch.object(simulated, "SchedulingFramework", AnyPodEvent) if events == "any" else nullcontext():
-                _rows(figures, scenario, events, range(1, options.repetitions + 1))
+            _rows(figures, scenario, events, range(1, options.repetitions + 1))
     report("wake_up", figures, options.json)
 
 
@@ -69,8 +49,9 @@ def _rows(figures: dict[str, float], scenario: str, events: str, seeds: range) -
         jct: dict[int, float] = {}
         pct: list[float] = []
         attempts, wake_ups = [], []
+        parameters = parameters_from({**settings, "queueing_hints": EVENTS[events]})
         for seed in seeds:
-            cluster = SimulatedCluster(load_scenario(scenario), parse_spec("carico"), seed, parameters_from(settings))
+            cluster = SimulatedCluster(load_scenario(scenario), parse_spec("carico"), seed, parameters)
             run = cluster.run()
             jct[seed] = max(mean_job_completion_s([run], job) for job in run.job_completion_time_s)
             pct += [time for job in run.job_completion_time_s for time in pod_completion_times(run.pods, job)]

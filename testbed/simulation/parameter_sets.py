@@ -32,6 +32,7 @@ KIND: Mapping[str, Any] = {
     "finished_visible_min_s": 1.67,
     "finished_visible_max_s": 2.66,
     "pop_from_backoff": True,
+    "queueing_hints": True,
 }
 PARAMETER_SETS: Mapping[str, Mapping[str, Any]] = {DEFAULT: {}, "kind": KIND}
 """Values that differ from the defaults, which are calibrated on the thesis, by the name of the set."""

@@ -244,6 +244,13 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             "does from 1.33 on."
         ),
     ] = False
+    queueing_hints: Annotated[
+        bool,
+        Meta(
+            description="Whether pods that an extender such as CARICO's refused are tried again when any pod is bound "
+            "or starts to run, as from Kubernetes 1.32 on, and not only when one ends."
+        ),
+    ] = False
     node_grace_s: Annotated[
         Seconds,
         Meta(description="Time until a silent node is NotReady and gets no more pods: node-monitor-grace-period."),

@@ -26,6 +26,9 @@ from testbed.validation.container_costs import ContainerCosts, costs_table
 from testbed.validation.demands import twin_of
 from testbed.validation.measured_node import TURNS, Say, measured_costs, platform_requests
 
+HAS_QUEUEING_HINTS = Version("1.32")
+"""The first Kubernetes whose kube-scheduler has queueing hints (SchedulerQueueingHints): any change of an assigned pod
+gives pods that an extender refused another attempt."""
 POPS_FROM_BACKOFF = Version("1.33")
 """The first Kubernetes whose kube-scheduler takes pods from the back-off queue when idle (SchedulerPopFromBackoffQ)."""
 
@@ -88,10 +91,12 @@ def measure(
     setup = platform.check(plan.scenario, scheduler, plan.settings)
     prepared = setup.prepare(cluster)
     costs = measured_costs(cluster, maker, prepared, plan.scenario, run=run, say=say, turns=turns)
+    version = Version(cluster.kubernetes_version)
     like_it = {
         "quota_of_cpus": setup.machine_cpus,
         "warm_up_s": setup.chosen.warm_up_s,
-        "pop_from_backoff": Version(cluster.kubernetes_version) >= POPS_FROM_BACKOFF,
+        "queueing_hints": version >= HAS_QUEUEING_HINTS,
+        "pop_from_backoff": version >= POPS_FROM_BACKOFF,
         **platform_requests(cluster, list(prepared.names)),
         **costs.settings(),
     }

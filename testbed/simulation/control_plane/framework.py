@@ -26,6 +26,9 @@ LEFTOVER_FLUSH_S = 30.0
 class SchedulingPlugin(Protocol):
     """A scheduler under test inside the framework."""
 
+    is_extender: bool
+    """Whether the pods that it refuses are refused by an extender; see the parameter `queueing_hints`."""
+
     def select(self, pod: Pod) -> int | None:
         """Filter and score; return the node for `pod`, or None if no node has room."""
         ...
@@ -89,6 +92,8 @@ class SchedulingFramework:
             finished=self._pod_finished,
             node_changed=lambda _node: self._cluster_event(),
         )
+        if parameters.queueing_hints and plugin.is_extender:
+            api.watch(bound=self._pod_changed, running=self._pod_changed)
         env.process(self._schedule())
         env.process(self._flush_backoff())
         env.process(self._flush_leftover())
@@ -192,6 +197,9 @@ class SchedulingFramework:
     def _wake(self) -> None:
         if not self._work.triggered:
             self._work.succeed()
+
+    def _pod_changed(self, _pod: Pod) -> None:
+        self._cluster_event()
 
     def _pod_finished(self, pod: Pod) -> None:
         self._plugin.pod_finished(pod)

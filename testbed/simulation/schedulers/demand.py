@@ -37,6 +37,8 @@ class SimulatedDemandScheduler:
         Called with a node that has room again, so that refused pods are tried again; not called if `wake_up` is off.
     """
 
+    is_extender = True
+
     def __init__(
         self,
         env: simpy.Environment,

@@ -28,6 +28,8 @@ class KubeScheduler:
         Ties are broken at random, as kube-scheduler does.
     """
 
+    is_extender = False
+
     def __init__(self, shape: ClusterShape, parameters: SimulationParameters, rng: np.random.Generator) -> None:
         self._fit = ResourcesFit(shape, parameters)
         self._rng = rng

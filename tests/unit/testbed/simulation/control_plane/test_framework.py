@@ -15,6 +15,8 @@ FAST = {"scheduling_attempts_per_s": 1000.0, "bindings_per_s": 1e6, "bindings_bu
 class Plugin:
     """Has as much room as the test gives it, on one node."""
 
+    is_extender = True
+
     def __init__(self, room):
         self.room = room
         self.calls = []
@@ -53,17 +55,17 @@ class Scheduler:
         self.api.watch(bound=lambda pod: self.bound.append((round(self.env.now, 6), pod.name)))
         select = self.plugin.select
         self.plugin.select = lambda pod: (self.tried.append((round(self.env.now, 6), pod.name)), select(pod))[1]
-        self._make_pod = make_pod
+        self.make_pod = make_pod
 
     def create(self, *names, **job):
-        pods = [self._make_pod(name, **job) for name in names]
+        pods = [self.make_pod(name, **job) for name in names]
         for pod in pods:
             self.api.create(pod)
         return pods
 
     def event(self):
         """Some other pod is over: room may have appeared."""
-        self.api.show_finished(self._make_pod("other"))
+        self.api.show_finished(self.make_pod("other"))
 
     def events_every(self, seconds):
         while True:
@@ -207,6 +209,18 @@ class TestRefused:
         run.event()
         run.env.run(10)
         assert [at for at, _ in run.tried] == [0.001, 0.501]
+
+    @pytest.mark.parametrize(("hints", "extender"), [(True, True), (True, False), (False, True)])
+    def test_from_1_32_on_any_pod_that_runs_gives_pods_that_an_extender_refused_another_attempt(
+        self, scheduler, monkeypatch, hints, extender
+    ):
+        monkeypatch.setattr(Plugin, "is_extender", extender)
+        run = scheduler(queueing_hints=hints)
+        run.create("a")
+        run.env.run(3)
+        run.api.show_running(run.make_pod("other"))
+        run.env.run(5)
+        assert [at for at, _ in run.tried] == [0.001, *([3.001] if hints and extender else [])]
 
     def test_from_1_33_on_pods_that_back_off_come_after_the_others_in_the_order_in_which_it_ends(self, scheduler):
         run = scheduler(pop_from_backoff=True)
