@@ -143,6 +143,10 @@ class SimulationParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             description="CPU-seconds that the runtime spends on starting a container: a burst of about 200 ms (§4.2.2)."
         ),
     ] = 0.2
+    started_cpu_s: Annotated[
+        ShortSeconds,
+        Meta(description="CPU-seconds that kubelet and runtime still spend on a start when the container runs."),
+    ] = 0.0
     stop_cpu_s: Annotated[
         ShortSeconds, Meta(description="CPU-seconds that the runtime spends on stopping a container.")
     ] = 0.2

@@ -1,7 +1,7 @@
 """Bursts of containers on a node of a real cluster: measures what their starts and ends cost.
 
 A burst is several pods at once that do nothing: each prints when it began, sleeps until a time that all of them know,
-and prints when it ends. The node's counters are read before and after, and a watch follows the pods.
+and prints when it ends. The node's counters are read all the while, and a watch follows the pods.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from carico.clock import SystemClock
@@ -24,6 +24,7 @@ from carico.telemetry.counters import Counters
 from carico.telemetry.source import TelemetrySource
 from testbed.errors import ClusterError
 from testbed.real.api import ClusterApi, Json
+from testbed.real.program_pods import PrintedTimes, printed_times
 from testbed.real.waiting import wait_until
 from testbed.simulation.parameters import SAMPLE_PERIOD_S
 
@@ -31,24 +32,15 @@ SETTLE_S = 3.0
 """Wait after a burst, until kubelet and runtime have finished their work for it."""
 HELD_S = 6.0
 """Time for which the sleeping pods are observed."""
+READ_EVERY_S = 0.02
+"""Time between two readings of the node's CPU time."""
 _TIMEOUT_S = 120.0
 _PROGRAM = """\
-import os, sys, time
-with open("/proc/self/stat") as stat:
-    started = int(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
-age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - started
-print('{"began_s": %f,' % (time.time() - age_s), flush=True)
+import sys, time
+from workloads.process_times import printed_times
 time.sleep(max(float(sys.argv[1]) - time.time(), 0))
-print('"cpu_s": %f, "ended_s": %f}' % (time.process_time(), time.time()), flush=True)
+print(printed_times(), flush=True)
 """
-
-
-class _Told(msgspec.Struct):
-    """The output of a burst's pod: seconds since 1970, and its own CPU-seconds."""
-
-    began_s: float
-    cpu_s: float
-    ended_s: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +78,9 @@ class Burst:
     start_cpu_s: float
     """CPU time of the node from the first pod's creation until all had settled, without that of the programs."""
     start_lasted_s: float
+    begun_cpu_s: float
+    """The part of it from the moment when the last program began."""
+    begun_lasted_s: float
     start_pressure: float
     """Mean CPU pressure from the creation until the last program began."""
     stop_cpu_s: float
@@ -132,49 +127,54 @@ def burst(api: ClusterApi, namespace: str, spec: Mapping[str, Any], source: Tele
     KubeError, TelemetryError
         If the API server or the node's counters cannot be read.
     """
-    with _watched(api, namespace) as heard:
-        first = source.read()
-        created_s = []
-        deadline = time.time() + _allowance_s(pods) + SETTLE_S + HELD_S
+    with _watched(api, namespace) as heard, _followed(source) as node:
+        first_s, created_s = time.time(), []
+        deadline = first_s + _allowance_s(pods) + SETTLE_S + HELD_S
         names = [f"burst-{number}" for number in range(pods)]
         for name in names:
             api.create_pod(namespace, _pod(name, spec, deadline))
             created_s.append(time.time())
         wait_until("all pods run", lambda: _without(heard, names, "Running"), _TIMEOUT_S, 0.1)
-        running = source.read()
+        running_s = time.time()
         time.sleep(SETTLE_S)
-        settled = source.read()
-        if time.time() > deadline - HELD_S / 2:
+        settled_s = time.time()
+        if settled_s > deadline - HELD_S / 2:
             raise ClusterError(
-                f"{pods} pods took {time.time() - created_s[0]:.0f} s to start, of which {_allowance_s(pods):g} s were "
+                f"{pods} pods took {settled_s - created_s[0]:.0f} s to start, of which {_allowance_s(pods):g} s were "
                 f"expected: nothing else may run on this machine while it is measured"
             )
         time.sleep(max(deadline - 0.2 - time.time(), 0.0))
-        asleep = source.read()
+        asleep_s = time.time()
         wait_until("all pods have ended", lambda: _without(heard, names, "Succeeded"), _TIMEOUT_S, 0.1)
         time.sleep(SETTLE_S)
-        over = source.read()
-        told = [_told(api.log(namespace, name, "burst"), name) for name in names]
-    started, stopped = _between(first, settled), _between(asleep, over)
+        over_s = time.time()
+        printed = [_printed(api.log(namespace, name, "burst"), name) for name in names]
+    last = max(printed, key=lambda one: one.began_unix_s)
+    started, begun = node.cpu(first_s, settled_s), node.cpu(last.began_unix_s, settled_s)
+    stopped = node.cpu(asleep_s, over_s)
     return Burst(
         pods=pods,
-        start_latency_s=[one.began_s - at for one, at in zip(told, created_s, strict=True)],
-        running_visible_s=[heard[name, "Running"] - one.began_s for name, one in zip(names, told, strict=True)],
-        finished_visible_s=[heard[name, "Succeeded"] - one.ended_s for name, one in zip(names, told, strict=True)],
-        start_cpu_s=started.cpu_s - sum(one.cpu_s for one in told),
+        start_latency_s=[one.began_unix_s - at for one, at in zip(printed, created_s, strict=True)],
+        running_visible_s=[heard[name, "Running"] - one.began_unix_s for name, one in zip(names, printed, strict=True)],
+        finished_visible_s=[
+            heard[name, "Succeeded"] - one.ended_unix_s for name, one in zip(names, printed, strict=True)
+        ],
+        start_cpu_s=started.cpu_s - sum(one.cpu_s for one in printed),
         start_lasted_s=started.lasted_s,
-        start_pressure=_pressure(first, running),
+        begun_cpu_s=begun.cpu_s - last.cpu_s,
+        begun_lasted_s=begun.lasted_s,
+        start_pressure=node.pressure(first_s, running_s),
         stop_cpu_s=stopped.cpu_s,
         stop_lasted_s=stopped.lasted_s,
-        held=_between(settled, asleep),
+        held=node.cpu(settled_s, asleep_s),
     )
 
 
-def _told(log: str, pod: str) -> _Told:
-    try:
-        return msgspec.json.decode(log, type=_Told)
-    except msgspec.DecodeError as error:
-        raise ClusterError(f"pod {pod} did not write down its times: {error}; its log: {log.strip()[:200]!r}") from None
+def _printed(log: str, pod: str) -> PrintedTimes:
+    times = printed_times(log)
+    if times is None:
+        raise ClusterError(f"pod {pod} did not print its times; its log: {log.strip()[:200]!r}")
+    return times
 
 
 def _allowance_s(pods: int) -> float:
@@ -191,6 +191,50 @@ def _pod(name: str, spec: Mapping[str, Any], deadline: float) -> Json:
 def _without(heard: Mapping[tuple[str, str], float], names: Sequence[str], phase: str) -> str:
     missing = [name for name in names if (name, phase) not in heard]
     return f"{', '.join(missing)} not yet {phase}" if missing else ""
+
+
+class NodeTrace:
+    """The CPU time and the CPU pressure of a node, reading by reading; times are seconds since 1970."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, float, float]] = []
+
+    def add(self, at_s: float, counters: Counters) -> None:
+        """Add a reading of a control group's counters, which are in microseconds."""
+        used_us = float(counters.cpu_total - counters.cpu_idle)
+        self._rows.append((at_s, used_us / 1e6, float(counters.cpu_pressure_us) / 1e6))
+
+    def cpu(self, first_s: float, last_s: float) -> Idle:
+        """Return the CPU time between two times, interpolated between readings."""
+        return Idle(last_s - first_s, self._grown(1, first_s, last_s))
+
+    def pressure(self, first_s: float, last_s: float) -> float:
+        """Return the mean CPU pressure between two times, interpolated between readings."""
+        return self._grown(2, first_s, last_s) / (last_s - first_s)
+
+    def _grown(self, column: int, first_s: float, last_s: float) -> float:
+        rows = np.array(self._rows)
+        first, last = np.interp([first_s, last_s], rows[:, 0], rows[:, column])
+        return float(last - first)
+
+
+@contextmanager
+def _followed(source: TelemetrySource) -> Iterator[NodeTrace]:
+    """Read a node's counters in a thread until the context ends."""
+    trace, stop = NodeTrace(), threading.Event()
+    trace.add(time.time(), source.read())
+
+    def follow() -> None:
+        while not stop.wait(READ_EVERY_S):
+            trace.add(time.time(), source.read())
+
+    with ThreadPoolExecutor(1, "a node's counters") as pool:
+        following = pool.submit(follow)
+        try:
+            yield trace
+        finally:
+            stop.set()
+    following.result()  # raises what reading raised
 
 
 @contextmanager
@@ -211,7 +255,3 @@ def _between(before: Counters, after: Counters) -> Idle:
     """Return a node's CPU time between two readings of its control group, whose counters are in microseconds."""
     used_us = (after.cpu_total - after.cpu_idle) - (before.cpu_total - before.cpu_idle)
     return Idle(float(after.at_s - before.at_s), float(used_us) / 1e6)
-
-
-def _pressure(before: Counters, after: Counters) -> float:
-    return float((after.cpu_pressure_us - before.cpu_pressure_us) / 1e6 / (after.at_s - before.at_s))

@@ -42,7 +42,18 @@ class ContainerCosts:
 
     @property
     def start_cpu_s(self) -> float:
-        """CPU-seconds that starting a container takes, in bursts of several."""
+        """CPU-seconds that starting a container takes, in bursts of several, until its program begins."""
+        return self._all_of_start - self.started_cpu_s
+
+    @property
+    def started_cpu_s(self) -> float:
+        """CPU-seconds that a start still takes while the program runs: the share that it has in a start alone."""
+        alone = [(self.begun(one), self.starts(one)) for one in self._single]
+        begun, whole = map(sum, zip(*alone, strict=True))
+        return self._all_of_start * min(max(begun, 0.0) / whole, 1.0) if whole > 0 else 0.0
+
+    @property
+    def _all_of_start(self) -> float:
         return fmean(self.starts(one) for one in self._largest)
 
     @property
@@ -54,6 +65,10 @@ class ContainerCosts:
         """Return the CPU-seconds of a start in a burst."""
         return self._beyond_idle(Idle(burst.start_lasted_s, burst.start_cpu_s)) / burst.pods
 
+    def begun(self, burst: Burst) -> float:
+        """Return the CPU-seconds of a start in a burst after the last program began."""
+        return self._beyond_idle(Idle(burst.begun_lasted_s, burst.begun_cpu_s)) / burst.pods
+
     def stops(self, burst: Burst) -> float:
         """Return the CPU-seconds of an end in a burst."""
         return self._beyond_idle(Idle(burst.stop_lasted_s, burst.stop_cpu_s)) / burst.pods
@@ -61,11 +76,11 @@ class ContainerCosts:
     def settings(self) -> dict[str, Any]:
         """Return the costs as parameters of the simulated cluster, by name.
 
-        The start delay is the time that a single pod's start takes beyond the time that its CPU-seconds need.
+        The start delay is the time that a single pod's start takes beyond the time that its CPU-seconds need. How long
+        the API takes to show a pod as Running is that of single pods, too: in a burst it includes waiting for CPU.
         """
-        single = [one for one in self.bursts if one.pods == 1]
         computing_s = self.start_cpu_s / min(max(self.cores - self.background_cores, 0.1), 1.0)
-        waits = [max(latency - computing_s, 0.0) for one in single for latency in one.start_latency_s]
+        waits = [max(latency - computing_s, 0.0) for one in self._single for latency in one.start_latency_s]
         found: dict[str, Any] = {
             "agent_cores": 0.0,  # in background_cores: agents ran while that was measured
             "background_cores": self.background_cores,
@@ -74,16 +89,21 @@ class ContainerCosts:
             "background_memory_variation": self.idle.memory_variation,
             "background_cores_per_pod": self.background_cores_per_pod,
             "start_cpu_s": self.start_cpu_s,
+            "started_cpu_s": self.started_cpu_s,
             "stop_cpu_s": self.stop_cpu_s,
             "starts_per_s": max(map(_per_second, self._largest)),
         }
         for name, seconds in {
             "start_delay": waits,
-            "running_visible": [seen for one in self.bursts for seen in one.running_visible_s],
+            "running_visible": [seen for one in self._single for seen in one.running_visible_s],
             "finished_visible": [seen for one in self.bursts for seen in one.finished_visible_s],
         }.items():
             found |= {f"{name}_min_s": max(min(seconds), 0.0), f"{name}_max_s": max(*seconds, 0.0)}
         return {name: round(value, 4) for name, value in found.items()}
+
+    @property
+    def _single(self) -> list[Burst]:
+        return [one for one in self.bursts if one.pods == 1]
 
     @property
     def _largest(self) -> list[Burst]:
@@ -100,17 +120,19 @@ def costs_table(costs: ContainerCosts) -> list[str]:
         f"A node of {costs.cores:g} CPUs: {costs.background_cores:.3f} CPUs when idle, "
         f"{costs.background_cores_per_pod:.4f} more for every pod,",
         f"  and {costs.idle.memory:.1%} of its memory, varying by {costs.idle.memory_variation:.2%}",
-        f"  {'pods at once':14}{'start: CPU-s':>13}{'first s':>9}{'last s':>8}{'pressure':>9}{'end: CPU-s':>12}"
+        f"  {'pods at once':13}{'start: CPU-s':>14}{'first s':>9}{'last s':>8}{'pressure':>9}{'end: CPU-s':>12}"
         f"{'shown, s':>13}",
     ]
     for one in costs.bursts:
+        cpu = f"{costs.starts(one):.2f}, {costs.begun(one):.2f}"
         shown = f"{fmean(one.running_visible_s):.2f}, {fmean(one.finished_visible_s):.2f}"
         lines.append(
-            f"  {one.pods:<14}{costs.starts(one):>13.2f}{min(one.start_latency_s):>9.2f}"
+            f"  {one.pods:<13}{cpu:>14}{min(one.start_latency_s):>9.2f}"
             f"{max(one.start_latency_s):>8.2f}{one.start_pressure:>9.2f}{costs.stops(one):>12.2f}{shown:>13}"
         )
     note = (
-        "CPU-seconds of a pod, without those of its program; times from creation until the first and the last program "
+        "CPU-seconds of a pod, without those of its program, and how many of a start's after the last program began; "
+        "times from creation until the first and the last program "
         "began; mean CPU pressure until then; times until the API showed a pod as Running after it began, and as "
         "Succeeded after it ended."
     )

@@ -144,6 +144,8 @@ class Kubelets:
             node, demand, pod.work, weights=weights_of(pod, fleet.memory_bytes[node]), ended=ended
         )
         self._servers.begin(pod, task)
+        if parameters.started_cpu_s:
+            fleet.run_burst(node, parameters.started_cpu_s)
 
         def stop(outcome: str) -> None:
             if not over.triggered:

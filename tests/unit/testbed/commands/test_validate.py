@@ -21,7 +21,7 @@ SCENARIO = load_scenario("pi-two-nodes")
 @pytest.fixture
 def measured():
     bursts = [
-        Burst(pods, [1.0] * pods, [0.5] * pods, [1.5] * pods, 0.5, 5.0, 0.4, 0.4, 5.0, Idle(10.0, 0.5))
+        Burst(pods, [1.0] * pods, [0.5] * pods, [1.5] * pods, 0.5, 5.0, 0.2, 4.0, 0.4, 0.4, 5.0, Idle(10.0, 0.5))
         for pods in (1, 4)
     ]
     costs = ContainerCosts(0.6, IdleNode(Idle(20.0, 1.0), 1.1, 0.14, 0.0025), bursts)

@@ -13,7 +13,18 @@ def burst(pods, latencies, start_cpu_s, stop_cpu_s=0.5):
     """A burst whose starts, ends and sleep last 10 s each, in which the idle node uses 0.5 CPU-seconds."""
     shown = [0.3 + 0.1 * place for place in range(pods)]
     return Burst(
-        pods, latencies, shown, [-0.01] * pods, 0.5 + start_cpu_s, 10.0, 0.4, 0.5 + stop_cpu_s, 10.0, Idle(10.0, 0.54)
+        pods=pods,
+        start_latency_s=latencies,
+        running_visible_s=shown,
+        finished_visible_s=[-0.01] * pods,
+        start_cpu_s=0.5 + start_cpu_s,
+        start_lasted_s=10.0,
+        begun_cpu_s=0.4 + start_cpu_s / 5,
+        begun_lasted_s=8.0,
+        start_pressure=0.4,
+        stop_cpu_s=0.5 + stop_cpu_s,
+        stop_lasted_s=10.0,
+        held=Idle(10.0, 0.54),
     )
 
 
@@ -33,12 +44,13 @@ def test_costs_become_settings_of_a_simulated_cluster(costs):
     settings = costs.settings()
     assert parameters_from(settings)
     assert (settings["background_memory"], settings["background_memory_variation"]) == (0.14, 0.0025)
-    assert settings["start_cpu_s"] == 0.3
+    # A start takes 0.3 CPU-seconds in a burst; alone, a fifth of them after the program has begun.
+    assert (settings["start_cpu_s"], settings["started_cpu_s"]) == (0.24, 0.06)
     assert settings["stop_cpu_s"] == 0.1
     assert settings["starts_per_s"] == 2.0
-    # Half a CPU is left for 0.3 CPU-seconds: 0.6 of the 1.5 s are computing.
-    assert (settings["start_delay_min_s"], settings["start_delay_max_s"]) == (0.9, 0.9)
-    assert (settings["running_visible_min_s"], settings["running_visible_max_s"]) == (0.3, 0.6)
+    # Half a CPU is left for 0.24 CPU-seconds: 0.48 of the 1.5 s are computing.
+    assert (settings["start_delay_min_s"], settings["start_delay_max_s"]) == (1.02, 1.02)
+    assert (settings["running_visible_min_s"], settings["running_visible_max_s"]) == (0.3, 0.3), "of the single pod"
 
 
 def test_a_negative_delay_counts_as_zero(costs):
@@ -54,4 +66,4 @@ def test_the_table_shows_every_burst_in_80_columns(costs):
     lines = costs_table(costs)
     assert max(map(len, lines)) <= 80
     assert lines[0] == "A node of 0.55 CPUs: 0.050 CPUs when idle, 0.0025 more for every pod,"
-    assert lines[4].split() == ["4", "0.30", "1.60", "3.10", "0.40", "0.10", "0.45,", "-0.01"]
+    assert lines[4].split() == ["4", "0.30,", "0.06", "1.60", "3.10", "0.40", "0.10", "0.45,", "-0.01"]

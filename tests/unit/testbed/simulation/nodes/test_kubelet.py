@@ -69,6 +69,14 @@ class TestLife:
         assert pod.started_s == pytest.approx(1.0)
         assert pod.finished_s == pytest.approx(2.0)
 
+    def test_what_a_start_still_takes_when_the_pod_runs_delays_the_pod(self, make_machine, make_pod):
+        machine = make_machine(cores=1, **no_delays(), start_cpu_s=0, started_cpu_s=0.5, background_cores=0)
+        pod = make_pod("pod", work=2.0)
+        machine.bind(pod)
+        machine.env.run(10)
+        assert pod.started_s == 0
+        assert pod.finished_s == pytest.approx(2.5, abs=0.1)
+
     def test_a_pod_that_ends_before_the_api_shows_it_running_is_never_shown_running(self, make_machine, make_pod):
         machine = make_machine(running_visible_min_s=3.0, running_visible_max_s=3.0)
         machine.bind(make_pod("quick", work=0.2), make_pod("slow", work=5.0))
