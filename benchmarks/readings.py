@@ -152,6 +152,8 @@ SIMULATOR_READINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("starts_per_s=1.5", {"starts_per_s": 1.5}),
     ("start_cpu_s=0", {"start_cpu_s": 0, "stop_cpu_s": 0}),
     ("system_weight=39", {"system_weight": 39}),
+    ("host_limit=0.9", {"host_limit": 0.9}),
+    ("host_limit=0.8", {"host_limit": 0.8}),
 )
 
 

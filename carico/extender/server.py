@@ -8,14 +8,13 @@ from __future__ import annotations
 import ssl
 import time
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
 from typing import Protocol
 
 from carico.config import HttpLimits
 from carico.errors import InvalidRequest, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, read_args, write_result
 from carico.extender.metrics import ExtenderMetrics
-from carico.http.server import HttpServer
+from carico.http.server import HttpServer, RequestHandler
 from carico.http.tls import ServerTls, names_of
 
 
@@ -64,10 +63,8 @@ def serve_extender(
 
 def _handler(
     extender: Decides, metrics: ExtenderMetrics, clients: frozenset[str], limits: HttpLimits
-) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        server: HttpServer
+) -> type[RequestHandler]:
+    class Handler(RequestHandler):
         wbufsize = -1  # one packet an answer
         disable_nagle_algorithm = True
 
@@ -95,7 +92,7 @@ def _handler(
             self.connection.settimeout(limits.request_timeout_s)
             super().handle_one_request()
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802  http.server wants this name
             if self.path != "/filter":
                 self._refuse(404, "only POST /filter is served")
             elif not self._allowed:
@@ -128,7 +125,7 @@ def _handler(
             except NotReady as error:
                 self._refuse(503, str(error), close=False)
             else:
-                self._answer(200, content, "application/json")
+                self.answer(200, content, "application/json")
 
         def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
             """Count what the library refuses: text that is not HTTP, or a method that is not served."""
@@ -142,19 +139,11 @@ def _handler(
         def _refuse(self, status: int, why: str, close: bool = True) -> None:
             self._count_bad(status)
             self.close_connection |= close  # the rest of the request is not read
-            self._answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
+            self.answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
 
-        def _answer(self, status: int, content: bytes, kind: str) -> None:
+        def answer(self, status: int, content: bytes, kind: str) -> None:
+            """Send an answer; the last one if the connection is old."""
             self.close_connection |= time.monotonic() >= self._old_at
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            if self.close_connection:
-                self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing: decisions are counted, and in the journal."""
+            super().answer(status, content, kind)
 
     return Handler

@@ -7,14 +7,13 @@ no answer is secret, so that clients need no certificate over TLS.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from carico.config import StatusConfig, TlsFiles
 from carico.errors import InvalidConfig
-from carico.http.server import HttpServer
+from carico.http.server import HttpServer, RequestHandler
 from carico.http.tls import ServerTls
 
 _CLIENT_S = 10.0
@@ -72,34 +71,22 @@ def serve_status(
 
 def _handler(
     registry: CollectorRegistry, checks: Mapping[str, Check], pages: Mapping[str, Page]
-) -> type[BaseHTTPRequestHandler]:
+) -> type[RequestHandler]:
     known = ", ".join([*checks, *pages]) + " or /metrics\n"
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(RequestHandler):
         timeout = _CLIENT_S
-        protocol_version = "HTTP/1.1"
-        server: HttpServer
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802  http.server wants this name
             self.server.spoke(self.connection)
             if self.path == "/metrics":
-                self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
+                self.answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
             elif self.path in checks:
                 why = checks[self.path]()
-                self._answer(503 if why else 200, (why or "ok").encode() + b"\n", "text/plain; charset=utf-8")
+                self.answer(503 if why else 200, (why or "ok").encode() + b"\n", "text/plain; charset=utf-8")
             elif self.path in pages:
-                self._answer(200, pages[self.path](), "application/json")
+                self.answer(200, pages[self.path](), "application/json")
             else:
-                self._answer(404, f"try {known}".encode(), "text/plain; charset=utf-8")
-
-        def _answer(self, code: int, body: bytes, kind: str) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing: probes come every few seconds."""
+                self.answer(404, f"try {known}".encode(), "text/plain; charset=utf-8")
 
     return Handler

@@ -58,7 +58,7 @@ class HttpServer(ThreadingHTTPServer):
         name: str,
         host: str,
         port: int,
-        handler: type[BaseHTTPRequestHandler],
+        handler: type[RequestHandler],
         *,
         tls: ServerTls | None,
         connections: int,
@@ -155,3 +155,23 @@ class HttpServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log how a connection broke off, for debugging only: clients come and go."""
         _log.debug("a connection broke off", exc_info=True, extra={"client": client_address[0]})
+
+
+class RequestHandler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection of an `HttpServer`; subclasses have the methods."""
+
+    protocol_version = "HTTP/1.1"
+    server: HttpServer
+
+    def answer(self, status: int, content: bytes, kind: str) -> None:
+        """Send an answer with a content type; it says so if the connection ends with it."""
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: servers count requests, or keep a journal of them."""
