@@ -15,7 +15,7 @@ from testbed.images.docker import Docker
 from testbed.images.programs import Programs
 from testbed.real.waiting import wait_until
 from testbed.user_cache import user_cache
-from tests.unit.carico.extender.certificates import Certificates
+from tests.kits.certificates import Certificates
 
 USER = 65532
 START_S = 60.0

@@ -18,8 +18,8 @@ from carico.extender.server import serve_extender
 from carico.http.tls import ServerTls
 from carico.rpc.identity import SERVER
 from testbed.simulation.parameters import SimulationParameters
+from tests.kits.certificates import Certificates
 
-from .certificates import Certificates
 from .conftest import request
 
 MANIFEST = files("carico") / "manifests" / "kube-scheduler.yaml"

@@ -22,8 +22,8 @@ from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
 from tests.kits.blocking import Blocking
+from tests.kits.certificates import Certificates
 
-from .certificates import Certificates
 from .conftest import request
 
 

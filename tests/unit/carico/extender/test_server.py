@@ -14,8 +14,8 @@ from carico.config import HttpLimits
 from carico.errors import InvalidConfig
 from carico.extender.server import serve_extender
 from carico.http.tls import ServerTls
+from tests.kits.certificates import Certificates
 
-from .certificates import Certificates
 from .conftest import request
 
 SCHEDULER = "carico:server:kube-scheduler"
@@ -268,6 +268,7 @@ class TestTls:
         tls = ServerTls(files)
         first = tls.current()
         assert tls.current() is first
+        Path(files.certificate).unlink()
         authority.server("renewed")
         second = tls.current()
         assert second is not first

@@ -12,8 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from carico.config import StatusConfig
 from carico.errors import InvalidConfig
 from carico.http.health import serve_status
-
-from ..extender.certificates import Certificates
+from tests.kits.certificates import Certificates
 
 
 @pytest.fixture
