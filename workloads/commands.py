@@ -10,7 +10,7 @@ from workloads.quantity import memory_bytes
 
 PYTHON = "python3"
 _OPTIONS = {
-    "mlp": {"threads": "--threads"},
+    "mlp": {"threads": "--threads", "samples": "--samples"},
     "stress": {"cpu": "--cpu", "cpu_load": "--cpu-load", "vm": "--vm", "duration_s": "--timeout"},
 }
 """By program, the options that take a parameter unchanged, by the parameter's name."""

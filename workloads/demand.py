@@ -106,13 +106,19 @@ def pi(digits: float = 2000) -> Demand:
     return Demand(cpu_seconds=5.8 * (digits / 2000) ** 2, variation=0.10, memory_bytes=12 * MIB)
 
 
-def mlp(threads: float = 4, cpu_seconds: float = 73.0, memory: str | float = "650Mi") -> Demand:
+def mlp(
+    threads: float = 4, cpu_seconds: float | None = None, memory: str | float = "650Mi", samples: float = 5000
+) -> Demand:
     """`workloads.mlp`, the thesis's `sklearn` job: parallel matrix products between serial stretches, and memory.
 
     The threads are busy four fifths of the time on an idle machine; memory grows while data and network are built.
     Threads of a matrix product spin while they wait for one that lost its CPU: two such programs on one machine took
-    1.2 (one thread each) to 1.5 times (two each) the CPU of one alone, hence the contention loss.
+    1.2 (one thread each) to 1.5 times (two each) the CPU of one alone, hence the contention loss. Unless it is given,
+    the work is in proportion to the samples.
     """
+    _whole(1_000_000, samples=samples)
+    if cpu_seconds is None:
+        cpu_seconds = 73.0 * samples / 5000
     _positive(threads=threads, cpu_seconds=cpu_seconds)
     parallel, serial = 0.8 * threads, 0.2
     peak = memory_bytes(str(memory))
@@ -238,7 +244,7 @@ def signature_of(model: Callable[..., Demand]) -> str:
     Examples
     --------
     >>> signature_of(mlp)
-    'threads=4, cpu_seconds=73.0, memory=650Mi'
+    'threads=4, [cpu_seconds], memory=650Mi, samples=5000'
     """
     shown = []
     for one in inspect.signature(model).parameters.values():

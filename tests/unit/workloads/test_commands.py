@@ -15,7 +15,7 @@ from workloads.errors import InvalidDemand
     [
         ("pi", {}, ["--quiet", "2000"]),
         ("pi", {"digits": 1_000_000.0}, ["--quiet", "1000000"]),
-        ("mlp", {"threads": 2}, ["--threads", "2"]),
+        ("mlp", {"threads": 2, "samples": 300}, ["--threads", "2", "--samples", "300"]),
         (
             "stress",
             {"duration_s": 1.5, "cpu": 2, "cpu_load": 20},

@@ -51,6 +51,10 @@ class TestMlp:
     def test_memory_never_exceeds_what_is_asked_for(self):
         assert mlp(memory="50Mi").initial_memory_bytes == mlp(memory="50Mi").memory_bytes == 50 * MIB
 
+    def test_its_work_grows_with_the_samples_unless_it_is_given(self):
+        assert mlp(samples=500).cpu_seconds == pytest.approx(mlp().cpu_seconds / 10)
+        assert mlp(samples=500, cpu_seconds=9.0).cpu_seconds == 9.0
+
     def test_its_threads_spin(self):
         assert 0 < mlp().contention_loss < 1
 
