@@ -23,10 +23,10 @@ def lost_before(result: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=False, raises=AssertionError, reason=f"lost before: {result}")
 
 
-def skip_unless_measured(found: Comparison) -> None:
+def skip_unless_measured(repetitions: int) -> None:
     """Report the test as not measured if there are too few repetitions for any verdict."""
-    if found.repetitions < LEAST_FOR_INTERVAL:
-        times = counted(found.repetitions, "repetition")
+    if repetitions < LEAST_FOR_INTERVAL:
+        times = counted(repetitions, "repetition")
         pytest.skip(
             f"{times} can give no verdict, {LEAST_FOR_INTERVAL} are needed: --carico-preset=full, or "
             f"--carico-repetitions={LEAST_FOR_INTERVAL}"
@@ -35,5 +35,5 @@ def skip_unless_measured(found: Comparison) -> None:
 
 def assert_not_worse(found: Comparison) -> None:
     """Assert that CARICO is not worse, if that can be said."""
-    skip_unless_measured(found)
+    skip_unless_measured(found.repetitions)
     assert found.verdict != "worse", f"{found.ratio:.2f} times: {found}"

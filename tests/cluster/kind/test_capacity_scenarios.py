@@ -44,6 +44,9 @@ def before_and_during(run: Repetition) -> tuple[float, float]:
     )
 
 
+@pytest.mark.carico_claim(
+    "§4.2.3, Fig 4.6", "a node under CPU load offers less once its peers run a heavier CPU workload"
+)
 @pytest.mark.parametrize("signals", ["conflicting-two-nodes"], indirect=True)
 def test_conflicting_capacity(signals):
     """A node under light CPU load offers less once its peer runs a heavier CPU workload."""
@@ -51,6 +54,7 @@ def test_conflicting_capacity(signals):
     assert during < (1 - VISIBLE) * before
 
 
+@pytest.mark.carico_claim("§4.2.3, Fig 4.7", "a node under memory load offers more once its peers run a CPU workload")
 @not_reproduced(
     "thesis: k of a node under memory load rises when its peer computes; here it was 0.174 before and during the job: "
     "the node's memory, 0.72 in use, limits k, and the peer's pods, which use memory, too, do not lower its share"

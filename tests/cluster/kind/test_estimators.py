@@ -39,6 +39,7 @@ def test_every_pod_completes_once(runs):
         every_pod_completed_once(run)
 
 
+@pytest.mark.carico_claim("§4.2.4, Fig 4.9", "the 2-D filter and the dual filter find the baseline")
 def test_baseline_is_the_signal_of_the_idle_node(runs, carico_paper):
     series = columns(runs)
     idle = (series["running_pods"] == 0) & (series["time_s"] > SETTLED_S)
@@ -47,6 +48,7 @@ def test_baseline_is_the_signal_of_the_idle_node(runs, carico_paper):
     assert np.median(errors) < ACCURATE / 2
 
 
+@pytest.mark.carico_claim("§4.2.4, Fig 4.9", "all three filters find a pod's cost")
 def test_cost_explains_the_signal_of_a_loaded_node(runs, carico_paper):
     """The baseline minus the pods' cost is the measured signal, in bursts of sizes not seen before."""
     series = columns(runs)

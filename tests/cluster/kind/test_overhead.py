@@ -35,6 +35,7 @@ def runs(carico_experiment) -> dict[bool, list[Repetition]]:
     return found
 
 
+@pytest.mark.carico_claim("§5.6, Table 5.5", "agents on all nodes lengthen a job by about 2 % at most")
 def test_a_job_takes_as_long_with_agents_as_without(runs, carico_paper):
     for run in (*runs[True], *runs[False]):
         every_pod_completed_once(run)
