@@ -68,6 +68,10 @@ def _jobs(name: str, *jobs: str, cluster: str = "") -> str:
 
 
 _TASK = "name: {}, workload: task, parameters: {{{}}}, pods: {}"
+_CRITICAL = (
+    "name: web, workload: web, parameters: {duration_s: 900, rate_per_s: 20}, pods: 1, requests: {cpu: 100m}, "
+    "placement: first, disturbance: true, platform: true, latency_critical: true"
+)
 _SERVICE = "name: service, workload: web, parameters: {duration_s: 600, rate_per_s: 20}, pods: 19, disturbance: true"
 
 SHAPES: dict[str, Shape] = {
@@ -129,6 +133,13 @@ SHAPES: dict[str, Shape] = {
     "isolation": Shape("isolation"),
     "isolation-one-node": Shape("isolation-one-node", _cpu(("50m", "100m", "200m", "250m", "400m", "500m"))),
     "isolation-two-nodes": Shape("isolation-two-nodes", _cpu(SMALL), {"parameters": "kind"}),
+    "latency-critical": Shape(
+        _jobs(
+            "latency-critical",
+            _CRITICAL,
+            "name: pi, workload: pi, pods: 1000, start_s: 60",
+        )
+    ),
     "pi-two-nodes": Shape("pi-two-nodes", _cpu(SMALL), {"parameters": "kind"}),
     "poisson-8": Shape(
         _jobs("poisson-8", "name: pi, workload: pi, pods: 600, arrivals: {pattern: poisson, rate_per_s: 8}")
@@ -147,7 +158,7 @@ SHAPES: dict[str, Shape] = {
     "service-beside-jobs": Shape(
         _jobs("service-beside-jobs", _SERVICE, "name: pi, workload: pi, pods: 500, start_s: 10"),
     ),
-    "kubernetes-1.33": Shape("pi-2000 x 500", settings={"pop_from_backoff": True}),
+    "kubernetes-1.33": Shape("pi-2000 x 500", settings={"pop_from_backoff": True, "queueing_hints": True}),
 }
 
 RULES: dict[str, dict[str, float]] = {

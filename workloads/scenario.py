@@ -67,6 +67,8 @@ class JobSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     platform: bool = False
     """Whether its pods are the platform's, like those of DaemonSets and of kube-system: neither CARICO's agents nor the
     results count them among the running pods of a node."""
+    latency_critical: bool = False
+    """Whether its pods answer requests and are labelled so: the variant `demand` leaves their nodes half idle."""
     backoff_limit: Annotated[int, Meta(ge=0, le=1_000_000)] = 6
     """Failed pods after which the Job gives up (the Kubernetes default)."""
     parallelism: Count | None = None

@@ -32,6 +32,7 @@ class Rooms(NamedTuple):
     needs_gib: FloatArray
     pods: FloatArray
     idle: BoolArray
+    critical: BoolArray
     age_s: FloatArray
 
     def fits(self, stale_after_s: float) -> BoolArray:
@@ -55,6 +56,8 @@ class NodeRoom(NamedTuple):
     """How many more pods the node takes, if it reports no demand."""
     idle: bool
     """Whether the node runs no pod: then it takes any pod."""
+    critical: bool
+    """Whether the node has a latency-critical pod: then the pod must fit as a whole below half of the cores."""
     age_s: float
     """Seconds since the node reported."""
 
@@ -76,6 +79,8 @@ class NodeRoom(NamedTuple):
         """Return why the node was refused; empty if it was not."""
         verdict = self.verdict(stale_after_s)
         # Available memory is rounded down and needed memory up: the two numbers must not look the same.
+        if verdict == CPU_FULL and self.critical:
+            return f"kept half idle for a latency-critical pod: {abs(self.cores):.2f} cores are lacking"
         if verdict == CPU_FULL:
             return f"CPU full: its load is {abs(self.cores):.2f} cores above its level"
         if verdict == MEMORY_FULL:
@@ -142,7 +147,7 @@ class DemandDecision:
         out = np.flatnonzero(~self.fits)
         # Thousands of full nodes share a few texts: each text is made once, and its key are the numbers that it shows.
         rooms = self.rooms
-        shown = np.stack([rooms.room, rooms.room_gib, rooms.needs_gib, rooms.pods, rooms.age_s])[:, out]
+        shown = np.stack([rooms.room, rooms.room_gib, rooms.needs_gib, rooms.pods, rooms.age_s, rooms.critical])[:, out]
         shown[:4] = np.round(100 * shown[:4])
         key = np.nan_to_num(np.round(shown), nan=-1.0).T
         _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)

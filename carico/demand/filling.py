@@ -6,17 +6,22 @@ thread per core, because pods stop at any moment. The higher level is two thread
 that waits fits below it and would otherwise wait for long, because hardly any pod stops: then nothing waits, and the
 last pods share CPUs instead. A pod that demands more than half a node is never placed above the lower level, because it
 would halve the speed of all.
+
+A node with a latency-critical pod takes only pods that fit as a whole below half of its cores: requests to a server
+wait for a CPU even if CPUs are free on average, because pods and requests come in bursts.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from carico.arrays import FloatArray
+from carico.arrays import BoolArray, FloatArray
 from carico.demand.settings import DemandVariant
 
 
-def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share: bool) -> FloatArray:
+def level(
+    variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share: bool, critical: BoolArray | None = None
+) -> FloatArray:
     """Return the load up to which nodes are filled, cores.
 
     Parameters
@@ -28,12 +33,14 @@ def level(variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share:
         The pod's demand.
     share : bool
         Whether pods that wait should share CPUs rather than wait on.
+    critical : array of bool, (n,), optional
+        Whether the nodes have latency-critical pods; by default none has.
     """
-    lower: FloatArray = cores + variant.headroom * np.sqrt(cores)
-    if not share:
-        return lower
-    higher = np.maximum(lower, variant.threads_per_core * cores)
-    return np.where(pod_cores <= variant.wide * cores, higher, lower)
+    usual: FloatArray = cores + variant.headroom * np.sqrt(cores)
+    if share:
+        higher = np.maximum(usual, variant.threads_per_core * cores)
+        usual = np.where(pod_cores <= variant.wide * cores, higher, usual)
+    return usual if critical is None else np.where(critical, variant.critical_share * cores - pod_cores, usual)
 
 
 def needed_gib(variant: DemandVariant, gib: FloatArray, variance: float, alike: FloatArray) -> FloatArray:

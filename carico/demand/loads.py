@@ -59,6 +59,10 @@ class Loads:
         """The number of pods in flight, by workload and node."""
         self._over: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of pods that have ended although the node's latest report counts them, by node."""
+        self._critical: dict[str, str] = {}
+        """The node of every latency-critical pod that has one, by UID."""
+        self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
+        """The UIDs of these pods, by node."""
         self._known: defaultdict[str, dict[int, WorkloadReport]] = defaultdict(dict)
         """What nodes have reported about each workload, by column."""
         self._local: OrderedDict[str, FloatArray] = OrderedDict()
@@ -68,6 +72,8 @@ class Loads:
         """Increases whenever the set of known nodes changes, or the set of nodes that report their demand."""
         self._columns: FloatArray = np.full((7, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
+        """Pods of each node that are not latency-critical."""
+        self._has_critical: BoolArray = np.zeros(1, np.bool_)
         self._start_up_s: FloatArray = np.full(1, FIRST_START_UP_S)
         """How long pods are in flight to each node, on average: a large node starts many, one after the other."""
 
@@ -195,6 +201,28 @@ class Loads:
             self._over[node].add(uid)
             self._sum_up(node)
 
+    def note_critical(self, uid: str, node: str | None) -> None:
+        """Note which node a latency-critical pod is on, or on its way to; None if it has none any more."""
+        before = self._critical.pop(uid, None)
+        if node is not None:
+            self._critical[uid] = node
+        if before == node:
+            return
+        if before is not None:
+            self._critical_at[before].discard(uid)
+            if not self._critical_at[before]:
+                del self._critical_at[before]
+            self._crowd(before)
+        if node is not None:
+            self._critical_at[node].add(uid)
+            self._crowd(node)
+
+    def _crowd(self, node: str) -> None:
+        """Update what depends on a node's latency-critical pods."""
+        if node in self._rows:
+            self._has_critical[self._rows[node]] = node in self._critical_at
+        self._sum_up(node)
+
     def workloads(self) -> set[str]:
         """The workloads that any node knows."""
         return set(self._known)
@@ -239,9 +267,14 @@ class Loads:
         return now - self._column(self._AT, rows)
 
     def idle(self, rows: IntArray) -> BoolArray:
-        """Whether nodes run no pod, and no pod is in flight to them."""
+        """Whether nodes run no pod, and no pod is in flight to them, except for latency-critical ones."""
         idle: BoolArray = self._pods[rows] == 0
         return idle
+
+    def critical(self, rows: IntArray) -> BoolArray:
+        """Whether nodes have latency-critical pods, or such pods are on their way to them."""
+        critical: BoolArray = self._has_critical[rows]
+        return critical
 
     def capacity(self, rows: IntArray) -> FloatArray:
         """How many more pods the nodes take that report only this number; NaN for the others."""
@@ -324,8 +357,10 @@ class Loads:
             max(memory, 0.0) + caution * memory_variance,
             credit,
         )
-        counted = sum(workload is not None for workload in report.counted.values())
-        self._pods[row] = counted - sum(over[name] for name in over if name is not None) + sum(change.values())
+        critical = self._critical_at.get(node, set())
+        counted = sum(workload is not None and uid not in critical for uid, workload in report.counted.items())
+        coming = len(self._in_flight_to[node] - critical)
+        self._pods[row] = counted - sum(over[name] for name in over if name is not None) + coming
 
     def _add_row(self, node: str) -> None:
         if not self._free:
@@ -333,9 +368,11 @@ class Loads:
             self._columns = np.concatenate((self._columns, np.full((7, size), np.nan)), axis=1)
             self._local.clear()
             self._pods = np.concatenate((self._pods, np.zeros(size, np.int64)))
+            self._has_critical = np.concatenate((self._has_critical, np.zeros(size, np.bool_)))
             self._start_up_s = np.concatenate((self._start_up_s, np.full(size, FIRST_START_UP_S)))
             self._free = list(range(2 * size - 2, size - 2, -1))
         row = self._rows[node] = self._free.pop()
+        self._has_critical[row] = node in self._critical_at
         self._start_up_s[row] = FIRST_START_UP_S
         self._all_rows = None
         self.generation += 1

@@ -146,6 +146,8 @@ class DemandScheduler:
         node = decision.node
         if node is not None:
             self.waiting.remove(uid)
+            if kind.critical:
+                self.loads.note_critical(uid, node)
             self.loads.place(uid, kind.workload, node, now)
             self._due[uid] = now + self._timeout_s
             self._held, self._may_hold = None, True
@@ -158,7 +160,8 @@ class DemandScheduler:
     def decision(self, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
         """Return what `filter` would decide on a pod; nothing changes."""
         cores, gib = self.cost(kind.workload)
-        rooms = self._rooms(kind.workload, self.loads.rows(nodes), now)
+        rows = self.loads.rows(nodes)
+        rooms = self._rooms(kind.workload, rows, rows, now)
         return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
 
     def report(self, report: DemandReport, now: float) -> None:
@@ -171,7 +174,17 @@ class DemandScheduler:
         self.loads.report_capacity(node, pod_capacity, now)
         self._look(node, now)
 
-    def pod_changed(self, uid: str, workload: str, node: str, ended: bool, now: float, running: bool = False) -> None:
+    def pod_changed(
+        self,
+        uid: str,
+        workload: str,
+        node: str,
+        ended: bool,
+        now: float,
+        *,
+        running: bool = False,
+        critical: bool = False,
+    ) -> None:
         """Take in what the API shows of a pod.
 
         Parameters
@@ -184,6 +197,8 @@ class DemandScheduler:
         now : float
         running : bool, optional
             Whether the pod's containers run.
+        critical : bool, optional
+            Whether the pod is latency-critical.
         """
         if ended:
             self.pod_gone(uid, now)
@@ -192,6 +207,8 @@ class DemandScheduler:
             self._due.pop(uid, None)
             first = uid not in self._bound
             self._bound[uid] = node
+            if critical:
+                self.loads.note_critical(uid, node)
             in_flight = self.loads.in_flight(uid)
             # A pod that runs when it is first seen, as after a restart, is part of what its node reports.
             if (in_flight is None and first and not running) or (in_flight is not None and in_flight.node != node):
@@ -204,6 +221,7 @@ class DemandScheduler:
         self.waiting.remove(uid)
         self._due.pop(uid, None)
         self._running.pop(uid, None)
+        self.loads.note_critical(uid, None)
         node = self._bound.pop(uid, None)
         if node is None:
             node = self.loads.end(uid)
@@ -235,7 +253,7 @@ class DemandScheduler:
         columns = (
             loads.cores(rows),
             np.maximum(loads.cpu_load(rows), 0.0),
-            level(self._variant, loads.cores(rows), 0.0, share=self._share()),
+            level(self._variant, loads.cores(rows), 0.0, share=self._share(), critical=loads.critical(rows)),
             loads.gib(rows),
             loads.memory_load(rows),
             loads.capacity(rows),
@@ -270,20 +288,33 @@ class DemandScheduler:
         """Note that a pod is no longer in flight, and return the node that it was going to."""
         self._due.pop(uid, None)
         self._running.pop(uid, None)
+        if uid not in self._bound:
+            self.loads.note_critical(uid, None)
         return self.loads.end(uid)
 
-    def _rooms(self, workload: str, rows: IntArray, now: float) -> Rooms:
-        """What nodes offer a pod of a workload, and what the pod needs there."""
+    def _rooms(self, workload: str, rows: IntArray, among: IntArray, now: float) -> Rooms:
+        """What nodes offer a pod of a workload, and what the pod needs there.
+
+        `among` are all nodes that the pod may go to.
+        """
         loads, variant = self.loads, self._variant
         cpu, memory = self.cost(workload)
         running, known_gib = loads.local(workload, rows)
         in_flight = loads.in_flight_counts(workload, rows)
+        critical = loads.critical(rows)
+        fill_to = level(variant, loads.cores(rows), cpu.mean, share=self._share(), critical=critical)
+        # A pod that does not fit on an idle node will not fit anywhere better, unless that node has latency-critical
+        # pods and another node has none.
+        idle = loads.idle(rows)
+        if (idle & critical).any() and not loads.critical(among).all():
+            idle &= ~critical
         return Rooms(
-            level(variant, loads.cores(rows), cpu.mean, share=self._share()) - loads.cpu_load(rows),
+            fill_to - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
             needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, in_flight + running),
             loads.capacity(rows),
-            loads.idle(rows),  # a pod that does not fit on an idle node will not fit anywhere better
+            idle,
+            critical,
             loads.age_s(rows, now),
         )
 
@@ -317,7 +348,7 @@ class DemandScheduler:
         variant, size = self._variant, self.loads.cores(rows)
         if widest > variant.wide * float(size.max(initial=0.0)):
             return False
-        room = variant.threads_per_core * size - self.loads.cpu_load(rows)
+        room = np.where(self.loads.critical(rows), 0.0, variant.threads_per_core * size - self.loads.cpu_load(rows))
         return cores <= float(np.maximum(room, 0.0).sum())
 
     def _demanding_among(self, nodes: frozenset[str]) -> IntArray:
@@ -351,25 +382,30 @@ class DemandScheduler:
             if other != kind:
                 cost = self.loads.cpu.cost(other.workload).mean, other.workload
                 cheapest[other.placement] = min(cost, cheapest.get(other.placement, cost))
-        return any(
-            self._fits(workload, self._rows_of(placement), now).any()
-            for placement, (_, workload) in islice(cheapest.items(), _MOST_TRIED)
-        )
+        for placement, (_, workload) in islice(cheapest.items(), _MOST_TRIED):
+            rows = self._rows_of(placement)
+            if self._fits(workload, rows, rows, now).any():
+                return True
+        return False
 
     def _rows_of(self, placement: str) -> IntArray:
         nodes = self._candidates.of(placement)
         return self.loads.all_rows if nodes is None else self.loads.rows(nodes)
 
-    def _fits(self, workload: str, rows: IntArray, now: float) -> BoolArray:
-        return self._rooms(workload, rows, now).fits(self._stale_after_s)
+    def _fits(self, workload: str, rows: IntArray, among: IntArray, now: float) -> BoolArray:
+        return self._rooms(workload, rows, among, now).fits(self._stale_after_s)
 
     def _look(self, node: str, now: float) -> None:
         """Wake refused pods if a node has room for one of them."""
         if not self.waiting:
             return
         rows = self.loads.rows([node])
+        usual = not self.loads.critical(rows)[0]  # then it does not matter which other nodes there are
         allowed = (kind for kind in self.waiting.kinds if self._candidates.allowed(kind.placement, node))
-        fits = any(self._fits(kind.workload, rows, now)[0] for kind in islice(allowed, _MOST_TRIED))
+        fits = any(
+            self._fits(kind.workload, rows, rows if usual else self._rows_of(kind.placement), now)[0]
+            for kind in islice(allowed, _MOST_TRIED)
+        )
         if fits:
             self._may_hold = True
             self.room_appeared += 1

@@ -61,6 +61,8 @@ class DemandVariant:
     """Pods that would wait no longer than this for other pods to stop are not placed above the lower level."""
     wide: float = 0.5
     """Pods that demand more than this share of a node's cores are never placed above the lower level."""
+    critical_share: float = 0.5
+    """Share of a node's cores up to which a node with a latency-critical pod takes pods that fit as a whole."""
     memory_limit: float = 0.95
     """Share of a node's memory that pods may fill."""
     hold_s: float = 2.0

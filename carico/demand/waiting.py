@@ -13,6 +13,8 @@ class Kind(NamedTuple):
     """Determines what a pod costs."""
     placement: str = ""
     """Determines where a pod may go: pods of the same placement have the same candidates."""
+    critical: bool = False
+    """Whether the pods are latency-critical."""
 
 
 class Waiting:
@@ -25,7 +27,7 @@ class Waiting:
     >>> waiting.add("pod-b", Kind("pi", "zone=a"))
     >>> waiting.remove("pod-a")
     >>> list(waiting.kinds)
-    [Kind(workload='pi', placement='zone=a')]
+    [Kind(workload='pi', placement='zone=a', critical=False)]
     """
 
     def __init__(self) -> None:

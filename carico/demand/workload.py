@@ -18,6 +18,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+LATENCY_CRITICAL = "carico.dev/latency-critical"
+"""A label of pods that answer requests; its value is "true"."""
 TEMPLATED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"})
 """Kinds of controllers whose pods are copies of one template."""
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "runtimeClassName")
@@ -70,6 +72,18 @@ def placement_of(pod: Mapping[str, Any]) -> str:
     if claims := sorted(str(claim.get("claimName")) for claim in volumes if claim):
         found["claims"] = claims
     return _digest(json.dumps(found, sort_keys=True, default=str)) if found else ""
+
+
+def is_latency_critical(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod's label asks for a node that is not crowded.
+
+    Examples
+    --------
+    >>> is_latency_critical({"metadata": {"labels": {"carico.dev/latency-critical": "true"}}})
+    True
+    """
+    labels = _mapping(_mapping(pod.get("metadata")).get("labels"))
+    return labels.get(LATENCY_CRITICAL) == "true"
 
 
 def workload_named(pod: str) -> str:

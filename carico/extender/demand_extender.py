@@ -17,7 +17,7 @@ from carico.clock import Clock
 from carico.demand.decision import DemandDecision
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.waiting import Kind
-from carico.demand.workload import placement_of, workload_of
+from carico.demand.workload import is_latency_critical, placement_of, workload_of
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, candidates
 from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
@@ -133,7 +133,13 @@ class DemandExtender(Readiness):
                 running = phase == "Running"
                 self._notice(
                     lambda: self._scheduler.pod_changed(
-                        uid, kind.workload, node, ended=ended, now=self._clock.now(), running=running
+                        uid,
+                        kind.workload,
+                        node,
+                        ended,
+                        self._clock.now(),
+                        running=running,
+                        critical=kind.critical,
                     )
                 )
             elif spec.get("schedulerName") == self._name and not spec.get("schedulingGates"):
@@ -205,4 +211,4 @@ class DemandExtender(Readiness):
 
 def _kind(pod: Mapping[str, Any]) -> Kind:
     # Thousands of pods share a few texts.
-    return Kind(sys.intern(workload_of(pod)), sys.intern(placement_of(pod)))
+    return Kind(sys.intern(workload_of(pod)), sys.intern(placement_of(pod)), is_latency_critical(pod))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from carico.demand.workload import LATENCY_CRITICAL
 from testbed.experiment.workload_draws import WorkloadDraw
 from testbed.real.api import RUN_LABEL, Json
 from workloads.scenario import JobSpec, Requests
@@ -66,6 +67,7 @@ def job_manifest(
     """
     job, pods = published.job, len(published.work)
     labels = {RUN_LABEL: run, JOB_LABEL: job.name}
+    pod_labels = labels | ({LATENCY_CRITICAL: "true"} if job.latency_critical else {})
     metadata, spec = dict(template.get("metadata") or {}), dict(template["spec"])
     container, *others = spec["containers"]
     spec |= {
@@ -80,7 +82,7 @@ def job_manifest(
         "parallelism": min(pods, job.parallelism or pods),
         "completionMode": "Indexed",
         "backoffLimit": job.backoff_limit,
-        "template": {"metadata": metadata | {"labels": labels}, "spec": spec},
+        "template": {"metadata": metadata | {"labels": pod_labels}, "spec": spec},
     }
     if job.has_failure_policy:
         body["podFailurePolicy"] = {"rules": _rules(job)}

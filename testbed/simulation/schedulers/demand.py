@@ -71,12 +71,12 @@ class SimulatedDemandScheduler:
 
     def pod_created(self, pod: Pod) -> None:
         """Note that a pod waits."""
-        self._core.pod_waits(pod.uid, Kind(pod.job.name))
+        self._core.pod_waits(pod.uid, _kind(pod))
 
     def select(self, pod: Pod) -> int | None:
         """Return the node for a pod, or None; see `SchedulingPlugin.select`."""
         candidates = [self._names[node] for node in np.flatnonzero(self._fit.fits(pod)).tolist()]
-        decision = self._core.filter(pod.uid, Kind(pod.job.name), candidates, self._env.now)
+        decision = self._core.filter(pod.uid, _kind(pod), candidates, self._env.now)
         self._hold_s, node = decision.hold_s, decision.node
         return None if node is None else self._index[node]
 
@@ -93,15 +93,11 @@ class SimulatedDemandScheduler:
 
     def pod_bound(self, pod: Pod) -> None:
         """Confirm where the pod goes."""
-        assert pod.node is not None
-        self._core.pod_changed(pod.uid, pod.job.name, self._names[pod.node], ended=False, now=self._env.now)
+        self._shown(pod, running=False)
 
     def pod_running(self, pod: Pod) -> None:
         """Note that the pod runs; it is on its way until its node counts it."""
-        assert pod.node is not None
-        self._core.pod_changed(
-            pod.uid, pod.job.name, self._names[pod.node], ended=False, now=self._env.now, running=True
-        )
+        self._shown(pod, running=True)
 
     def pod_finished(self, pod: Pod) -> None:
         """Note that the pod is over, and free its requests."""
@@ -117,3 +113,14 @@ class SimulatedDemandScheduler:
     def _again(self) -> None:
         if not self._changed.triggered:
             self._changed.succeed()
+
+    def _shown(self, pod: Pod, *, running: bool) -> None:
+        assert pod.node is not None
+        kind, node = _kind(pod), self._names[pod.node]
+        self._core.pod_changed(
+            pod.uid, kind.workload, node, False, self._env.now, running=running, critical=kind.critical
+        )
+
+
+def _kind(pod: Pod) -> Kind:
+    return Kind(pod.job.name, critical=pod.job.latency_critical)

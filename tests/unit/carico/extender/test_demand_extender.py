@@ -125,6 +125,17 @@ def test_the_watch_knows_the_workload_before_the_pod_is_asked_for(harness):
     assert placed == ["a"] * 40, "0.2 + 40 x 0.1 cores"
 
 
+def test_the_node_of_a_pod_that_is_labelled_latency_critical_is_kept_half_idle(harness):
+    server = pod("server", node="a", phase="Running")
+    server["metadata"]["labels"] = {"carico.dev/latency-critical": "true"}
+    harness.extender.pod_seen(server)
+    harness.report("a", {"server": LIGHT})
+    harness.crowd()
+    assert [harness.choice(uid, ["a"]) for uid in ("one", "two")] == ["a", None], "0.3 + 1 <= 2 < 0.3 + 1 + 1"
+    harness.extender.pod_deleted("server")
+    assert harness.choice("two", ["a"]) == "a"
+
+
 def test_a_pod_that_is_over_makes_room_at_once(harness):
     pods = {f"pod-{number}": PI for number in range(5)}
     for uid in pods:

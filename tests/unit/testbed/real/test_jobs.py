@@ -64,3 +64,9 @@ def test_failures_that_do_not_count_become_a_pod_failure_policy():
     rules = manifest(on_oom_kill="fail-job", on_disruption="ignore")["podFailurePolicy"]["rules"]
     assert [rule["action"] for rule in rules] == ["Ignore", "FailJob"]
     assert rules[1]["onExitCodes"]["values"] == [137]
+
+
+def test_pods_that_answer_requests_are_labelled():
+    label = "carico.dev/latency-critical"
+    assert manifest(latency_critical=True)["template"]["metadata"]["labels"][label] == "true"
+    assert label not in manifest()["template"]["metadata"]["labels"]
