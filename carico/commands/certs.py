@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         ),
     )
     certs.add_argument(
-        "--out", metavar="FOLDER", type=Path, required=True, help="the folder of the CA, where files are written"
+        "--out", metavar="FOLDER", type=Path, required=True, help="the CA's folder, to which all files are written"
     )
     what = certs.add_mutually_exclusive_group(required=True)
     what.add_argument("--ca", action="store_true", help="make the CA")
@@ -32,16 +32,14 @@ def add(commands: Commands) -> None:
         metavar="NAME",
         help="make a server's certificate, with --host; the aggregation server's name must be `aggregator`",
     )
+    what.add_argument("--node", metavar="NAME", help="make a node's certificate, which is valid for that node only")
     what.add_argument(
-        "--node", metavar="NAME", help="make a node's certificate, which lets it speak for this node only"
-    )
-    what.add_argument(
-        "--renew", metavar="FILE", type=Path, help="replace a certificate by one that is valid from now on"
+        "--renew", metavar="FILE", type=Path, help="replace a certificate with one that is valid from now on"
     )
     certs.add_argument(
         "--host", metavar="HOST", action="append", default=[], help="a name or address of the server; repeatable"
     )
-    certs.add_argument("--days", metavar="N", type=whole_number, default=365, help="validity (default: 365)")
+    certs.add_argument("--days", metavar="N", type=whole_number, default=365, help="days of validity (default: 365)")
     certs.add_argument("--force", action="store_true", help="replace existing files")
     certs.set_defaults(run=_certs)
 

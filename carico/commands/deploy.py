@@ -1,4 +1,4 @@
-"""``carico deploy``, ``carico undeploy`` and ``carico status``: CARICO on a cluster; needs the extra `scheduler`."""
+"""``carico deploy``, ``undeploy``, ``status`` and ``costs``: CARICO on a cluster; needs the extra `scheduler`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
         "deploy",
         help="put CARICO on a cluster, or bring it up to date (needs the extra `scheduler`)",
         description=(
-            "Makes certificates where they are missing or expire soon, and applies the manifests (server-side, as the "
+            "Makes the certificates that are missing or expire soon, and applies the manifests (server-side, as the "
             "field manager `carico`): agents on all nodes, two aggregation servers, two schedulers. Run it again after "
             "an upgrade, and when nodes have been added, because each node needs a certificate."
         ),
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
     deploy.add_argument(
         "--kube-scheduler-image",
         metavar="IMAGE",
-        help="kube-scheduler's image, of the cluster's version (default: v1.34.4)",
+        help="kube-scheduler's image, in your cluster's version (default: v1.34.4)",
     )
     deploy.add_argument(
         "--telemetry",
@@ -73,7 +73,7 @@ def add(commands: Commands) -> None:
     undeploy = commands.add_parser(
         "undeploy",
         help="remove CARICO from a cluster",
-        description="Removes all objects with the labels of `carico deploy`, and CARICO's annotations of nodes.",
+        description="Removes all objects that `carico deploy` has labelled, and CARICO's annotations on nodes.",
     )
     _of_cluster(undeploy)
     _waiting(undeploy, "everything to be gone")
@@ -92,14 +92,17 @@ def add(commands: Commands) -> None:
 
     costs = commands.add_parser(
         "costs",
-        help="show what pods of each workload demand, beside what they request",
+        help="show what pods of each workload demand, next to what they request",
         description=(
             "Shows what agents of the variant demand have learned about every workload: the cores and GiB that a pod "
-            "demands, with the standard deviation, what pods request, and how much of that is wasted or at risk in "
-            "total. Needs `carico deploy --variant demand`, or --observe, which schedules nothing."
+            "demands, with the standard deviation, what pods request, and how much in total is wasted or at risk. "
+            "Needs `carico deploy` with --variant demand, or with --observe, which schedules nothing."
         ),
     )
     _of_cluster(costs)
+    costs.add_argument(
+        "--by-node", action="store_true", help="show what each node knows, before pooling and without requests"
+    )
     costs.add_argument("--json", action="store_true", help="one JSON object; unknown is null")
     costs.set_defaults(run=_costs)
 
@@ -154,9 +157,9 @@ def _deploy(options: argparse.Namespace) -> None:
             wait_s=options.wait,
         )
     if options.observe:
-        _tell("next: let your pods run for a while; `carico costs` shows what they demand, beside what they request")
+        _tell("next: let your pods run for a while; `carico costs` shows what they demand, next to what they request")
     else:
-        _tell("next: give pods `schedulerName: carico`; `carico status` shows what nodes have room for")
+        _tell("next: give pods `schedulerName: carico`; `carico status` shows how many more pods each node can take")
 
 
 def _undeploy(options: argparse.Namespace) -> None:
@@ -178,11 +181,15 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _costs(options: argparse.Namespace) -> None:
-    from carico.deployment.costs import as_json, read_costs, show
+    from carico.deployment.costs import as_json, read_costs, read_node_costs, show, show_by_node
 
     with _cluster(options) as kube:
-        costs = read_costs(kube, options.namespace, datetime.now(UTC))
-    print(as_json(costs) if options.json else show(costs))
+        if options.by_node:
+            at_nodes = read_node_costs(kube, options.namespace, datetime.now(UTC))
+            print(as_json(at_nodes) if options.json else show_by_node(at_nodes))
+        else:
+            costs = read_costs(kube, options.namespace, datetime.now(UTC))
+            print(as_json(costs) if options.json else show(costs))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
         "explain",
         help="show why a pod was given its node, or none",
         description=(
-            "Shows every decision of the extender on a pod: the candidate nodes with their Pod-Capacity, the pods "
+            "Shows every decision of the extender about a pod: the candidate nodes with their Pod-Capacity, the pods "
             "reserved on them, the room left, the age of the report, and which node was chosen. Times are UTC."
         ),
     )
@@ -29,9 +29,9 @@ def add(commands: Commands) -> None:
     explain.set_defaults(run=_explain)
     replay = commands.add_parser(
         "replay",
-        help="make the decisions of a journal again and compare",
+        help="repeat the decisions of a journal and compare",
         description=(
-            "Makes every decision of a journal again from the recorded inputs, and shows the decisions that come out "
+            "Repeats every decision of a journal from the recorded inputs, and shows the decisions that come out "
             "differently; the exit code is 1 if there are any, or if nothing could be compared."
         ),
     )
@@ -49,7 +49,7 @@ def _explain(options: argparse.Namespace) -> None:
             found += 1
     if not found:
         raise InvalidJournal(
-            f"{options.journal} holds no decision on a pod {options.pod!r}; a name, or a UID, is needed"
+            f"{options.journal} contains no decision about a pod {options.pod!r}; give its name or UID"
         )
 
 

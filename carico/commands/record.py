@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
         help="record this node's counters",
         description=(
             "Writes what an agent would read on this node, ten times a second, as JSON lines: a header, then one "
-            "reading per line of about 250 bytes. However it ends, the file holds only whole lines. Ctrl-C ends it."
+            "reading per line of about 250 bytes. Ctrl-C ends it; however it ends, the file contains only whole lines."
         ),
     )
     record.add_argument("--out", metavar="FILE", type=Path, required=True, help="a file that does not exist yet")

@@ -20,6 +20,7 @@ NO_REPORT = "no report yet"
 TOO_OLD = "last report too old"
 NO_DEMAND = "reports no demand"
 CPU_FULL = "CPU full"
+KEPT_IDLE = "kept half idle"
 MEMORY_FULL = "memory full"
 ROOM = "has room"
 
@@ -47,7 +48,8 @@ class NodeRoom(NamedTuple):
 
     node: str
     cores: float
-    """How far the node's load is below the level to which nodes are filled, cores."""
+    """How far the node's load is below the level to which it is filled, cores; if the node is kept half idle, less the
+    pod's own demand."""
     gib: float
     """How far the memory that the node holds is below its limit, GiB."""
     needs_gib: float
@@ -57,7 +59,7 @@ class NodeRoom(NamedTuple):
     idle: bool
     """Whether the node runs no pod: then it takes any pod."""
     critical: bool
-    """Whether the node has a latency-critical pod: then the pod must fit as a whole below half of the cores."""
+    """Whether the node is kept half idle for a latency-critical pod: then the pod must fit as a whole."""
     age_s: float
     """Seconds since the node reported."""
 
@@ -72,14 +74,14 @@ class NodeRoom(NamedTuple):
         if self.idle:
             return ROOM
         if not self.cores > 0:
-            return CPU_FULL
+            return KEPT_IDLE if self.critical else CPU_FULL
         return ROOM if self.gib >= self.needs_gib else MEMORY_FULL
 
     def reason(self, stale_after_s: float) -> str:
         """Return why the node was refused; empty if it was not."""
         verdict = self.verdict(stale_after_s)
         # Available memory is rounded down and needed memory up: the two numbers must not look the same.
-        if verdict == CPU_FULL and self.critical:
+        if verdict == KEPT_IDLE:
             return f"kept half idle for a latency-critical pod: {abs(self.cores):.2f} cores are lacking"
         if verdict == CPU_FULL:
             return f"CPU full: its load is {abs(self.cores):.2f} cores above its level"

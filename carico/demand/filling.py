@@ -8,7 +8,8 @@ last pods share CPUs instead. A pod that demands more than half a node is never 
 would halve the speed of all.
 
 A node with a latency-critical pod takes only pods that fit as a whole below half of its cores: requests to a server
-wait for a CPU even if CPUs are free on average, because pods and requests come in bursts.
+wait for a CPU even if CPUs are free on average, because pods and requests come in bursts. `scheduler` makes an
+exception for a pod that is too large for that, and could go nowhere else.
 """
 
 from __future__ import annotations

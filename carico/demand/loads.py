@@ -50,6 +50,8 @@ class Loads:
         self.cpu = Pool(Estimate(variant.first_cores, variant.first_doubt_cores**2), variant.finest_cores)
         self.memory = Pool(Estimate(variant.first_gib, variant.first_doubt_gib**2), variant.finest_gib)
         self._rows: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        """The nodes by column."""
         self._free: list[int] = []
         self._reports: dict[str, DemandReport] = {}
         self._in_flight: dict[str, InFlight] = {}
@@ -72,7 +74,6 @@ class Loads:
         """Increases whenever the set of known nodes changes, or the set of nodes that report their demand."""
         self._columns: FloatArray = np.full((7, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
-        """Pods of each node that are not latency-critical."""
         self._has_critical: BoolArray = np.zeros(1, np.bool_)
         self._start_up_s: FloatArray = np.full(1, FIRST_START_UP_S)
         """How long pods are in flight to each node, on average: a large node starts many, one after the other."""
@@ -212,24 +213,22 @@ class Loads:
             self._critical_at[before].discard(uid)
             if not self._critical_at[before]:
                 del self._critical_at[before]
-            self._crowd(before)
+            self._note_whether_critical(before)
         if node is not None:
             self._critical_at[node].add(uid)
-            self._crowd(node)
+            self._note_whether_critical(node)
 
-    def _crowd(self, node: str) -> None:
-        """Update what depends on a node's latency-critical pods."""
+    def _note_whether_critical(self, node: str) -> None:
         if node in self._rows:
             self._has_critical[self._rows[node]] = node in self._critical_at
-        self._sum_up(node)
 
     def workloads(self) -> set[str]:
         """The workloads that any node knows."""
         return set(self._known)
 
-    def at_nodes(self, workload: str) -> list[WorkloadReport]:
-        """What the nodes that know a workload have reported about it."""
-        return list(self._known.get(workload, {}).values())
+    def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
+        """What the nodes that know a workload have reported about it, by node."""
+        return {self._names[row]: each for row, each in self._known.get(workload, {}).items()}
 
     def rows(self, nodes: Sequence[str]) -> IntArray:
         """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""
@@ -267,7 +266,7 @@ class Loads:
         return now - self._column(self._AT, rows)
 
     def idle(self, rows: IntArray) -> BoolArray:
-        """Whether nodes run no pod, and no pod is in flight to them, except for latency-critical ones."""
+        """Whether nodes run no pod, and no pod is in flight to them."""
         idle: BoolArray = self._pods[rows] == 0
         return idle
 
@@ -357,10 +356,8 @@ class Loads:
             max(memory, 0.0) + caution * memory_variance,
             credit,
         )
-        critical = self._critical_at.get(node, set())
-        counted = sum(workload is not None and uid not in critical for uid, workload in report.counted.items())
-        coming = len(self._in_flight_to[node] - critical)
-        self._pods[row] = counted - sum(over[name] for name in over if name is not None) + coming
+        counted = sum(workload is not None for workload in report.counted.values())
+        self._pods[row] = counted - sum(over[name] for name in over if name is not None) + sum(change.values())
 
     def _add_row(self, node: str) -> None:
         if not self._free:
@@ -372,6 +369,7 @@ class Loads:
             self._start_up_s = np.concatenate((self._start_up_s, np.full(size, FIRST_START_UP_S)))
             self._free = list(range(2 * size - 2, size - 2, -1))
         row = self._rows[node] = self._free.pop()
+        self._names[row] = node
         self._has_critical[row] = node in self._critical_at
         self._start_up_s[row] = FIRST_START_UP_S
         self._all_rows = None

@@ -22,7 +22,7 @@ from carico.demand.decision import DemandDecision, Rooms
 from carico.demand.filling import level, needed_gib
 from carico.demand.loads import Loads
 from carico.demand.regression import Estimate
-from carico.demand.report import DemandReport
+from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 from carico.demand.waiting import Kind, Waiting
 from carico.errors import NotReady
@@ -160,8 +160,7 @@ class DemandScheduler:
     def decision(self, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
         """Return what `filter` would decide on a pod; nothing changes."""
         cores, gib = self.cost(kind.workload)
-        rows = self.loads.rows(nodes)
-        rooms = self._rooms(kind.workload, rows, rows, now)
+        rooms = self._rooms(kind.workload, self.loads.rows(nodes), now)
         return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
 
     def report(self, report: DemandReport, now: float) -> None:
@@ -207,8 +206,7 @@ class DemandScheduler:
             self._due.pop(uid, None)
             first = uid not in self._bound
             self._bound[uid] = node
-            if critical:
-                self.loads.note_critical(uid, node)
+            self.loads.note_critical(uid, node if critical else None)
             in_flight = self.loads.in_flight(uid)
             # A pod that runs when it is first seen, as after a restart, is part of what its node reports.
             if (in_flight is None and first and not running) or (in_flight is not None and in_flight.node != node):
@@ -265,12 +263,16 @@ class DemandScheduler:
         # NaN, which differs from itself, stands for unknown.
         return [NodeLoad._make(None if value != value else value for value in row) for row in found]
 
+    def known(self) -> dict[str, dict[str, WorkloadReport]]:
+        """Return what each node knows about each workload, before it is pooled, by workload and node."""
+        return {workload: self.loads.at_nodes(workload) for workload in self.loads.workloads()}
+
     def costs(self) -> list[WorkloadCost]:
         """Return the costs of all workloads that any node knows."""
         found = []
         for workload in sorted(self.loads.workloads()):
             cores, gib = self.cost(workload)
-            running = [each.pods for each in self.loads.at_nodes(workload) if each.pods]
+            running = [each.pods for each in self.loads.at_nodes(workload).values() if each.pods]
             found.append(
                 WorkloadCost(
                     workload,
@@ -292,28 +294,30 @@ class DemandScheduler:
             self.loads.note_critical(uid, None)
         return self.loads.end(uid)
 
-    def _rooms(self, workload: str, rows: IntArray, among: IntArray, now: float) -> Rooms:
+    def _rooms(self, workload: str, rows: IntArray, now: float, placement: str | None = None) -> Rooms:
         """What nodes offer a pod of a workload, and what the pod needs there.
 
-        `among` are all nodes that the pod may go to.
+        By default the nodes are all that the pod may go to; otherwise `placement` tells which these are.
         """
         loads, variant = self.loads, self._variant
         cpu, memory = self.cost(workload)
         running, known_gib = loads.local(workload, rows)
         in_flight = loads.in_flight_counts(workload, rows)
         critical = loads.critical(rows)
+        too_large = critical & (variant.critical_share * loads.cores(rows) <= cpu.mean)
+        if too_large.any():
+            among = rows if placement is None else self._rows_of(placement)
+            elsewhere = ~loads.critical(among) & (loads.age_s(among, now) <= self._stale_after_s)
+            if not elsewhere.any():
+                critical &= ~too_large  # or the pod would wait for ever
         fill_to = level(variant, loads.cores(rows), cpu.mean, share=self._share(), critical=critical)
-        # A pod that does not fit on an idle node will not fit anywhere better, unless that node has latency-critical
-        # pods and another node has none.
-        idle = loads.idle(rows)
-        if (idle & critical).any() and not loads.critical(among).all():
-            idle &= ~critical
         return Rooms(
             fill_to - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
             needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, in_flight + running),
             loads.capacity(rows),
-            idle,
+            # A pod that does not fit on an idle node will not fit anywhere better.
+            loads.idle(rows) & ~critical,
             critical,
             loads.age_s(rows, now),
         )
@@ -345,10 +349,11 @@ class DemandScheduler:
 
     def _take(self, rows: IntArray, cores: float, widest: float) -> bool:
         """Whether nodes have room for this many cores below the higher level, and may take pods of `widest` cores."""
-        variant, size = self._variant, self.loads.cores(rows)
+        variant, rows = self._variant, rows[~self.loads.critical(rows)]
+        size = self.loads.cores(rows)
         if widest > variant.wide * float(size.max(initial=0.0)):
             return False
-        room = np.where(self.loads.critical(rows), 0.0, variant.threads_per_core * size - self.loads.cpu_load(rows))
+        room = variant.threads_per_core * size - self.loads.cpu_load(rows)
         return cores <= float(np.maximum(room, 0.0).sum())
 
     def _demanding_among(self, nodes: frozenset[str]) -> IntArray:
@@ -382,30 +387,25 @@ class DemandScheduler:
             if other != kind:
                 cost = self.loads.cpu.cost(other.workload).mean, other.workload
                 cheapest[other.placement] = min(cost, cheapest.get(other.placement, cost))
-        for placement, (_, workload) in islice(cheapest.items(), _MOST_TRIED):
-            rows = self._rows_of(placement)
-            if self._fits(workload, rows, rows, now).any():
-                return True
-        return False
+        return any(
+            self._fits(workload, self._rows_of(placement), now).any()
+            for placement, (_, workload) in islice(cheapest.items(), _MOST_TRIED)
+        )
 
     def _rows_of(self, placement: str) -> IntArray:
         nodes = self._candidates.of(placement)
         return self.loads.all_rows if nodes is None else self.loads.rows(nodes)
 
-    def _fits(self, workload: str, rows: IntArray, among: IntArray, now: float) -> BoolArray:
-        return self._rooms(workload, rows, among, now).fits(self._stale_after_s)
+    def _fits(self, workload: str, rows: IntArray, now: float, placement: str | None = None) -> BoolArray:
+        return self._rooms(workload, rows, now, placement).fits(self._stale_after_s)
 
     def _look(self, node: str, now: float) -> None:
         """Wake refused pods if a node has room for one of them."""
         if not self.waiting:
             return
         rows = self.loads.rows([node])
-        usual = not self.loads.critical(rows)[0]  # then it does not matter which other nodes there are
         allowed = (kind for kind in self.waiting.kinds if self._candidates.allowed(kind.placement, node))
-        fits = any(
-            self._fits(kind.workload, rows, rows if usual else self._rows_of(kind.placement), now)[0]
-            for kind in islice(allowed, _MOST_TRIED)
-        )
+        fits = any(self._fits(kind.workload, rows, now, kind.placement)[0] for kind in islice(allowed, _MOST_TRIED))
         if fits:
             self._may_hold = True
             self.room_appeared += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from carico.errors import KubeUnreachable, TelemetryMalformed
 from carico.kube.objects import KubeObjects
 from carico.kube.reflector import ENDED
 from carico.telemetry.metrics_server import parse_quantity
+
+_NOTHING = "no workload is known yet: agents learn what workloads cost from running pods"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -33,8 +35,27 @@ class Known(msgspec.Struct, frozen=True):
     nodes: int
 
 
+class KnownAtNode(msgspec.Struct, frozen=True):
+    """What one node knows about a workload; doubts are standard deviations."""
+
+    workload: str
+    node: str
+    cores: float
+    cores_doubt: float
+    gib: float
+    gib_doubt: float
+    pods: int
+
+
 class _Answer(msgspec.Struct, frozen=True):
     workloads: list[Known]
+
+
+class _NodesAnswer(msgspec.Struct, frozen=True):
+    workloads: list[KnownAtNode]
+
+
+_A = TypeVar("_A", _Answer, _NodesAnswer)
 
 
 class Cost(Known, frozen=True, kw_only=True):
@@ -65,13 +86,22 @@ def read_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[Cost]:
     KubeError
         If the API server does not answer, or refuses; or the extender is of an older version.
     """
+    return join(_asked(kube, namespace, now, "costs", _Answer).workloads, kube.list("v1", "Pod"))
+
+
+def read_node_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[KnownAtNode]:
+    """Return the costs of all workloads as each node knows them; arguments and errors as of `read_costs`."""
+    return _asked(kube, namespace, now, "node-costs", _NodesAnswer).workloads
+
+
+def _asked(kube: KubeObjects, namespace: str, now: datetime, page: str, kind: type[_A]) -> _A:
+    """Ask an extender for a page of its status."""
     pod = answering_extender(kube, namespace, now)
-    answer = kube.ask_pod(namespace, pod, STATUS_PORT, "costs")
+    answer = kube.ask_pod(namespace, pod, STATUS_PORT, page)
     try:
-        known = msgspec.convert(answer, _Answer).workloads
+        return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
         raise KubeUnreachable(f"the extender of {pod} does not say what workloads cost: {error}") from error
-    return join(known, kube.list("v1", "Pod"))
 
 
 def join(known: Iterable[Known], pods: Iterable[Mapping[str, Any]]) -> list[Cost]:
@@ -95,15 +125,26 @@ def join(known: Iterable[Known], pods: Iterable[Mapping[str, Any]]) -> list[Cost
     return sorted(costs, key=lambda cost: (-cost.pods * cost.cores, cost.workload))
 
 
-def as_json(costs: Sequence[Cost]) -> str:
+def as_json(costs: Sequence[Cost] | Sequence[KnownAtNode]) -> str:
     """Return the costs as one JSON object."""
     return msgspec.json.encode({"workloads": costs}).decode()
+
+
+def show_by_node(costs: Sequence[KnownAtNode]) -> str:
+    """Return the costs as each node knows them as a table in kubectl's style."""
+    if not costs:
+        return _NOTHING
+    rows = [
+        [cost.workload, cost.node, cost.pods, _amount(cost.cores, cost.cores_doubt), _amount(cost.gib, cost.gib_doubt)]
+        for cost in costs
+    ]
+    return table([["WORKLOAD", "NODE", "PODS", "CORES", "GIB"], *rows])
 
 
 def show(costs: Sequence[Cost]) -> str:
     """Return the costs as a table in kubectl's style."""
     if not costs:
-        return "no workload is known yet: agents learn what workloads cost from running pods"
+        return _NOTHING
     header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "ALL PODS"]
     rows = [
         [
@@ -111,15 +152,19 @@ def show(costs: Sequence[Cost]) -> str:
             _of(cost.owners),
             cost.pods,
             cost.nodes,
-            f"{cost.cores:.2f} ± {cost.cores_doubt:.2f}",
+            _amount(cost.cores, cost.cores_doubt),
             _shown(cost.requested_cores),
-            f"{cost.gib:.2f} ± {cost.gib_doubt:.2f}",
+            _amount(cost.gib, cost.gib_doubt),
             _shown(cost.requested_gib),
             _verdict(cost),
         ]
         for cost in costs
     ]
     return table([header, *rows])
+
+
+def _amount(mean: float, doubt: float) -> str:
+    return f"{mean:.2f} ± {doubt:.2f}"
 
 
 def _verdict(cost: Cost) -> str:

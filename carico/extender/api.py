@@ -1,7 +1,8 @@
 """Requests of kube-scheduler and their answers: the part of `k8s.io/kube-scheduler/extender/v1` that is used here.
 
 Go's types define no JSON names, so the fields are spelled as in Go. Of a node, only the name is read; of a pod, only
-its identity and what determines its workload and placement. A node that arrives as an object is returned byte for byte.
+its identity, its labels, and what determines its workload and placement. A node that arrives as an object is returned
+byte for byte.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class PodId(msgspec.Struct, frozen=True):
 
 class _Metadata(PodId, frozen=True, rename={"owners": "ownerReferences"}):
     owners: msgspec.Raw = msgspec.Raw(b"[]")
+    labels: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Pod(msgspec.Struct, frozen=True):
@@ -50,10 +52,12 @@ class _Pod(msgspec.Struct, frozen=True):
             If they are not JSON.
         """
         try:
-            owners, spec = (msgspec.json.decode(part) for part in (self.metadata.owners, self.spec))
+            parts = (self.metadata.owners, self.metadata.labels, self.spec)
+            owners, labels, spec = map(msgspec.json.decode, parts)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise InvalidRequest(f"the pod {self.metadata.uid} cannot be read: {error}") from error
-        return {"metadata": {"namespace": self.metadata.namespace, "ownerReferences": owners}, "spec": spec}
+        metadata = {"namespace": self.metadata.namespace, "ownerReferences": owners, "labels": labels}
+        return {"metadata": metadata, "spec": spec}
 
 
 class _NodeMetadata(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ node the workloads of the node's pods.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Mapping
@@ -125,7 +126,8 @@ class DemandExtender(Readiness):
         uid, node = metadata["uid"], spec.get("nodeName") or ""
         with self._changed:
             known = self._pods.get(uid)
-            kind = _kind(pod) if known is None else known.kind
+            # What determines workload and placement never changes, but labels do.
+            kind = _kind(pod) if known is None else known.kind._replace(critical=is_latency_critical(pod))
             ended = phase in ENDED
             self._unseen.pop(uid, None)
             self._pods[uid] = _Pod(kind, node)
@@ -177,6 +179,24 @@ class DemandExtender(Readiness):
         """Return the costs of every workload; see `DemandScheduler.costs`."""
         with self._changed:
             return [cost._asdict() for cost in self._scheduler.costs()]
+
+    def costs_at_nodes(self) -> list[dict[str, Any]]:
+        """Return what a pod of each workload costs according to each node; doubts are standard deviations."""
+        with self._changed:
+            known = self._scheduler.known()
+        return [
+            {
+                "workload": workload,
+                "node": node,
+                "cores": each.cores.mean,
+                "cores_doubt": math.sqrt(each.cores.variance),
+                "gib": each.gib.mean,
+                "gib_doubt": math.sqrt(each.gib.variance),
+                "pods": each.pods,
+            }
+            for workload, nodes in sorted(known.items())
+            for node, each in sorted(nodes.items())
+        ]
 
     def _decide(self, uid: str, kind: Kind, nodes: list[str]) -> tuple[DemandDecision, float]:
         began = self._clock.now()

@@ -184,6 +184,8 @@ class Extender(Readiness):
         """Return nothing: the thesis's variants learn what an average pod costs, not what each workload does."""
         return []
 
+    costs_at_nodes = costs
+
     def _count(self) -> None:
         self._metrics.nodes.set(self._scheduler.known_nodes)
         self._metrics.reservations.set(self._scheduler.reservations)

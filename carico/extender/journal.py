@@ -20,7 +20,7 @@ from typing import IO, Annotated, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from carico.demand.decision import CPU_FULL, MEMORY_FULL, ROOM, TOO_OLD, DemandDecision, NodeRoom
+from carico.demand.decision import CPU_FULL, KEPT_IDLE, MEMORY_FULL, ROOM, TOO_OLD, DemandDecision, NodeRoom
 from carico.extender.api import PodId
 from carico.scheduling.decision import Decision, NodeVerdict
 
@@ -44,6 +44,8 @@ class Room(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much memory had to be left."""
     idle: bool = False
     """Whether the node ran no pod: then it takes any pod."""
+    critical: bool = False
+    """Whether the node was kept half idle for a latency-critical pod."""
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -104,7 +106,7 @@ def kind_of(candidate: Candidate) -> str:
         if not candidate.refused:
             return ROOM
         if candidate.room.cores <= 0:
-            return CPU_FULL
+            return KEPT_IDLE if candidate.room.critical else CPU_FULL
         return MEMORY_FULL if candidate.room.gib < candidate.room.needs_gib else TOO_OLD
     if candidate.pod_capacity is None:
         return "no capacity reported yet"
@@ -280,7 +282,7 @@ def _demand_candidate(node: NodeRoom, stale_after_s: float) -> Candidate:
         pod_capacity=None if math.isnan(node.pods) else node.pods,
         age_s=node.age_s if known else None,
         score=None if math.isnan(node.pods) or node.age_s > stale_after_s else node.pods,
-        room=Room(node.cores, node.gib, node.needs_gib, node.idle) if tells else None,
+        room=Room(node.cores, node.gib, node.needs_gib, node.idle, node.critical) if tells else None,
         refused=node.reason(stale_after_s),
     )
 

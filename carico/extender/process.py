@@ -219,7 +219,7 @@ class ExtenderProcess:
             )
             self.extender = Extender(of_the_thesis, journal, self._clock, self._metrics)
             watched = f"spec.schedulerName={config.scheduler_name}"
-        pages = {"/nodes": self._nodes, "/costs": self._costs}
+        pages = {"/nodes": self._nodes, "/costs": self._costs, "/node-costs": self._node_costs}
         status = serve_status(
             config.status, config.tls, self._registry, healthy=self.healthy, ready=self.extender.ready, pages=pages
         )
@@ -272,6 +272,9 @@ class ExtenderProcess:
 
     def _costs(self) -> bytes:
         return msgspec.json.encode({"workloads": self.extender.costs()})
+
+    def _node_costs(self) -> bytes:
+        return msgspec.json.encode({"workloads": self.extender.costs_at_nodes()})
 
     def _on_report(self, report: CapacityReport) -> Mapping[str, str]:
         with suppress(InvalidInput):  # counted; the agent's next report comes in a second

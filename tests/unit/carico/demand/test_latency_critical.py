@@ -1,4 +1,4 @@
-"""Nodes with latency-critical pods stay half idle, and no pod waits for ever because of that."""
+"""Nodes with latency-critical pods are kept half idle, and no pod waits for ever because it is too large for that."""
 
 import numpy as np
 import pytest
@@ -84,8 +84,31 @@ def test_a_pod_that_fits_nowhere_is_not_put_beside_a_server_if_another_node_will
     assert serving.filter("second", wide, ["a", "b"], 0.0).node is None
 
 
-def test_if_all_nodes_have_servers_each_takes_one_pod_at_a_time(serving):
-    assert fill(serving, ["a"], "wide") == ["a"], "a runs nothing but the server"
+@pytest.mark.parametrize("other", ["silent", "too old"])
+def test_a_pod_that_is_too_large_for_half_a_node_goes_where_all_nodes_have_servers(serving, report, other):
+    if other == "too old":
+        serving.report(report("old"), 0.0)
+    serving.report(report("a", {"server": "light"}), 10.0)
+    assert serving.filter("first", Kind("wide"), ["a", other.removeprefix("too ")], 10.0).node == "a"
+    assert serving.filter("next", Kind("pi"), ["a"], 10.0).node is None, "which would fit, if there were room"
+
+
+def test_servers_beside_servers_are_limited_like_other_pods(serving):
+    placed = [serving.filter(f"server-{number}", SERVER, ["a"], 0.0).node for number in range(30)]
+    assert placed.count("a") == 16, "0.3 + 16 x 0.1 < 2"
+
+
+def test_memory_counts_beside_a_server(serving, report):
+    serving.report(report("a", {"server": "light"}, held=7.8), 0.0)
+    assert serving.filter("one", Kind("pi"), ["a"], 0.0).node is None
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_the_label_may_change_while_the_pod_runs(scheduler, report, labelled):
+    scheduler.report(report("a", {"server": "light"}), 0.0)
+    for critical in (not labelled, labelled):
+        scheduler.pod_changed("server", "light", "a", False, 0.0, running=True, critical=critical)
+    assert scheduler.loads.critical(scheduler.loads.rows(["a"])).tolist() == [labelled]
 
 
 def test_a_node_that_joins_later_keeps_its_server(scheduler, report):

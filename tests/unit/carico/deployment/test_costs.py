@@ -128,3 +128,14 @@ class TestOnACluster:
         assert PI in capsys.readouterr().out
         assert main(["costs", "--json", "--kubeconfig", kubeconfig]) == 0
         assert json.loads(capsys.readouterr().out)["workloads"][0]["workload"] == PI
+
+    def test_what_each_node_knows_is_shown_on_request(self, observing, tmp_path, capsys):
+        known = {"workload": PI, "cores": 0.9, "cores_doubt": 0.2, "gib": 0.1, "gib_doubt": 0.05, "pods": 2}
+        observing.objects[COSTS.removesuffix("costs") + "node-costs"] = {"workloads": [{**known, "node": "node-a"}]}
+        kubeconfig = str(observing.kubeconfig(tmp_path))
+        assert main(["costs", "--by-node", "--kubeconfig", kubeconfig]) == 0
+        header, row = capsys.readouterr().out.splitlines()
+        assert header.split() == ["WORKLOAD", "NODE", "PODS", "CORES", "GIB"]
+        assert row.split() == [PI, "node-a", "2", "0.90", "±", "0.20", "0.10", "±", "0.05"]
+        assert main(["costs", "--by-node", "--json", "--kubeconfig", kubeconfig]) == 0
+        assert json.loads(capsys.readouterr().out)["workloads"][0]["node"] == "node-a"

@@ -132,8 +132,19 @@ def test_the_node_of_a_pod_that_is_labelled_latency_critical_is_kept_half_idle(h
     harness.report("a", {"server": LIGHT})
     harness.crowd()
     assert [harness.choice(uid, ["a"]) for uid in ("one", "two")] == ["a", None], "0.3 + 1 <= 2 < 0.3 + 1 + 1"
-    harness.extender.pod_deleted("server")
+    del server["metadata"]["labels"]
+    harness.extender.pod_seen(server)
     assert harness.choice("two", ["a"]) == "a"
+
+
+def test_the_label_is_read_from_the_request_if_the_watch_has_not_shown_the_pod_yet(harness):
+    harness.report("a")
+    harness.crowd()
+    server = pod("server", image="light:1")
+    server["metadata"]["labels"] = {"carico.dev/latency-critical": "true"}
+    body = json.dumps({"Pod": server, "NodeNames": ["a"]}).encode()
+    assert harness.extender.filter(read_args(body)).node_names == ["a"]
+    assert [harness.choice(uid, ["a"]) for uid in ("one", "two")] == ["a", None]
 
 
 def test_a_pod_that_is_over_makes_room_at_once(harness):
@@ -298,4 +309,7 @@ def test_what_nodes_carry_and_what_workloads_cost_can_be_shown(harness):
     cost = next(cost for cost in harness.extender.costs() if cost["workload"] == PI)
     assert (cost["pods"], cost["nodes"]) == (1, 1)
     assert cost["cores"] == pytest.approx(1.0, abs=0.01)
-    json.dumps([harness.extender.nodes(), harness.extender.costs()], allow_nan=False)
+    (at_node,) = (cost for cost in harness.extender.costs_at_nodes() if cost["workload"] == PI)
+    assert (at_node["node"], at_node["pods"], at_node["cores"]) == ("a", 1, 1.0)
+    shown = [harness.extender.nodes(), harness.extender.costs(), harness.extender.costs_at_nodes()]
+    json.dumps(shown, allow_nan=False)

@@ -219,7 +219,7 @@ class TestCommands:
     def test_explain_says_when_there_is_nothing(self, file, capsys):
         write(file, decision_on(3))
         assert main(["explain", "another", "--journal", str(file)]) == 1
-        assert "holds no decision on a pod 'another'" in capsys.readouterr().err
+        assert "contains no decision about a pod 'another'" in capsys.readouterr().err
 
     def test_a_journal_cannot_move_the_cursor(self, file):
         made = entry(POD, CaricoPlugin().filter(["a\x1b[2Jb"]), NOW, 10)
