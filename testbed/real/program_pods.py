@@ -22,6 +22,9 @@ _PORT = 8080
 _ANSWER = re.compile(r"^due_unix_s=([0-9.]+) latency_s=([0-9.]+)$", re.MULTILINE)
 PRINT_TIMES = ("pi", "mlp")
 """Workloads whose programs print the times of their process."""
+_TOLERANCE_S = 0.1
+"""The most by which a printed time may be before a pod's binding or after its end in the API; a later watch event, or a
+clock that differs by less, is not told apart."""
 _TIMES = re.compile(r"\bcpu_s=(\d+\.\d+) began_unix_s=(\d+\.\d+) ended_unix_s=(\d+\.\d+)\b")
 
 
@@ -99,7 +102,7 @@ def printed_times(log: str) -> PrintedTimes | None:
 
 
 def dated_by_program(pod: PodResult, printed: PrintedTimes, began_unix_s: float) -> PodResult:
-    """Return a pod with the times that its program printed, as far as the API's allow them.
+    """Return a pod with the times that its program printed, if the API's times allow them.
 
     The API's times are late by up to a second, and by much the same for all pods of a run, because each pod starts when
     a kubelet has reported the end of another.
@@ -119,12 +122,16 @@ def dated_by_program(pod: PodResult, printed: PrintedTimes, began_unix_s: float)
     >>> exact.started_s, exact.finished_s, exact.cpu_s
     (0.5, 3.25, 1.5)
     """
-    started_s, finished_s = pod.started_s, pod.finished_s
-    if started_s is not None and finished_s is not None:
-        earliest_s = pod.created_s if pod.scheduled_s is None else pod.scheduled_s
-        started_s = min(max(printed.began_unix_s - began_unix_s, earliest_s), started_s)
-        finished_s = min(max(printed.ended_unix_s - began_unix_s, started_s), finished_s)
-    return msgspec.structs.replace(pod, started_s=started_s, finished_s=finished_s, cpu_s=printed.cpu_s)
+    pod = msgspec.structs.replace(pod, cpu_s=printed.cpu_s)
+    if pod.started_s is None or pod.finished_s is None:
+        return pod
+    earliest_s = pod.created_s if pod.scheduled_s is None else pod.scheduled_s
+    began_s, ended_s = printed.began_unix_s - began_unix_s, printed.ended_unix_s - began_unix_s
+    if not earliest_s - _TOLERANCE_S <= began_s <= ended_s <= pod.finished_s + _TOLERANCE_S:
+        return pod  # the clock of the pod's node differs from ours
+    started_s = min(max(began_s, earliest_s), pod.started_s)
+    finished_s = min(max(ended_s, started_s), pod.finished_s)
+    return msgspec.structs.replace(pod, started_s=started_s, finished_s=finished_s)
 
 
 def request_series(pod: PodResult, log: str, began_unix_s: float) -> RequestSeries:

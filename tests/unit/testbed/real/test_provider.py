@@ -240,14 +240,6 @@ def test_the_cpu_time_of_programs_is_read_from_their_logs(provider, server, log,
     assert [pod.cpu_s for pod in provider.check(SMALL, KUBE, {}).run(1).pods] == [told] * 3
 
 
-def test_pods_are_dated_by_the_times_that_their_programs_printed(provider, server):
-    """Seconds after 1970 lie before the scenario: the pods' binding is the earliest time that is possible."""
-    provider._platform = Programs()
-    server.log = PRINTED
-    for pod in provider.check(SMALL, KUBE, {}).run(1).pods:
-        assert pod.created_s <= pod.scheduled_s == pod.started_s == pod.finished_s
-
-
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
