@@ -106,8 +106,16 @@ def pi(digits: float = 2000) -> Demand:
     return Demand(cpu_seconds=5.8 * (digits / 2000) ** 2, variation=0.10, memory_bytes=12 * MIB)
 
 
+MLP_CLASSES = 16
+"""Classes that `workloads.mlp` tells apart."""
+
+
 def mlp(
-    threads: float = 4, cpu_seconds: float | None = None, memory: str | float = "650Mi", samples: float = 5000
+    threads: float = 4,
+    cpu_seconds: float | None = None,
+    memory: str | float = "650Mi",
+    samples: float = 5000,
+    contention_loss: float = 0.2,
 ) -> Demand:
     """`workloads.mlp`, the thesis's `sklearn` job: parallel matrix products between serial stretches, and memory.
 
@@ -117,15 +125,19 @@ def mlp(
     the work is in proportion to the samples.
     """
     _whole(1_000_000, samples=samples)
+    if samples < MLP_CLASSES:
+        raise InvalidDemand(f"samples must be {MLP_CLASSES} or more, one of each class, got {samples!r}")
     if cpu_seconds is None:
         cpu_seconds = 73.0 * samples / 5000
     _positive(threads=threads, cpu_seconds=cpu_seconds)
+    if isinstance(contention_loss, str) or not 0 <= contention_loss <= 1:
+        raise InvalidDemand(f"contention_loss must be a share from 0 to 1, got {contention_loss!r}")
     parallel, serial = 0.8 * threads, 0.2
     peak = memory_bytes(str(memory))
     return Demand(
         cpu_seconds=cpu_seconds,
         variation=0.05,
-        contention_loss=0.2,
+        contention_loss=contention_loss,
         phases=(Phase(parallel / (parallel + serial), threads), Phase(serial / (parallel + serial), 1.0)),
         cycles=25,
         memory_bytes=peak,
@@ -244,7 +256,7 @@ def signature_of(model: Callable[..., Demand]) -> str:
     Examples
     --------
     >>> signature_of(mlp)
-    'threads=4, [cpu_seconds], memory=650Mi, samples=5000'
+    'threads=4, [cpu_seconds], memory=650Mi, samples=5000, contention_loss=0.2'
     """
     shown = []
     for one in inspect.signature(model).parameters.values():

@@ -75,7 +75,9 @@ def twin_of(scenario: Scenario, demands: Mapping[str, Sequence[float]]) -> Scena
 
 def _twin(job: JobSpec, cpu_seconds: float) -> JobSpec:
     if job.workload == "mlp":
-        return msgspec.structs.replace(job, parameters={**job.parameters, "cpu_seconds": cpu_seconds})
+        # The measured CPU time includes what contention costs.
+        measured = {"cpu_seconds": cpu_seconds, "contention_loss": 0.0}
+        return msgspec.structs.replace(job, parameters={**job.parameters, **measured})
     memory = f"{round(job.demand.memory_bytes / 2**20)}Mi"
     return msgspec.structs.replace(
         job, workload="task", parameters={"cores": 1, "cpu_seconds": cpu_seconds, "memory": memory}

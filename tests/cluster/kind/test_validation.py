@@ -67,13 +67,18 @@ def test_a_simulated_cluster_with_measured_costs_takes_about_as_long(measured, p
     assert all(1 / FACTOR < row.ratio < FACTOR for row in rows)
 
 
-def test_a_difference_of_a_tenth_in_completion_times_cannot_be_ruled_out(
-    carico_experiment, request, plan, carico_paper
-):
+WIDE = 1.5
+"""An interval whose ends differ by more than this factor says nothing."""
+
+
+def test_pods_take_as_long_simulated_within_a_tenth(carico_experiment, request, plan, carico_paper):
     """The aim of `carico-testbed validate`, for CARICO's pods, too: judged by the intervals of the ratios."""
     skip_unless_measured(carico_experiment.repetitions)
     measured = request.getfixturevalue("measured")
     for row in compared(measured, plan, carico_experiment, carico_paper):
-        low, high = row.ratio_interval
-        assert low <= 1 + AIM, f"{row.figure} under {row.scheduler}: simulated takes longer, [{low:.2f}, {high:.2f}]"
-        assert high >= 1 - AIM, f"{row.figure} under {row.scheduler}: simulated is shorter, [{low:.2f}, {high:.2f}]"
+        if row.figure == "mean PCT":
+            low, high = row.ratio_interval
+            if high > WIDE * low:
+                pytest.skip(f"the machine is too noisy: under {row.scheduler} the ratio is in [{low:.2f}, {high:.2f}]")
+            assert low <= 1 + AIM, f"{row.scheduler}: simulated pods take longer, [{low:.2f}, {high:.2f}]"
+            assert high >= 1 - AIM, f"{row.scheduler}: simulated pods take less time, [{low:.2f}, {high:.2f}]"
