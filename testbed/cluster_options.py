@@ -66,19 +66,19 @@ class Flag:
 CLUSTER_FLAGS = (
     Flag(
         "keep_cluster",
-        "keep the real cluster at the end, and use a kept one again if it equals a new one (default: remove it)",
+        "keep the real cluster at the end, and reuse a kept one if nothing has changed (default: remove it)",
         default=False,
     ),
-    Flag("recreate_cluster", "make the real cluster anew, in place of a kept one", default=False),
+    Flag("recreate_cluster", "always create the real cluster anew, in place of a kept one", default=False),
     Flag(
         "node_image",
-        "image of kind's nodes (default: the one that 'carico-testbed images build' has made, else the one that kind's "
-        "authors publish)",
+        "image of kind's nodes (default: the one that 'carico-testbed images build' has made, or else the one that "
+        "kind's authors publish)",
         "IMAGE",
     ),
     Flag(
         "workers",
-        f"nodes of a kind cluster beside the control plane (default: {WORKERS})",
+        f"nodes of a kind cluster in addition to the control plane (default: {WORKERS})",
         "N",
         convert=count,
         default=WORKERS,
@@ -92,13 +92,13 @@ CLUSTER_FLAGS = (
     Flag("context", "context of the kubeconfig (default: its current one)", "NAME"),
     Flag(
         "workload_image",
-        "image of pods on your own cluster, which must be able to pull it; 'carico-testbed images build' makes it",
+        "image of pods on your own cluster, which must be able to pull it; 'carico-testbed images build' builds it",
         "IMAGE",
     ),
 )
 ATTEMPTS_HELP = (
-    "run a repetition on kind or kwok up to N times, until its hypervisor gives less than a tenth of the machine's CPU "
-    "time to other guests during one of them; discarded attempts are reported"
+    "run a repetition on kind or kwok up to N times, until the hypervisor gives less than a tenth of the machine's CPU "
+    "time to other guests during an attempt; discarded attempts are reported"
 )
 
 

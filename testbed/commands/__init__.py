@@ -1,1 +1,1 @@
-"""The subcommands of `carico-testbed`, a module each, and what they share."""
+"""The subcommands of `carico-testbed`, related ones in one module, and what they share."""

@@ -24,7 +24,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "images",
         help="build the programs and images of real clusters, where no image can be pulled",
         description="Builds the programs and images of real clusters from sources, where no image can be pulled. "
-        "Results are kept by their inputs, so that only what has changed is built again.",
+        "Everything is identified by its inputs, so only what has changed is built again.",
     )
     kinds = images.add_subparsers(title="what", metavar="WHAT", required=True)
     _add_build(kinds)
@@ -55,7 +55,7 @@ def _add_programs(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "programs",
         help="build Kubernetes, etcd, CoreDNS, kind and kwok from Go modules",
         description="Builds the programs of a cluster from Go modules, whose versions are pinned. Takes about ten "
-        "minutes on two CPUs, and no time once they are built. Needs Go 1.24 or newer and a module proxy that it can "
+        "minutes on two CPUs, and a second once they are built. Needs Go 1.24 or newer and a module proxy that it can "
         "reach.",
     )
     names = [programs.name for programs in PROGRAM_SETS]
@@ -71,14 +71,14 @@ def _add_prune(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         description="Removes programs and images that were built here for other versions (of this project, of Go, of "
         "packages) and that nothing uses any more. An image that a container runs stays, and the output says so.",
     )
-    prune.add_argument("--dry-run", action="store_true", help="only list them")
+    prune.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     _add_kept(prune)
     prune.set_defaults(run=_prune)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     _add_kept(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    parser.add_argument("--quiet", action="store_true", help="show no progress on standard error")
 
 
 def _add_kept(parser: argparse.ArgumentParser) -> None:

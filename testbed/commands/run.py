@@ -27,8 +27,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "run",
         help="run a scenario under schedulers and show the completion times",
         description="Runs a scenario under one or several schedulers and shows, for every job, the completion times "
-        "of its pods (PCT: a pod starts running until it completes) and its own (JCT: the job is published until its "
-        "last pod completes). Exit code 1 if a job did not complete.",
+        "of its pods (PCT: from a pod's start to its completion) and its own (JCT: from the job's publication to the "
+        "completion of its last pod). Exit code 1 if a job did not complete.",
         epilog="example: carico-testbed run pi-2000 --scheduler carico kube-scheduler:cpu=100m --pods 500",
     )
     declare = run.add_argument
@@ -49,7 +49,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="N",
         type=arguments.count,
         default=1,
-        help="runs of every scheduler, in turns, each with the next seed (default: 1)",
+        help="repetitions under every scheduler, in turns, each with the next seed (default: 1)",
     )
     declare(
         "--seed",
@@ -64,7 +64,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=arguments.setting,
         action="append",
         default=[],
-        help="change a setting of the cluster, may be repeated; 'carico-testbed list' shows them",
+        help="change a setting of the cluster (repeatable); 'carico-testbed list' shows the settings",
     )
     declare("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
     add_cluster_options(run)
@@ -73,16 +73,16 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="N",
         type=arguments.count,
         default=1,
-        help="repetitions that run at the same time; the results are the same with any number (default: 1)",
+        help="number of repetitions that run at the same time; results do not depend on it (default: 1)",
     )
     declare(
         "--json",
         metavar="FILE",
         type=Path,
         help="write all results to this file, the same bytes for the same seed (default: only print the table); "
-        "after Ctrl-C the finished repetitions are in FILE.partial",
+        "after Ctrl-C, the finished repetitions are in FILE.partial",
     )
-    declare("--quiet", action="store_true", help="no progress on standard error")
+    declare("--quiet", action="store_true", help="show no progress on standard error")
     run.set_defaults(run=_run)
 
 

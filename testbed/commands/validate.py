@@ -46,7 +46,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="N",
         type=arguments.count,
         default=REPETITIONS,
-        help=f"repetitions on kind, in turns; from six on intervals are bootstrapped (default: {REPETITIONS})",
+        help=f"repetitions on kind, in turns; with six or more, intervals are bootstrapped (default: {REPETITIONS})",
     )
     validate.add_argument(
         "--simulated",
@@ -61,7 +61,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate.add_argument("--json", metavar="FILE", type=Path, help="write all measurements to this file")
     validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both clusters' times (.svg, .png, .pdf)")
     add_cluster_options(validate)
-    validate.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    validate.add_argument("--quiet", action="store_true", help="show no progress on standard error")
     validate.set_defaults(run=_validate)
 
 

@@ -96,7 +96,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--carico-repetitions",
         metavar="N",
         type=arguments.count,
-        help="repetitions of every experiment that does not fix their number itself (default: the preset's)",
+        help="repetitions of every experiment that does not set their number itself (default: the preset's)",
     )
     declare(
         "--carico-attempts",
@@ -114,7 +114,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--carico-extra-seed",
         metavar="S",
         type=arguments.seed,
-        help="one more seed that claims are judged on, for example one that depends on the commit, so that nobody has "
+        help="one more seed on which claims are judged, for example one derived from the commit, so that nobody has "
         "chosen it (default: none)",
     )
     declare(
@@ -122,7 +122,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="KEY=VALUE",
         type=arguments.setting,
         action="append",
-        help="change a setting of the cluster, may be repeated; 'carico-testbed list' shows them",
+        help="change a setting of the cluster (repeatable); 'carico-testbed list' shows the settings",
     )
     declare(
         "--carico-json",
