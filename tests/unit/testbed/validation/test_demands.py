@@ -54,9 +54,10 @@ def test_the_twin_differs_only_in_the_measured_demand():
     assert msgspec.structs.replace(twin, jobs=[msgspec.structs.replace(simulated, **back)]) == scenario
 
 
-def test_a_program_of_several_threads_keeps_its_shape():
+def test_a_program_of_several_threads_keeps_its_shape_and_loses_nothing_more_to_contention():
     (fit,) = twin_of(scenario_of(MLP), {"fit": [20.0]}).jobs
     assert (fit.demand.cpu_seconds, fit.demand.phases) == (20.0, MLP.demand.phases)
+    assert fit.demand.contention_loss == 0 < MLP.demand.contention_loss, "what was lost is part of what was measured"
 
 
 def test_a_workload_that_prints_no_cpu_time_is_refused():
