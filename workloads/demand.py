@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.errors import InvalidDemand
+from workloads.mlp import CLASSES
 from workloads.pi import MAX_DECIMALS
 from workloads.quantity import memory_bytes
 
@@ -106,10 +107,6 @@ def pi(digits: float = 2000) -> Demand:
     return Demand(cpu_seconds=5.8 * (digits / 2000) ** 2, variation=0.10, memory_bytes=12 * MIB)
 
 
-MLP_CLASSES = 16
-"""Classes that `workloads.mlp` tells apart."""
-
-
 def mlp(
     threads: float = 4,
     cpu_seconds: float | None = None,
@@ -125,8 +122,8 @@ def mlp(
     the work is in proportion to the samples.
     """
     _whole(1_000_000, samples=samples)
-    if samples < MLP_CLASSES:
-        raise InvalidDemand(f"samples must be {MLP_CLASSES} or more, one of each class, got {samples!r}")
+    if samples < CLASSES:
+        raise InvalidDemand(f"samples must be {CLASSES} or more, one of each class, got {samples:g}")
     if cpu_seconds is None:
         cpu_seconds = 73.0 * samples / 5000
     _positive(threads=threads, cpu_seconds=cpu_seconds)

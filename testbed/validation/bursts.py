@@ -200,9 +200,8 @@ class NodeTrace:
         self._rows: list[tuple[float, float, float]] = []
 
     def add(self, at_s: float, counters: Counters) -> None:
-        """Add a reading of a control group's counters, which are in microseconds."""
-        used_us = float(counters.cpu_total - counters.cpu_idle)
-        self._rows.append((at_s, used_us / 1e6, float(counters.cpu_pressure_us) / 1e6))
+        """Add a reading of a control group's counters."""
+        self._rows.append((at_s, _used_s(counters), float(counters.cpu_pressure_us) / 1e6))
 
     def cpu(self, first_s: float, last_s: float) -> Idle:
         """Return the CPU time between two times, interpolated between readings."""
@@ -252,6 +251,10 @@ def _watched(api: ClusterApi, namespace: str) -> Iterator[dict[tuple[str, str], 
 
 
 def _between(before: Counters, after: Counters) -> Idle:
-    """Return a node's CPU time between two readings of its control group, whose counters are in microseconds."""
-    used_us = (after.cpu_total - after.cpu_idle) - (before.cpu_total - before.cpu_idle)
-    return Idle(float(after.at_s - before.at_s), float(used_us) / 1e6)
+    """Return a node's CPU time between two readings of its control group."""
+    return Idle(float(after.at_s - before.at_s), _used_s(after) - _used_s(before))
+
+
+def _used_s(counters: Counters) -> float:
+    """Return the CPU time that a control group has used; its counters are in microseconds."""
+    return float(counters.cpu_total - counters.cpu_idle) / 1e6
