@@ -92,7 +92,7 @@ class State:
         return self._record
 
     def save(self, exitstatus: int) -> None:
-        """Record the final state of the run, if there was one, and write the results file if anything was measured.
+        """Record the run's final state and its tests' outcomes, and write the results file if anything was measured.
 
         The results of an incomplete run go into a separate file.
 
@@ -104,13 +104,19 @@ class State:
         if not self.run_path.exists():
             return
         from testbed.results.ending import end_run
+        from testbed.results.outcomes_file import write_outcomes
         from testbed.results.repetition_log import cut_off_notice
 
         self.ended = "failed"
+        try:
+            write_outcomes(self.record.folder.outcomes, self.outcomes.in_order(self.order))
+        except OSError as error:
+            self.error = f"cannot keep the outcomes of the tests in {self.run_path}: {error.strerror}"
         ended: RunState = FINAL_STATES.get(exitstatus, "failed")
         ending = end_run(self.record, ended, self.options.json, self.now())
         self.ended, self.results, self.written = ended, ending.results, ending.file
-        self.error = cut_off_notice(ending.cut_off) if ending.cut_off else ""
+        if ending.cut_off:
+            self.error = cut_off_notice(ending.cut_off)
 
 
 PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "kubernetes_version", "close")

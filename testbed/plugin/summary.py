@@ -120,7 +120,7 @@ def _write_claims(file: Path, outcomes: list[Outcome], state: State) -> None:
     from testbed.report.claims import claims_table
 
     try:
-        file.write_text("\n".join(claims_table(outcomes)) + "\n", encoding="utf-8")
+        file.write_text("\n".join(claims_table({state.options.provider: outcomes})) + "\n", encoding="utf-8")
     except OSError as error:
         state.error = f"cannot write the table of claims to {file}: {error.strerror}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from testbed.report.numbers import WIDTH, counted, figure
 from testbed.results.outcomes import VERDICTS, Outcome, Row, Verdict
@@ -63,29 +63,32 @@ def counts(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def claims_table(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return a Markdown table: a line for every case of a claim, with the number of seeds on which each variant holds.
+def claims_table(by_provider: Mapping[str, Iterable[Outcome]]) -> list[str]:
+    """Return a Markdown table: a line for every case of a claim, with its verdicts and figures on each provider.
 
-    The figures are from a test's last row that has a figure of the paper, or else from its last row.
+    A verdict is the number of seeds on which each variant holds. The figures are from a test's last row that has a
+    figure of the paper, or else from its last row.
     """
-    claims = [one for one in outcomes if one.statement.kind == "claim"]
-    columns = sorted({one.statement.column for one in claims if one.statement.column})
-    lines = [
-        f"| paper | claim | {' | '.join(['holds on seeds', 'paper', 'ours'])} |",
-        "|---|---|---|---|---|",
-    ]
-    by_case: dict[tuple[str, str, str], dict[str, Outcome]] = {}
-    for one in claims:
-        by_case.setdefault((*_key(one), one.statement.case), {})[one.statement.column] = one
-    for (source, text, case), found in by_case.items():
-        shown = [column for column in ("", *columns) if column in found]
-        judged = "; ".join(f"{column + ' ' if column else ''}{_held(found[column])}" for column in shown)
-        rows = {column: _headline(found[column]) for column in shown}
-        paper = next((figure(row.thesis, row.unit) for row in rows.values() if row and row.thesis is not None), "")
-        ours = "; ".join(figure(row.ours, row.unit) for row in rows.values() if row)
-        what = next((row.what for row in rows.values() if row), "")
-        statement = f"{text} ({case})" if case else text
-        lines.append(f"| {source} | {statement}; {what} | {judged} | {paper} | {ours} |")
+    several = len(by_provider) > 1
+    judged = [f"holds, {name}" for name in by_provider] if several else ["holds on seeds"]
+    measured = [f"ours, {name}" for name in by_provider] if several else ["ours"]
+    columns = ["paper", "claim", *judged, "paper", *measured]
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    found = {name: _by_case(outcomes) for name, outcomes in by_provider.items()}
+    for case in dict.fromkeys(case for cases in found.values() for case in cases):
+        source, text, which = case
+        outcomes = [cases.get(case, {}) for cases in found.values()]
+        rows = [_headline(one) for of_provider in outcomes for one in of_provider.values()]
+        what = next((row.what for row in rows if row), "")
+        statement = f"{text} ({which})" if which else text
+        cells = [
+            source,
+            f"{statement}; {what}" if what else statement,
+            *("; ".join(map(_held, of_provider.values())) for of_provider in outcomes),
+            next((figure(row.thesis, row.unit) for row in rows if row and row.thesis is not None), ""),
+            *("; ".join(filter(None, map(_figure, of_provider.values()))) for of_provider in outcomes),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
@@ -98,8 +101,23 @@ def _key(outcome: Outcome) -> tuple[str, str]:
     return outcome.statement.source, outcome.statement.text
 
 
+def _by_case(outcomes: Iterable[Outcome]) -> dict[tuple[str, str, str], dict[str, Outcome]]:
+    """Return the outcomes of claims: by source, text and case, and within a case by column."""
+    found: dict[tuple[str, str, str], dict[str, Outcome]] = {}
+    for one in outcomes:
+        if one.statement.kind == "claim":
+            found.setdefault((*_key(one), one.statement.case), {})[one.statement.column] = one
+    return {case: dict(sorted(columns.items())) for case, columns in found.items()}
+
+
 def _held(outcome: Outcome) -> str:
-    return outcome.share or str(outcome.verdict)
+    verdict = outcome.share or _WORDS[worst([outcome])][0]
+    return f"{outcome.statement.column} {verdict}".strip()
+
+
+def _figure(outcome: Outcome) -> str:
+    row = _headline(outcome)
+    return figure(row.ours, row.unit) if row else ""
 
 
 def _headline(outcome: Outcome) -> Row | None:

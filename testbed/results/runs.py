@@ -1,7 +1,8 @@
 """The folder `.carico/runs`: a folder for every run, with a name that sorts by time.
 
-A run's folder has `run.json`, `repetitions.jsonl` until the results are written elsewhere, and, if there were any, the
-disturbed attempts in `disturbed.jsonl`. Not here: how a run in progress writes these files (`testbed.results.record`).
+A run's folder has `run.json`, `repetitions.jsonl` until the results are written elsewhere, the outcomes of a session's
+tests in `outcomes.json`, and, if there were any, the disturbed attempts in `disturbed.jsonl`. Not here: how a run in
+progress writes these files (`testbed.results.record`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class RunFolder:
         self.processes = ActiveProcesses(path / "processes")
         """The processes that work on the run."""
         self.log = RepetitionLog(path / "repetitions.jsonl", self.locks / "log")
+        self.outcomes = path / "outcomes.json"
+        """What a session's cluster tests stated and found; only sessions of pytest have it."""
         self.disturbed_log = RepetitionLog(path / "disturbed.jsonl", self.locks / "log")
 
     @property

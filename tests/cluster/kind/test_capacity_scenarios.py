@@ -48,9 +48,10 @@ def before_and_during(run: Repetition) -> tuple[float, float]:
     "§4.2.3, Fig 4.6", "a node under CPU load offers less once its peers run a heavier CPU workload"
 )
 @pytest.mark.parametrize("signals", ["conflicting-two-nodes"], indirect=True)
-def test_conflicting_capacity(signals):
+def test_conflicting_capacity(signals, carico_paper):
     """A node under light CPU load offers less once its peer runs a heavier CPU workload."""
     before, during = signals
+    carico_paper.row("k during / before", during / before, None)
     assert during < (1 - VISIBLE) * before
 
 
@@ -60,7 +61,8 @@ def test_conflicting_capacity(signals):
     "the node's memory, 0.72 in use, limits k, and the peer's pods, which use memory, too, do not lower its share"
 )
 @pytest.mark.parametrize("signals", ["complementary-two-nodes"], indirect=True)
-def test_complementary_capacity(signals):
+def test_complementary_capacity(signals, carico_paper):
     """A node under memory load offers more once its peer runs a CPU workload, because its CPU is free."""
     before, during = signals
+    carico_paper.row("k during / before", during / before, None)
     assert during > (1 + VISIBLE) * before

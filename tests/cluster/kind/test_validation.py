@@ -6,9 +6,11 @@ import pytest
 
 from testbed.experiment.plan import Plan
 from testbed.real.kind.platform import KindPlatform
+from testbed.results.compare import LEAST_FOR_INTERVAL
 from testbed.schedulers.spec import parse_spec
 from testbed.validation.agreement import AIM, Agreement, agreements
 from testbed.validation.demands import measured_demands
+from testbed.validation.measured_node import TURNS
 from testbed.validation.validation import Measured, measure, simulate
 from workloads.scenario import load_scenario
 
@@ -32,7 +34,9 @@ def plan(carico_experiment) -> Plan:
 @pytest.fixture
 def measured(carico_cluster, kind_maker, plan) -> Measured:
     platform = KindPlatform(kind_maker)
-    return measure(carico_cluster, kind_maker, platform, plan, run="validation", say=lambda text: None, turns=1)
+    # One burst of each size shows no spread, which decides when a second pod comes to a node.
+    turns = 1 if plan.repetitions < LEAST_FOR_INTERVAL else TURNS
+    return measure(carico_cluster, kind_maker, platform, plan, run="validation", say=lambda text: None, turns=turns)
 
 
 def compared(measured: Measured, plan: Plan, carico_experiment, carico_paper) -> list[Agreement]:

@@ -83,7 +83,7 @@ def killed(killed_once, session, pytester):
     shutil.copytree(killed_once, pytester.path, dirs_exist_ok=True)
 
 
-def test_a_complete_run_leaves_only_its_record_and_the_results(session, pytester, mixed, runs):
+def test_a_complete_run_leaves_only_its_records_and_the_results(session, pytester, mixed, runs):
     result = session("-m", "cluster", "--carico-seed=7")
     (folder,) = runs()
     result.stdout.fnmatch_lines([f"results: {pytester.path}/.carico/result.json", f"run: {folder.path}"])
@@ -92,7 +92,7 @@ def test_a_complete_run_leaves_only_its_record_and_the_results(session, pytester
     assert run.command[0] == "pytest"
     assert run.command[-3:] == ["-m", "cluster", "--carico-seed=7"]
     assert run.results.path == f"{pytester.path}/.carico/result.json"
-    assert [path.name for path in folder.path.iterdir()] == ["run.json"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["outcomes.json", "run.json"]
 
 
 def test_every_session_has_its_own_run_and_the_same_results(session, pytester, mixed, runs):

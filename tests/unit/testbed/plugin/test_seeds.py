@@ -2,6 +2,9 @@
 
 import pytest
 
+from testbed.cli import main
+from testbed.results.runs import all_runs
+
 CLAIMS = """
     import pytest
     from testbed.plugin.claims import claimed, depends_on_seed, not_reproduced
@@ -72,6 +75,15 @@ def test_the_table_of_claims_is_written_on_request(session, pytester):
     table = (pytester.path / "claims.md").read_text().splitlines()
     assert table[0] == "| paper | claim | holds on seeds | paper | ours |"
     assert table[2].startswith("| §5.2 | pods complete earlier (3); PCT | always 2/2; mostly 2/2; never 0/2; ")
+
+
+def test_a_sessions_outcomes_are_kept_for_later_tables(session, pytester, capsys):
+    pytester.makepyfile(CLAIMS)
+    session("-m", "cluster", "--carico-repetitions=2", "--carico-claims=claims.md")
+    (run,) = all_runs(pytester.path / ".carico" / "runs")
+    capsys.readouterr()
+    assert main(["claims", run.id]) == 0
+    assert capsys.readouterr().out == (pytester.path / "claims.md").read_text()
 
 
 def test_a_table_that_cannot_be_written_is_told(session, pytester):

@@ -58,7 +58,8 @@ def test_results_and_tables_are_identical(session, pytester):
     assert sorted(run.command[-1] for run in runs.values()) == ["-n2", "xdist.plugin"], "all workers write to one run"
     for path, run in runs.items():
         assert (run.state, run.finished_repetitions) == ("complete", 4)
-        assert [file.name for file in path.iterdir()] == ["run.json"]
+        assert sorted(file.name for file in path.iterdir()) == ["outcomes.json", "run.json"]
+    assert len({(path / "outcomes.json").read_bytes() for path in runs}) == 1
 
 
 def test_an_invalid_marker_is_no_internal_error_in_workers(session, pytester):

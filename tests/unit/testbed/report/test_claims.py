@@ -58,7 +58,7 @@ def test_the_table_has_a_line_for_every_case_of_a_claim():
         claim("pressure spikes", rows=rows[2:]),
         Outcome("ours", verdict="holds"),
     ]
-    assert claims_table(outcomes)[2:] == [
+    assert claims_table({"simulated": outcomes})[2:] == [
         "| §5.2 | jobs are comparable (100 pods); JCT / best | literal 0/5; rebased 5/5 | 1.1 | 1.2; 10 s |",
         "| §5.2 | pressure spikes; aside | holds |  | 7 |",
     ]

@@ -1,0 +1,45 @@
+"""``carico-testbed claims``: the table of a paper's claims, from sessions on one or several providers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from testbed.errors import UsageError
+from testbed.report.claims import claims_table
+from testbed.results.outcomes import Outcome
+from testbed.results.outcomes_file import read_outcomes
+from testbed.results.runs import run_named
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    claims = commands.add_parser(
+        "claims",
+        help="show which claims of the paper held in sessions of pytest",
+        description="Prints a Markdown table of the claims that tests judged (marker carico_claim): whether each held, "
+        "with the paper's figure and the measured one. Sessions on several providers stand side by side; if several "
+        "on one provider judged the same claim, the last one given counts.",
+    )
+    claims.add_argument(
+        "run_names",
+        metavar="RUN",
+        nargs="+",
+        help="a session of pytest: a name that 'carico-testbed runs' shows, or the folder of a run",
+    )
+    claims.set_defaults(run=_claims)
+
+
+def _claims(options: argparse.Namespace) -> int:
+    found: dict[str, list[Outcome]] = {}
+    for name in options.run_names:
+        run = run_named(name, Path.cwd())
+        if not run.outcomes.exists():
+            raise UsageError(
+                f"run {run.id} has no outcomes of tests: only sessions of pytest that have ended have them"
+            )
+        found.setdefault(run.read().provider, []).extend(read_outcomes(run.outcomes))
+    if not any(one.statement.kind == "claim" for outcomes in found.values() for one in outcomes):
+        raise UsageError(f"no test of {', '.join(options.run_names)} judged a claim (marker carico_claim)")
+    print("\n".join(claims_table(found)))
+    return 0
