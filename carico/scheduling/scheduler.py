@@ -28,8 +28,9 @@ from carico.scheduling.wake_up import WakeUp
 
 STALE_AFTER_S = 5.0
 """An older report is not believed: agents report once a second."""
-RESERVATION_TIMEOUT_S = 60.0
-"""How long a place is reserved for a pod while the API does not show it as bound."""
+RESERVATION_TIMEOUT_S = 660.0
+"""How long a place is reserved for a pod while the API does not show it as bound. kube-scheduler itself waits for
+volumes for up to 600 s before it gives up, and asks again after that."""
 FORGOTTEN_AFTER_S = 600.0
 """A node that has not reported for longer has left, and a refused pod that was not filtered again has ended."""
 TICK_S = 1.0

@@ -6,6 +6,7 @@ import pytest
 from carico.demand.filling import level
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
+from carico.scheduling.scheduler import RESERVATION_TIMEOUT_S
 
 SERVER = Kind("light", critical=True)
 
@@ -71,7 +72,7 @@ def test_a_server_counts_from_the_decision_on(scheduler, report):
     scheduler.report(report("a"), 0.0)
     assert scheduler.filter("server", SERVER, ["a"], 0.0).node == "a"
     assert fill(scheduler, ["a"]) == ["a"]
-    for overdue_s in (30.0, 61.0):  # the API never shows the server as bound
+    for overdue_s in (30.0, RESERVATION_TIMEOUT_S + 1):  # the API never shows the server as bound
         scheduler.report(report("a"), overdue_s)
         scheduler.tick(overdue_s)
     assert scheduler.loads.critical(scheduler.loads.rows(["a"])).tolist() == [False]

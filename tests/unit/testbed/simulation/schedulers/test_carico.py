@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carico.scheduling.scheduler import RESERVATION_TIMEOUT_S
 from testbed.simulation.control_plane.api import Pod
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.schedulers.carico import CaricoScheduler
@@ -111,7 +112,7 @@ def test_a_node_that_has_not_reported_for_long_takes_no_pods():
     assert one.select(pod("b")) is None
 
 
-def test_a_binding_that_never_comes_frees_its_place_after_a_minute():
+def test_a_binding_that_never_comes_frees_its_place_in_the_end():
     now = 0.0
     shape = ClusterShape(nodes=1, cores=4, memory="8Gi")
     one = CaricoScheduler(["node-0"], shape, SimulationParameters(), lambda: now)
@@ -119,7 +120,7 @@ def test_a_binding_that_never_comes_frees_its_place_after_a_minute():
     bound, lost = place(one, "a"), place(one, "b")
     one.pod_bound(bound)
     assert lost.node == 0
-    now = 60.0
+    now = RESERVATION_TIMEOUT_S
     one.report(0, 2.0)
     one.tick()
     assert [one.select(pod(name)) for name in "cd"] == [0, None], "the reservation of the bound pod lasts"
