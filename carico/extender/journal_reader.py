@@ -5,9 +5,10 @@ A line that cannot be read (cut short by a crash, or damaged) is reported with i
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from carico.scheduling.plugin import CaricoPlugin
 _BAD_SHOWN = 3
 SHOWN = 10
 """Candidates of a decision that `explain` shows by default."""
+_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
     lines = [
         f"  {_plain(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
         f"{cost.gib.mean:.2f} ± {cost.gib.doubt:.2f} GiB",
+        *_waits(entry, ranked),
         f"  {'node':<32}{'cores left':>11}{'GiB left':>10}{'needed':>8}{'age s':>7}  verdict",
     ]
     for candidate in shown:
@@ -165,6 +168,15 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
     others = Counter(entry.omitted)
     others.update(map(kind_of, ranked[len(shown) :]))
     return [*lines, *(f"  {count:>6} more: {_plain(kind)}" for kind, count in sorted(others.items()))]
+
+
+def _waits(entry: Entry, ranked: Sequence[Candidate]) -> list[str]:
+    """Return why a pod waits, by the node that comes closest to having room."""
+    if entry.choice is not None or not ranked:
+        return []
+    closest = ranked[0]
+    reason = f"waits: {_plain(closest.node)} comes closest: {_plain(closest.refused)}"
+    return textwrap.wrap(reason, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _cores_left(candidate: Candidate) -> float:

@@ -324,6 +324,9 @@ class TestDemand:
             "  node-0                                 3.25      6.10    0.50    1.0  chosen",
         ]
         assert "→ no node" in explain(refused)
+        assert explain(refused).splitlines()[3] == (
+            "  waits: node-2 comes closest: CPU full: its load is 1.75 cores above its level"
+        )
         assert explain(refused).splitlines()[-1].endswith("no report yet")
 
     def test_of_many_candidates_the_best_are_kept_and_the_others_counted(self, file, decisions):
