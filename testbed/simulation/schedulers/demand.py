@@ -62,16 +62,15 @@ class SimulatedDemandScheduler:
 
     def report(self, node: int, report: DemandReport) -> None:
         """Process the report of a node's agent."""
-        self._core.report(report, self._env.now)
-        self._again()
+        self._notice(lambda: self._core.report(report, self._env.now))
 
     def tick(self) -> None:
         """End what is overdue; see `DemandScheduler.tick`."""
-        self._core.tick(self._env.now)
+        self._notice(lambda: self._core.tick(self._env.now))
 
     def pod_created(self, pod: Pod) -> None:
         """Note that a pod waits."""
-        self._core.pod_waits(pod.uid, _kind(pod))
+        self._notice(lambda: self._core.pod_waits(pod.uid, _kind(pod)))
 
     def select(self, pod: Pod) -> int | None:
         """Return the node for a pod, or None; see `SchedulingPlugin.select`."""
@@ -81,7 +80,7 @@ class SimulatedDemandScheduler:
         return None if node is None else self._index[node]
 
     def held(self, pod: Pod) -> simpy.Event | None:
-        """Return when to ask again: when anything changes, or after as long as the core says."""
+        """Return when to ask again: when a node has room, or after as long as the core says."""
         if not self._hold_s:
             return None
         self._changed = self._env.event()
@@ -101,24 +100,28 @@ class SimulatedDemandScheduler:
 
     def pod_finished(self, pod: Pod) -> None:
         """Note that the pod is over, and free its requests."""
-        self._core.pod_gone(pod.uid, self._env.now)
+        self._notice(lambda: self._core.pod_gone(pod.uid, self._env.now))
         if pod.node is not None:
             self._fit.add(pod, pod.node, -1)
-        self._again()
 
     def node_ready(self, node: int, ready: bool) -> None:
         """Let a node take pods, or none."""
         self._fit.ready[node] = ready
 
-    def _again(self) -> None:
-        if not self._changed.triggered:
+    def _notice(self, news: Callable[[], None]) -> None:
+        """Pass news on to the core; as in the extender, a held answer is reconsidered if a node has room now."""
+        before = self._core.room_appeared
+        news()
+        if self._core.room_appeared != before and not self._changed.triggered:
             self._changed.succeed()
 
     def _shown(self, pod: Pod, *, running: bool) -> None:
         assert pod.node is not None
         kind, node = _kind(pod), self._names[pod.node]
-        self._core.pod_changed(
-            pod.uid, kind.workload, node, False, self._env.now, running=running, critical=kind.critical
+        self._notice(
+            lambda: self._core.pod_changed(
+                pod.uid, kind.workload, node, False, self._env.now, running=running, critical=kind.critical
+            )
         )
 
 
