@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from carico.clock import SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import whole_number
+from carico.demand.settings import DEMAND
 
 if TYPE_CHECKING:
     from carico.kube.objects import KubeObjects
@@ -26,8 +27,9 @@ def add(commands: Commands) -> None:
         help="put CARICO on a cluster, or bring it up to date (needs the extra `scheduler`)",
         description=(
             "Makes the certificates that are missing or expire soon, and applies the manifests (server-side, as the "
-            "field manager `carico`): agents on all nodes, two aggregation servers, two schedulers. Run it again after "
-            "an upgrade, and when nodes have been added, because each node needs a certificate."
+            "field manager `carico`): agents on all nodes, two schedulers and, for the variants of the thesis, two "
+            "aggregation servers. Run it again after an upgrade, and when nodes have been added, because each node "
+            "needs a certificate."
         ),
     )
     _of_cluster(deploy)
@@ -46,12 +48,13 @@ def add(commands: Commands) -> None:
     deploy.add_argument(
         "--variant",
         metavar="NAME",
-        help="CARICO's parameters: thesis-rebased, demand or another (default: thesis-rebased; demand with --observe)",
+        default=DEMAND.name,
+        help="CARICO's parameters: demand, thesis-rebased or another (default: %(default)s)",
     )
     deploy.add_argument(
         "--observe",
         action="store_true",
-        help="schedule nothing: learn what pods cost, for `carico costs`, with the variant demand",
+        help="schedule nothing: learn what pods cost, for `carico costs`; needs the variant demand",
     )
     deploy.add_argument(
         "--on-control-plane",
@@ -96,7 +99,7 @@ def add(commands: Commands) -> None:
         description=(
             "Shows what agents of the variant demand have learned about every workload: the cores and GiB that a pod "
             "demands, with the standard deviation, what pods request, and how much in total is wasted or at risk. "
-            "Needs `carico deploy` with --variant demand, or with --observe, which schedules nothing."
+            "Needs the variant demand, which `carico deploy` uses by default; with --observe it schedules nothing."
         ),
     )
     _of_cluster(costs)
@@ -128,10 +131,8 @@ def _waiting(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def _deploy(options: argparse.Namespace) -> None:
-    from carico.demand.settings import DEMAND
     from carico.deployment.deploy import Deployment
     from carico.deployment.manifests import IMAGE, KUBE_SCHEDULER_IMAGE, Choices, as_yaml, manifests
-    from carico.model.variants import DEFAULT_VARIANT
 
     choices = Choices(
         namespace=options.namespace,
@@ -140,7 +141,7 @@ def _deploy(options: argparse.Namespace) -> None:
             KUBE_SCHEDULER_IMAGE if options.kube_scheduler_image is None else options.kube_scheduler_image
         ),
         telemetry=options.telemetry,
-        variant=options.variant or (DEMAND.name if options.observe else DEFAULT_VARIANT.name),
+        variant=options.variant,
         on_control_plane=options.on_control_plane,
         observe=options.observe,
     )
@@ -159,7 +160,7 @@ def _deploy(options: argparse.Namespace) -> None:
     if options.observe:
         _tell("next: let your pods run for a while; `carico costs` shows what they demand, next to what they request")
     else:
-        _tell("next: give pods `schedulerName: carico`; `carico status` shows how many more pods each node can take")
+        _tell("next: give pods `schedulerName: carico`; `carico status` shows how full each node is")
 
 
 def _undeploy(options: argparse.Namespace) -> None:

@@ -13,6 +13,8 @@ from carico.cli import main
 from carico.config import TlsFiles
 
 NAMESPACE = "carico"
+WITH_AGGREGATORS = ("--variant", "thesis-rebased")
+"""Arguments of `carico deploy` for a deployment with all components."""
 
 
 class Cluster:

@@ -6,7 +6,7 @@ import kubernetes.client
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from .deployed import NAMESPACE, Cluster
+from .deployed import NAMESPACE, WITH_AGGREGATORS, Cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -17,7 +17,7 @@ def cluster(carico_cluster):
     cluster = Cluster(carico_cluster.kubeconfig)
     cluster.add_node("access-node")
     try:
-        assert cluster.carico("deploy", "--wait", "0")[0] == 0
+        assert cluster.carico("deploy", *WITH_AGGREGATORS, "--wait", "0")[0] == 0
         wait_for_the_policy(cluster)
         yield cluster
     finally:

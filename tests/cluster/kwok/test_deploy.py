@@ -26,7 +26,7 @@ from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
 from testbed.programs.find import found_programs
 
-from .deployed import NAMESPACE, Cluster
+from .deployed import NAMESPACE, WITH_AGGREGATORS, Cluster
 
 pytestmark = pytest.mark.cluster
 NODES = ["deploy-node-0", "deploy-node-1"]
@@ -47,7 +47,7 @@ def cluster(carico_cluster):
 @pytest.fixture
 def deployed(cluster):
     """The cluster with CARICO, whose fake pods are ready."""
-    code, out = cluster.carico("deploy", "--wait", "180")
+    code, out = cluster.carico("deploy", *WITH_AGGREGATORS, "--wait", "180")
     assert code == 0, out
     return cluster
 
@@ -60,7 +60,7 @@ def program(name):
 
 
 def test_every_object_is_listed_and_created(deployed):
-    code, again = deployed.carico("deploy", "--wait", "60")
+    code, again = deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
     assert code == 0
     for line in ["daemonset.apps/carico-agent", "statefulset.apps/carico-scheduler", "secret/carico-agent-tls"]:
         assert f"{line} serverside-applied\n" in again
@@ -77,14 +77,14 @@ def test_a_second_deployment_changes_nothing(deployed):
         return [deployed.secret(name) for name in secrets], pods
 
     before = seen()
-    deployed.carico("deploy", "--wait", "60")
+    deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
     assert seen() == before
 
 
 def test_a_new_node_gets_a_certificate_and_the_others_keep_theirs(deployed):
     before = deployed.secret("carico-agent-tls")
     deployed.add_node("late")
-    deployed.carico("deploy", "--wait", "60")
+    deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
     after = deployed.secret("carico-agent-tls")
     assert sorted(after) == deployed.nodes()
     assert "late" in after
@@ -97,7 +97,7 @@ def test_a_changed_configuration_rolls_only_its_own_pods(deployed):
         return {pod.metadata.uid: pod.metadata.labels["app.kubernetes.io/component"] for pod in found}
 
     before = pods()
-    code, _ = deployed.carico("deploy", "--telemetry", "cgroup", "--wait", "60")
+    code, _ = deployed.carico("deploy", *WITH_AGGREGATORS, "--telemetry", "cgroup", "--wait", "60")
     assert code == 0
     assert deployed.configuration_file("agent", "agent.yaml")["telemetry"] == "cgroup"
     after = pods()
@@ -122,9 +122,9 @@ def test_undeploy_leaves_nothing_and_may_be_repeated(deployed):
 def test_a_namespace_of_another_owner_stays(cluster):
     cluster.core.create_namespace({"metadata": {"name": "shared"}})
     try:
-        code, out = cluster.carico("deploy", "--namespace", "shared", "--wait", "60")
+        code, out = cluster.carico("deploy", *WITH_AGGREGATORS, "--namespace", "shared", "--wait", "60")
         assert (code, "namespace/shared is not CARICO's: left as it is" in out) == (0, True), out
-        code, _ = cluster.carico("deploy", "--wait", "0")
+        code, _ = cluster.carico("deploy", *WITH_AGGREGATORS, "--wait", "0")
         assert code == 1, "a cluster can have only one deployment"
         code, _ = cluster.carico("undeploy", "--namespace", "shared", "--wait", "60")
         assert code == 0
@@ -138,10 +138,10 @@ def test_fields_of_other_owners_are_taken_over_only_if_asked_for(deployed):
     deployed.core.patch_namespaced_config_map(
         "carico-aggregator", NAMESPACE, {"data": {"aggregator.yaml": "port: 1"}}, field_manager="somebody"
     )
-    code, out = deployed.carico("deploy", "--wait", "0")
+    code, out = deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "0")
     assert code == 1
     assert "configmap/carico-aggregator serverside-applied" not in out
-    code, out = deployed.carico("deploy", "--wait", "0", "--force-conflicts")
+    code, out = deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "0", "--force-conflicts")
     assert code == 0, out
 
 
@@ -153,7 +153,7 @@ def test_kubectl_kustomize_gives_the_same_objects(cluster):
         check=True,
         timeout=60,
     ).stdout
-    _, ours = cluster.carico("deploy", "--dry-run")
+    _, ours = cluster.carico("deploy", *WITH_AGGREGATORS, "--dry-run")
     assert comparable(made) == comparable(ours)
 
 
