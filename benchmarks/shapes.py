@@ -4,7 +4,7 @@ On every shape, kube-scheduler runs with several requests. The request under whi
 over the seeds, is the rival, although nobody can know it beforehand. The benchmark prints the ratios to it of the job
 completion time (JCT) and the mean pod completion time (PCT), the worst first; where a server runs, the 99th percentile
 of its clients' latencies; and how many pods were killed for memory. `--without` also measures the variant without each
-of its rules in turn.
+of its rules in turn. A shape may also be the file of a scenario, such as a part of a trace.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common import parse, parser, report
+from testbed.arguments import setting
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.request_latency import DURING, request_latencies
 from testbed.results.files import write_whole
+from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
@@ -175,6 +177,7 @@ RULES: dict[str, dict[str, float]] = {
     "settling": {"settling_s": 0.0},
     "growth": {"growth_s": 0.0},
     "reports on change": {"report_change": 1e9},
+    "memory of workloads": {"learned_s": 1e12},
 }
 """Parameters of the variant that switch off one rule, by the rule's name."""
 
@@ -189,10 +192,15 @@ class Outcome:
     killed: int
 
 
-def measure(name: str, scheduler: str, seed: int) -> Outcome:
+def measure(shape: Shape, scheduler: str, seed: int) -> Outcome:
     """Run a shape once."""
-    shape = SHAPES[name]
-    run = SimulatedCluster(shape.scenario, parse_spec(scheduler), seed, parameters_from(shape.settings)).run()
+    return outcome_of(
+        SimulatedCluster(shape.scenario, parse_spec(scheduler), seed, parameters_from(shape.settings)).run()
+    )
+
+
+def outcome_of(run: Repetition) -> Outcome:
+    """Summarise a run; jobs that are disturbances do not count."""
     completed = list(run.job_completion_time_s.values())
     times = [time for job in run.job_completion_time_s for time in pod_completion_times(run.pods, job)]
     latencies = [
@@ -215,7 +223,8 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
 class Measured:
     """Outcomes by shape, scheduler and seed; kube-scheduler's outcomes are kept in a file, if one is given."""
 
-    def __init__(self, file: Path | None, seeds: range, processes: int) -> None:
+    def __init__(self, shapes: Mapping[str, Shape], file: Path | None, seeds: range, processes: int) -> None:
+        self.shapes = shapes
         self._file = file
         self._seeds = seeds
         self._processes = processes
@@ -230,7 +239,8 @@ class Measured:
         with ProcessPoolExecutor(self._processes) as pool:
             for number, run in enumerate(missing):
                 if not number % 50:
-                    outcomes = pool.map(measure, *zip(*missing[number : number + 50], strict=True))
+                    some = [(self.shapes[name], *rest) for name, *rest in missing[number : number + 50]]
+                    outcomes = pool.map(measure, *zip(*some, strict=True))
                 self._known[self._key(*run)] = next(outcomes)
                 if self._file is not None and (number % 50 == 49 or run is missing[-1]):
                     self._keep(self._file)
@@ -243,9 +253,8 @@ class Measured:
         kept = {key: vars(outcome) for key, outcome in self._known.items() if "kube-scheduler" in key}
         write_whole(file, json.dumps(kept).encode())
 
-    @staticmethod
-    def _key(name: str, scheduler: str, seed: int) -> str:
-        shape = SHAPES[name]
+    def _key(self, name: str, scheduler: str, seed: int) -> str:
+        shape = self.shapes[name]
         what = hashlib.sha256(f"{shape.text} {sorted(shape.settings.items())}".encode()).hexdigest()[:12]
         return f"{name} {what} {scheduler} {seed}"
 
@@ -270,13 +279,13 @@ class Comparison:
         return self.ours.pct_s / self.best.pct_s
 
 
-def compare(measured: Measured, variant: str, names: Sequence[str]) -> list[Comparison]:
+def compare(measured: Measured, variant: str) -> list[Comparison]:
     """Compare a variant with the best request on every shape."""
-    rivals = measured.of([(name, rival) for name in names for rival in SHAPES[name].rivals])
-    ours = measured.of([(name, variant) for name in names])
+    rivals = measured.of([(name, rival) for name, shape in measured.shapes.items() for rival in shape.rivals])
+    ours = measured.of([(name, variant) for name in measured.shapes])
     found = []
-    for name in names:
-        request = min(SHAPES[name].rivals, key=lambda rival: (rivals[name, rival].jct_s, rivals[name, rival].pct_s))
+    for name, shape in measured.shapes.items():
+        request = min(shape.rivals, key=lambda rival: (rivals[name, rival].jct_s, rivals[name, rival].pct_s))
         found.append(Comparison(name, ours[name, variant], rivals[name, request], request))
     return found
 
@@ -297,7 +306,17 @@ def summary(found: Sequence[Comparison]) -> dict[str, float]:
 def main() -> None:
     """Measure and print the tables."""
     arguments = parser(__doc__)
-    arguments.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"default: all of {', '.join(SHAPES)}")
+    arguments.add_argument(
+        "shapes", nargs="*", metavar="SHAPE", help=f"a scenario's file, or a name (default: all of {', '.join(SHAPES)})"
+    )
+    arguments.add_argument(
+        "--set",
+        action="append",
+        type=setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a setting of every cluster",
+    )
     arguments.add_argument("--variant", default="carico:variant=demand", help="default: %(default)s")
     arguments.add_argument("--repetitions", type=int, default=5, metavar="N", help="seeds (default: %(default)s)")
     arguments.add_argument("--first-seed", type=int, default=1001, metavar="N", help="default: %(default)s")
@@ -305,13 +324,17 @@ def main() -> None:
     arguments.add_argument("--rivals", type=Path, metavar="FILE", help="keep kube-scheduler's outcomes in this file")
     arguments.add_argument("--without", action="store_true", help="measure the variant without each of its rules, too")
     options = parse(arguments)
-    unknown = sorted(set(options.shapes) - set(SHAPES))
+    known = {**SHAPES, **{name: Shape(Path(name).read_text()) for name in options.shapes if Path(name).is_file()}}
+    unknown = sorted(set(options.shapes) - set(known))
     if unknown:
-        arguments.error(f"no shape is named {', '.join(unknown)}; known: {', '.join(SHAPES)}")
-    names = options.shapes or list(SHAPES)
+        arguments.error(f"no shape or file is named {', '.join(unknown)}; known shapes: {', '.join(SHAPES)}")
+    shapes = {
+        name: replace(known[name], settings={**known[name].settings, **dict(options.set)})
+        for name in options.shapes or SHAPES
+    }
     seeds = range(options.first_seed, options.first_seed + options.repetitions)
-    measured = Measured(options.rivals, seeds, options.processes)
-    found = compare(measured, options.variant, names)
+    measured = Measured(shapes, options.rivals, seeds, options.processes)
+    found = compare(measured, options.variant)
     figures = {f"all:{name}": value for name, value in summary(found).items()}
     print("| shape | JCT, s | ratio | PCT, s | ratio | p99, ms | best request: p99, ms | killed | best request |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -324,17 +347,17 @@ def main() -> None:
         figures |= {f"{one.shape}:jct": one.jct, f"{one.shape}:pct": one.pct}
     print(" ".join(f"{name} {value:.3f}" for name, value in summary(found).items()), flush=True)
     if options.without:
-        _without(measured, options.variant, names, figures)
+        _without(measured, options.variant, figures)
     report("shapes", figures, options.json)
 
 
-def _without(measured: Measured, variant: str, names: Sequence[str], figures: dict[str, float]) -> None:
+def _without(measured: Measured, variant: str, figures: dict[str, float]) -> None:
     print("\n| without | JCT: mean, worst | PCT: mean, worst | killed | where it changes the most |")
     print("|---|---|---|---|---|")
-    whole = {one.shape: one for one in compare(measured, variant, names)}
+    whole = {one.shape: one for one in compare(measured, variant)}
     for rule, changes in RULES.items():
         changed = "".join(f",{name}={value:g}" for name, value in changes.items())
-        found = compare(measured, variant + changed, names)
+        found = compare(measured, variant + changed)
         means = summary(found)
         figures |= {f"without {rule}:{name}": value for name, value in means.items()}
         most = sorted(found, key=lambda one: -abs(one.jct - whole[one.shape].jct))[:3]
