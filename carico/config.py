@@ -167,6 +167,8 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         How long binding a pod to its node may take before the reservation ends.
     journal : JournalConfig, optional
         Without it decisions are not recorded.
+    checkpoint : str, optional
+        A file that keeps across restarts what workloads cost; only the variant `demand` remembers that.
     variant : str
         A named set of CARICO's parameters; the agents' as well.
     """
@@ -183,6 +185,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stale_after_s: Seconds = STALE_AFTER_S
     reservation_timeout_s: Seconds = RESERVATION_TIMEOUT_S
     journal: JournalConfig | None = JournalConfig()
+    checkpoint: str | None = None
     variant: str = DEFAULT_VARIANT.name
     wake_up: WakeUpConfig = WakeUpConfig()
     limits: HttpLimits = HttpLimits()

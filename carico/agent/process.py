@@ -11,22 +11,20 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from carico.agent.agent import Agent
-from carico.agent.checkpoint import read_checkpoint, write_checkpoint
 from carico.agent.demand_agent import DemandAgent
 from carico.agent.loop import Mailbox
 from carico.agent.metrics import AgentMetrics
 from carico.agent.sources import NodeSources
+from carico.checkpoint import continue_from, write_checkpoint
 from carico.clock import SystemClock
 from carico.config import AgentConfig
 from carico.demand.settings import DemandVariant
-from carico.errors import InvalidState
 from carico.files import require_writable
 from carico.http.health import serve_status
 from carico.rpc.background import BackgroundCalls
@@ -94,7 +92,8 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
                 max_pods=config.max_pods,
             )
         opened.callback(agent.pods.close)  # the agent does so when it ends, but not if it never runs
-        _continue(agent, config, variant.name)
+        if config.checkpoint is not None:
+            continue_from(Path(config.checkpoint), variant.name, agent.restore)
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls.by_name))
         serving = serve_status(config.status, config.tls, registry, healthy=agent.healthy, ready=agent.ready)
@@ -155,19 +154,3 @@ def _credentials(config: AgentConfig) -> ClientTls | None:
         if address is not None:
             require_loopback(address.rpartition(":")[0], config.insecure_loopback)
     return None
-
-
-def _continue(agent: Agent | DemandAgent, config: AgentConfig, variant: str) -> None:
-    """Restore the checkpoint; a damaged one, or one of another version, is moved aside, and the agent starts afresh."""
-    if config.checkpoint is None:
-        return
-    file = Path(config.checkpoint)
-    try:
-        agent.restore(read_checkpoint(file, variant))
-    except FileNotFoundError:
-        return
-    except InvalidState as error:
-        suffixes = chain([".unusable"], (f".unusable.{number}" for number in count(1)))
-        aside = next(free for suffix in suffixes if not (free := file.with_name(file.name + suffix)).exists())
-        file.replace(aside)
-        _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)

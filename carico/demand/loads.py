@@ -7,13 +7,14 @@ twice or not at all. Nodes are columns of arrays, because one decision looks at 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.demand.memory import Memory
 from carico.demand.pool import Pool
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
@@ -47,8 +48,13 @@ class Loads:
 
     def __init__(self, variant: DemandVariant) -> None:
         self._variant = variant
-        self.cpu = Pool(Estimate(variant.first_cores, variant.first_doubt_cores**2), variant.finest_cores)
-        self.memory = Pool(Estimate(variant.first_gib, variant.first_doubt_gib**2), variant.finest_gib)
+        cpu = Estimate(variant.first_cores, variant.first_doubt_cores**2)
+        memory = Estimate(variant.first_gib, variant.first_doubt_gib**2)
+        constants = variant.returning, variant.learned_s, variant.remember_s
+        self.remembered = Memory(cpu, *constants), Memory(memory, *constants)
+        """What workloads used to cost: cores, GiB."""
+        self.cpu = Pool(cpu, variant.finest_cores, self.remembered[0])
+        self.memory = Pool(memory, variant.finest_gib, self.remembered[1])
         self._rows: dict[str, int] = {}
         self._names: dict[int, str] = {}
         """The nodes by column."""
@@ -67,6 +73,8 @@ class Loads:
         """The UIDs of these pods, by node."""
         self._known: defaultdict[str, dict[int, WorkloadReport]] = defaultdict(dict)
         """What nodes have reported about each workload, by column."""
+        self._running: Counter[str] = Counter()
+        """The number of running pods that nodes report, by workload."""
         self._local: OrderedDict[str, FloatArray] = OrderedDict()
         """The result of `local` for all columns, of the workloads that were asked for last."""
         self._all_rows: IntArray | None = None
@@ -159,6 +167,12 @@ class Loads:
     def _note_local(self, row: int, report: DemandReport | None, before: DemandReport | None) -> None:
         """Update what a node knows about every workload."""
         after = {} if report is None else report.workloads
+        for workloads, sign in ((after, +1), ({} if before is None else before.workloads, -1)):
+            for name, each in workloads.items():
+                if each.pods:
+                    self._running[name] += sign * each.pods
+                    if not self._running[name]:
+                        del self._running[name]
         for name in before.workloads.keys() - after.keys() if before is not None else ():
             del self._known[name][row]
             if not self._known[name]:
@@ -223,8 +237,27 @@ class Loads:
             self._has_critical[self._rows[node]] = node in self._critical_at
 
     def workloads(self) -> set[str]:
-        """The workloads that any node knows."""
-        return set(self._known)
+        """The workloads that any node knows, or that are remembered."""
+        return self._known.keys() | {name for memory in self.remembered for name in memory.workloads}
+
+    def runs(self, workload: str) -> bool:
+        """Whether any node reports running pods of a workload."""
+        return workload in self._running
+
+    def remember(self, workloads: Collection[str], elapsed_s: float, now: float) -> None:
+        """Note what those of `workloads` cost whose pods run, and have done so for the last `elapsed_s` seconds."""
+        for workload in filter(self.runs, workloads):
+            self.cpu.remember(workload, elapsed_s, now)
+            self.memory.remember(workload, elapsed_s, now)
+        for memory in self.remembered:
+            memory.forget(now)
+
+    def idle_s(self, workload: str, now: float) -> float:
+        """Seconds since a pod of a workload ran, as far as it is remembered."""
+        if self.runs(workload):
+            return 0.0
+        found = [memory.idle_s(workload, now) for memory in self.remembered if workload in memory]
+        return min(found, default=0.0)
 
     def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
         """What the nodes that know a workload have reported about it, by node."""

@@ -15,9 +15,9 @@ from carico.demand.peaks import Peaks
 from carico.demand.pods import CHURN, PodCounts
 from carico.demand.regression import Estimate, Regression
 from carico.demand.report import DemandReport, WorkloadReport
-from carico.demand.saved import checked_mapping
 from carico.demand.settings import DemandVariant
 from carico.errors import InvalidState
+from carico.saved import checked_mapping
 
 
 class NodeDemand:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from carico.demand.regression import Estimate
-from carico.demand.saved import checked_array
 from carico.errors import InvalidState
+from carico.saved import checked_array
 
 RISE = 1.1
 RISE_GIB = 0.02

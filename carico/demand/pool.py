@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from carico.demand.memory import Memory
 from carico.demand.regression import Estimate
 
 APART = 4.0
@@ -32,6 +33,8 @@ class _Evidence(NamedTuple):
     """What a node has observed, without the assumption that its estimate contains."""
 
     reported: Estimate
+    clipped: float
+    """The reported mean, clipped."""
     mean: float
     precision: float
     weight: float
@@ -48,6 +51,8 @@ class Pool:
     finest : float
         The smallest standard deviation that a node is credited with. It limits the influence of one node: of n nodes
         that know a cost well, each has a share of 1 / n in it, whatever precision it claims.
+    memory : Memory, optional
+        What workloads used to cost, which takes the place of what every node assumes.
 
     Examples
     --------
@@ -59,12 +64,15 @@ class Pool:
     (0.429, 0.143, Estimate(mean=1.0, variance=1.0))
     """
 
-    def __init__(self, first: Estimate, finest: float = 0.0) -> None:
+    def __init__(self, first: Estimate, finest: float = 0.0, memory: Memory | None = None) -> None:
         self.first = first
+        self._memory = memory
         self._most = 1 / finest**2 - 1 / first.variance if finest else float("inf")
         self._of_node: dict[str, dict[str, _Evidence]] = {}
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """The mean, before clipping, that each node that knows a workload reports, by workload and node."""
+        self._nodes: defaultdict[str, set[str]] = defaultdict(set)
+        """The nodes that have observed anything of a workload."""
         self._median: dict[str, tuple[float, int]] = {}
         """The median of `_means`, and after how many more updates it is computed again, by workload."""
         self._costs: dict[str, Estimate] = {}
@@ -86,6 +94,7 @@ class Pool:
                     self._sum(workload, known, -1)
         for workload in before.keys() - after.keys():
             self._means[workload].pop(node, None)
+            self._nodes[workload].discard(node)
             self._sum(workload, before[workload], -1)
         self._of_node[node] = after
 
@@ -98,27 +107,40 @@ class Pool:
         """What a pod of the workload demands, according to all nodes together."""
         cost = self._costs.get(workload)
         if cost is None:
+            assumed = self.first if self._memory is None else self._memory.cost(workload)
             if workload not in self._sums:
-                return self.first
-            cost = self._costs[workload] = self._pooled(workload)
+                return assumed
+            cost = self._costs[workload] = self._pooled(workload, assumed)
         return cost
 
-    def _pooled(self, workload: str) -> Estimate:
+    def remember(self, workload: str, elapsed_s: float, now: float) -> None:
+        """Let the memory note what nodes know of a workload whose pods have run for the last `elapsed_s` seconds."""
+        if self._memory is not None and workload in self._sums:
+            self._memory.note(workload, self._pooled(workload, self.first), elapsed_s, now)
+            self._costs.pop(workload, None)
+
+    def _pooled(self, workload: str, assumed: Estimate) -> Estimate:
         weight, weighted, doubt, _ = self._sums[workload]
-        mean, variance = self.first
+        mean, variance = assumed
         total = 1 / variance + max(weight, 0.0)
         return Estimate(max((mean / variance + weighted) / total, 0.0), (1 / variance + max(doubt, 0.0)) / total**2)
 
     def _add(self, node: str, workload: str, cost: Estimate) -> _Evidence:
-        mean, variance = self.first
-        if cost.variance <= variance / _KNOWS:
+        if cost.variance <= self.first.variance / _KNOWS:
             self._means[workload][node] = cost.mean
-        share = cost.variance / variance
-        seen = (self._clipped(workload, cost.mean) - mean * share) / (1 - share)
-        precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
-        evidence = _Evidence(cost, seen, precision, min(precision, self._most))
+        else:
+            self._means[workload].pop(node, None)
+        self._nodes[workload].add(node)
+        evidence = self._evidence(cost, self._clipped(workload, cost.mean, node))
         self._sum(workload, evidence, +1)
         return evidence
+
+    def _evidence(self, cost: Estimate, clipped: float) -> _Evidence:
+        mean, variance = self.first
+        share = cost.variance / variance
+        seen = (clipped - mean * share) / (1 - share)
+        precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
+        return _Evidence(cost, clipped, seen, precision, min(precision, self._most))
 
     def _sum(self, workload: str, evidence: _Evidence, sign: int) -> None:
         weight, weighted, doubt, nodes = self._sums.get(workload, (0.0, 0.0, 0.0, 0))
@@ -134,20 +156,34 @@ class Pool:
         else:
             self._sums.pop(workload, None)
             self._means.pop(workload, None)
+            self._nodes.pop(workload, None)
             self._median.pop(workload, None)
 
-    def _clipped(self, workload: str, mean: float) -> float:
+    def _clipped(self, workload: str, mean: float, node: str) -> float:
         """Return a node's mean of a workload, clipped to the neighbourhood of the median of all nodes."""
         means = self._means[workload]
         if len(means) < _FEWEST:
             return mean
         median, left = self._median.get(workload, (0.0, 0))
-        if left <= 0:  # rarely enough that the median costs no more than the updates themselves
-            median, left = statistics.median(means.values()), len(means)
+        if left <= 0:  # rarely enough that it costs little more than the updates themselves
+            median, left = statistics.median(means.values()), len(means) // 4
+            self._clip_again(workload, median, node)
         self._median[workload] = median, left - 1
-        if median <= 0:
-            return mean
-        return min(max(mean, median / APART), APART * median)
+        return _clip(mean, median)
+
+    def _clip_again(self, workload: str, median: float, but: str) -> None:
+        """Clip what other nodes have reported: who reported before the others is not believed more."""
+        for node in self._nodes[workload] - {but}:
+            known = self._of_node[node][workload]
+            clipped = _clip(known.reported.mean, median)
+            if clipped != known.clipped:
+                again = self._of_node[node][workload] = self._evidence(known.reported, clipped)
+                self._sum(workload, again, +1)
+                self._sum(workload, known, -1)
+
+
+def _clip(mean: float, median: float) -> float:
+    return min(max(mean, median / APART), APART * median) if median > 0 else mean
 
 
 def _same(one: Estimate, other: Estimate) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from carico.arrays import FloatArray
-from carico.demand.saved import checked_array
+from carico.saved import checked_array
 from carico.errors import InvalidState
 
 MOST_WORKLOADS = 64

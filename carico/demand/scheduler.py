@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,13 @@ from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 from carico.demand.waiting import Kind, Waiting
-from carico.errors import NotReady
+from carico.errors import InvalidState, NotReady
+from carico.saved import checked_mapping
 from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
 from carico.scheduling.wake_up import WakeUp
 
+REMEMBER_EVERY_S = 5.0
+"""How often is noted what the workloads cost whose pods run."""
 UNCOUNTED_S = 10.0
 """A pod that has run for this long without its node counting it is one that the agent leaves out."""
 _MOST_TRIED = 16
@@ -71,6 +74,8 @@ class WorkloadCost(NamedTuple):
     """Running pods."""
     nodes: int
     """Nodes that run them."""
+    idle_s: float
+    """Seconds since one ran."""
 
 
 class DemandScheduler:
@@ -104,6 +109,8 @@ class DemandScheduler:
         self.loads = Loads(variant)
         self._bound: dict[str, str] = {}
         """The node of every pod that the API shows as bound and not ended, by UID."""
+        self._workloads: dict[str, str] = {}
+        """The workloads of these pods, by UID."""
         self._due: dict[str, float] = {}
         """When pods in flight that are not bound are given up, by UID; the earliest first."""
         self._running: dict[str, float] = {}
@@ -116,6 +123,7 @@ class DemandScheduler:
         self._generation = -1
         self._demanding: dict[frozenset[str], IntArray] = {}
         """Cache for this generation of loads: see `_demanding_among`."""
+        self._remembered_at = 0.0
         self.room_appeared = 0
         """How often a node was found to have room for a waiting pod, or a pod came that may find room."""
 
@@ -206,6 +214,7 @@ class DemandScheduler:
             self._due.pop(uid, None)
             first = uid not in self._bound
             self._bound[uid] = node
+            self._workloads[uid] = workload
             self.loads.note_critical(uid, node if critical else None)
             in_flight = self.loads.in_flight(uid)
             # A pod that runs when it is first seen, as after a restart, is part of what its node reports.
@@ -221,6 +230,7 @@ class DemandScheduler:
         self._running.pop(uid, None)
         self.loads.note_critical(uid, None)
         node = self._bound.pop(uid, None)
+        self._workloads.pop(uid, None)
         if node is None:
             node = self.loads.end(uid)
         else:
@@ -235,6 +245,12 @@ class DemandScheduler:
                 node = self._end(next(iter(overdue)))
                 if node is not None:
                     self._look(node, now)
+        elapsed_s = now - self._remembered_at
+        if elapsed_s >= REMEMBER_EVERY_S:
+            self._remembered_at = now
+            # Nobody has looked in a longer pause: pods may not have run all the time. A node may have made up what the
+            # API does not show.
+            self.loads.remember(set(self._workloads.values()), min(elapsed_s, 2 * REMEMBER_EVERY_S), now)
         for node in self.loads.silent(now, FORGOTTEN_AFTER_S):
             self.loads.forget(node)
             if self._wake_up is not None:
@@ -267,11 +283,33 @@ class DemandScheduler:
         """Return what each node knows about each workload, before it is pooled, by workload and node."""
         return {workload: self.loads.at_nodes(workload) for workload in self.loads.workloads()}
 
-    def costs(self) -> list[WorkloadCost]:
-        """Return the costs of all workloads that any node knows."""
+    def save(self, now: float) -> dict[str, Any]:
+        """Return what is remembered of workloads, as JSON values."""
+        cpu, memory = self.loads.remembered
+        return {"cpu": cpu.save(now), "memory": memory.save(now)}
+
+    def restore(self, state: Mapping[str, Any], elapsed_s: float, now: float) -> None:
+        """Continue from what `save` returned `elapsed_s` seconds ago.
+
+        Raises
+        ------
+        InvalidState
+            If the state is damaged; what is remembered has not changed then.
+        """
+        cpu, memory = self.loads.remembered
+        before = cpu.save(now)
+        cpu.restore(checked_mapping(state, "cpu"), elapsed_s, now)
+        try:
+            memory.restore(checked_mapping(state, "memory"), elapsed_s, now)
+        except InvalidState:
+            cpu.restore(before, 0.0, now)
+            raise
+
+    def costs(self, now: float) -> list[WorkloadCost]:
+        """Return the costs of all workloads that any node knows, or that are remembered."""
         found = []
         for workload in sorted(self.loads.workloads()):
-            cores, gib = self.cost(workload)
+            cores, gib = self._told(workload)
             running = [each.pods for each in self.loads.at_nodes(workload).values() if each.pods]
             found.append(
                 WorkloadCost(
@@ -282,9 +320,20 @@ class DemandScheduler:
                     math.sqrt(gib.variance),
                     sum(running),
                     len(running),
+                    self.loads.idle_s(workload, now),
                 )
             )
         return found
+
+    def _told(self, workload: str) -> tuple[Estimate, Estimate]:
+        """What people are told of a workload: what its pods demand, or used to if none runs any more."""
+        if self.loads.runs(workload):
+            return self.cost(workload)
+        cpu, memory = (
+            memory.known(workload) if workload in memory else now
+            for memory, now in zip(self.loads.remembered, self.cost(workload), strict=True)
+        )
+        return cpu, memory
 
     def _end(self, uid: str) -> str | None:
         """Note that a pod is no longer in flight, and return the node that it was going to."""

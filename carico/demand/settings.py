@@ -47,7 +47,13 @@ class DemandVariant:
     report_change: float = 0.3
     """A node reports once a second, when a pod starts or stops, and when its demand has changed by so many cores or
     GiB."""
-    # What the scheduler does
+    # What the scheduler remembers and does
+    learned_s: float = 30.0
+    """After how many seconds of well-known cost the experience with a workload weighs as much as the assumption."""
+    remember_s: float = 7 * 86400.0
+    """Time constant with which the experience with a workload fades when none of its pods runs."""
+    returning: float = 0.25
+    """The variance of a well-known workload's cost when it returns, as a share of that of an unknown one."""
     finest_cores: float = 0.05
     finest_gib: float = 0.01
     """The smallest standard deviation that a node is credited with: it limits the influence of one node on all."""
@@ -83,6 +89,8 @@ class DemandVariant:
             "noise_gib",
             "steps_per_s",
             "stops_s",
+            "learned_s",
+            "remember_s",
         ):
             if not getattr(self, name) > 0:
                 raise InvalidInput(f"{name} must be positive, got {getattr(self, name)}")

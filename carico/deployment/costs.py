@@ -20,6 +20,7 @@ from carico.kube.objects import KubeObjects
 from carico.kube.reflector import ENDED
 from carico.telemetry.metrics_server import parse_quantity
 
+_UNITS = (86400, "d"), (3600, "h"), (60, "m")
 _NOTHING = "no workload is known yet: agents learn what workloads cost from running pods"
 
 
@@ -33,6 +34,8 @@ class Known(msgspec.Struct, frozen=True):
     gib_doubt: float
     pods: int
     nodes: int
+    idle_s: float | None = None
+    """Seconds since a pod of it ran; None from an extender of an older version."""
 
 
 class KnownAtNode(msgspec.Struct, frozen=True):
@@ -145,7 +148,7 @@ def show(costs: Sequence[Cost]) -> str:
     """Return the costs as a table in kubectl's style."""
     if not costs:
         return _NOTHING
-    header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "ALL PODS"]
+    header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "RAN", "ALL PODS"]
     rows = [
         [
             cost.workload,
@@ -156,6 +159,7 @@ def show(costs: Sequence[Cost]) -> str:
             _shown(cost.requested_cores),
             _amount(cost.gib, cost.gib_doubt),
             _shown(cost.requested_gib),
+            _ran(cost),
             _verdict(cost),
         ]
         for cost in costs
@@ -186,6 +190,15 @@ def _of(owners: Sequence[str]) -> str:
     if not owners:
         return "-"
     return owners[0] + (f" and {len(owners) - 1} more" if len(owners) > 1 else "")
+
+
+def _ran(cost: Known) -> str:
+    if cost.pods:
+        return "now"
+    if cost.idle_s is None:
+        return "-"
+    size, unit = next((each for each in _UNITS if cost.idle_s >= each[0]), (1, "s"))
+    return f"{int(cost.idle_s // size)}{unit} ago"
 
 
 def _owner(pod: Mapping[str, Any]) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from carico.clock import Clock
@@ -19,6 +20,7 @@ from carico.demand.decision import DemandDecision
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.waiting import Kind
 from carico.demand.workload import is_latency_critical, placement_of, workload_of
+from carico.errors import InvalidState
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, candidates
 from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
@@ -46,6 +48,8 @@ class DemandExtender(Readiness):
     metrics : ExtenderMetrics
     scheduler_name : str
         Pods with this `spec.schedulerName` will be asked for.
+    unix_time : callable, optional
+        The time of day, for checkpoints.
     """
 
     def __init__(
@@ -55,8 +59,10 @@ class DemandExtender(Readiness):
         clock: Clock,
         metrics: ExtenderMetrics,
         scheduler_name: str,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
+        self._unix_time = unix_time
         self._scheduler = scheduler
         self._journal = journal
         self._clock = clock
@@ -178,7 +184,7 @@ class DemandExtender(Readiness):
     def costs(self) -> list[dict[str, Any]]:
         """Return the costs of every workload; see `DemandScheduler.costs`."""
         with self._changed:
-            return [cost._asdict() for cost in self._scheduler.costs()]
+            return [cost._asdict() for cost in self._scheduler.costs(self._clock.now())]
 
     def costs_at_nodes(self) -> list[dict[str, Any]]:
         """Return what a pod of each workload costs according to each node; doubts are standard deviations."""
@@ -197,6 +203,20 @@ class DemandExtender(Readiness):
             for workload, nodes in sorted(known.items())
             for node, each in sorted(nodes.items())
         ]
+
+    def state(self) -> Mapping[str, Any]:
+        """Return what is remembered of workloads, for a checkpoint; see `DemandScheduler.save`."""
+        with self._changed:
+            return {**self._scheduler.save(self._clock.now()), "at_unix_s": self._unix_time()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned; raises InvalidState if the state is damaged."""
+        saved_at = state.get("at_unix_s")
+        if not isinstance(saved_at, float):
+            raise InvalidState("the saved state does not say when it was saved: it is damaged; delete it")
+        elapsed_s = self._unix_time() - saved_at
+        with self._changed:
+            self._scheduler.restore(state, max(elapsed_s, 0.0), self._clock.now())
 
     def _decide(self, uid: str, kind: Kind, nodes: list[str]) -> tuple[DemandDecision, float]:
         began = self._clock.now()

@@ -22,6 +22,7 @@ from typing import Protocol, Self
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from carico.checkpoint import continue_from, write_checkpoint
 from carico.clock import Clock, SystemClock
 from carico.config import ExtenderConfig, JournalConfig
 from carico.demand.scheduler import DemandScheduler
@@ -53,6 +54,7 @@ ANNOTATION = "carico.dev/capacity"
 The time makes every annotation differ from the previous one: a patch that changes nothing causes no event, and wakes no
 pod. Milliseconds would be too coarse for two annotations in quick succession.
 """
+CHECKPOINT_EVERY_S = 60.0
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
 """HTTP statuses that mean that an annotation would be refused every time."""
 
@@ -208,6 +210,8 @@ class ExtenderProcess:
             )
             self.extender = DemandExtender(scheduler, journal, self._clock, self._metrics, config.scheduler_name)
             opened.callback(self.extender.close)
+            if config.checkpoint is not None:
+                self._remember(opened, self.extender, Path(config.checkpoint))
             watched = ",".join(f"status.phase!={phase}" for phase in ENDED)
         else:
             of_the_thesis = Scheduler(
@@ -262,10 +266,29 @@ class ExtenderProcess:
         lost = self._metrics.journal_lost.inc
         return Journal(file, time.time, lost, max_bytes=config.max_bytes, keep=config.keep, max_nodes=config.max_nodes)
 
-    def _in_background(self, name: str, run: Callable[[], None]) -> None:
+    def _remember(self, opened: ExitStack, extender: DemandExtender, file: Path) -> None:
+        """Restore the checkpoint, and write it every minute, and once at the end."""
+        require_writable(file, "checkpoint")
+        continue_from(file, self._config.variant, extender.restore)
+
+        def write() -> None:
+            try:
+                write_checkpoint(file, self._config.variant, extender.state())
+            except OSError as error:
+                _log.warning("a restart would forget what workloads cost: cannot write %s: %s", file, error.strerror)
+
+        def keep() -> None:
+            while not self._stop.wait(CHECKPOINT_EVERY_S):
+                write()
+            write()
+
+        opened.callback(self._in_background("checkpoints", keep).join)
+
+    def _in_background(self, name: str, run: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         self._parts[name] = thread.is_alive
+        return thread
 
     def _nodes(self) -> bytes:
         return msgspec.json.encode({"nodes": self.extender.nodes()})

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from carico import __version__
-from carico.agent.checkpoint import read_checkpoint
 from carico.agent.process import name_of, run_agent
 from carico.aggregation.metrics import AggregatorMetrics
 from carico.aggregation.server import AggregationServer
+from carico.checkpoint import read_checkpoint
 from carico.clock import SystemClock
 from carico.config import AgentConfig, AggregatorConfig, PodEventsConfig, StatusConfig
 from carico.errors import InvalidConfig, InvalidInput, PodEventsError

@@ -48,10 +48,10 @@ PODS = [
 def test_the_table_says_what_requests_waste_and_risk():
     assert show(join(KNOWN, PODS)).splitlines() == [
         f"{'WORKLOAD':{len(PI)}}   OF                  PODS   NODES   CORES         REQUESTED   GIB           "
-        "REQUESTED   ALL PODS",
-        f"{PI}   Job/pi and 1 more   3      2       1.00 ± 0.05   0.10        0.02 ± 0.01   0.02        "
+        "REQUESTED   RAN   ALL PODS",
+        f"{PI}   Job/pi and 1 more   3      2       1.00 ± 0.05   0.10        0.02 ± 0.01   0.02        now   "
         "2.7 cores at risk",
-        f"{WEB}   Job/web             2      1       0.25 ± 0.01   1.00        0.50 ± 0.05   1.00        "
+        f"{WEB}   Job/web             2      1       0.25 ± 0.01   1.00        0.50 ± 0.05   1.00        now   "
         "1.5 cores wasted, 1.0 GiB wasted",
     ]
 
@@ -60,7 +60,16 @@ def test_what_is_in_doubt_is_neither_waste_nor_risk():
     unsure = [Known(PI, cores=1.0, cores_doubt=0.6, gib=0.02, gib_doubt=0.5, pods=3, nodes=2)]
     (cost,) = join(unsure, PODS)
     assert cost.requested_cores == pytest.approx(0.1)
-    assert show([cost]).splitlines()[1].endswith("0.02")
+    assert show([cost]).splitlines()[1].endswith("0.02        now")
+
+
+@pytest.mark.parametrize(
+    ("idle_s", "ran"),
+    [(None, "-"), (0.4, "0s ago"), (59.9, "59s ago"), (61.0, "1m ago"), (7200.0, "2h ago"), (2e5, "2d ago")],
+)
+def test_the_table_says_when_a_workload_ran_whose_pods_have_ended(idle_s, ran):
+    ended = Known(PI, cores=1.0, cores_doubt=0.1, gib=0.02, gib_doubt=0.01, pods=0, nodes=0, idle_s=idle_s)
+    assert show(join([ended], [])).splitlines()[1].endswith(f"-           {ran}")
 
 
 def test_a_workload_without_pods_requests_nothing_known():

@@ -14,7 +14,7 @@ from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.workload import workload_of
-from carico.errors import InvalidRequest, NotReady
+from carico.errors import InvalidRequest, InvalidState, NotReady
 from carico.extender.api import read_args, write_result
 from carico.extender.demand_extender import DemandExtender
 from carico.extender.metrics import ExtenderMetrics
@@ -50,13 +50,13 @@ class Harness:
         )
         self.extender.pods_listed(listed)
 
-    def report(self, node, pods=(), demand=None):
+    def report(self, node, pods=(), demand=None, known=KNOWN):
         """A node of 4 cores reports the pods that it counts, by UID their workload, and what it carries."""
         pods = dict(pods)
         carried = 0.2 + sum(KNOWN.get(name, Estimate(1.0, 1.0)).mean for name in pods.values())
         workloads = {
             name: WorkloadReport(list(pods.values()).count(name), 0.0, cost, Estimate(0.1, 1e-6))
-            for name, cost in KNOWN.items()
+            for name, cost in known.items()
         }
         demand = DemandReport(
             node, 4.0, 8.0, Estimate(carried if demand is None else demand, 0.0), 1.0, 1.0, workloads, pods
@@ -313,3 +313,62 @@ def test_what_nodes_carry_and_what_workloads_cost_can_be_shown(harness):
     assert (at_node["node"], at_node["pods"], at_node["cores"]) == ("a", 1, 1.0)
     shown = [harness.extender.nodes(), harness.extender.costs(), harness.extender.costs_at_nodes()]
     json.dumps(shown, allow_nan=False)
+
+
+class TestWorkloadsThatRanBefore:
+    """A job that has run for a while, and whose pods have ended since."""
+
+    NIGHT_S = 12 * 3600.0
+
+    @pytest.fixture
+    def ran(self, harness):
+        harness.extender.pod_seen(pod("one", image="light:1", node="a", phase="Running"))
+        for number in range(60):
+            harness.report("a", {"one": LIGHT} if number < 58 else {})
+            harness.clock.advance(5.0)
+            harness.extender.tick()
+        return harness
+
+    @staticmethod
+    def shown(extender):
+        return next(cost for cost in extender.costs() if cost["workload"] == LIGHT)
+
+    def test_are_shown_with_what_they_used_to_cost(self, ran):
+        ran.report("a", {}, known={})
+        ran.clock.advance(self.NIGHT_S)
+        ran.extender.tick()
+        cost = self.shown(ran.extender)
+        assert (cost["pods"], cost["nodes"]) == (0, 0)
+        assert cost["cores"] == pytest.approx(0.1, abs=0.02)
+        assert cost["cores_doubt"] < 0.1
+        assert cost["idle_s"] == pytest.approx(self.NIGHT_S, rel=0.01)
+
+    def test_begin_with_it_when_they_return(self, ran):
+        assert ran.scheduler.cost(LIGHT)[0].mean < 0.2
+        ran.report("a", {}, known={})
+        cpu, _ = ran.scheduler.cost(LIGHT)
+        assert cpu.mean < 0.2
+        assert 0.2 < cpu.variance < 0.4, "it is doubted again"
+
+    def test_are_not_believed_to_have_run_if_only_a_node_says_so(self, harness):
+        for _ in range(60):
+            harness.report("a", {"one": LIGHT})
+            harness.clock.advance(5.0)
+            harness.extender.tick()
+        assert harness.extender.state()["cpu"] == {}
+
+    def test_are_remembered_by_the_next_process(self, ran):
+        state = json.loads(json.dumps(ran.extender.state()))
+        after = Harness()
+        after.extender.restore(state)
+        assert self.shown(after.extender)["cores"] == pytest.approx(0.1, abs=0.02)
+
+    @pytest.mark.parametrize(
+        ("part", "damaged"), [("cpu", {LIGHT: [1.0]}), ("memory", {LIGHT: [1.0]}), ("at_unix_s", None)]
+    )
+    def test_a_damaged_state_changes_nothing(self, ran, part, damaged):
+        state = ran.extender.state()
+        with pytest.raises(InvalidState):
+            ran.extender.restore({**state, part: damaged})
+        assert ran.extender.state()["cpu"] == state["cpu"]
+        assert ran.extender.state()["memory"] == state["memory"]

@@ -8,11 +8,13 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 
 import msgspec
 import pytest
 
+from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.cli import main
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
@@ -295,6 +297,36 @@ def test_nothing_is_left_behind_when_a_port_is_taken(started):
 def test_a_journal_needs_a_folder(started, tmp_path):
     with pytest.raises(InvalidConfig, match=r"journal\.file needs a folder that exists"):
         started(journal={"file": str(tmp_path / "no" / "journal")})
+
+
+def test_what_workloads_cost_outlives_the_process(started, tmp_path):
+    file = tmp_path / "costs.json"
+    state = {"cpu": {"jobs/pi": [0.5, 0.01, 5.0, 60.0]}, "memory": {}, "at_unix_s": time.time()}
+    write_checkpoint(file, "demand", state)
+    for _ in range(2):
+        process = started(variant="demand", checkpoint=str(file))
+        _, costs = call(process.status_port, "GET", "/costs")
+        (cost,) = json.loads(costs)["workloads"]
+        assert (cost["workload"], cost["cores"]) == ("jobs/pi", 0.5)
+        process.close()
+    assert read_checkpoint(file, "demand")["cpu"]["jobs/pi"][0] == 0.5
+
+
+def test_a_checkpoint_that_cannot_be_used_is_moved_aside(started, tmp_path, caplog):
+    file = tmp_path / "costs.json"
+    write_checkpoint(file, "demand", {"cpu": {}, "memory": {"jobs/pi": []}})
+    started(variant="demand", checkpoint=str(file)).close()
+    assert "starting without the checkpoint, which is" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.json", "costs.json.unusable"]
+
+
+def test_a_checkpoint_that_can_no_longer_be_written_stops_nothing(started, tmp_path, caplog):
+    folder = tmp_path / "full"
+    folder.mkdir()
+    process = started(variant="demand", checkpoint=str(folder / "costs.json"))
+    folder.rmdir()
+    process.close()
+    assert "a restart would forget what workloads cost: cannot write" in caplog.text
 
 
 def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):

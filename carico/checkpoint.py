@@ -1,13 +1,15 @@
-"""The checkpoint: the file that keeps what an agent has learned across restarts.
+"""The checkpoint: the file that keeps what a process has learned across restarts.
 
-The file is JSON: the agent's state (arrays as lists, null for unknown values), and the variant that learned it.
+The file is JSON: the state (arrays as lists, null for unknown values), and the variant that learned it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,11 @@ import numpy as np
 from carico.errors import InvalidState
 from carico.files import write_whole
 
+_log = logging.getLogger(__name__)
+
 CHECKPOINT_VERSION = 1
+MOST_BYTES = 16 << 20
+"""Several times as much as any state takes; a larger file is not read."""
 
 
 def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any]) -> None:
@@ -26,16 +32,19 @@ def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any]) -> None
 
 
 def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
-    """Return the state that `write_checkpoint` wrote, for `AgentLoop.restore`, which checks it.
+    """Return the state that `write_checkpoint` wrote; its content is not checked.
 
     Raises
     ------
     FileNotFoundError
         If there is no checkpoint yet.
     InvalidState
-        If the file cannot be read, is not a checkpoint of this version, or was learned by another variant.
+        If the file cannot be read, is too large or not a checkpoint of this version, or was learned by another variant.
     """
     try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise InvalidState(f"the checkpoint {path} has {size} bytes, a state has at most {MOST_BYTES}; delete it")
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
@@ -49,6 +58,27 @@ def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise InvalidState(f"{path} holds no state; delete it")
     return state
+
+
+def continue_from(path: Path, variant: str, restore: Callable[[Mapping[str, Any]], None]) -> None:
+    """Restore a checkpoint, if there is one; one that cannot be used is moved aside, so that learning begins anew.
+
+    Parameters
+    ----------
+    path : Path
+    variant : str
+    restore : callable
+        Called with the state; raises InvalidState if the state is damaged.
+    """
+    try:
+        restore(read_checkpoint(path, variant))
+    except FileNotFoundError:
+        return
+    except InvalidState as error:
+        suffixes = chain([".unusable"], (f".unusable.{number}" for number in count(1)))
+        aside = next(free for suffix in suffixes if not (free := path.with_name(path.name + suffix)).exists())
+        path.replace(aside)
+        _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)
 
 
 def _as_json(value: Any) -> Any:

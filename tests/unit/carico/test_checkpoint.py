@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carico.agent.checkpoint import read_checkpoint, write_checkpoint
+from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.errors import InvalidState
 from carico.model.node_model import NodeModel
 
@@ -47,6 +47,14 @@ def test_the_file_is_replaced_whole_or_not_at_all(tmp_path, learned):
         write_checkpoint(file, object(), learned.save())
     assert file.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_huge_or_sparse_file_is_not_read(tmp_path):
+    file = tmp_path / "state.json"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(InvalidState, match=r"has 1099511627776 bytes, a state has at most 16777216; delete it"):
+        read_checkpoint(file, "v")
 
 
 def test_there_may_be_none_yet(tmp_path):
