@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from carico.arrays import FloatArray
-from carico.saved import checked_array
 from carico.errors import InvalidState
+from carico.saved import checked_array
 
 MOST_WORKLOADS = 64
 """The most workloads that a node tells apart; a new one replaces the one that the node knows least about."""
@@ -114,12 +114,12 @@ class Regression:
         for workload in pods:
             if workload not in self._rows:
                 self._add(workload, pods)
-        design, _, _ = self._design(pods)
-        surprise = demand - float(design @ self._mean)
+        design, unknown, doubt = self._design(pods)
+        surprise = demand - float(design @ self._mean) - unknown
         if censored and surprise < 0:
             return
         toward = self._covariance @ design
-        gain = toward / (float(design @ toward) + self._noise)
+        gain = toward / (float(design @ toward) + self._noise + doubt)
         self._mean = self._mean + gain * surprise
         self._covariance = self._covariance - np.outer(gain, toward)
         self._covariance = (self._covariance + self._covariance.T) / 2
@@ -182,7 +182,9 @@ class Regression:
 
     def _add(self, workload: str, needed: Mapping[str, float]) -> None:
         if len(self._rows) >= MOST_WORKLOADS:
-            spare = [name for name in self._rows if name not in needed] or list(self._rows)
+            spare = [name for name in self._rows if name not in needed]
+            if not spare:
+                return  # it stays unknown: to forget another one that runs would be no better
             self._drop(max(spare, key=lambda name: float(self._covariance[self._rows[name], self._rows[name]])))
         size = self._mean.size
         self._rows[workload] = size

@@ -87,3 +87,17 @@ def test_a_node_tells_so_many_workloads_apart_and_the_least_known_gives_way():
         learned.learn({f"passing-{number}": 1}, 1.0)
     assert len(learned.workloads) <= MOST_WORKLOADS
     assert learned.cost("known").mean == pytest.approx(2.0, abs=0.1)
+
+
+def test_more_workloads_at_once_than_are_told_apart_count_as_assumed():
+    learned = regression()
+    for _ in range(50):
+        learned.learn({}, 0.5)
+    running = {f"job-{number}": 1 for number in range(MOST_WORKLOADS + 20)}
+    for _ in range(50):
+        learned.learn(running, 0.5 + 1.0 * len(running))
+    assert len(learned.workloads) == MOST_WORKLOADS
+    assert learned.demand(running).mean == pytest.approx(0.5 + len(running), rel=0.05)
+    assert learned.demand({}).mean == pytest.approx(0.5, abs=0.5), (
+        "the others are not taken for the empty node's demand"
+    )
