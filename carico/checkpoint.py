@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
+import stat
 from collections.abc import Callable, Mapping
 from itertools import chain, count
 from pathlib import Path
@@ -16,23 +18,39 @@ from typing import Any
 import numpy as np
 
 from carico.errors import InvalidState
-from carico.files import write_whole
+from carico.files import not_following, write_whole
 
 _log = logging.getLogger(__name__)
 
 CHECKPOINT_VERSION = 1
-MOST_BYTES = 16 << 20
-"""Several times as much as any state takes; a larger file is not read."""
+MOST_BYTES = 8 << 20
+"""The limit of any checkpoint: 10,000 workloads of the extender, whose names are as long as Kubernetes allows."""
+MOST_BYTES_OF_AN_AGENT = 1 << 20
+"""The limit of an agent's checkpoint: 64 workloads, with two covariance matrices, take a third of this.
+
+Decoded JSON may take more than twenty times its size, and an agent has 256 MiB.
+"""
+_MOST_NESTED = 10
+"""The limit of nesting: twice that of any state. Deeper values might be read, but not be shown in a message."""
 
 
 def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any]) -> None:
     """Write a checkpoint, whole or not at all; raises as `write_whole` does."""
-    content = json.dumps({"version": CHECKPOINT_VERSION, "variant": variant, "state": _as_json(state)}, allow_nan=False)
-    write_whole(path, content.encode())
+    document = {"version": CHECKPOINT_VERSION, "variant": variant, "state": _as_json(state)}
+    write_whole(path, json.dumps(document, allow_nan=False, separators=(",", ":")).encode())
 
 
-def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
+def read_checkpoint(path: Path, variant: str, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return the state that `write_checkpoint` wrote; its content is not checked.
+
+    Reading neither waits nor takes much memory, whatever is found under the name.
+
+    Parameters
+    ----------
+    path : Path
+    variant : str
+    most_bytes : int, optional
+        A larger file is refused.
 
     Raises
     ------
@@ -41,26 +59,26 @@ def read_checkpoint(path: Path, variant: str) -> dict[str, Any]:
     InvalidState
         If the file cannot be read, is too large or not a checkpoint of this version, or was learned by another variant.
     """
+    content = _content(path, most_bytes)
     try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise InvalidState(f"the checkpoint {path} has {size} bytes, a state has at most {MOST_BYTES}; delete it")
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
+        document = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
         raise InvalidState(f"cannot read the checkpoint {path}: {error}; delete it") from error
+    if not _is_shallow(document, _MOST_NESTED):
+        raise InvalidState(f"the checkpoint {path} nests values deeper than {_MOST_NESTED}, no state does; delete it")
     if not isinstance(document, dict) or document.get("version") != CHECKPOINT_VERSION:
         raise InvalidState(f"{path} is not a checkpoint of version {CHECKPOINT_VERSION}; delete it")
     if document.get("variant") != variant:
-        raise InvalidState(f"{path} was learned by variant {document.get('variant')!r}, not {variant!r}; delete it")
+        raise InvalidState(f"{path} was learned by variant {document.get('variant')!r:.100}, not {variant!r}; delete it")
     state = document.get("state")
     if not isinstance(state, dict):
         raise InvalidState(f"{path} holds no state; delete it")
     return state
 
 
-def continue_from(path: Path, variant: str, restore: Callable[[Mapping[str, Any]], None]) -> None:
+def continue_from(
+    path: Path, variant: str, restore: Callable[[Mapping[str, Any]], None], *, most_bytes: int = MOST_BYTES
+) -> None:
     """Restore a checkpoint, if there is one; one that cannot be used is moved aside, so that learning begins anew.
 
     Parameters
@@ -69,9 +87,11 @@ def continue_from(path: Path, variant: str, restore: Callable[[Mapping[str, Any]
     variant : str
     restore : callable
         Called with the state; raises InvalidState if the state is damaged.
+    most_bytes : int, optional
+        A larger checkpoint is refused.
     """
     try:
-        restore(read_checkpoint(path, variant))
+        restore(read_checkpoint(path, variant, most_bytes=most_bytes))
     except FileNotFoundError:
         return
     except InvalidState as error:
@@ -79,6 +99,33 @@ def continue_from(path: Path, variant: str, restore: Callable[[Mapping[str, Any]
         aside = next(free for suffix in suffixes if not (free := path.with_name(path.name + suffix)).exists())
         path.replace(aside)
         _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)
+
+
+def _content(path: Path, most_bytes: int) -> bytes:
+    """Return the content of a regular file; raises as `read_checkpoint` does."""
+    try:
+        with open(path, "rb", opener=not_following) as stream:  # noqa: PTH123
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError("it is not a regular file")
+            content = (stream.read(most_bytes + 1) or b"") if found.st_size <= most_bytes else b""
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InvalidState(f"cannot read the checkpoint {path}: {error}; delete it") from error
+    size = max(found.st_size, len(content))  # the kernel gives some files that it makes up a size of 0
+    if size > most_bytes:
+        raise InvalidState(f"the checkpoint {path} has {size} bytes, a state has at most {most_bytes}; delete it")
+    return content
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    """Return whether at most this many levels of lists and objects are nested."""
+    if not isinstance(value, (dict, list)):
+        return True
+    return levels > 0 and all(
+        _is_shallow(part, levels - 1) for part in (value.values() if isinstance(value, dict) else value)
+    )
 
 
 def _as_json(value: Any) -> Any:

@@ -8,6 +8,20 @@ from pathlib import Path
 from carico.errors import InvalidConfig
 
 
+def not_following(file: str, flags: int) -> int:
+    """Open a file, as an `opener` of `open`, unless it is a symbolic link; a named pipe is not waited for.
+
+    Whoever may write to a file's folder could otherwise have any file read or written that this process may, or make
+    the process hang.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened, or is a symbolic link (ELOOP).
+    """
+    return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
 def write_whole(file: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a file under another name in the same folder and rename it: a crash leaves the earlier file in place.
 

@@ -21,7 +21,7 @@ from carico.agent.demand_agent import DemandAgent
 from carico.agent.loop import Mailbox
 from carico.agent.metrics import AgentMetrics
 from carico.agent.sources import NodeSources
-from carico.checkpoint import continue_from, write_checkpoint
+from carico.checkpoint import MOST_BYTES_OF_AN_AGENT, continue_from, write_checkpoint
 from carico.clock import SystemClock
 from carico.config import AgentConfig
 from carico.demand.settings import DemandVariant
@@ -93,7 +93,7 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
             )
         opened.callback(agent.pods.close)  # the agent does so when it ends, but not if it never runs
         if config.checkpoint is not None:
-            continue_from(Path(config.checkpoint), variant.name, agent.restore)
+            continue_from(Path(config.checkpoint), variant.name, agent.restore, most_bytes=MOST_BYTES_OF_AN_AGENT)
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls.by_name))
         serving = serve_status(config.status, config.tls, registry, healthy=agent.healthy, ready=agent.ready)

@@ -1,14 +1,26 @@
 """Checkpoints: what was learned comes back, and nothing else is taken for it."""
 
 import json
+import os
+import random
+import socket
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carico.checkpoint import read_checkpoint, write_checkpoint
+from carico.checkpoint import (
+    MOST_BYTES,
+    MOST_BYTES_OF_AN_AGENT,
+    continue_from,
+    read_checkpoint,
+    write_checkpoint,
+)
+from carico.demand.memory import MOST_WORKLOADS
+from carico.demand.regression import MOST_WORKLOADS as MOST_OF_A_NODE
 from carico.errors import InvalidState
 from carico.model.node_model import NodeModel
 
@@ -53,8 +65,99 @@ def test_a_huge_or_sparse_file_is_not_read(tmp_path):
     file = tmp_path / "state.json"
     with file.open("wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(InvalidState, match=r"has 1099511627776 bytes, a state has at most 16777216; delete it"):
+    with pytest.raises(InvalidState, match=r"has 1099511627776 bytes, a state has at most 8388608; delete it"):
         read_checkpoint(file, "v")
+
+
+def test_a_file_that_is_longer_than_it_says_is_not_read_to_its_end():
+    with pytest.raises(InvalidState, match=r"/proc/self/stat has 11 bytes, a state has at most 10; delete it"):
+        read_checkpoint(Path("/proc/self/stat"), "v", most_bytes=10)
+
+
+class TestWhateverHasTheName:
+    """Nothing but a regular file is read, and nothing is waited for."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        return tmp_path / "state.json"
+
+    def test_a_named_pipe_is_not_waited_for(self, file):
+        os.mkfifo(file)
+        with pytest.raises(InvalidState, match="it is not a regular file; delete it"):
+            read_checkpoint(file, "v")
+
+    def test_a_symbolic_link_is_not_followed(self, file, learned):
+        other = file.with_name("other.json")
+        write_checkpoint(other, "v", learned.save())
+        file.symlink_to(other)
+        with pytest.raises(InvalidState, match="cannot read the checkpoint .*symbolic link"):
+            read_checkpoint(file, "v")
+
+    def test_a_folder_is_refused(self, file):
+        file.mkdir()
+        with pytest.raises(InvalidState, match="Is a directory"):
+            read_checkpoint(file, "v")
+
+    def test_a_device_is_refused(self):
+        with pytest.raises(InvalidState, match="it is not a regular file; delete it"):
+            read_checkpoint(Path("/dev/zero"), "v")
+
+    def test_a_socket_is_refused(self, file):
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(file))
+            with pytest.raises(InvalidState, match="cannot read the checkpoint"):
+                read_checkpoint(file, "v")
+
+    @pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir, lambda file: file.symlink_to("/etc/passwd")])
+    def test_it_is_moved_aside(self, file, plant, caplog):
+        plant(file)
+        continue_from(file, "v", pytest.fail)
+        assert [one.name for one in file.parent.iterdir()] == ["state.json.unusable"]
+        assert "starting without the checkpoint" in caplog.text
+
+
+@pytest.mark.parametrize("levels", [11, 100, *range(900, 1000, 5), 100_000])
+def test_values_nested_deeply_are_refused(tmp_path, levels):
+    """At depths that Python can just read, it can no longer show the value in a message."""
+    file = tmp_path / "state.json"
+    nested = "[" * levels + "]" * levels
+    file.write_text(f'{{"version": 1, "variant": "v", "state": {{"pods": {nested}}}}}')
+    continue_from(file, "v", NodeModel().restore)
+    assert not file.exists()
+
+
+class TestTheLargestStates:
+    """A state of workloads whose names are as long as Kubernetes allows fits, and leaves little to spare."""
+
+    NAMES = tuple(f"{'n' * 63}/{number:0253}" for number in range(MOST_WORKLOADS))
+
+    def size(self, file, state, **options):
+        write_checkpoint(file, "demand", state)
+        assert read_checkpoint(file, "demand", **options) == state
+        return file.stat().st_size
+
+    def test_of_the_extender(self, tmp_path):
+        rng = random.Random(1)
+        parts = {
+            part: {name: [rng.uniform(1e-5, 1e-4), 1e-5 * rng.random(), 19 * rng.random(), 1e5 * rng.random()] for name in self.NAMES}
+            for part in ("cpu", "memory")
+        }
+        size = self.size(tmp_path / "costs.json", {**parts, "at_unix_s": 1_790_000_000.25})
+        assert MOST_BYTES / 2 < size <= MOST_BYTES
+
+    def test_of_an_agent(self, tmp_path):
+        rng = random.Random(1)
+        names = self.NAMES[:MOST_OF_A_NODE]
+        side = range(1 + len(names))
+        costs = {
+            "workloads": list(names),
+            "mean": [rng.random() for _ in side],
+            "covariance": [[-1e-5 * rng.random() for _ in side] for _ in side],
+        }
+        peaks = {name: [rng.random() for _ in range(5)] for name in names}
+        state = {"cpu": costs, "memory": costs, "peaks": peaks, "at_unix_s": 1_790_000_000.25}
+        size = self.size(tmp_path / "state.json", state, most_bytes=MOST_BYTES_OF_AN_AGENT)
+        assert size <= MOST_BYTES_OF_AN_AGENT / 2
 
 
 def test_there_may_be_none_yet(tmp_path):
