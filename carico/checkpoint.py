@@ -1,10 +1,12 @@
 """The checkpoint: the file that keeps what a process has learned across restarts.
 
-The file is JSON: the state (arrays as lists, null for unknown values), and the variant that learned it.
+The file is JSON: the state (arrays as lists, null for unknown values) with its checksum, the variant that learned it,
+and its owner, which is the node whose agent learned it, or the extender.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -22,7 +24,7 @@ from carico.files import not_following, write_whole
 
 _log = logging.getLogger(__name__)
 
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 MOST_BYTES = 8 << 20
 """The limit of any checkpoint: 10,000 workloads of the extender, whose names are as long as Kubernetes allows."""
 MOST_BYTES_OF_AN_AGENT = 1 << 20
@@ -34,21 +36,24 @@ _MOST_NESTED = 10
 """The limit of nesting: twice that of any state. Deeper values might be read, but not be shown in a message."""
 
 
-def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any]) -> None:
+def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any], *, owner: str) -> None:
     """Write a checkpoint, whole or not at all; raises as `write_whole` does."""
-    document = {"version": CHECKPOINT_VERSION, "variant": variant, "state": _as_json(state)}
-    write_whole(path, json.dumps(document, allow_nan=False, separators=(",", ":")).encode())
+    text = _canonical(_as_json(state))
+    head = {"version": CHECKPOINT_VERSION, "variant": variant, "owner": owner, "sha256": _checksum(text)}
+    # Put together as text, so that the state, which may take megabytes, is encoded only once.
+    write_whole(path, f'{json.dumps(head)[:-1]}, "state": {text}}}'.encode())
 
 
-def read_checkpoint(path: Path, variant: str, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Return the state that `write_checkpoint` wrote; its content is not checked.
+def read_checkpoint(path: Path, variant: str, *, owner: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """Return the state that `write_checkpoint` wrote; whether a process can continue from it is not checked.
 
     Reading neither waits nor takes much memory, whatever is found under the name.
 
     Parameters
     ----------
     path : Path
-    variant : str
+    variant, owner : str
+        What learned the state, and where.
     most_bytes : int, optional
         A larger file is refused.
 
@@ -57,7 +62,8 @@ def read_checkpoint(path: Path, variant: str, *, most_bytes: int = MOST_BYTES) -
     FileNotFoundError
         If there is no checkpoint yet.
     InvalidState
-        If the file cannot be read, is too large or not a checkpoint of this version, or was learned by another variant.
+        If the file cannot be read, is too large or not a checkpoint of this version, belongs to another variant or
+        owner, or its content is not what was written.
     """
     content = _content(path, most_bytes)
     try:
@@ -68,16 +74,25 @@ def read_checkpoint(path: Path, variant: str, *, most_bytes: int = MOST_BYTES) -
         raise InvalidState(f"the checkpoint {path} nests values deeper than {_MOST_NESTED}, no state does; delete it")
     if not isinstance(document, dict) or document.get("version") != CHECKPOINT_VERSION:
         raise InvalidState(f"{path} is not a checkpoint of version {CHECKPOINT_VERSION}; delete it")
-    if document.get("variant") != variant:
-        raise InvalidState(f"{path} was learned by variant {document.get('variant')!r:.100}, not {variant!r}; delete it")
+    for name, wanted in (("variant", variant), ("owner", owner)):
+        if document.get(name) != wanted:
+            raise InvalidState(f"{path} is of the {name} {document.get(name)!r:.300}, not {wanted!r}; delete it")
     state = document.get("state")
     if not isinstance(state, dict):
         raise InvalidState(f"{path} holds no state; delete it")
+    said, found = document.get("sha256"), _checksum(_canonical(state))
+    if said != found:
+        raise InvalidState(f"{path} wants a state of checksum {said!r:.100}, it holds one of {found!r}; delete it")
     return state
 
 
 def continue_from(
-    path: Path, variant: str, restore: Callable[[Mapping[str, Any]], None], *, most_bytes: int = MOST_BYTES
+    path: Path,
+    variant: str,
+    restore: Callable[[Mapping[str, Any]], None],
+    *,
+    owner: str,
+    most_bytes: int = MOST_BYTES,
 ) -> None:
     """Restore a checkpoint, if there is one; one that cannot be used is moved aside, so that learning begins anew.
 
@@ -87,11 +102,12 @@ def continue_from(
     variant : str
     restore : callable
         Called with the state; raises InvalidState if the state is damaged.
+    owner : str
     most_bytes : int, optional
         A larger checkpoint is refused.
     """
     try:
-        restore(read_checkpoint(path, variant, most_bytes=most_bytes))
+        restore(read_checkpoint(path, variant, owner=owner, most_bytes=most_bytes))
     except FileNotFoundError:
         return
     except InvalidState as error:
@@ -117,6 +133,15 @@ def _content(path: Path, most_bytes: int) -> bytes:
     if size > most_bytes:
         raise InvalidState(f"the checkpoint {path} has {size} bytes, a state has at most {most_bytes}; delete it")
     return content
+
+
+def _canonical(state: Any) -> str:
+    """Return the JSON of a state; a state that is read back has the same."""
+    return json.dumps(state, sort_keys=True, separators=(",", ":"))
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _is_shallow(value: Any, levels: int) -> bool:

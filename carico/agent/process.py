@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
             reports.append(calls.of_client(f"scheduler {address}", client.report, client))
         checkpoints = None
         if config.checkpoint is not None:
-            checkpoints = calls.to_file(Path(config.checkpoint), variant.name)
+            checkpoints = calls.to_file(Path(config.checkpoint), variant.name, node)
         sources = NodeSources(config, node, clock)
         agent: Agent | DemandAgent
         if isinstance(variant, DemandVariant):
@@ -93,7 +94,8 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
             )
         opened.callback(agent.pods.close)  # the agent does so when it ends, but not if it never runs
         if config.checkpoint is not None:
-            continue_from(Path(config.checkpoint), variant.name, agent.restore, most_bytes=MOST_BYTES_OF_AN_AGENT)
+            file, most_bytes = Path(config.checkpoint), MOST_BYTES_OF_AN_AGENT
+            continue_from(file, variant.name, agent.restore, owner=node, most_bytes=most_bytes)
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls.by_name))
         serving = serve_status(config.status, config.tls, registry, healthy=agent.healthy, ready=agent.ready)
@@ -121,15 +123,13 @@ class _Calls:
         self._opened.callback(lambda: self._loop.run(client.close()))
         return self._open(name, call)
 
-    def to_file(self, file: Path, variant: str) -> BackgroundCalls[Any, Any]:
-        """Make a mailbox whose values are written to a file, as checkpoints of a variant."""
+    def to_file(self, file: Path, variant: str, node: str) -> BackgroundCalls[Any, Any]:
+        """Make a mailbox whose values are written to a file, as checkpoints of a variant and a node."""
         require_writable(file, "checkpoint")
+        write = partial(write_checkpoint, file, variant, owner=node)
         # A separate thread: a slow look-up of a server's name must not delay checkpoints.
         writer = self._opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))
-        return self._open(
-            "checkpoint",
-            lambda state: asyncio.get_running_loop().run_in_executor(writer, write_checkpoint, file, variant, state),
-        )
+        return self._open("checkpoint", lambda state: asyncio.get_running_loop().run_in_executor(writer, write, state))
 
     def _open(self, name: str, call: Any) -> BackgroundCalls[Any, Any]:
         self.by_name[name] = self._opened.enter_context(BackgroundCalls(self._loop, name, call, random.Random()))

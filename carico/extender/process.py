@@ -55,6 +55,8 @@ The time makes every annotation differ from the previous one: a patch that chang
 pod. Milliseconds would be too coarse for two annotations in quick succession.
 """
 CHECKPOINT_EVERY_S = 60.0
+OWNER = "extender"
+"""The owner of the checkpoint: what an extender remembers holds on all nodes, so another extender may continue from it."""
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
 """HTTP statuses that mean that an annotation would be refused every time."""
 
@@ -269,11 +271,11 @@ class ExtenderProcess:
     def _remember(self, opened: ExitStack, extender: DemandExtender, file: Path) -> None:
         """Restore the checkpoint, and write it every minute, and once at the end."""
         require_writable(file, "checkpoint")
-        continue_from(file, self._config.variant, extender.restore)
+        continue_from(file, self._config.variant, extender.restore, owner=OWNER)
 
         def write() -> None:
             try:
-                write_checkpoint(file, self._config.variant, extender.state())
+                write_checkpoint(file, self._config.variant, extender.state(), owner=OWNER)
             except OSError as error:
                 _log.warning("a restart would forget what workloads cost: cannot write %s: %s", file, error.strerror)
 

@@ -38,25 +38,25 @@ def learned():
 
 def test_what_was_learned_comes_back(tmp_path, learned):
     file = tmp_path / "state.json"
-    write_checkpoint(file, "thesis-rebased", learned.save())
+    write_checkpoint(file, "thesis-rebased", learned.save(), owner="node-a")
     restored = NodeModel()
-    restored.restore(read_checkpoint(file, "thesis-rebased"))
+    restored.restore(read_checkpoint(file, "thesis-rebased", owner="node-a"))
     for name, array in learned.save().items():
         assert np.array_equal(restored.save()[name], array, equal_nan=True), name
 
 
 def test_a_model_that_knows_nothing_can_be_saved_too(tmp_path):
     file = tmp_path / "state.json"
-    write_checkpoint(file, "thesis-rebased", NodeModel().save())
-    NodeModel().restore(read_checkpoint(file, "thesis-rebased"))
+    write_checkpoint(file, "thesis-rebased", NodeModel().save(), owner="node-a")
+    NodeModel().restore(read_checkpoint(file, "thesis-rebased", owner="node-a"))
 
 
 def test_the_file_is_replaced_whole_or_not_at_all(tmp_path, learned):
     file = tmp_path / "state.json"
-    write_checkpoint(file, "v", learned.save())
+    write_checkpoint(file, "v", learned.save(), owner="node-a")
     before = file.read_bytes()
     with pytest.raises(TypeError):
-        write_checkpoint(file, object(), learned.save())
+        write_checkpoint(file, object(), learned.save(), owner="node-a")
     assert file.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
 
@@ -66,12 +66,12 @@ def test_a_huge_or_sparse_file_is_not_read(tmp_path):
     with file.open("wb") as stream:
         stream.truncate(1 << 40)
     with pytest.raises(InvalidState, match=r"has 1099511627776 bytes, a state has at most 8388608; delete it"):
-        read_checkpoint(file, "v")
+        read_checkpoint(file, "v", owner="node-a")
 
 
 def test_a_file_that_is_longer_than_it_says_is_not_read_to_its_end():
     with pytest.raises(InvalidState, match=r"/proc/self/stat has 11 bytes, a state has at most 10; delete it"):
-        read_checkpoint(Path("/proc/self/stat"), "v", most_bytes=10)
+        read_checkpoint(Path("/proc/self/stat"), "v", owner="node-a", most_bytes=10)
 
 
 class TestWhateverHasTheName:
@@ -84,34 +84,34 @@ class TestWhateverHasTheName:
     def test_a_named_pipe_is_not_waited_for(self, file):
         os.mkfifo(file)
         with pytest.raises(InvalidState, match="it is not a regular file; delete it"):
-            read_checkpoint(file, "v")
+            read_checkpoint(file, "v", owner="node-a")
 
     def test_a_symbolic_link_is_not_followed(self, file, learned):
         other = file.with_name("other.json")
-        write_checkpoint(other, "v", learned.save())
+        write_checkpoint(other, "v", learned.save(), owner="node-a")
         file.symlink_to(other)
         with pytest.raises(InvalidState, match="cannot read the checkpoint .*symbolic link"):
-            read_checkpoint(file, "v")
+            read_checkpoint(file, "v", owner="node-a")
 
     def test_a_folder_is_refused(self, file):
         file.mkdir()
         with pytest.raises(InvalidState, match="Is a directory"):
-            read_checkpoint(file, "v")
+            read_checkpoint(file, "v", owner="node-a")
 
     def test_a_device_is_refused(self):
         with pytest.raises(InvalidState, match="it is not a regular file; delete it"):
-            read_checkpoint(Path("/dev/zero"), "v")
+            read_checkpoint(Path("/dev/zero"), "v", owner="node-a")
 
     def test_a_socket_is_refused(self, file):
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(file))
             with pytest.raises(InvalidState, match="cannot read the checkpoint"):
-                read_checkpoint(file, "v")
+                read_checkpoint(file, "v", owner="node-a")
 
     @pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir, lambda file: file.symlink_to("/etc/passwd")])
     def test_it_is_moved_aside(self, file, plant, caplog):
         plant(file)
-        continue_from(file, "v", pytest.fail)
+        continue_from(file, "v", pytest.fail, owner="node-a")
         assert [one.name for one in file.parent.iterdir()] == ["state.json.unusable"]
         assert "starting without the checkpoint" in caplog.text
 
@@ -121,8 +121,8 @@ def test_values_nested_deeply_are_refused(tmp_path, levels):
     """At depths that Python can just read, it can no longer show the value in a message."""
     file = tmp_path / "state.json"
     nested = "[" * levels + "]" * levels
-    file.write_text(f'{{"version": 1, "variant": "v", "state": {{"pods": {nested}}}}}')
-    continue_from(file, "v", NodeModel().restore)
+    file.write_text(f'{{"version": 2, "variant": "v", "owner": "node-a", "state": {{"pods": {nested}}}}}')
+    continue_from(file, "v", NodeModel().restore, owner="node-a")
     assert not file.exists()
 
 
@@ -132,8 +132,8 @@ class TestTheLargestStates:
     NAMES = tuple(f"{'n' * 63}/{number:0253}" for number in range(MOST_WORKLOADS))
 
     def size(self, file, state, **options):
-        write_checkpoint(file, "demand", state)
-        assert read_checkpoint(file, "demand", **options) == state
+        write_checkpoint(file, "demand", state, owner="node-a")
+        assert read_checkpoint(file, "demand", owner="node-a", **options) == state
         return file.stat().st_size
 
     def test_of_the_extender(self, tmp_path):
@@ -162,7 +162,7 @@ class TestTheLargestStates:
 
 def test_there_may_be_none_yet(tmp_path):
     with pytest.raises(FileNotFoundError):
-        read_checkpoint(tmp_path / "state.json", "v")
+        read_checkpoint(tmp_path / "state.json", "v", owner="node-a")
 
 
 @pytest.mark.parametrize(
@@ -170,28 +170,57 @@ def test_there_may_be_none_yet(tmp_path):
     [
         (b"", "cannot read the checkpoint"),
         (b"\xff", "cannot read the checkpoint"),
-        (b"[]", "not a checkpoint of version 1; delete it"),
-        (b'{"version": 2}', "not a checkpoint of version 1; delete it"),
-        (b'{"version": 1, "variant": "w"}', "learned by variant 'w', not 'v'; delete it"),
-        (b'{"version": 1, "variant": "v", "state": 3}', "holds no state; delete it"),
+        (b"[]", "not a checkpoint of version 2; delete it"),
+        (b'{"version": 1, "variant": "v", "state": {}}', "not a checkpoint of version 2; delete it"),
+        (b'{"version": 2, "variant": "w"}', "is of the variant 'w', not 'v'; delete it"),
+        (b'{"version": 2, "variant": "v"}', "is of the owner None, not 'node-a'; delete it"),
+        (b'{"version": 2, "variant": "v", "owner": "b"}', "is of the owner 'b', not 'node-a'; delete it"),
+        (b'{"version": 2, "variant": "v", "owner": "node-a", "state": 3}', "holds no state; delete it"),
+        (b'{"version": 2, "variant": "v", "owner": "node-a", "state": {}}', "of checksum None, it holds one of '44136"),
     ],
 )
 def test_anything_else_is_refused(tmp_path, content, message):
     file = tmp_path / "state.json"
     file.write_bytes(content)
     with pytest.raises(InvalidState, match=message):
-        read_checkpoint(file, "v")
+        read_checkpoint(file, "v", owner="node-a")
 
 
-@given(
-    content=st.binary(max_size=80)
-    | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(
-        lambda value: json.dumps({"version": 1, "variant": "v", "state": {"pods": value}}).encode()
-    )
-)
+@pytest.mark.parametrize("change", ["other value", "truncated", "bit"])
+def test_a_damaged_state_is_noticed(tmp_path, change):
+    file = tmp_path / "state.json"
+    write_checkpoint(file, "v", {"pods": [21.0]}, owner="node-a")
+    content = file.read_bytes()
+    damaged = {
+        "other value": content.replace(b"21.0", b"22.0"),
+        "truncated": content[:-1],
+        "bit": content.replace(b"pods", b"rods"),
+    }
+    file.write_bytes(damaged[change])
+    with pytest.raises(InvalidState, match="delete it"):
+        read_checkpoint(file, "v", owner="node-a")
+
+
+def test_a_file_that_was_formatted_anew_is_still_whole(tmp_path, learned):
+    """The checksum is of the values, so that people may look at a checkpoint with tools that order and indent JSON."""
+    file = tmp_path / "state.json"
+    write_checkpoint(file, "v", learned.save(), owner="node-a")
+    before = read_checkpoint(file, "v", owner="node-a")
+    file.write_text(json.dumps(json.loads(file.read_bytes()), indent=2, sort_keys=True))
+    assert read_checkpoint(file, "v", owner="node-a") == before
+
+
+@given(content=st.binary(max_size=80))
 def test_no_bytes_break_a_model(tmp_path_factory, content):
     file = tmp_path_factory.mktemp("state") / "state.json"
     file.write_bytes(content)
-    model = NodeModel()
+    with pytest.raises(InvalidState):
+        read_checkpoint(file, "v", owner="node-a")
+
+
+@given(value=st.recursive(st.none() | st.floats() | st.text(), st.lists))
+def test_no_value_breaks_a_model(tmp_path_factory, value):
+    file = tmp_path_factory.mktemp("state") / "state.json"
+    write_checkpoint(file, "v", {"pods": value}, owner="node-a")
     with suppress(InvalidState):
-        model.restore(read_checkpoint(file, "v"))
+        NodeModel().restore(read_checkpoint(file, "v", owner="node-a"))

@@ -1,6 +1,5 @@
 """The agent as a process joins it, in this one: real connections, a real clock, a node made of files."""
 
-import json
 import threading
 import time
 import urllib.request
@@ -12,7 +11,7 @@ from carico import __version__
 from carico.agent.process import name_of, run_agent
 from carico.aggregation.metrics import AggregatorMetrics
 from carico.aggregation.server import AggregationServer
-from carico.checkpoint import read_checkpoint
+from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.clock import SystemClock
 from carico.config import AgentConfig, AggregatorConfig, PodEventsConfig, StatusConfig
 from carico.errors import InvalidConfig, InvalidInput, PodEventsError
@@ -74,7 +73,7 @@ def test_it_reports_from_the_first_second_and_leaves_a_checkpoint(node, servers,
     assert 0 <= reports[0].pod_capacity <= 110
     assert reports[0].at_unix_s == pytest.approx(time.time(), abs=PATIENCE_S)
     assert reports[-1].pod_capacity == 0, "it takes back what it offered"
-    assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
+    assert read_checkpoint(file, "thesis-rebased", owner="node-a")["pods"] == [2]
 
 
 @pytest.mark.parametrize(
@@ -86,11 +85,20 @@ def test_it_reports_from_the_first_second_and_leaves_a_checkpoint(node, servers,
 )
 def test_a_state_that_does_not_fit_is_told_and_not_taken(node, tmp_path, caplog, state):
     file, stop = tmp_path / "state.json", threading.Event()
-    file.write_text(json.dumps({"version": 1, "variant": "thesis-rebased", "state": state}))
+    write_checkpoint(file, "thesis-rebased", state, owner="node-a")
     stop.set()
     run_agent(AgentConfig(**node, checkpoint=str(file)), stop)
     assert "starting without the checkpoint" in caplog.text
-    assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
+    assert read_checkpoint(file, "thesis-rebased", owner="node-a")["pods"] == [2]
+
+
+def test_what_another_node_has_learned_is_not_taken(node, tmp_path, caplog):
+    file, stop = tmp_path / "state.json", threading.Event()
+    stop.set()
+    run_agent(AgentConfig(**node, checkpoint=str(file)), stop)
+    run_agent(AgentConfig(**node | {"node": "node-b"}, checkpoint=str(file)), stop)
+    assert "is of the owner 'node-a', not 'node-b'; delete it" in caplog.text
+    assert read_checkpoint(file, "thesis-rebased", owner="node-b")["pods"] == [2]
 
 
 def test_files_that_are_no_checkpoints_are_all_kept(node, tmp_path, caplog):
@@ -103,7 +111,7 @@ def test_files_that_are_no_checkpoints_are_all_kept(node, tmp_path, caplog):
     assert "state.json.unusable.2 now: " in caplog.text
     for number, aside in enumerate(["unusable", "unusable.1", "unusable.2"]):
         assert tmp_path.joinpath(f"state.json.{aside}").read_text() == f"port: {number}\n"
-    assert read_checkpoint(file, "thesis-rebased")["pods"] == [2]
+    assert read_checkpoint(file, "thesis-rebased", owner="node-a")["pods"] == [2]
 
 
 def test_a_checkpoint_needs_a_folder(node, tmp_path):

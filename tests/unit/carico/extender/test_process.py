@@ -19,7 +19,7 @@ from carico.cli import main
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
-from carico.extender.process import ANNOTATION, ExtenderProcess
+from carico.extender.process import ANNOTATION, OWNER, ExtenderProcess
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
@@ -302,19 +302,19 @@ def test_a_journal_needs_a_folder(started, tmp_path):
 def test_what_workloads_cost_outlives_the_process(started, tmp_path):
     file = tmp_path / "costs.json"
     state = {"cpu": {"jobs/pi": [0.5, 0.01, 5.0, 60.0]}, "memory": {}, "at_unix_s": time.time()}
-    write_checkpoint(file, "demand", state)
+    write_checkpoint(file, "demand", state, owner=OWNER)
     for _ in range(2):
         process = started(variant="demand", checkpoint=str(file))
         _, costs = call(process.status_port, "GET", "/costs")
         (cost,) = json.loads(costs)["workloads"]
         assert (cost["workload"], cost["cores"]) == ("jobs/pi", 0.5)
         process.close()
-    assert read_checkpoint(file, "demand")["cpu"]["jobs/pi"][0] == 0.5
+    assert read_checkpoint(file, "demand", owner=OWNER)["cpu"]["jobs/pi"][0] == 0.5
 
 
 def test_a_checkpoint_that_cannot_be_used_is_moved_aside(started, tmp_path, caplog):
     file = tmp_path / "costs.json"
-    write_checkpoint(file, "demand", {"cpu": {}, "memory": {"jobs/pi": []}})
+    write_checkpoint(file, "demand", {"cpu": {}, "memory": {"jobs/pi": []}}, owner=OWNER)
     started(variant="demand", checkpoint=str(file)).close()
     assert "starting without the checkpoint, which is" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.json", "costs.json.unusable"]
