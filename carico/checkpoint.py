@@ -96,6 +96,8 @@ def continue_from(
 ) -> None:
     """Restore a checkpoint, if there is one; one that cannot be used is moved aside, so that learning begins anew.
 
+    If it cannot be moved aside, because the file system is read-only for example, it stays until the next checkpoint.
+
     Parameters
     ----------
     path : Path
@@ -111,16 +113,23 @@ def continue_from(
     except FileNotFoundError:
         return
     except InvalidState as error:
-        suffixes = chain([".unusable"], (f".unusable.{number}" for number in count(1)))
-        aside = next(free for suffix in suffixes if not (free := path.with_name(path.name + suffix)).exists())
-        path.replace(aside)
-        _log.warning("starting without the checkpoint, which is %s now: %s", aside, error)
+        try:
+            _log.warning("starting without the checkpoint, which is %s now: %s", _moved_aside(path), error)
+        except OSError as failure:
+            _log.warning("starting without the checkpoint, which cannot be moved aside (%s): %s", failure, error)
+
+
+def _moved_aside(path: Path) -> Path:
+    """Rename a file to the first name with a suffix that is free, and return that; raises OSError if it cannot."""
+    suffixes = chain([".unusable"], (f".unusable.{number}" for number in count(1)))
+    aside = next(free for suffix in suffixes if not (free := path.with_name(path.name + suffix)).exists())
+    return path.replace(aside)
 
 
 def _content(path: Path, most_bytes: int) -> bytes:
     """Return the content of a regular file; raises as `read_checkpoint` does."""
     try:
-        with open(path, "rb", opener=not_following) as stream:  # noqa: PTH123
+        with open(path, "rb", opener=not_following) as stream:
             found = os.fstat(stream.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise OSError("it is not a regular file")

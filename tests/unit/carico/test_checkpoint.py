@@ -90,7 +90,7 @@ class TestWhateverHasTheName:
         other = file.with_name("other.json")
         write_checkpoint(other, "v", learned.save(), owner="node-a")
         file.symlink_to(other)
-        with pytest.raises(InvalidState, match="cannot read the checkpoint .*symbolic link"):
+        with pytest.raises(InvalidState, match=r"cannot read the checkpoint .*symbolic link"):
             read_checkpoint(file, "v", owner="node-a")
 
     def test_a_folder_is_refused(self, file):
@@ -116,6 +116,27 @@ class TestWhateverHasTheName:
         assert "starting without the checkpoint" in caplog.text
 
 
+def test_one_that_cannot_be_moved_aside_stops_nothing(tmp_path, monkeypatch, caplog):
+    def refuse(self, target):  # patched: modes do not restrict root, and only root can mount read-only
+        raise OSError(30, "Read-only file system", str(self))
+
+    file = tmp_path / "state.json"
+    file.write_text("port: 1\n")
+    monkeypatch.setattr(Path, "replace", refuse)
+    continue_from(file, "v", pytest.fail, owner="node-a")
+    assert file.read_text() == "port: 1\n"
+    (record,) = caplog.records
+    assert "starting without the checkpoint, which cannot be moved aside ([Errno 30] Read-only" in record.message
+    assert "cannot read the checkpoint" in record.message
+
+
+def test_one_whose_name_leaves_no_room_for_a_suffix_stops_nothing(tmp_path, caplog):
+    file = tmp_path / ("s" * 255)
+    file.write_text("port: 1\n")
+    continue_from(file, "v", pytest.fail, owner="node-a")
+    assert "cannot be moved aside ([Errno 36] File name too long" in caplog.text
+
+
 @pytest.mark.parametrize("levels", [11, 100, *range(900, 1000, 5), 100_000])
 def test_values_nested_deeply_are_refused(tmp_path, levels):
     """At depths that Python can just read, it can no longer show the value in a message."""
@@ -138,10 +159,11 @@ class TestTheLargestStates:
 
     def test_of_the_extender(self, tmp_path):
         rng = random.Random(1)
-        parts = {
-            part: {name: [rng.uniform(1e-5, 1e-4), 1e-5 * rng.random(), 19 * rng.random(), 1e5 * rng.random()] for name in self.NAMES}
-            for part in ("cpu", "memory")
-        }
+
+        def known():
+            return [rng.uniform(1e-5, 1e-4), 1e-5 * rng.random(), 19 * rng.random(), 1e5 * rng.random()]
+
+        parts = {part: {name: known() for name in self.NAMES} for part in ("cpu", "memory")}
         size = self.size(tmp_path / "costs.json", {**parts, "at_unix_s": 1_790_000_000.25})
         assert MOST_BYTES / 2 < size <= MOST_BYTES
 
