@@ -25,6 +25,8 @@ def not_following(file: str, flags: int) -> int:
 def write_whole(file: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a file under another name in the same folder and rename it: a crash leaves the earlier file in place.
 
+    A symbolic link under either name is replaced, not followed.
+
     Parameters
     ----------
     file : Path
@@ -40,7 +42,7 @@ def write_whole(file: Path, content: bytes, mode: int = 0o666) -> None:
     draft = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     draft.unlink(missing_ok=True)  # left by a process of the same id that was killed
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:  # noqa: PTH123
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as stream:  # noqa: PTH123
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

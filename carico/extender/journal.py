@@ -1,12 +1,14 @@
 """The journal: one JSON line per decision, with everything that it was based on, in files that are rotated by size.
 
 Writing neither delays a decision nor makes it fail: a thread writes, and decisions that cannot be written, because the
-thread is too slow or the disk is full, are counted, and logged once. If there are many candidates, a line holds the
-best and counts the others by kind; otherwise a cluster of thousands of nodes would fill a disk in minutes.
+thread is too slow or the disk is full, are counted, and logged once. A file that somebody deletes, moves or replaces is
+opened anew under its name; a symbolic link under that name is not followed. If there are many candidates, a line holds
+the best and counts the others by kind; otherwise a cluster of thousands of nodes would fill a disk in minutes.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import os
@@ -22,6 +24,7 @@ from msgspec import Meta
 
 from carico.demand.decision import CPU_FULL, KEPT_IDLE, MEMORY_FULL, ROOM, TOO_OLD, DemandDecision, NodeRoom
 from carico.extender.api import PodId
+from carico.files import not_following
 from carico.scheduling.decision import Decision, NodeVerdict
 
 _log = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ _BACKLOG = 100
 """Decisions that may wait to be written; with 5,000 candidates each, they take 50 MB."""
 _CLOSE_S = 5.0
 """How long writing the remaining decisions may take when the journal is closed."""
+_LOOK_EVERY_S = 1.0
+"""How often the journal looks whether its file is still the one under its name."""
 
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
@@ -168,6 +173,8 @@ class Journal:
         Returns seconds since 1970.
     lost : callable
         Called with the number of decisions that could not be written.
+    reopened : callable
+        Called when the file is opened anew because it was deleted, moved or replaced.
     max_bytes : int
         A file that would grow larger is rotated.
     keep : int
@@ -181,6 +188,7 @@ class Journal:
         file: Path,
         wall: Callable[[], float],
         lost: Callable[[int], None] = lambda count: None,
+        reopened: Callable[[], None] = lambda: None,
         max_bytes: int = 64 << 20,
         keep: int = 4,
         max_nodes: int = 20,
@@ -188,12 +196,14 @@ class Journal:
         self._file = file
         self._wall = wall
         self._lost = lost
+        self._reopened = reopened
         self._max_bytes = max_bytes
         self._keep = keep
         self._max_nodes = max_nodes
         self._out: IO[bytes] | None = None
         self._size = 0
-        self._warned = False
+        self._looked_at = -math.inf
+        self._warned = self._warned_of_another = False
         self._decisions: queue.Queue[tuple[float, PodId, Decision | DemandDecision] | None] = queue.Queue(_BACKLOG)
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
@@ -226,6 +236,9 @@ class Journal:
         while (item := self._decisions.get()) is not None:
             at, pod, decision = item
             try:
+                if abs(at - self._looked_at) >= _LOOK_EVERY_S:  # the time of day may be set back
+                    self._looked_at = at
+                    self._give_up_another()
                 self._append(encode(entry(pod, decision, at, self._max_nodes)) + b"\n")
             except OSError as error:
                 self._give_up_file()
@@ -233,19 +246,28 @@ class Journal:
         self._give_up_file()
 
     def _append(self, line: bytes) -> None:
-        if self._out is None:
-            self._out = self._file.open("a+b", buffering=0)
-            self._size = self._out.seek(0, os.SEEK_END)
-            if self._size:
-                self._out.seek(-1, os.SEEK_END)
-                if self._out.read(1) != b"\n":  # a crash or a full disk cut the last line short: begin a new one
-                    self._size += self._out.write(b"\n")
+        out = self._open() if self._out is None else self._out
         if self._size and self._size + len(line) > self._max_bytes:
             self._rotate()
-        written = self._out.write(line)
+            out = self._open()
+        written = out.write(line)
         self._size += len(line)
         if written != len(line):
             raise OSError(f"only {written} of {len(line)} bytes could be written")
+
+    def _open(self) -> IO[bytes]:
+        try:
+            out = self._out = open(self._file, "a+b", buffering=0, opener=not_following)  # noqa: SIM115
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise OSError("it is a symbolic link, which is not followed; name the file itself, or delete it") from error
+        self._size = out.seek(0, os.SEEK_END)
+        if self._size:
+            out.seek(-1, os.SEEK_END)
+            if out.read(1) != b"\n":  # a crash or a full disk cut the last line short: begin a new one
+                self._size += out.write(b"\n")
+        return out
 
     def _rotate(self) -> None:
         self._give_up_file()
@@ -255,8 +277,21 @@ class Journal:
                 aside.replace(self._aside(number + 1))
         if self._keep:
             self._file.replace(self._aside(1))
-        self._out = self._file.open("wb", buffering=0)
-        self._size = 0
+        else:
+            self._file.unlink()
+
+    def _give_up_another(self) -> None:
+        """Give up the file if it is no longer the one under the journal's name: lines in it would be lost."""
+        if self._out is None:
+            return
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self._out.fileno()), self._file.lstat()):
+                return
+        self._give_up_file()
+        self._reopened()
+        if not self._warned_of_another:
+            self._warned_of_another = True
+            _log.warning("the journal %s was deleted, moved or replaced: opening it anew", self._file)
 
     def _aside(self, number: int) -> Path:
         return self._file.with_name(f"{self._file.name}.{number}")

@@ -55,3 +55,8 @@ class ExtenderMetrics:
         self.journal_lost = Counter(
             "carico_extender_journal_lost_total", "Decisions that could not be written.", registry=registry
         )
+        self.journal_reopened = Counter(
+            "carico_extender_journal_reopened_total",
+            "How often the journal's file was opened anew because it had been deleted, moved or replaced.",
+            registry=registry,
+        )

@@ -27,7 +27,7 @@ from carico.clock import Clock, SystemClock
 from carico.config import ExtenderConfig, JournalConfig
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DemandVariant
-from carico.errors import InvalidInput, KubeError, KubeRefused, KubeUnreachable
+from carico.errors import InvalidConfig, InvalidInput, KubeError, KubeRefused, KubeUnreachable
 from carico.extender.demand_extender import DemandExtender
 from carico.extender.extender import Extender
 from carico.extender.journal import Journal
@@ -56,7 +56,7 @@ pod. Milliseconds would be too coarse for two annotations in quick succession.
 """
 CHECKPOINT_EVERY_S = 60.0
 OWNER = "extender"
-"""The owner of the checkpoint: what an extender remembers holds on all nodes, so another extender may continue from it."""
+"""The owner of the checkpoint; what an extender remembers holds on all nodes, so any extender may continue from it."""
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
 """HTTP statuses that mean that an annotation would be refused every time."""
 
@@ -265,8 +265,17 @@ class ExtenderProcess:
     def _journal(self, config: JournalConfig) -> Journal:
         file = Path(config.file)
         require_writable(file, "journal.file")
-        lost = self._metrics.journal_lost.inc
-        return Journal(file, time.time, lost, max_bytes=config.max_bytes, keep=config.keep, max_nodes=config.max_nodes)
+        if file.is_symlink():
+            raise InvalidConfig(f"journal.file must not be a symbolic link, {file} is one: name the file it leads to")
+        return Journal(
+            file,
+            time.time,
+            self._metrics.journal_lost.inc,
+            self._metrics.journal_reopened.inc,
+            max_bytes=config.max_bytes,
+            keep=config.keep,
+            max_nodes=config.max_nodes,
+        )
 
     def _remember(self, opened: ExitStack, extender: DemandExtender, file: Path) -> None:
         """Restore the checkpoint, and write it every minute, and once at the end."""

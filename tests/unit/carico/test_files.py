@@ -1,11 +1,12 @@
 """Files are written whole or not at all, and a process checks at its start that it can write its files."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from carico.errors import InvalidConfig
-from carico.files import require_writable, write_whole
+from carico.files import not_following, require_writable, write_whole
 
 
 def test_a_file_is_replaced_with_its_mode_and_leaves_nothing_beside_it(tmp_path):
@@ -29,6 +30,54 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path, monkeypatch):
         write_whole(file, b"new")
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.fixture
+def planted(tmp_path):
+    """A file, the name of its draft, and another file to which a symbolic link under that name points."""
+    other = tmp_path / "other"
+    other.write_text("untouched")
+    file = tmp_path / "state.json"
+    draft = tmp_path / f".state.json.{os.getpid()}.tmp"
+    draft.symlink_to(other)
+    return file, draft, other
+
+
+def test_a_symbolic_link_in_place_of_the_draft_is_not_followed(planted):
+    file, draft, other = planted
+    write_whole(file, b"new")
+    assert file.read_text() == "new"
+    assert other.read_text() == "untouched"
+    assert not file.is_symlink()
+    assert not draft.is_symlink()
+
+
+def test_a_symbolic_link_that_is_planted_just_before_the_draft_is_opened_is_not_followed(planted, monkeypatch):
+    file, _, other = planted
+    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok: None)
+    with pytest.raises(FileExistsError):
+        write_whole(file, b"new")
+    assert other.read_text() == "untouched"
+    assert not file.exists()
+
+
+def test_a_symbolic_link_in_place_of_the_file_is_replaced(tmp_path):
+    other, file = tmp_path / "other", tmp_path / "state.json"
+    other.write_text("untouched")
+    file.symlink_to(other)
+    write_whole(file, b"new")
+    assert (file.read_text(), other.read_text(), file.is_symlink()) == ("new", "untouched", False)
+
+
+def test_only_files_themselves_are_opened(tmp_path):
+    file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
+    file.write_text("content")
+    link.symlink_to(file)
+    os.mkfifo(pipe)
+    os.close(not_following(str(file), os.O_RDONLY))
+    with pytest.raises(OSError, match="symbolic link"):
+        not_following(str(link), os.O_RDONLY)
+    os.close(not_following(str(pipe), os.O_RDONLY))  # does not wait until somebody writes
 
 
 def test_an_existing_or_possible_file_is_accepted_and_not_changed(tmp_path):

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import threading
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -117,11 +118,9 @@ class TestWriting:
         assert lost == [1, 1, 1]
         assert [f"{file}: Is a directory" in record.message for record in caplog.records] == [True]
 
-    def test_a_real_full_disk_fails_no_decision(self, tmp_path):
-        file = tmp_path / "journal.jsonl"
-        file.symlink_to("/dev/full")
+    def test_a_real_full_disk_fails_no_decision(self):
         lost = []
-        write(file, decision_on(5), lost=lost.append)
+        write(Path("/dev/full"), decision_on(5), lost=lost.append)
         assert lost == [1]
 
     def test_a_writer_that_cannot_keep_up_delays_no_decision(self, file, monkeypatch):
@@ -143,6 +142,76 @@ class TestWriting:
             harness.ask(uid, ["a"])
         journal.close()
         assert [item.choice for _, item in read_entries(file)] == ["a", None]
+
+
+class TestTheFileUnderneath:
+    """Who may write to the journal's folder can neither misdirect the journal nor make it write to nowhere."""
+
+    @pytest.fixture
+    def other(self, tmp_path):
+        other = tmp_path / "other"
+        other.write_text("untouched")
+        return other
+
+    def test_a_symbolic_link_is_not_followed(self, file, other, caplog):
+        file.symlink_to(other)
+        lost = []
+        write(file, decision_on(5), lost=lost.append)
+        assert lost == [1]
+        assert other.read_text() == "untouched"
+        assert f"{file}: it is a symbolic link, which is not followed; name the file itself" in caplog.text
+
+    @pytest.mark.parametrize("keep", [0, 2])
+    def test_a_symbolic_link_that_is_planted_while_files_are_put_aside_is_not_followed(
+        self, file, other, keep, monkeypatch
+    ):
+        rotate = Journal._rotate
+
+        def plant(journal):
+            rotate(journal)
+            file.symlink_to(other)
+
+        monkeypatch.setattr(Journal, "_rotate", plant)
+        lost = []
+        write(file, *[decision_on(5)] * 20, lost=lost.append, max_bytes=1500, keep=keep)
+        assert lost, "there is nowhere to write to any more"
+        assert other.read_text() == "untouched"
+
+    @pytest.mark.parametrize("disturb", ["deleted", "moved", "replaced", "a symbolic link"])
+    def test_a_file_that_is_no_longer_under_its_name_is_opened_anew(self, file, other, disturb, caplog, until):
+        now, lost, reopened = [NOW], [], []
+        journal = Journal(file, lambda: now[0], lost.append, lambda: reopened.append(now[0]))
+        for _ in range(2):
+            journal.write(POD, decision_on(2))
+            until(lambda: file.exists() and file.stat().st_size > 0)
+            if disturb != "replaced":
+                file.rename(file.with_name("moved"))
+            if disturb == "deleted":
+                file.with_name("moved").unlink()
+            if disturb == "replaced":
+                file.with_name("new").touch()
+                file.with_name("new").replace(file)
+            if disturb == "a symbolic link":
+                file.symlink_to(other)
+                break
+            now[0] += 1
+        now[0] = NOW + 2
+        journal.write(POD, decision_on(3))
+        journal.close()
+        told = [record.message for record in caplog.records]
+        assert told[0] == f"the journal {file} was deleted, moved or replaced: opening it anew"
+        assert other.read_text() == "untouched"
+        if disturb == "a symbolic link":
+            assert (lost, len(reopened), len(told)) == ([1], 1, 2)
+        else:
+            assert (lost, reopened, len(told)) == ([], [NOW + 1, NOW + 2], 1)
+            assert [len(item.candidates) for _, item in read_entries(file)] == [3]
+
+    def test_many_decisions_a_second_do_not_each_look(self, file, monkeypatch):
+        looked = []
+        monkeypatch.setattr(Journal, "_give_up_another", lambda self: looked.append(1))
+        write(file, *[decision_on(2)] * 50)
+        assert looked == [1]
 
 
 class TestReading:

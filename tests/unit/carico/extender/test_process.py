@@ -299,6 +299,27 @@ def test_a_journal_needs_a_folder(started, tmp_path):
         started(journal={"file": str(tmp_path / "no" / "journal")})
 
 
+def test_a_journal_is_no_symbolic_link(started, tmp_path):
+    file = tmp_path / "journal.jsonl"
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidConfig, match=r"journal\.file must not be a symbolic link, .* is one: name the file"):
+        started(journal={"file": str(file)})
+
+
+def test_a_journal_that_is_deleted_is_begun_anew_and_counted(started, tmp_path, monkeypatch, until):
+    monkeypatch.setattr("carico.extender.journal._LOOK_EVERY_S", 0.0)
+    file = tmp_path / "journal.jsonl"
+    process = started(journal={"file": str(file)})
+    chosen(process, "u1", ["a"])
+    until(file.exists)
+    file.unlink()
+    chosen(process, "u2", ["a"])
+    until(file.exists)
+    assert "carico_extender_journal_reopened_total 1.0" in call(process.status_port, "GET", "/metrics")[1]
+    process.close()
+    assert json.loads(file.read_bytes())["pod"]["uid"] == "u2"
+
+
 def test_what_workloads_cost_outlives_the_process(started, tmp_path):
     file = tmp_path / "costs.json"
     state = {"cpu": {"jobs/pi": [0.5, 0.01, 5.0, 60.0]}, "memory": {}, "at_unix_s": time.time()}
