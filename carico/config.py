@@ -274,16 +274,29 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Config = TypeVar("Config", bound=msgspec.Struct)
 
 
+class PlainLoader(yaml.SafeLoader):
+    """Refuses aliases, with which a few hundred bytes can stand for billions of values."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Read a value; raises MarkedYAMLError if it is an alias."""
+        if self.check_event(yaml.AliasEvent):
+            alias = self.peek_event()  # type: ignore[no-untyped-call]  # its stub has no types
+            problem = f"the alias *{alias.anchor} is not accepted, write out what it stands for"
+            raise yaml.MarkedYAMLError(None, None, problem, alias.start_mark)
+        return super().compose_node(parent, index)
+
+
 def read_config(path: Path, kind: type[Config]) -> Config:
     """Read a configuration from a YAML file; an empty file gives the defaults.
 
     Raises
     ------
     InvalidConfig
-        If the file cannot be read, is not YAML, or does not match `kind`; the message names file and field.
+        If the file cannot be read, is not YAML or has an alias, or does not match `kind`; the message names file and
+        field.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=PlainLoader)  # noqa: S506 (it is a SafeLoader)
     except (OSError, ValueError) as error:
         raise InvalidConfig(f"cannot read the configuration {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:

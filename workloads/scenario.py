@@ -285,8 +285,35 @@ def _check(job: JobSpec, cluster: ClusterShape) -> None:
         raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed")
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses equal keys in a mapping, as YAML demands; PyYAML would silently take the last one."""
+_MOST_ALIASED = 100_000
+"""The most values that the aliases of a file may stand for, in all."""
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses equal keys in a mapping, as YAML demands (PyYAML would silently take the last one), and too many aliases.
+
+    With aliases of aliases, a few hundred bytes can stand for billions of values.
+    """
+
+    _aliased = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Read a value; raises MarkedYAMLError if aliases stand for too many values."""
+        alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if alias and node is not None:
+            self._count(node)
+        return node
+
+    def _count(self, node: yaml.Node) -> None:
+        self._aliased += 1
+        if self._aliased > _MOST_ALIASED:
+            problem = f"aliases stand for more than {_MOST_ALIASED} values, write some of them out"
+            raise yaml.MarkedYAMLError(None, None, problem, node.start_mark)
+        if isinstance(node, yaml.CollectionNode):
+            for part in node.value:
+                for each in part if isinstance(part, tuple) else (part,):
+                    self._count(each)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Read a mapping; raises MarkedYAMLError if it has a key twice."""
@@ -309,7 +336,7 @@ def read_scenario(text: str, origin: str) -> Scenario:
         If the text is not YAML or not what the schema says; the message names `origin` and the field.
     """
     try:
-        document = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (it is a SafeLoader)
+        document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: a text that looks like a date or a number but is none, such as 2024-13-01.
         raise InvalidScenario(f"{origin} is not YAML: {' '.join(str(error).split())}") from error

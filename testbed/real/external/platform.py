@@ -16,6 +16,7 @@ import msgspec
 import yaml
 
 from carico.clock import Clock, SystemClock
+from carico.config import PlainLoader
 from carico.deployment.manifests import NAMESPACE
 from carico.deployment.status import read_status
 from carico.errors import KubeError, KubeRefused
@@ -181,7 +182,8 @@ def _template(image: str, hosts: Sequence[str], job: JobSpec, work: Sequence[flo
 
 def _deployed_variant(api: ClusterApi) -> str:
     agents = api.objects.read(_AGENTS) or {}
-    configuration = yaml.safe_load((agents.get("data") or {}).get("agent.yaml", "")) or {}
+    text = (agents.get("data") or {}).get("agent.yaml", "")
+    configuration = yaml.load(text, Loader=PlainLoader) or {}  # noqa: S506 (it is a SafeLoader)
     return str(configuration.get("variant", DEFAULT_VARIANT.name))
 
 

@@ -59,11 +59,23 @@ def test_values_in_the_file_replace_defaults(read):
         ("- 1", "agent.yaml: Expected `object`, got `array`"),
         ("rate: [1", "agent.yaml is not YAML"),
         (b"\xff\xfe\x00", "agent.yaml"),
+        ("a: &a 1\nrate: *a", r"agent.yaml is not YAML: the alias \*a is not accepted, write out what it .* line 2"),
     ],
 )
 def test_the_message_names_file_and_field(read, content, message):
     with pytest.raises(InvalidConfig, match=message):
         read(content)
+
+
+def test_aliases_that_stand_for_billions_of_values_are_refused_at_once(read):
+    levels = "".join(f"- &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]\n" for level in range(1, 12))
+    with pytest.raises(InvalidConfig, match=r"the alias \*l0 is not accepted"):
+        read(f"- &l0 lol\n{levels}")
+
+
+@pytest.mark.parametrize("content", ["rate: &rate 2", "pods: {<<: {pattern: x}, source: processes}"])
+def test_anchors_and_merges_without_an_alias_do_no_harm(read, content):
+    assert isinstance(read(content), Example)
 
 
 def test_a_missing_file_is_refused(tmp_path):

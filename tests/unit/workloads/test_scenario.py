@@ -121,10 +121,21 @@ class TestNoScenario:
             ("[" * 1000, "is not YAML: maximum recursion depth exceeded"),
             (SMALL + "limit_s: 5\nlimit_s: 6\n", "is not YAML: the key 'limit_s' occurs twice"),
             (SMALL.replace("pods: 2", "pods: 2, pods: 3"), "is not YAML: the key 'pods' occurs twice"),
+            ("<<: *a", "is not YAML: found undefined alias 'a'"),
+            ("jobs: &jobs [*jobs]", "Expected `object`, got `array` - at `$.jobs[0]`"),
+            ("jobs: &a [&b [*a], *b]", "is not YAML: maximum recursion depth exceeded"),
         ],
     )
     def test_the_message_says_why(self, text, message):
         assert message in refusal(text)
+
+    def test_aliases_that_stand_for_billions_of_values_are_refused_at_once(self):
+        levels = "".join(f"- &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]\n" for level in range(1, 12))
+        assert "aliases stand for more than 100000 values, write some of them out" in refusal(f"- &l0 lol\n{levels}")
+
+    def test_merges_that_stand_for_billions_of_values_are_refused_at_once(self):
+        levels = "".join(f"- &l{level} {{<<: [{', '.join([f'*l{level - 1}'] * 9)}]}}\n" for level in range(1, 12))
+        assert "aliases stand for more than 100000 values" in refusal(f"- &l0 {{a: 1}}\n{levels}")
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),

@@ -181,3 +181,9 @@ class TestYaml:
             "  pods: 2",
             "  arrivals: {pattern: poisson, rate_per_s: 2.0}",
         ]
+
+    def test_what_jobs_share_is_written_for_each(self):
+        shared = {"digits": 100.0}
+        jobs = [JobSpec(name=name, workload="pi", pods=1, parameters=shared) for name in ("a", "b")]
+        scenario = Scenario(name="small", description="two", jobs=jobs)
+        assert read_scenario(scenario_yaml(scenario), "again") == scenario
