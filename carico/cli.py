@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from carico import __version__
 from carico.commands import certs, deploy, journal, processes, record, watch
 from carico.errors import CaricoError
+from carico.printable import printable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.run(options)
             return 0
     except CaricoError as error:
-        print(f"carico: {error}", file=sys.stderr)
+        print(f"carico: {printable(error)}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
         package = (error.name or "carico").partition(".")[0]
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 128 + signal.SIGPIPE
-        print(f"carico: the output cannot be written: {error}", file=sys.stderr)
+        print(f"carico: the output cannot be written: {printable(error)}", file=sys.stderr)
         return 1
 
 

@@ -1,12 +1,18 @@
-"""Logs of CARICO's processes: one line a message on standard error, as text or as JSON."""
+"""Logs of CARICO's processes: one line a message on standard error, as text or as JSON.
+
+What servers, nodes and files say comes into messages: as text it can neither move a terminal's cursor nor begin a line.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+import textwrap
 import time
 from typing import Any, TextIO
+
+from carico.printable import printable
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -34,13 +40,15 @@ def extras_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class TextFormatter(logging.Formatter):
-    """``2026-11-20T10:15:30.123Z INFO carico.agent.agent: message name=value``."""
+    """``2026-11-20T10:15:30.123Z INFO carico.agent.agent: message name=value``; the lines of a trace are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line for a record."""
         values = "".join(f" {name}={value}" for name, value in extras_of(record).items())
-        line = f"{_utc(record)} {record.levelname} {record.name}: {record.getMessage()}{values}"
-        return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
+        line = printable(f"{_utc(record)} {record.levelname} {record.name}: {record.getMessage()}{values}")
+        if record.exc_info is None:
+            return line
+        return f"{line}\n{textwrap.indent(printable(self.formatException(record.exc_info), lines=True), '  ')}"
 
 
 class JsonFormatter(logging.Formatter):

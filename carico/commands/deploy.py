@@ -15,6 +15,7 @@ from carico.clock import SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import whole_number
 from carico.demand.settings import DEMAND
+from carico.printable import printable
 
 if TYPE_CHECKING:
     from carico.kube.objects import KubeObjects
@@ -207,4 +208,4 @@ def _cluster(options: argparse.Namespace) -> Iterator[KubeObjects]:
 
 
 def _tell(line: str) -> None:
-    print(line, flush=True)
+    print(printable(line), flush=True)

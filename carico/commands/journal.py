@@ -8,6 +8,7 @@ from pathlib import Path
 
 from carico.commands import Commands
 from carico.errors import InvalidJournal
+from carico.printable import printable
 
 JOURNAL = "/var/log/carico/journal.jsonl"
 """The default of `journal.file` in the extender's configuration."""
@@ -69,4 +70,4 @@ def _replay(options: argparse.Namespace) -> None:
 
 
 def _say(what: str) -> None:
-    print(f"carico: {what}", file=sys.stderr)
+    print(f"carico: {printable(what)}", file=sys.stderr)

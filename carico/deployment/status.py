@@ -13,6 +13,7 @@ from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeUnreachable, NotReady
 from carico.kube.objects import KubeObject, KubeObjects, title
+from carico.printable import printable
 
 STATUS_PORT = 9443
 """The status port in the extender's manifests."""
@@ -184,8 +185,9 @@ def show(status: DeploymentStatus) -> str:
         header = ["COMPONENT", "DESIRED", "UP-TO-DATE", "READY", "RESTARTS", "AGE", "IMAGE"]
         parts.append(table([header, *components]))
         parts.append(table([["NODE", "AGENT", *columns, "RESERVED", "REPORT-AGE"], *nodes]))
-        parts.append("observing: nothing is scheduled" if status.observing else f"leader: {status.leader or 'none'}")
-    return "\n\n".join([*parts, *status.problems])
+        leader = f"leader: {printable(status.leader) or 'none'}"
+        parts.append("observing: nothing is scheduled" if status.observing else leader)
+    return "\n\n".join([*parts, *map(printable, status.problems)])
 
 
 def age(seconds: float) -> str:
@@ -213,7 +215,7 @@ def _shown(value: float | None, digits: int, unit: str = "") -> str:
 
 def table(rows: Sequence[Sequence[Any]]) -> str:
     """Return rows as a table in kubectl's style; the first one is the header."""
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts

@@ -16,6 +16,7 @@ import msgspec
 
 from carico.errors import InvalidInput, InvalidJournal
 from carico.extender.journal import Candidate, Cost, Entry, kind_of
+from carico.printable import printable
 from carico.scheduling.plugin import CaricoPlugin
 
 _BAD_SHOWN = 3
@@ -106,7 +107,7 @@ def concerns(entry: Entry, pod: str) -> bool:
 def explain(entry: Entry, show_all: bool = False) -> str:
     """Return a decision as a table that is 80 columns wide."""
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.at)) + f".{int(entry.at % 1 * 1000):03d}Z"
-    chosen = f"→ {_plain(entry.choice)}" if entry.choice else "→ no node"
+    chosen = f"→ {printable(entry.choice)}" if entry.choice else "→ no node"
     lines = [f"{at}  {entry.pod.namespace}/{entry.pod.name}  {chosen}", f"  uid {entry.pod.uid}"]
     if entry.cost is not None:
         return "\n".join([*lines, *_explain_demand(entry, entry.cost, show_all)])
@@ -117,7 +118,7 @@ def explain(entry: Entry, show_all: bool = False) -> str:
     lines += [_row(candidate, entry) for candidate in shown]
     others = Counter(entry.omitted)
     others.update(map(kind_of, ranked[len(shown) :]))
-    lines += [f"  {count:>6} more: {_plain(kind)}" for kind, count in sorted(others.items())]
+    lines += [f"  {count:>6} more: {printable(kind)}" for kind, count in sorted(others.items())]
     return "\n".join(lines)
 
 
@@ -139,10 +140,10 @@ def decide_again(entry: Entry) -> str:
         return f"cannot be decided again: {error}"
     decision = plugin.filter([candidate.node for candidate in entry.candidates], now=0.0)
     if decision.best != entry.choice:
-        return f"{_plain(entry.choice)} was chosen, {_plain(decision.best)} would be"
+        return f"{_node(entry.choice)} was chosen, {_node(decision.best)} would be"
     for candidate, verdict in zip(entry.candidates, decision.verdicts, strict=True):
         if candidate.refused != verdict.reason:
-            return f"{_plain(candidate.node)} was {_verdict(candidate.refused)}, would be {_verdict(verdict.reason)}"
+            return f"{printable(candidate.node)} was {_verdict(candidate.refused)}, would be {_verdict(verdict.reason)}"
     return ""
 
 
@@ -151,7 +152,7 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
     ranked = sorted(entry.candidates, key=lambda c: (c.node != entry.choice, bool(c.refused), -_cores_left(c)))
     shown = ranked if show_all else ranked[:SHOWN]
     lines = [
-        f"  {_plain(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
+        f"  {printable(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
         f"{cost.gib.mean:.2f} ± {cost.gib.doubt:.2f} GiB",
         *_waits(entry, ranked),
         f"  {'node':<32}{'cores left':>11}{'GiB left':>10}{'needed':>8}{'age s':>7}  verdict",
@@ -162,12 +163,12 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
         left, gib, needed = (_number(value, 2) for value in numbers)
         verdict = "chosen" if candidate.node == entry.choice else kind_of(candidate) if room else candidate.refused
         lines.append(
-            f"  {_cut(_plain(candidate.node), 31):<32}{left:>11}{gib:>10}{needed:>8}"
-            f"{_number(candidate.age_s, 1):>7}  {_plain(verdict)}"
+            f"  {_cut(printable(candidate.node), 31):<32}{left:>11}{gib:>10}{needed:>8}"
+            f"{_number(candidate.age_s, 1):>7}  {printable(verdict)}"
         )
     others = Counter(entry.omitted)
     others.update(map(kind_of, ranked[len(shown) :]))
-    return [*lines, *(f"  {count:>6} more: {_plain(kind)}" for kind, count in sorted(others.items()))]
+    return [*lines, *(f"  {count:>6} more: {printable(kind)}" for kind, count in sorted(others.items()))]
 
 
 def _waits(entry: Entry, ranked: Sequence[Candidate]) -> list[str]:
@@ -175,7 +176,7 @@ def _waits(entry: Entry, ranked: Sequence[Candidate]) -> list[str]:
     if entry.choice is not None or not ranked:
         return []
     closest = ranked[0]
-    reason = f"waits: {_plain(closest.node)} comes closest: {_plain(closest.refused)}"
+    reason = f"waits: {printable(closest.node)} comes closest: {printable(closest.refused)}"
     return textwrap.wrap(reason, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
@@ -191,11 +192,11 @@ def _compare_demand(entry: Entry) -> str:
         fits = candidate.age_s is not None and candidate.age_s <= stale_after_s and _has_room(candidate)
         if fits != (not candidate.refused):
             was, would = ("refused", "accepted") if fits else ("accepted", "refused")
-            return f"{_plain(candidate.node)} was {was}, would be {would}"
+            return f"{printable(candidate.node)} was {was}, would be {would}"
         if fits and (best is None or _cores_left(candidate) > _cores_left(best)):
             best = candidate
     if (best.node if best else None) != entry.choice:
-        return f"{_plain(entry.choice)} was chosen, {_plain(best.node if best else None)} would be"
+        return f"{_node(entry.choice)} was chosen, {_node(best.node if best else None)} would be"
     return ""
 
 
@@ -208,7 +209,7 @@ def _has_room(candidate: Candidate) -> bool:
 
 def _row(candidate: Candidate, entry: Entry) -> str:
     return (
-        f"  {_cut(_plain(candidate.node), 31):<32}{_number(candidate.pod_capacity, 2):>9}{candidate.reserved:>9}"
+        f"  {_cut(printable(candidate.node), 31):<32}{_number(candidate.pod_capacity, 2):>9}{candidate.reserved:>9}"
         f"{_number(candidate.score, 2):>8}{_number(candidate.age_s, 1):>7}  {_word(candidate, entry)}"
     )
 
@@ -229,12 +230,11 @@ def _score(candidate: Candidate) -> float:
 
 
 def _verdict(reason: str) -> str:
-    return f"refused ({_plain(reason)})" if reason else "accepted"
+    return f"refused ({printable(reason)})" if reason else "accepted"
 
 
-def _plain(text: str | None) -> str:
-    """Return text that is safe for a terminal: the content of a journal must not move the cursor."""
-    return "no node" if text is None else "".join(c if c.isprintable() else "?" for c in text)
+def _node(name: str | None) -> str:
+    return "no node" if name is None else printable(name)
 
 
 def _cut(text: str, width: int) -> str:

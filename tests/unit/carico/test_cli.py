@@ -131,6 +131,16 @@ def test_unreadable_telemetry_is_one_line_of_error(machine, clock, capsys, break
     assert message in captured.err
 
 
+def test_an_error_is_one_line_that_moves_no_cursor(tmp_path, capsys):
+    config = tmp_path / "agent.yaml"
+    config.write_text(json.dumps({"no\x1b[2J\nfield": 1}))
+    assert main(["agent", "--config", str(config)]) == 1
+    error = capsys.readouterr().err
+    assert "no?[2J?field" in error
+    assert error.count("\n") == 1
+    assert error.rstrip("\n").isprintable()
+
+
 @pytest.mark.parametrize("struct", [AgentConfig, AggregatorConfig, ExtenderConfig])
 def test_the_help_says_where_the_fields_of_a_configuration_are(capsys, struct):
     with pytest.raises(SystemExit, match="0"):

@@ -58,6 +58,30 @@ def test_an_exception_is_shown_with_its_trace(log, kind):
     assert "test_logs.py" in stream.getvalue()
 
 
+HOSTILE = "node-1\x1b[2J\r\n2030-01-01T00:00:00.000Z INFO carico.agent: all is well"
+
+
+def test_what_others_say_neither_moves_the_cursor_nor_forges_a_line(log):
+    logger, stream = log("text")
+    logger.warning("no such node: %s", HOSTILE, extra={"node": HOSTILE})
+    assert stream.getvalue().count("\n") == 1
+    assert stream.getvalue().rstrip("\n").isprintable()
+    assert "no such node: node-1?[2J??2030-01-01" in stream.getvalue()
+
+
+def test_the_lines_of_a_trace_stay_lines_and_begin_no_message(log):
+    logger, stream = log("text")
+    try:
+        raise RuntimeError(HOSTILE)
+    except RuntimeError:
+        logger.exception("exchange failed")
+    first, *trace = stream.getvalue().splitlines()
+    assert first.endswith("carico.agent: exchange failed")
+    assert trace[0] == "  Traceback (most recent call last):"
+    assert all(line.startswith("  ") and line.isprintable() for line in trace)
+    assert trace[-2:] == ["  RuntimeError: node-1?[2J?", "  2030-01-01T00:00:00.000Z INFO carico.agent: all is well"]
+
+
 def test_the_level_applies_and_a_second_set_up_repeats_no_lines(log):
     log("text", "warning")
     logger, stream = log("text", "warning")

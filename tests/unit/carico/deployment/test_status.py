@@ -62,6 +62,19 @@ def lead(cluster, seconds_ago):
     )
 
 
+def test_nothing_that_the_cluster_says_moves_the_cursor(kube, healthy):
+    healthy.objects[NODES] = "\x1b[2J"
+    lead(healthy, 3)
+    healthy.objects[LEASE]["spec"]["holderIdentity"] = "carico\x1b[2J-1_uid"
+    template = {"spec": {"containers": [{"image": "carico\x1b[2J:1"}]}}
+    healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["spec"]["template"] = template
+    shown = show(read_status(kube, "carico", NOW))
+    assert "carico?[2J:1" in shown
+    assert "leader: carico?[2J-1" in shown
+    assert "the extender of carico?[2J-1 does not say" in shown
+    assert "".join(shown.split("\n")).isprintable()
+
+
 def test_a_healthy_deployment_has_no_problems(kube, healthy):
     status = read_status(kube, "carico", NOW)
     assert status.problems == []
