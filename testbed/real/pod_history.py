@@ -89,9 +89,11 @@ class PodHistory:
                 pod.finished_s, pod.outcome = at_s, "evicted"
 
     def succeeded(self, job: str) -> int:
-        """Return how many pods of a job have succeeded."""
+        """Return how many indices of a job have succeeded; if Kubernetes runs one twice, it still counts once."""
         with self._lock:
-            return sum(pod.job == job and pod.outcome == "succeeded" for pod in self._pods.values())
+            # job-NUMBER-INDEX-SUFFIX
+            ended = (pod.name for pod in self._pods.values() if pod.job == job and pod.outcome == "succeeded")
+            return len({name.rpartition("-")[0] for name in ended})
 
     @property
     def bound(self) -> int:

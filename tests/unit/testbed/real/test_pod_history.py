@@ -86,6 +86,14 @@ def test_a_deleted_pod_was_evicted_if_it_ran_and_else_is_unfinished():
     assert (told.failures, told.bound, told.finished) == (1, 0, 0)
 
 
+def test_an_index_that_succeeds_twice_counts_once():
+    told = PodHistory(BEGAN)
+    for name in ("pi-0-1-abcde", "pi-0-1-fghij", "pi-0-11-abcde", "pi-1-1-abcde"):
+        told.changed(pod("node-0", "Succeeded", name=name), 1.0)
+    assert told.succeeded("pi") == 3
+    assert (told.finished, told.bound) == (4, 4)
+
+
 def test_pods_of_others_and_invalid_times_change_nothing():
     told = PodHistory(BEGAN)
     told.changed({"metadata": {"name": "x", "uid": "x"}}, 1.0)
