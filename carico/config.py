@@ -101,15 +101,26 @@ class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits on the extender's clients."""
 
     body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 8 << 20
+    """One request's body; the names of 10,000 candidates take some 0.3 MB."""
+    all_bodies_bytes: Annotated[int, Meta(ge=1024, le=1 << 40)] = 32 << 20
+    """The bodies of all requests that are not answered yet; one that does not fit is answered with 503, unread."""
     connections: Annotated[int, Meta(ge=1, le=10_000)] = 64
     """Simultaneous connections; a further one replaces the connection that has been idle the longest."""
     handshake_timeout_s: Seconds = 5.0
     request_timeout_s: Seconds = 10.0
-    """For each read of a request that has begun, of its header or its body."""
+    """For each read of the header of a request that has begun, and for its whole body."""
     idle_timeout_s: Seconds = 300.0
     """Between two requests on a connection; longer than kube-scheduler keeps an idle connection (90 s)."""
     connection_age_s: Seconds = CONNECTION_AGE_S
     """An older connection is closed after its next answer, so that replaced certificates are checked."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that no large request fits into; msgspec turns a ValueError into a validation error."""
+        if self.all_bodies_bytes < self.body_bytes:
+            raise ValueError(
+                f"all_bodies_bytes must be at least body_bytes, got {self.all_bodies_bytes} and {self.body_bytes}: "
+                f"raise the one or lower the other"
+            )
 
 
 class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

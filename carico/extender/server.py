@@ -14,8 +14,14 @@ from carico.config import HttpLimits
 from carico.errors import InvalidRequest, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, read_args, write_result
 from carico.extender.metrics import ExtenderMetrics
+from carico.http.budget import ByteBudget
 from carico.http.server import HttpServer, RequestHandler
 from carico.http.tls import ServerTls, names_of
+
+_PART_BYTES = 1 << 16
+"""The most of a body that is read at once."""
+_RETRY_AFTER_S = 1
+"""When a request that found no room should come again."""
 
 
 class Decides(Protocol):
@@ -64,6 +70,8 @@ def serve_extender(
 def _handler(
     extender: Decides, metrics: ExtenderMetrics, clients: frozenset[str], limits: HttpLimits
 ) -> type[RequestHandler]:
+    budget = ByteBudget(limits.all_bodies_bytes)
+
     class Handler(RequestHandler):
         wbufsize = -1  # one packet an answer
         disable_nagle_algorithm = True
@@ -97,10 +105,19 @@ def _handler(
                 self._refuse(404, "only POST /filter is served")
             elif not self._allowed:
                 self._refuse(403, "the certificate has none of the names that may ask (`clients`)")
-            elif (body := self._body()) is not None:
-                self._filter(body)
+            elif (length := self._length()) is not None:
+                with budget.lent(length) as enough:
+                    if not enough:
+                        self._refuse(
+                            503,
+                            f"the bodies of all requests under way may have {limits.all_bodies_bytes} bytes "
+                            f"(`limits.all_bodies_bytes`), another {length} do not fit: try again",
+                            retry_after_s=_RETRY_AFTER_S,
+                        )
+                    elif (body := self._body(length)) is not None:
+                        self._filter(body)
 
-        def _body(self) -> bytes | None:
+        def _length(self) -> int | None:
             text = self.headers.get("Content-Length", "")
             if not (text.isascii() and text.isdigit()) or "Transfer-Encoding" in self.headers:
                 self._refuse(411, "a Content-Length is needed")
@@ -108,14 +125,24 @@ def _handler(
             if len(text) > 12 or int(text) > limits.body_bytes:
                 self._refuse(413, f"a body of at most {limits.body_bytes} bytes is needed, got {text[:20]}")
                 return None
-            body = b""
+            return int(text)
+
+        def _body(self, length: int) -> bytes | None:
+            """Read a body; the time-out is for the whole, so that a slow client does not hold its bytes for long."""
+            body, late_at = bytearray(), time.monotonic() + limits.request_timeout_s
             with suppress(OSError):  # the client is gone, or too slow
-                body = self.rfile.read(int(text))
-            if len(body) < int(text):
+                while len(body) < length and (left_s := late_at - time.monotonic()) > 0:
+                    self.connection.settimeout(left_s)
+                    part = self.rfile.read1(min(length - len(body), _PART_BYTES))
+                    if not part:
+                        break
+                    body += part
+            self.connection.settimeout(limits.request_timeout_s)
+            if len(body) < length:
                 self._count_bad(400)
                 self.close_connection = True
                 return None
-            return body
+            return bytes(body)
 
         def _filter(self, body: bytes) -> None:
             try:
@@ -136,14 +163,14 @@ def _handler(
             metrics.attempts.labels("error").inc()
             metrics.bad_requests.labels(str(int(status))).inc()
 
-        def _refuse(self, status: int, why: str, close: bool = True) -> None:
+        def _refuse(self, status: int, why: str, close: bool = True, retry_after_s: int | None = None) -> None:
             self._count_bad(status)
             self.close_connection |= close  # the rest of the request is not read
-            self.answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8")
+            self.answer(status, f"{why}\n".encode(), "text/plain; charset=utf-8", retry_after_s)
 
-        def answer(self, status: int, content: bytes, kind: str) -> None:
+        def answer(self, status: int, content: bytes, kind: str, retry_after_s: int | None = None) -> None:
             """Send an answer; the last one if the connection is old."""
             self.close_connection |= time.monotonic() >= self._old_at
-            super().answer(status, content, kind)
+            super().answer(status, content, kind, retry_after_s)
 
     return Handler

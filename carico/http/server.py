@@ -163,9 +163,11 @@ class RequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: HttpServer
 
-    def answer(self, status: int, content: bytes, kind: str) -> None:
+    def answer(self, status: int, content: bytes, kind: str, retry_after_s: int | None = None) -> None:
         """Send an answer with a content type; it says so if the connection ends with it."""
         self.send_response(status)
+        if retry_after_s is not None:
+            self.send_header("Retry-After", str(retry_after_s))
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         if self.close_connection:

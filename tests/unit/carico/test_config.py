@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from carico.config import Address, LogConfig, PodEventsConfig, StatusConfig, TlsFiles, read_config
+from carico.config import Address, HttpLimits, LogConfig, PodEventsConfig, StatusConfig, TlsFiles, read_config
 from carico.errors import InvalidConfig
 
 
@@ -19,6 +19,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: StatusConfig = StatusConfig()
     logs: LogConfig = LogConfig()
     pods: PodEventsConfig = PodEventsConfig()
+    limits: HttpLimits = HttpLimits()
     tls: TlsFiles | None = None
 
 
@@ -51,6 +52,7 @@ def test_values_in_the_file_replace_defaults(read):
         ("status: {port: 70000}", r"Expected `int` <= 65535 - at `\$.status.port`"),
         ("logs: {format: xml}", r"Invalid enum value 'xml' - at `\$.logs.format`"),
         ("pods: {source: docker}", r"Invalid enum value 'docker' - at `\$.pods.source`"),
+        ("limits: {body_bytes: 50000000}", "at least body_bytes, got 33554432 and 50000000: raise the one or lower"),
         ("tls: {certificate: a}", r"missing required field `key` - at `\$.tls`"),
         ("server: somewhere", r"Expected `str` host:port - at `\$.server`"),
         ("server: 'a:65536'", r"Expected `str` host:port - at `\$.server`"),

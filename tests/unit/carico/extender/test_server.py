@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import select
 import socket
 import ssl
 import threading
@@ -46,6 +47,11 @@ def post(connection, body, path="/filter", **headers):
     connection.request("POST", path, body, headers)
     answer = connection.getresponse()
     return answer.status, answer.read()
+
+
+def head(length):
+    """The head of a question whose body has so many bytes."""
+    return b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % length
 
 
 @contextmanager
@@ -137,6 +143,27 @@ class TestHttp:
         assert (status, b"at most 1024 bytes" in text) == (413, True)
         assert post(connect(server), request("u1", ["a"]))[0] == 200
 
+    def test_so_is_one_for_which_the_others_leave_no_room(self, served, harness):
+        server = served(body_bytes=1024, all_bodies_bytes=1500)
+        with silent_after(server, head(900), head(800)) as clients:
+            (second,), _, _ = select.select(clients, [], [], 5)  # whose body need not be sent
+            status, *headers, _, text = second.recv(1000).split(b"\r\n")
+        assert b" 503 " in status
+        assert b"Retry-After: 1" in headers
+        assert b"may have 1500 bytes" in text
+        assert harness.metric("carico_extender_bad_requests_total", status="503") == 1
+
+    @pytest.mark.parametrize("body", [b"nonsense" * 100, request("u1", ["a", "b" * 250, "c" * 250]), None])
+    def test_the_room_is_free_again_however_a_request_ends(self, served, connect, until, body):
+        server = served(body_bytes=1024, all_bodies_bytes=1024)
+        if body is None:
+            with silent_after(server, head(1024)):
+                until(lambda: post(connect(server), request("u2", ["a"]))[0] == 503)
+        else:
+            connection = connect(server)
+            assert [post(connection, body)[0] for _ in range(3)] == [400 if body.startswith(b"n") else 200] * 3
+        until(lambda: post(connect(server), request("u3", ["a", "b" * 250, "c" * 250]))[0] == 200)
+
     @pytest.mark.parametrize("length", ["-1", "x", "1e3", "²"])
     def test_a_length_that_is_none_is_refused(self, served, connect, length):
         connection = connect(served())
@@ -169,10 +196,19 @@ class TestHttp:
 class TestMisbehaviour:
     def test_clients_that_fall_silent_are_cut_and_block_nobody(self, served, connect):
         server = served(request_timeout_s=0.5, idle_timeout_s=0.5)
-        half = b"POST /filter HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf"
-        with silent_after(server, b"", b"POST /fil", half) as clients:
+        with silent_after(server, b"", b"POST /fil", head(100) + b"half") as clients:
             assert post(connect(server), request("u1", ["a"]))[0] == 200
             assert [client.recv(1000) for client in clients] == [b""] * 3
+
+    def test_a_body_that_comes_byte_by_byte_is_late_as_a_whole(self, served, harness):
+        server, sent = served(request_timeout_s=0.3), 0
+        with silent_after(server, head(1000)) as (client,), suppress(ConnectionError):
+            while not select.select([client], [], [], 0.02)[0]:
+                client.sendall(b"x")
+                sent += 1
+            assert client.recv(1000) == b""
+        assert sent < 1000
+        assert harness.metric("carico_extender_bad_requests_total", status="400") == 1
 
     def test_there_are_so_many_connections_and_who_has_been_silent_for_longest_makes_room(self, served, connect):
         server = served(connections=2)
@@ -192,7 +228,7 @@ class TestMisbehaviour:
         server = served(request_timeout_s=0.5)
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
             body = request("u1", ["a"])
-            client.sendall(b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-5])
+            client.sendall(head(len(body)) + body[:-5])
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1000) == b""
         assert harness.metric("carico_extender_bad_requests_total", status="400") == 1
