@@ -1,7 +1,8 @@
 """The HTTP server of CARICO's processes: a thread for each connection, and a limit on the number of connections.
 
 No client waits for another's handshake, header or body. When the limit is reached, a new connection replaces the one
-that has been silent for longest, so that idle connections keep no client out.
+that has been silent for longest, so that idle connections keep no client out. Over TLS, a connection counts only after
+its handshake: until then it has one of a few places for handshakes, which only other handshakes compete for.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import logging
 import socket
 import ssl
 import threading
-from collections import OrderedDict
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from carico.errors import InvalidConfig
+from carico.http.places import Places
 from carico.http.tls import ServerTls
 
 _log = logging.getLogger(__name__)
 
-_PLACE_WITHIN_S = 0.1
-"""How long to wait until the thread of a connection that was cut has ended."""
+HANDSHAKES = 16
+"""The most simultaneous handshakes, which take milliseconds: kube-scheduler, kubelets and Prometheus need a few. A
+further one replaces the one that has taken longest."""
 _LOOK_EVERY_S = 5.0
 """How often the thread that accepts connections checks whether it should end; `close` wakes it."""
 
@@ -40,7 +42,7 @@ class HttpServer(ThreadingHTTPServer):
     tls : ServerTls or None
         None is plain text.
     connections : int
-        The most simultaneous connections.
+        The most simultaneous connections; over TLS, handshakes are limited separately.
     handshake_s : float
         The time limit for a handshake, seconds.
 
@@ -66,10 +68,8 @@ class HttpServer(ThreadingHTTPServer):
     ) -> None:
         self._tls = tls
         self._handshake_s = handshake_s
-        self._places = threading.BoundedSemaphore(connections)
-        self._open: OrderedDict[socket.socket, None] = OrderedDict()
-        """The connection that has been silent for longest comes first."""
-        self._lock = threading.Lock()
+        self._places = Places(connections)
+        self._handshakes = Places(HANDSHAKES)
         address = host.strip("[]")
         if ":" in address:
             self.address_family = socket.AF_INET6
@@ -97,60 +97,54 @@ class HttpServer(ThreadingHTTPServer):
             self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts connections
         self.shutdown()
         self.server_close()
-        while self._cut_one():
-            pass
+        self._handshakes.cut_all()  # first: a connection keeps this place until it has the other
+        self._places.cut_all()
         self._thread.join()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def spoke(self, connection: socket.socket) -> None:
-        """Note that a connection is new, or has received something."""
-        with self._lock:
-            self._open[connection] = None
-            self._open.move_to_end(connection)
-
-    def _cut_one(self) -> bool:
-        with self._lock:
-            if not self._open:
-                return False
-            connection, _ = self._open.popitem(last=False)
-        with suppress(OSError):
-            # TLS's own shutdown would take the connection away from the thread that reads from it.
-            socket.socket.shutdown(connection, socket.SHUT_RDWR)
-        return True
+        """Note that a connection has received something."""
+        self._places.spoke(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Give a connection a place and a thread."""
-        if not self._places.acquire(blocking=False):
-            self._cut_one()
-            if not self._places.acquire(timeout=_PLACE_WITHIN_S):
-                _log.warning("a connection was refused: too many are open", extra={"client": client_address[0]})
-                self.shutdown_request(request)
-                return
+        request.settimeout(self._handshake_s)
+        places = self._places
+        if self._tls is not None:
+            places = self._handshakes
+            request = self._tls.current().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        if not places.take(request):
+            self._refuse(request, client_address)
+            return
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # the system has no thread left
-            self._places.release()
+            places.leave(request)
+            self.shutdown_request(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve a connection; the handshake is made in its thread, where it delays no other connection."""
         try:
-            request.settimeout(self._handshake_s)
-            if self._tls is not None:
-                request = self._tls.current().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-            self.spoke(request)
             if isinstance(request, ssl.SSLSocket):
                 request.do_handshake()  # the time-out covers the whole handshake
+                if not self._places.take(request):
+                    self._refuse(request, client_address)
+                    return
+                self._handshakes.leave(request)
             super().process_request_thread(request, client_address)
         except OSError as error:
             _log.info("a connection failed: %s", error, extra={"client": client_address[0]})
             self.shutdown_request(request)
         finally:
-            with self._lock:
-                self._open.pop(request, None)
-            self._places.release()
+            self._handshakes.leave(request)
+            self._places.leave(request)
+
+    def _refuse(self, request: Any, client_address: Any) -> None:
+        _log.warning("a connection was refused: too many are open", extra={"client": client_address[0]})
+        self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log how a connection broke off, for debugging only: clients come and go."""

@@ -14,6 +14,7 @@ import pytest
 from carico.config import HttpLimits
 from carico.errors import InvalidConfig
 from carico.extender.server import serve_extender
+from carico.http.server import HANDSHAKES
 from carico.http.tls import ServerTls
 from tests.kits.certificates import Certificates
 
@@ -215,7 +216,7 @@ class TestMisbehaviour:
         asking = connect(server)
         assert post(asking, request("u1", ["a"]))[0] == 200
         with socket.create_connection(("127.0.0.1", server.port), 5) as silent:
-            while len(server._open) < 2:
+            while len(server._places) < 2:
                 assert post(asking, request("u1", ["a"]))[0] == 200
             assert post(asking, request("u1", ["a"]))[0] == 200
             with socket.create_connection(("127.0.0.1", server.port), 5) as another:
@@ -298,6 +299,27 @@ class TestTls:
                         held.enter_context(node.wrap_socket(client, server_hostname="127.0.0.1"))
             mine = client_context(authority.server("kube-scheduler"))
             assert post(connect(server, mine), request("u1", ["a"]))[0] == 200
+
+    def test_strangers_who_say_nothing_take_no_place_from_who_has_a_certificate(
+        self, served, connect, authority, server_files
+    ):
+        server = served(server_files, [SCHEDULER], connections=1)
+        idle = connect(server, client_context(authority.server("kube-scheduler")))
+        assert post(idle, request("u1", ["a"]))[0] == 200
+        with silent_after(server, *[b""] * (2 * HANDSHAKES)) as strangers:
+            # The last of them replace the first.
+            assert [stranger.recv(1) for stranger in strangers[:HANDSHAKES]] == [b""] * HANDSHAKES
+            assert post(idle, request("u2", ["a"]))[0] == 200
+
+    def test_who_has_a_certificate_takes_the_place_of_whoever_has_been_silent_for_longest(
+        self, served, connect, authority, server_files
+    ):
+        server = served(server_files, connections=1)
+        first, second = (connect(server, client_context(authority.node(name))) for name in ("node-1", "node-2"))
+        assert post(first, request("u1", ["a"]))[0] == 200
+        assert post(second, request("u2", ["a"]))[0] == 200
+        with pytest.raises((OSError, http.client.HTTPException)):
+            post(first, request("u3", ["a"]))
 
     def test_new_files_are_taken_up_and_spoilt_ones_are_not(self, authority, caplog):
         files = authority.server("renewed")
