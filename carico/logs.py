@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import textwrap
+import threading
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from carico.printable import printable
 
+_MINUTE_S = 60.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -37,6 +41,51 @@ def set_up_logs(kind: str = "text", level: str = "info", stream: TextIO | None =
 def extras_of(record: logging.LogRecord) -> dict[str, Any]:
     """Return the values that the caller passed as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+class FewLines:
+    """A kind of line that strangers can cause: a few a minute are logged, and then how many more there were.
+
+    That number is logged with the first line after the minute, so there is no timer and no thread.
+
+    Parameters
+    ----------
+    logger : logging.Logger
+    level : int
+    what : str
+        Begins every line.
+    most : int, optional
+        Lines a minute.
+    now : callable, optional
+        Returns the time, seconds; the machine's by default.
+    """
+
+    def __init__(
+        self, logger: logging.Logger, level: int, what: str, most: int = 10, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._logger = logger
+        self._level = level
+        self._what = what
+        self._most = most
+        self._now = now
+        self._lock = threading.Lock()
+        self._began = -math.inf
+        self._lines = 0
+        """Lines since then, logged or not."""
+
+    def add(self, detail: str, exc_info: BaseException | None = None, **values: object) -> None:
+        """Log a line with an exception's trace and with values, unless there were many within the minute."""
+        now, more = self._now(), 0
+        with self._lock:
+            if now >= self._began + _MINUTE_S:
+                more = self._lines - self._most
+                self._began, self._lines = now, 0
+            self._lines += 1
+            many = self._lines > self._most
+        if more > 0:
+            self._logger.log(self._level, "%s: and %d more within a minute", self._what, more)
+        if not many:
+            self._logger.log(self._level, "%s: %s", self._what, detail, exc_info=exc_info, extra=values)
 
 
 class TextFormatter(logging.Formatter):

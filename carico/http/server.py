@@ -18,6 +18,7 @@ from typing import Any
 from carico.errors import InvalidConfig
 from carico.http.places import Places
 from carico.http.tls import ServerTls
+from carico.logs import FewLines
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,8 @@ class HttpServer(ThreadingHTTPServer):
         self._handshake_s = handshake_s
         self._places = Places(connections)
         self._handshakes = Places(HANDSHAKES)
+        self._failed = FewLines(_log, logging.INFO, f"{name}: a connection failed")
+        self._refused = FewLines(_log, logging.WARNING, f"{name}: a connection was refused")
         address = host.strip("[]")
         if ":" in address:
             self.address_family = socket.AF_INET6
@@ -136,14 +139,14 @@ class HttpServer(ThreadingHTTPServer):
                 self._handshakes.leave(request)
             super().process_request_thread(request, client_address)
         except OSError as error:
-            _log.info("a connection failed: %s", error, extra={"client": client_address[0]})
+            self._failed.add(str(error), client=client_address[0])
             self.shutdown_request(request)
         finally:
             self._handshakes.leave(request)
             self._places.leave(request)
 
     def _refuse(self, request: Any, client_address: Any) -> None:
-        _log.warning("a connection was refused: too many are open", extra={"client": client_address[0]})
+        self._refused.add("too many are open", client=client_address[0])
         self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:

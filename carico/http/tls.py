@@ -7,6 +7,7 @@ import ssl
 from typing import Any
 
 from carico.config import TlsFiles
+from carico.logs import FewLines
 from carico.rpc.tls import PemFiles
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class ServerTls:
         self._pem = PemFiles(files)
         self._context = self._load()
         self._again = False
+        self._kept = FewLines(_log, logging.WARNING, "certificates not replaced, the old ones stay in force")
 
     def current(self) -> ssl.SSLContext:
         """Return the context of the present files, or of the last good ones if they are damaged."""
@@ -41,7 +43,7 @@ class ServerTls:
                 self._context, self._again = self._load(), False
             except (OSError, ValueError) as error:  # replaced while being read: try again on the next connection
                 self._again = True
-                _log.warning("certificates not replaced, the old ones stay in force: %s", error)
+                self._kept.add(str(error))
         return self._context
 
     def _load(self) -> ssl.SSLContext:

@@ -19,6 +19,7 @@ from grpc import aio
 
 from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.errors import InvalidConfig, InvalidInput
+from carico.logs import FewLines
 from carico.rpc.identity import owners
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES
@@ -146,6 +147,7 @@ class RpcServer:
         self._connection_age_s = connection_age_s
         self._secure = tls is not None
         self._refused = refused
+        self._failed = FewLines(_log, logging.ERROR, "a call failed")
         if tls is None:
             require_loopback(host, insecure_loopback)
         credentials = None if tls is None else server_credentials(tls)
@@ -268,7 +270,7 @@ class RpcServer:
         except NotAllowed as error:
             self._refused("not_allowed")
             await call.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
-        except Exception:
-            _log.exception("a call failed")
+        except Exception as error:
+            self._failed.add(repr(error), exc_info=error)
             await call.abort(grpc.StatusCode.INTERNAL, "the server failed; its log says why")
         raise AssertionError("abort raises")

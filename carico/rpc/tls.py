@@ -14,6 +14,7 @@ from pathlib import Path
 
 from carico.config import TlsFiles
 from carico.errors import InvalidConfig
+from carico.logs import FewLines
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class PemFiles:
     def __init__(self, files: TlsFiles) -> None:
         self._paths = [Path(files.certificate), Path(files.key), Path(files.ca)]
         self._seen = self._signature()
+        self._kept = FewLines(_log, logging.WARNING, "certificates not replaced, the old ones stay in force")
         try:
             self.certificate, self.key, self.ca, self.client = self._read()
         except OSError as error:
@@ -52,7 +54,7 @@ class PemFiles:
         except (InvalidConfig, OSError) as error:
             if isinstance(error, OSError):  # replaced once more, or too many files are open: try again next time
                 self._seen = ()
-            _log.warning("certificates not replaced, the old ones stay in force: %s", error)
+            self._kept.add(str(error))
             return False
         if self._signature() != signature:  # replaced while being read: try again next time
             self._seen = ()

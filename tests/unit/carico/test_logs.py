@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from carico.logs import set_up_logs
+from carico.logs import FewLines, set_up_logs
+from carico.testing import ManualClock
 
 
 @pytest.fixture
@@ -88,3 +89,34 @@ def test_the_level_applies_and_a_second_set_up_repeats_no_lines(log):
     logger.info("no")
     logger.warning("yes")
     assert stream.getvalue().count("\n") == 1
+
+
+class TestLinesThatStrangersCause:
+    @pytest.fixture
+    def clock(self):
+        return ManualClock()
+
+    @pytest.fixture
+    def lines(self, clock):
+        return FewLines(logging.getLogger("carico.http"), logging.WARNING, "refused", most=3, now=clock.now)
+
+    def test_are_logged_with_their_values_and_the_trace(self, lines, caplog):
+        lines.add("too many", client="192.0.2.1", exc_info=RuntimeError("lost"))
+        (record,) = caplog.records
+        assert (record.getMessage(), record.client, record.levelname) == ("refused: too many", "192.0.2.1", "WARNING")
+        assert "RuntimeError: lost" in caplog.text
+
+    def test_are_few_a_minute_and_the_others_are_counted(self, lines, clock, caplog):
+        for number in range(1, 101):
+            lines.add(f"{number}")
+            clock.advance(0.5)
+        assert caplog.messages == ["refused: 1", "refused: 2", "refused: 3"]
+        clock.advance(10.0)
+        lines.add("101")
+        assert caplog.messages[3:] == ["refused: and 97 more within a minute", "refused: 101"]
+
+    def test_that_are_no_more_than_a_few_are_all_logged(self, lines, clock, caplog):
+        for number in range(9):
+            lines.add(f"{number}")
+            clock.advance(20.0)
+        assert caplog.messages == [f"refused: {number}" for number in range(9)]

@@ -196,6 +196,14 @@ def test_where_the_scheduler_fails_the_node_is_told_and_the_server_goes_on(sched
     assert len(scheduler.reports) == 1
 
 
+def test_what_fails_again_and_again_does_not_fill_the_log(scheduler, client, caplog):
+    scheduler.error = RuntimeError("no such node")
+    for number in range(30):
+        with pytest.raises(Unreachable, match="INTERNAL: the server failed"):
+            client.report(CapacityReport("node-a", 1.0, 1, 1.0 + number, 1 + number))
+    assert caplog.text.count("Traceback") == 10
+
+
 def test_plain_text_needs_to_be_asked_for():
     with pytest.raises(InvalidConfig, match="nothing is encrypted"):
         CapacityServer(lambda report: {}, None, "127.0.0.1", 0)

@@ -311,6 +311,18 @@ class TestTls:
             assert [stranger.recv(1) for stranger in strangers[:HANDSHAKES]] == [b""] * HANDSHAKES
             assert post(idle, request("u2", ["a"]))[0] == 200
 
+    def test_strangers_do_not_fill_the_log(self, served, until, server_files, caplog):
+        caplog.set_level("INFO")
+        server = served(server_files)
+        with silent_after(server, *[b"nonsense\r\n\r\n"] * 50) as strangers:
+            for stranger in strangers:
+                with suppress(ConnectionError):
+                    while stranger.recv(1000):
+                        pass
+        until(lambda: not server._handshakes)
+        lines = [message for message in caplog.messages if message.startswith("extender: a connection failed: ")]
+        assert len(lines) == 10
+
     def test_who_has_a_certificate_takes_the_place_of_whoever_has_been_silent_for_longest(
         self, served, connect, authority, server_files
     ):
