@@ -166,8 +166,9 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Without it nothing is encrypted, which needs `insecure_loopback` and loopback hosts.
     insecure_loopback : bool
     clients : tuple of str
-        Names (URI, DNS name or common name in the certificate) of the clients that may send requests; an empty tuple
-        admits every client with a certificate of the CA, agents included.
+        Names (URIs or DNS names among the alternative names of the certificate; the common name does not count) of the
+        clients that may send requests; an empty tuple admits every client with a certificate of the CA, agents
+        included.
     kubernetes : KubernetesConfig, optional
         Without it no pods are watched: reservations end only by the time-out, and refused pods are not woken. Only for
         trying CARICO out.

@@ -57,10 +57,10 @@ class ServerTls:
 
 
 def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
-    """Return all names of the owner in a certificate, which is given as `SSLSocket.getpeercert` returns it."""
+    """Return the owner's names in a certificate, which is given as `SSLSocket.getpeercert` returns it.
+
+    Only URIs and DNS names among the alternative names count: a CA need not check the common name, which is any text.
+    """
     if not certificate:
         return frozenset()
-    subject = {value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"}
-    return frozenset(
-        subject | {value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI")}
-    )
+    return frozenset(value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI"))

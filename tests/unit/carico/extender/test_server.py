@@ -255,11 +255,15 @@ def server_files(authority):
 
 
 class TestTls:
-    @pytest.mark.parametrize("name", [SCHEDULER, "kube-scheduler"], ids=["uri", "common name"])
-    def test_who_has_the_name_may_ask(self, served, connect, authority, server_files, name):
+    @pytest.mark.parametrize(
+        ("name", "status"),
+        [(SCHEDULER, 200), ("localhost", 200), ("kube-scheduler", 403)],
+        ids=["uri", "dns name", "common name"],
+    )
+    def test_who_has_the_name_may_ask(self, served, connect, authority, server_files, name, status):
         server = served(server_files, ["somebody", name])
         context = client_context(authority.server("kube-scheduler"))
-        assert post(connect(server, context), request("u1", ["a"]))[0] == 200
+        assert post(connect(server, context), request("u1", ["a"]))[0] == status
 
     def test_another_certificate_of_the_ca_may_not(self, served, connect, harness, authority, server_files):
         server = served(server_files, [SCHEDULER])
