@@ -6,7 +6,6 @@ Only the newest waiting subspace of a node counts, so the queue never holds more
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -37,19 +36,24 @@ def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | 
     return pool
 
 
-MOST_SAMPLES = 100
-"""How many samples a subspace may stand for: ten times an agent's batch. A merge weighs subspaces by σ², so that more
-samples would outweigh other nodes."""
+BATCH_SIZE = 10
+"""Samples of a batch in all shipped variants."""
+_ROUNDING = 1e-6
+"""By how much, relatively, a subspace may exceed the bound: single precision is within this."""
 
 
-def largest_singular_value(resources: int) -> float:
-    """Return the bound √(d n) on singular values of n samples of d resources, each in [0, 1].
+def most_energy(resources: int, samples: int = BATCH_SIZE) -> float:
+    """Return the bound d n on the energy Σ σ² of a node's or a replica's subspace, with a margin for rounding.
 
-    It limits how far one node can move everybody's view, because a merge weighs a subspace by σ². A node whose ten
-    samples say that everything is full has √(10 d). An average, such as a replica's view, never exceeds its largest
-    part.
+    A batch of n samples of d resources in [0, 1] has the energy Σ x² <= d n, which n samples that say that everything
+    is full reach; a batch with holes is scaled to a full one's weight. Whatever is merged after that is a convex
+    combination of Gram matrices U Σ² Uᵀ, whose traces are the energies: neither a forgetting factor, nor the view of
+    all nodes, nor the pool of replicas exceeds its largest part, and truncation only takes energy away. Therefore a
+    subspace never has the energy of more than one batch, however long its history is.
+
+    A merge weighs a subspace by σ², so that one with more energy would move everybody's view further than a full node.
     """
-    return math.sqrt(resources * MOST_SAMPLES)
+    return resources * samples * (1.0 + _ROUNDING)
 
 
 class Aggregator:
@@ -61,11 +65,13 @@ class Aggregator:
         Number of resources d that every subspace must describe.
     rank : int, optional
         Components kept in the view; all by default.
+    samples : int, optional
+        Samples of a node's batch, which bound the energy of its subspace, see `most_energy`.
 
     Raises
     ------
     InvalidInput
-        If the number of resources or the rank is not positive.
+        If a number is not positive.
 
     Examples
     --------
@@ -78,11 +84,12 @@ class Aggregator:
     True
     """
 
-    def __init__(self, resources: int, rank: int | None = None) -> None:
-        if resources < 1 or (rank is not None and rank < 1):
-            raise InvalidInput(f"resources and rank must be at least 1, got {resources} and {rank}")
+    def __init__(self, resources: int, rank: int | None = None, samples: int = BATCH_SIZE) -> None:
+        if resources < 1 or (rank is not None and rank < 1) or samples < 1:
+            raise InvalidInput(f"resources, rank and samples must be at least 1, got {resources}, {rank} and {samples}")
         self.resources = resources
         self.rank = rank
+        self._most_energy = most_energy(resources, samples)
         self._view: Subspace | None = None
         self._waiting: OrderedDict[str, Subspace] = OrderedDict()
         self._nodes: set[str] = set()
@@ -108,11 +115,11 @@ class Aggregator:
         """
         if subspace.basis.ndim != 2 or subspace.basis.shape[0] != self.resources:
             raise InvalidInput(f"{node}: a basis of shape ({self.resources}, r) is needed, got {subspace.basis.shape}")
-        largest, allowed = float(np.max(subspace.singular_values, initial=0.0)), largest_singular_value(self.resources)
-        if largest > allowed or np.abs(subspace.basis).max(initial=0.0) > 1 + 1e-6:
+        energy = sum(value * value for value in subspace.singular_values.tolist())  # numpy would warn of an overflow
+        if energy > self._most_energy or np.abs(subspace.basis).max(initial=0.0) > 1 + 1e-6:
             raise InvalidInput(
-                f"{node}: no telemetry in [0, 1] has such a subspace (largest singular value {largest:g}, at most "
-                f"{allowed:g} is accepted)"
+                f"{node}: no telemetry in [0, 1] has such a subspace (the squares of its singular values add up to "
+                f"{energy:g}, at most {self._most_energy:g} is accepted)"
             )
         self._nodes.add(node)
         self._waiting[node] = subspace

@@ -10,12 +10,14 @@ import math
 from dataclasses import dataclass, field, replace
 
 from carico.errors import InvalidInput
-from carico.model.aggregator import MOST_SAMPLES
+from carico.model.aggregator import BATCH_SIZE
 from carico.model.estimators import ESTIMATORS, KalmanSettings
 from carico.telemetry.counters import CPU_METRICS
 
 SAMPLES_PER_S = 10
 """How often every agent reads its node's telemetry (thesis §4.2)."""
+_LARGEST_BATCH = 100
+"""Ten seconds; the thesis steps once a second."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,9 @@ class Variant:
     description: str
     cpu_metric: str = "utilisation-and-pressure"
     """How CPU usage is read, see `carico.telemetry.counters.usage_vector` (thesis §4.2.1)."""
-    batch_size: int = 10
-    """Samples per step: an agent steps once a second (thesis §4.2)."""
+    batch_size: int = BATCH_SIZE
+    """Samples per step: an agent steps once a second (thesis §4.2). Aggregation servers take no subspaces of larger
+    batches than `BATCH_SIZE`, because these would outweigh the other nodes' (`most_energy`)."""
     alpha_slow: float = 0.1
     alpha_fast: float = 0.5
     change_threshold: float = 0.05
@@ -69,8 +72,8 @@ class Variant:
             raise InvalidInput(f"rank must be at least 1, or None for all components, got {self.rank}")
         if not 0 <= self.workload_exponent < math.inf:
             raise InvalidInput(f"workload_exponent must be finite and not negative, got {self.workload_exponent}")
-        if not 1 <= self.batch_size <= MOST_SAMPLES:
-            raise InvalidInput(f"batch_size must be in [1, {MOST_SAMPLES}], got {self.batch_size}")
+        if not 1 <= self.batch_size <= _LARGEST_BATCH:
+            raise InvalidInput(f"batch_size must be in [1, {_LARGEST_BATCH}], got {self.batch_size}")
         for name in ("hold_off_s", "blind_after_s", "exchange_drift", "exchange_age_s"):
             if not getattr(self, name) >= 0:
                 raise InvalidInput(f"{name} must not be negative, got {getattr(self, name)}")

@@ -7,6 +7,7 @@ node.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Collection
@@ -18,7 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.errors import InvalidInput
-from carico.model.aggregator import ReplicaView, largest_singular_value
+from carico.model.aggregator import ReplicaView, most_energy
 from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
@@ -166,7 +167,7 @@ def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace
     ------
     InvalidInput
         If it is not of `resources` resources, the shapes do not fit, the basis is not orthonormal, or the singular
-        values are not descending numbers from 0 on that telemetry can have.
+        values are not descending numbers from 0 on, of no more energy than telemetry can have.
     """
     numbers, values = list(message.basis), list(message.singular_values)
     rank = len(values)
@@ -180,10 +181,15 @@ def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace
             f"a subspace of {resources} resources has 1 to {resources} singular values, and {resources} numbers in "
             f"its basis for each, got {rank} and {len(numbers)}"
         )
-    largest = largest_singular_value(resources)
     # Every comparison with NaN is false.
-    if not all(map(operator.ge, [largest, *values], [*values, 0.0])):
-        raise InvalidInput(f"singular values must descend within [0, {largest:g}], got {values}")
+    if not all(map(operator.ge, [math.inf, *values], [*values, 0.0])):
+        raise InvalidInput(f"singular values must descend to 0 at the lowest, got {values}")
+    energy, most = sum(map(operator.mul, values, values)), most_energy(resources)
+    if not energy <= most:
+        raise InvalidInput(
+            f"no telemetry in [0, 1] has this subspace: the squares of singular values of {resources} resources add up "
+            f"to {most:g} at most, got {energy:g} from {values}"
+        )
     if not (min(numbers) >= -1 - _ORTHONORMAL and max(numbers) <= 1 + _ORTHONORMAL):
         raise InvalidInput(f"the numbers of an orthonormal basis are in [-1, 1], got {numbers}")
     basis = np.array(numbers).reshape(resources, rank)

@@ -66,7 +66,7 @@ class AgentFleet:
             variant = on_metrics_server(variant, parameters.metrics_period_s)
         self._variant = variant
         self._model = NodeModel(variant, nodes=count, max_pods=max_pods)
-        self._aggregator = Aggregator(len(RESOURCES), variant.rank)
+        self._aggregator = Aggregator(len(RESOURCES), variant.rank, variant.batch_size)
         phases = rng.integers(0, variant.batch_size, count)
         self._stepping: list[IntArray] = [np.flatnonzero(phases == phase) for phase in range(variant.batch_size)]
         self._up: BoolArray = np.ones(count, dtype=np.bool_)

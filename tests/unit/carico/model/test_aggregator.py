@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from carico.errors import InvalidInput
-from carico.model.aggregator import Aggregator, ReplicaView, largest_singular_value, pooled
+from carico.model.aggregator import Aggregator, ReplicaView, most_energy, pooled
 from carico.model.subspace import Subspace
 
 telemetry = arrays(np.float64, (2, 10), elements=st.floats(0, 1)).map(Subspace.from_batch)
@@ -50,7 +50,8 @@ class TestExchange:
             pytest.param(subspace(0.1, 0.2, 0.3), id="resources"),
             pytest.param(Subspace.from_batch(np.ones((4, 2, 10))), id="nodes"),
             pytest.param(Subspace(np.eye(2), [1e200, 1.0]), id="overflow"),
-            pytest.param(Subspace(np.eye(2), [14.2, 1.0]), id="more-than-any-telemetry"),
+            pytest.param(Subspace(np.eye(2), [4.5, 0.0]), id="more-than-any-telemetry"),
+            pytest.param(Subspace(np.eye(2), [3.2, 3.2]), id="more-than-any-telemetry-together"),
             pytest.param(Subspace(np.eye(2) * 1e3, [1.0, 1.0]), id="no-unit-vectors"),
         ],
     )
@@ -113,14 +114,21 @@ class TestMerge:
             merge_waiting(aggregator)
         np.testing.assert_allclose(aggregator.view.workload, own.workload, rtol=1e-9)
 
-    def test_no_node_can_outweigh_ten_full_nodes(self):
-        aggregator, loudest = Aggregator(2), Subspace([[0.0], [1.0]], [largest_singular_value(2)])
+    def test_no_node_has_more_energy_than_a_full_node(self):
+        aggregator, loudest = Aggregator(2), Subspace([[0.0], [1.0]], [most_energy(2) ** 0.5])
         for node in range(99):
             aggregator.exchange(f"node-{node}", subspace(1.0, 0.0))
         merge_waiting(aggregator)
         aggregator.exchange("loud", loudest)
         merge_waiting(aggregator)
-        np.testing.assert_allclose(gram(aggregator.view).diagonal() / 10, [0.99, 0.2])
+        np.testing.assert_allclose(gram(aggregator.view).diagonal() / 10, [0.99, 0.02], rtol=1e-5)
+        assert np.square(subspace(1.0, 1.0).singular_values).sum() == pytest.approx(most_energy(2), rel=1e-5)
+
+    def test_larger_batches_are_taken_where_all_nodes_have_them(self):
+        own = Subspace.from_batch(np.ones((2, 50)))
+        with pytest.raises(InvalidInput, match="add up to 100, at most 20 is accepted"):
+            Aggregator(2).exchange("a", own)
+        assert Aggregator(2, samples=50).exchange("a", own) is own
 
     def test_follows_a_cluster_that_changes(self):
         aggregator = Aggregator(2)
@@ -221,7 +229,7 @@ class TestForget:
         assert aggregator.exchange("b", subspace(0.1, 0.5)) is view
 
 
-@pytest.mark.parametrize(("resources", "rank"), [(0, None), (2, 0), (2, -1)])
-def test_refuses_zero_resources_or_components(resources, rank):
-    with pytest.raises(InvalidInput):
-        Aggregator(resources, rank)
+@pytest.mark.parametrize(("resources", "rank", "samples"), [(0, None, 10), (2, 0, 10), (2, -1, 10), (2, None, 0)])
+def test_refuses_zero_resources_components_or_samples(resources, rank, samples):
+    with pytest.raises(InvalidInput, match="must be at least 1"):
+        Aggregator(resources, rank, samples)

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from carico.errors import InvalidInput
+from carico.model.aggregator import Aggregator, most_energy
 from carico.model.capacity import capacity_signal
 from carico.model.node_model import NodeModel
 from carico.model.subspace import Subspace
 
-from .node_models import IDLE, run, state_of, values_of, varied
+from .node_models import EVERY_VARIANT, IDLE, run, state_of, values_of, varied
 
 
 class TestExchange:
@@ -113,3 +114,20 @@ class TestExchange:
         with pytest.raises(InvalidInput):
             model.adopt(wrong)
         assert state_of(model) == before
+
+
+@EVERY_VARIANT
+@pytest.mark.parametrize("telemetry", ["full", "full with holes", "full and idle in turn"])
+def test_whatever_telemetry_a_node_has_seen_aggregators_take_its_subspace(variant, telemetry):
+    """Forgetting keeps the energy of one batch, so that a long history has no more."""
+    model, aggregator = NodeModel(variant), Aggregator(2)
+    for tick in range(5000):
+        usage = [0.0, 0.0] if telemetry == "full and idle in turn" and tick // 300 % 2 else [1.0, 1.0]
+        model.observe(usage, at=tick / 10, received=telemetry != "full with holes" or tick % 10 < 3)
+        if tick % variant.batch_size == variant.batch_size - 1:
+            own = model.step(at=tick / 10).subspace
+            model.adopt(aggregator.exchange("a", own))
+            aggregator.merge(aggregator.take_waiting())
+    energies = [np.square(view.singular_values).sum() for view in (own, aggregator.view)]
+    if telemetry != "full and idle in turn":
+        np.testing.assert_allclose(energies, most_energy(2), rtol=1e-5)  # as much as there can be
