@@ -3,6 +3,11 @@
 It uses asyncio: one thread serves all connections, so that ten thousand idle streams cost memory but no threads, and a
 stream carries about twice as many messages a second as separate calls. Handlers must therefore not block. They get
 bytes, which `carico.rpc.messages` reads; bytes that are not a message are answered like any other bad input.
+
+Whoever connects can only use up so much. There is a limit to connections, to the calls of a connection, of a
+certificate and of all, and to the size of a message. A connection must have shaken hands and said something within ten
+seconds. A call may be silent for as long as it likes, because agents' streams last, but it counts from its beginning,
+before its first message.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import grpc
 from grpc import aio
@@ -27,9 +32,17 @@ from carico.rpc.tls import PemFiles, require_loopback
 
 _log = logging.getLogger(__name__)
 
+STREAMS_EACH = 4
+"""Calls that may be open per name of a certificate: an agent has one stream, and a second one until the server notices
+that the first is broken."""
+MOST_CALLERS = 20_000
+"""Connections, and calls, that may be open. Each of 10,000 agents has one connection with one stream, and a second one
+until the server notices that the first is broken; two schedulers' or aggregation servers' calls add a few."""
+
 _OPTIONS = (
     ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),  # messages that the library refuses are not counted
     ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.max_concurrent_streams", 2 * STREAMS_EACH),  # of a connection; with fewer, clients would wait unrefused
     ("grpc.http2.bdp_probe", 0),  # it would send a ping for every message, to tune flow control for large ones
     ("grpc.so_reuseport", 0),  # a second server on the port is an error
     ("grpc.server_handshake_timeout_ms", 10_000),  # ends connections of clients that send nothing
@@ -37,12 +50,7 @@ _OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),  # finds out that a client has vanished
 )
 
-STREAMS_EACH = 4
-"""Streams that may be open per name of a certificate: an agent has one, and a second one until the server notices that
-the first is broken."""
-
 _Call: TypeAlias = "aio.ServicerContext[bytes, bytes]"
-_A = TypeVar("_A", bound=bytes | None)
 
 
 class NotAllowed(Exception):
@@ -117,6 +125,8 @@ class RpcServer:
     refused : callable, optional
     connection_age_s : float, optional
         The age, give or take a tenth, at which a connection is ended; the client then makes a new one.
+    most_callers : int, optional
+        How many connections, and how many calls, may be open.
 
     Attributes
     ----------
@@ -143,21 +153,27 @@ class RpcServer:
         port: int,
         refused: OnRefused = lambda why: None,
         connection_age_s: float = CONNECTION_AGE_S,
+        most_callers: int = MOST_CALLERS,
     ) -> None:
         self._connection_age_s = connection_age_s
+        self._most_callers = most_callers
         self._secure = tls is not None
         self._refused = refused
         self._failed = FewLines(_log, logging.ERROR, "a call failed")
         if tls is None:
             require_loopback(host, insecure_loopback)
         credentials = None if tls is None else server_credentials(tls)
+        # On the wire, a call with one message each way is a stream of one. gRPC would pass on a unary call when its
+        # message has arrived, and calls whose message never does would not be counted.
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-            name: grpc.unary_unary_rpc_method_handler(self._unary(answer)) for name, answer in unary.items()
-        } | {name: grpc.stream_stream_rpc_method_handler(self._stream(answer)) for name, answer in streams.items()}
+            name: grpc.stream_stream_rpc_method_handler(self._stream(answer, once))
+            for answers, once in ((unary, True), (streams, False))
+            for name, answer in answers.items()
+        }
         self._open: set[asyncio.Task[None]] = set()
-        """Streams, which last until one side ends them."""
+        """Calls, of which streams last until one side ends them."""
         self._held: Counter[frozenset[str]] = Counter()
-        """The number of open streams, by the names in the caller's certificate."""
+        """The number of open calls, by the names in the caller's certificate."""
         self._stopping = False
         self.loop = LoopThread("rpc")
         try:
@@ -190,7 +206,8 @@ class RpcServer:
         port: int,
     ) -> tuple[aio.Server, int]:
         age = ("grpc.max_connection_age_ms", round(1e3 * self._connection_age_s))
-        server = aio.server(options=(*_OPTIONS, age))
+        connections = ("grpc.max_allowed_incoming_connections", self._most_callers)
+        server = aio.server(options=(*_OPTIONS, age, connections))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         name = host.strip("[]")
         address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
@@ -206,28 +223,21 @@ class RpcServer:
         await server.start()
         return server, bound
 
-    def _unary(self, answer: Answer) -> Callable[[bytes, _Call], Awaitable[bytes]]:
-        async def handle(data: bytes, call: _Call) -> bytes:
-            return await self._answered(answer, data, call, Caller(call, self._secure))
-
-        return handle
-
-    def _stream(self, answer: StreamAnswer) -> Callable[[Any, _Call], Awaitable[None]]:
+    def _stream(self, answer: StreamAnswer, once: bool) -> Callable[[Any, _Call], Awaitable[None]]:
         async def carry(requests: Any, call: _Call, caller: Caller) -> None:
             async for data in requests:
                 answered = await self._answered(answer, data, call, caller)
                 if answered is not None:
                     await call.write(answered)
+                if once:
+                    return
 
         async def handle(requests: Any, call: _Call) -> None:
             caller = Caller(call, self._secure)
-            with self._place(caller) as free:
-                if not free:
+            with self._place(caller) as why_not:
+                if why_not:
                     self._refused("too_many_streams")
-                    await call.abort(
-                        grpc.StatusCode.RESOURCE_EXHAUSTED,
-                        f"{STREAMS_EACH} streams may be open for each name of a certificate, and so many are: end one",
-                    )
+                    await call.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, why_not)
                 await hold(asyncio.ensure_future(carry(requests, call, caller)), call)
 
         async def hold(stream: asyncio.Task[None], call: _Call) -> None:
@@ -244,20 +254,24 @@ class RpcServer:
         return handle
 
     @contextmanager
-    def _place(self, caller: Caller) -> Iterator[bool]:
-        """Count one more stream of the caller, and yield whether it may stay open."""
+    def _place(self, caller: Caller) -> Iterator[str]:
+        """Count one more call of the caller, and yield why it may not stay open; an empty text means that it may."""
+        if len(self._open) >= self._most_callers:
+            yield f"{self._most_callers} calls may be open, and so many are: call again later"
+            return
         if caller.owners is None:
-            yield True
+            yield ""
             return
         self._held[caller.owners] += 1
         try:
-            yield self._held[caller.owners] <= STREAMS_EACH * max(len(caller.owners), 1)
+            too_many = f"{STREAMS_EACH} streams may be open for each name of a certificate, and so many are: end one"
+            yield too_many if self._held[caller.owners] > STREAMS_EACH * max(len(caller.owners), 1) else ""
         finally:
             self._held[caller.owners] -= 1
             if not self._held[caller.owners]:
                 del self._held[caller.owners]
 
-    async def _answered(self, answer: Callable[[bytes, Caller], _A], data: bytes, call: _Call, caller: Caller) -> _A:
+    async def _answered(self, answer: StreamAnswer, data: bytes, call: _Call, caller: Caller) -> bytes | None:
         try:
             if len(data) > MAX_MESSAGE_BYTES:
                 raise InvalidInput(

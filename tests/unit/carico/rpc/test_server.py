@@ -1,0 +1,155 @@
+"""The gRPC server over real sockets: how much whoever connects can use up."""
+
+import socket
+import threading
+from contextlib import ExitStack, contextmanager
+
+import grpc
+import pytest
+
+from carico.errors import Unreachable
+from carico.rpc.clients import Client
+from carico.rpc.server import STREAMS_EACH, RpcServer
+from carico.rpc.tls import ClientTls, PemFiles
+from tests.kits.blocking import Blocking
+
+DEADLINE_S = 10.0
+CALL, STREAM = "/test.Echo/Call", "/test.Echo/Stream"
+
+
+class Echo:
+    """A server that answers every message with itself."""
+
+    def __init__(self, tls=None, **options):
+        self.refused = []
+        self._server = RpcServer(
+            "test.Echo",
+            {"Call": lambda data, caller: data},
+            {"Stream": lambda data, caller: data},
+            tls=tls,
+            insecure_loopback=True,
+            host="127.0.0.1",
+            port=0,
+            refused=self.refused.append,
+            **options,
+        )
+        self.address = "127.0.0.1", self._server.port
+        self.target = f"127.0.0.1:{self._server.port}"
+        self.close = self._server.close
+
+    def open_calls(self):
+        return len(self._server._open)
+
+
+@pytest.fixture
+def serve():
+    with ExitStack() as stack:
+
+        def start(**options):
+            server = Echo(**options)
+            stack.callback(server.close)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def connect():
+    """Return a function that connects a client, which is closed afterwards."""
+    with ExitStack() as stack:
+
+        def run(server, files=None):
+            client = Client(server.target, files and ClientTls(files), DEADLINE_S)
+            return stack.enter_context(Blocking(client))
+
+        yield run
+
+
+@contextmanager
+def half_open(server, method, number, files=None):
+    """Calls that never send anything, over a connection of their own."""
+    ended = threading.Event()
+
+    def nothing():
+        ended.wait()
+        yield from ()
+
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    if files is None:
+        channel = grpc.insecure_channel(server.target, options)
+    else:
+        pem = PemFiles(files)
+        credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate)
+        channel = grpc.secure_channel(server.target, credentials, options)
+    with channel:
+        calls = [channel.stream_stream(method)(nothing()) for _ in range(number)]
+        try:
+            yield calls
+        finally:
+            ended.set()
+
+
+def refusal(client):
+    """Return why a server takes no more calls."""
+    said = ""
+    # Where the refusal overtakes the message, the client knows of the message alone that it could not be sent.
+    while "RESOURCE_EXHAUSTED" not in said:
+        with pytest.raises(Unreachable) as refused:
+            client.request(STREAM, b"x")
+        said = str(refused.value)
+    return said
+
+
+class TestConnections:
+    def test_are_limited_and_one_that_ends_makes_room(self, serve, connect, until):
+        server = serve(most_callers=2)
+        first, second = connect(server), connect(server)
+        assert [client.request(STREAM, b"x") for client in (first, second)] == [b"x"] * 2
+        with socket.create_connection(server.address, DEADLINE_S) as third:
+            assert third.recv(1000) == b""
+        assert [client.request(STREAM, b"x") for client in (first, second)] == [b"x"] * 2
+        first.close()
+
+        def fits():
+            with socket.create_connection(server.address, DEADLINE_S) as another:
+                return another.recv(1000) != b""
+
+        until(fits)
+
+    def test_whose_handshake_fails_make_room_at_once(self, serve, connect, pki):
+        server = serve(tls=pki.server("echo"), most_callers=1)
+        for _ in range(20):
+            with socket.create_connection(server.address, DEADLINE_S) as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                while stranger.recv(1000):
+                    pass
+        assert connect(server, pki.node("node-a")).request(STREAM, b"x") == b"x"
+
+
+class TestCallsThatNeverSendAnything:
+    @pytest.mark.parametrize("method", [CALL, STREAM])
+    def test_count_for_the_certificate(self, serve, connect, pki, until, method):
+        server = serve(tls=pki.server("echo"))
+        with half_open(server, method, STREAMS_EACH, pki.node("node-a")):
+            until(lambda: server.open_calls() == STREAMS_EACH)
+            why = refusal(connect(server, pki.node("node-a")))
+            assert "RESOURCE_EXHAUSTED: 4 streams may be open for each name of a certificate" in why
+            assert connect(server, pki.node("node-b")).request(STREAM, b"x") == b"x"
+        assert set(server.refused) == {"too_many_streams"}
+
+    @pytest.mark.parametrize("method", [CALL, STREAM])
+    def test_count_for_the_server(self, serve, connect, until, method):
+        server = serve(most_callers=3)
+        with half_open(server, method, 3):
+            until(lambda: server.open_calls() == 3)
+            why = refusal(connect(server))
+            assert "RESOURCE_EXHAUSTED: 3 calls may be open, and so many are: call again later" in why
+        until(lambda: not server.open_calls())
+        assert connect(server).request(STREAM, b"x") == b"x"
+
+    def test_are_few_on_a_connection(self, serve, connect, until):
+        server = serve()
+        with half_open(server, STREAM, 100):
+            until(lambda: server.open_calls() == 2 * STREAMS_EACH)
+            assert connect(server).request(STREAM, b"x") == b"x"
+            assert server.open_calls() == 2 * STREAMS_EACH + 1
