@@ -18,7 +18,7 @@ from carico.aggregation.metrics import AggregatorMetrics
 from carico.clock import Clock
 from carico.config import AggregatorConfig
 from carico.errors import CaricoError, InvalidInput
-from carico.model.aggregator import Aggregator, ReplicaView, pooled
+from carico.model.aggregator import EXCHANGE_PERIOD_S, Aggregator, ReplicaView, pooled
 from carico.model.subspace import Subspace
 from carico.rpc.clients import ReplicaClient
 from carico.rpc.identity import AGGREGATOR, NODE
@@ -44,6 +44,8 @@ class AggregationServer:
     metrics : AggregatorMetrics
     rng : numpy.random.Generator, optional
         Makes this replica's name and the jitter of its rounds; seeded by the system by default.
+    period_s : float, optional
+        A node's subspace is merged once in this time at most; by default, as often as agents exchange.
 
     Attributes
     ----------
@@ -62,13 +64,15 @@ class AggregationServer:
         clock: Clock,
         metrics: AggregatorMetrics,
         rng: np.random.Generator | None = None,
+        period_s: float = EXCHANGE_PERIOD_S,
     ) -> None:
         rng = rng or np.random.default_rng()
         self._config = config
         self._clock = clock
         self._metrics = metrics
         self._name = f"replica-{rng.integers(2**63):x}"
-        self._aggregator = Aggregator(config.resources, config.rank)
+        self._period_s = period_s
+        self._aggregator = Aggregator(config.resources, config.rank, period_s=period_s)
         self._lock = threading.Lock()
         """Guards the aggregator's queue and nodes, and the next two attributes; never held during a decomposition."""
         self._heard: OrderedDict[str, float] = OrderedDict()
@@ -159,7 +163,8 @@ class AggregationServer:
 
     def _merge_forever(self) -> None:
         while not self._closing.is_set():
-            self._arrived.wait(self._config.node_timeout_s / 2)
+            # A subspace that arrived within its node's period is merged after it.
+            self._arrived.wait(self._period_s if self._aggregator.waiting else self._config.node_timeout_s / 2)
             # Subspaces that arrive in the meantime are merged in the same round, or start the next one.
             self._closing.wait(self._config.merge_every_s)
             self._arrived.clear()
@@ -173,7 +178,7 @@ class AggregationServer:
                 self._aggregator.forget(self._heard.popitem(last=False)[0])
             kept_s = _KEPT_ROUNDS * self._config.reconcile_every_s
             self._replicas = {name: (view, at) for name, (view, at) in self._replicas.items() if at > now - kept_s}
-            waiting = self._aggregator.take_waiting()
+            waiting = self._aggregator.take_waiting(now)
         self._aggregator.merge(waiting)
         self._metrics.merged.inc(len(waiting))
         self._metrics.nodes.set(self._aggregator.nodes)

@@ -1,11 +1,13 @@
 """The aggregator's merge core, sans I/O: a bounded queue of subspaces and one global view (thesis §4.3).
 
 A call enqueues the caller's subspace and returns the latest view at once; subspaces are merged later, outside the call.
-Only the newest waiting subspace of a node counts, so the queue never holds more than one entry per node.
+Only the newest waiting subspace of a node counts, so the queue never holds more than one entry per node. It waits until
+the node's period is over, so that no node has more say because it exchanges more often.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,6 +40,8 @@ def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | 
 
 BATCH_SIZE = 10
 """Samples of a batch in all shipped variants."""
+EXCHANGE_PERIOD_S = 1.0
+"""An agent steps once a second, and exchanges after a step at most."""
 _ROUNDING = 1e-6
 """By how much, relatively, a subspace may exceed the bound: single precision is within this."""
 
@@ -67,11 +71,13 @@ class Aggregator:
         Components kept in the view; all by default.
     samples : int, optional
         Samples of a node's batch, which bound the energy of its subspace, see `most_energy`.
+    period_s : float, optional
+        A node's subspace is merged once in this time at most; by default, as often as it is taken.
 
     Raises
     ------
     InvalidInput
-        If a number is not positive.
+        If a number is not positive; the period may be 0.
 
     Examples
     --------
@@ -84,15 +90,27 @@ class Aggregator:
     True
     """
 
-    def __init__(self, resources: int, rank: int | None = None, samples: int = BATCH_SIZE) -> None:
+    def __init__(
+        self, resources: int, rank: int | None = None, samples: int = BATCH_SIZE, period_s: float = 0.0
+    ) -> None:
         if resources < 1 or (rank is not None and rank < 1) or samples < 1:
             raise InvalidInput(f"resources, rank and samples must be at least 1, got {resources}, {rank} and {samples}")
+        if not 0 <= period_s < math.inf:
+            raise InvalidInput(f"period_s must be a number of seconds from 0 on, got {period_s}")
         self.resources = resources
         self.rank = rank
+        self._period_s = period_s
         self._most_energy = most_energy(resources, samples)
         self._view: Subspace | None = None
         self._waiting: OrderedDict[str, Subspace] = OrderedDict()
         self._nodes: set[str] = set()
+        self._due: dict[str, float] = {}
+        """From when on each node's next subspace may be taken."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of nodes whose subspaces wait."""
+        return len(self._waiting)
 
     @property
     def nodes(self) -> int:
@@ -129,12 +147,22 @@ class Aggregator:
         """Stop counting a node, for instance because it left the cluster."""
         self._nodes.discard(node)
         self._waiting.pop(node, None)
+        self._due.pop(node, None)
 
-    def take_waiting(self) -> list[Subspace]:
-        """Return the waiting subspaces, oldest first, and empty the queue."""
-        waiting = list(self._waiting.values())
-        self._waiting.clear()
-        return waiting
+    def take_waiting(self, now: float = 0.0) -> list[Subspace]:
+        """Return the waiting subspaces of nodes whose period is over, oldest first, and remove them from the queue.
+
+        Parameters
+        ----------
+        now : float
+            Seconds; never less than before. Only a period needs it.
+        """
+        late = {node: now - self._due.get(node, -math.inf) for node in self._waiting}
+        taken = [node for node in self._waiting if late[node] >= 0]
+        for node in taken:
+            # Periods follow each other, though nobody looks in the moment when one ends.
+            self._due[node] = now + self._period_s - (late[node] if late[node] < self._period_s else 0.0)
+        return [self._waiting.pop(node) for node in taken]
 
     def merge(self, subspaces: Sequence[Subspace]) -> None:
         """Merge subspaces into the view with one decomposition, as if one after the other in this order.

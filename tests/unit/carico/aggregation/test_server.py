@@ -39,11 +39,11 @@ def gram(view):
 def serve(pki):
     with ExitStack() as stack:
 
-        def start(clock=None, rng=None, **config):
+        def start(clock=None, rng=None, period_s=0.0, **config):
             quick = {"port": 0, "tls": pki.server("aggregator"), "merge_every_s": 0.001, "reconcile_every_s": 0.02}
             registry = CollectorRegistry()
             server = AggregationServer(
-                AggregatorConfig(**quick | config), clock or ManualClock(), AggregatorMetrics(registry), rng
+                AggregatorConfig(**quick | config), clock or ManualClock(), AggregatorMetrics(registry), rng, period_s
             )
             server.registry = registry
             stack.callback(server.close)
@@ -125,6 +125,17 @@ class TestExchange:
         clock.advance(1.0)
         exchange_until(is_about(gram(BUSY), rtol=1e-9), (a, BUSY))
         assert metric(server, "nodes") == 1
+
+    def test_a_node_counts_once_a_period_however_often_it_exchanges(self, serve, node, until):
+        clock = ManualClock()
+        server = serve(clock, period_s=0.125)
+        client = node(server, "node-a")
+        for merged in range(1, 4):
+            for _ in range(100):
+                client.exchange(BUSY)
+            until(lambda merged=merged: metric(server, "merged_total") == merged)
+            clock.advance(0.125)
+        until(lambda: metric(server, "merged_total") == 4)  # the last of all, which nothing follows
 
     def test_no_more_nodes_than_are_allowed(self, serve, node):
         server = serve(max_nodes=1)

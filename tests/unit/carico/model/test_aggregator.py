@@ -158,6 +158,54 @@ class TestMerge:
         assert np.array_equal(own.singular_values, singular_values)
 
 
+class TestPeriod:
+    def view_after(self, exchanges_per_s, period_s=1.0, seconds=10):
+        """Return the view of a cluster in which one node exchanges so often, and three others once a second."""
+        aggregator = Aggregator(2, period_s=period_s)
+        for tick in range(seconds * 50):
+            if tick % (50 // exchanges_per_s) == 0:
+                aggregator.exchange("a", subspace(1.0, 1.0))
+            if tick % 50 == 0:
+                for node in "bcd":
+                    aggregator.exchange(node, subspace(0.1, 0.2))
+            aggregator.merge(aggregator.take_waiting(tick / 50))
+        return gram(aggregator.view)
+
+    def test_who_exchanges_fifty_times_as_often_has_no_more_say(self):
+        np.testing.assert_allclose(self.view_after(50), self.view_after(1), rtol=1e-12)
+        assert self.view_after(50, period_s=0.0)[0, 0] > 1.5 * self.view_after(1, period_s=0.0)[0, 0]
+
+    def test_the_newest_subspace_waits_until_the_period_is_over(self):
+        aggregator, newest = Aggregator(2, period_s=1.0), subspace(0.5, 0.5)
+        aggregator.exchange("a", subspace(0.1, 0.1))
+        assert len(aggregator.take_waiting(100.0)) == 1
+        for own in (subspace(0.9, 0.9), newest):
+            aggregator.exchange("a", own)
+            aggregator.exchange("b", own)
+        assert (len(aggregator.take_waiting(100.9)), aggregator.waiting) == (1, 1)
+        assert aggregator.take_waiting(101.0) == [newest]
+
+    def test_who_is_merged_somewhat_late_is_not_later_with_the_next(self):
+        aggregator, taken = Aggregator(2, period_s=1.0), 0
+        for tick in range(1, 1000):
+            if tick % 10 == 0:
+                aggregator.exchange("a", subspace(0.5, 0.1))
+            taken += len(aggregator.take_waiting(tick / 10 + 0.05 * (tick % 3)))
+        assert taken == 99
+
+    def test_a_forgotten_node_may_begin_anew(self):
+        aggregator = Aggregator(2, period_s=1.0)
+        for _ in range(2):
+            aggregator.exchange("a", subspace(0.5, 0.1))
+            assert len(aggregator.take_waiting(1.0)) == 1
+            aggregator.forget("a")
+
+    @pytest.mark.parametrize("period_s", [-1.0, np.nan, np.inf])
+    def test_is_a_number_of_seconds(self, period_s):
+        with pytest.raises(InvalidInput, match="period_s must be a number of seconds from 0 on"):
+            Aggregator(2, period_s=period_s)
+
+
 def one_after_the_other(view, subspaces, nodes, rank=None):
     """Return what merging each by itself gives: weights (N - 1) / N and 1 / N (thesis §4.3)."""
     for subspace in subspaces:

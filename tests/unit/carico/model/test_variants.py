@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from carico.errors import InvalidInput, UnknownVariant
+from carico.model.aggregator import BATCH_SIZE, EXCHANGE_PERIOD_S
 from carico.model.node_model import NodeModel
 from carico.model.variants import (
     DEFAULT_VARIANT,
+    SAMPLES_PER_S,
     THESIS_LITERAL,
     THESIS_REBASED,
     UTILISATION_ONLY,
@@ -49,6 +51,12 @@ def test_the_default_is_the_rebased_thesis():
 def test_variants_differ_only_as_their_names_say():
     assert differences(THESIS_REBASED, THESIS_LITERAL) == {"rebase"}
     assert differences(THESIS_REBASED, UTILISATION_ONLY) == {"cpu_metric"}
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_aggregators_know_what_agents_send_and_how_often(variant):
+    assert variant.batch_size == BATCH_SIZE
+    assert variant.batch_size / SAMPLES_PER_S == EXCHANGE_PERIOD_S
 
 
 def test_a_variant_is_immutable_and_hashable():
