@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import ssl
 import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -131,8 +130,8 @@ class HttpServer(ThreadingHTTPServer):
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve a connection; the handshake is made in its thread, where it delays no other connection."""
         try:
-            if isinstance(request, ssl.SSLSocket):
-                request.do_handshake()  # the time-out covers the whole handshake
+            if self._tls is not None:
+                self._tls.shake_hands(request)  # the time-out covers the whole handshake
                 if not self._places.take(request):
                     self._refuse(request, client_address)
                     return

@@ -46,8 +46,24 @@ class ServerTls:
                 self._kept.add(str(error))
         return self._context
 
+    def shake_hands(self, connection: ssl.SSLSocket) -> None:
+        """Shake hands with a client, within the connection's time-out.
+
+        Raises
+        ------
+        OSError
+            If that fails, or the client resumes a session where it must show a certificate.
+        """
+        connection.do_handshake()
+        # Without tickets, TLS 1.2 still has session numbers, and Python has no switch for them. Few clients use them.
+        if connection.session_reused and not self._everybody:
+            raise ssl.SSLError("a session was resumed, which shows no certificate: begin a new one")
+
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Whoever resumes a session shows no certificate, and the one that was shown may have expired.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_NONE if self._everybody else ssl.CERT_REQUIRED
         # An empty password: OpenSSL would ask for one on the terminal.

@@ -337,6 +337,25 @@ class TestTls:
         with pytest.raises((OSError, http.client.HTTPException)):
             post(first, request("u3", ["a"]))
 
+    @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+    def test_everybody_shows_a_certificate_and_resumes_no_session(self, served, authority, server_files, version):
+        server, body = served(server_files, [SCHEDULER]), request("u1", ["a"])
+        context = client_context(authority.server("kube-scheduler"))
+        context.maximum_version = version
+        session, answers = None, []
+        with ExitStack() as opened:
+            for _ in range(2):
+                plain = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+                client = opened.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1", session=session))
+                answer = b""
+                with suppress(OSError):
+                    client.sendall(head(len(body)) + body)
+                    answer = client.recv(1000)
+                session = client.session
+                answers.append((client.session_reused, answer[9:12]))
+        # TLS 1.2 resumes sessions that are still open, and the server breaks off.
+        assert answers == [(False, b"200"), (True, b"") if version == ssl.TLSVersion.TLSv1_2 else (False, b"200")]
+
     def test_new_files_are_taken_up_and_spoilt_ones_are_not(self, authority, caplog):
         files = authority.server("renewed")
         tls = ServerTls(files)
