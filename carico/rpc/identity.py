@@ -32,6 +32,11 @@ def owners(call: Call) -> frozenset[str]:
     return frozenset(uri.decode(errors="replace") for uri in call.auth_context().get("peer_uri", ()))
 
 
+def resumed(call: Call) -> bool:
+    """Return whether the caller has resumed a TLS session: its certificate was shown earlier, and may have expired."""
+    return b"true" in call.auth_context().get("ssl_session_reused", ())
+
+
 def node_name(name: str) -> str:
     """Return `name` if it is a valid name of a node: a DNS-1123 subdomain of at most 253 characters.
 

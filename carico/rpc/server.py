@@ -25,7 +25,7 @@ from grpc import aio
 from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.errors import InvalidConfig, InvalidInput
 from carico.logs import FewLines
-from carico.rpc.identity import owners
+from carico.rpc.identity import owners, resumed
 from carico.rpc.loop import LoopThread
 from carico.rpc.messages import MAX_MESSAGE_BYTES
 from carico.rpc.tls import PemFiles, require_loopback
@@ -233,6 +233,12 @@ class RpcServer:
                     return
 
         async def handle(requests: Any, call: _Call) -> None:
+            if resumed(call):
+                self._refused("not_allowed")
+                await call.abort(
+                    grpc.StatusCode.UNAUTHENTICATED,
+                    "a TLS session was resumed, which shows no certificate: connect without resuming one",
+                )
             caller = Caller(call, self._secure)
             with self._place(caller) as why_not:
                 if why_not:

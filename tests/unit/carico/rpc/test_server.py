@@ -1,14 +1,19 @@
 """The gRPC server over real sockets: how much whoever connects can use up."""
 
 import socket
+import ssl
 import threading
 from contextlib import ExitStack, contextmanager
 
 import grpc
 import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ResponseReceived, TrailersReceived
 
 from carico.errors import Unreachable
 from carico.rpc.clients import Client
+from carico.rpc.connection import STATUS
 from carico.rpc.server import STREAMS_EACH, RpcServer
 from carico.rpc.tls import ClientTls, PemFiles
 from tests.kits.blocking import Blocking
@@ -153,3 +158,38 @@ class TestCallsThatNeverSendAnything:
             until(lambda: server.open_calls() == 2 * STREAMS_EACH)
             assert connect(server).request(STREAM, b"x") == b"x"
             assert server.open_calls() == 2 * STREAMS_EACH + 1
+
+
+def called(method):
+    """Return a client's side of HTTP/2 that has called a method and sent a message."""
+    http = H2Connection(H2Configuration(header_encoding="utf-8"))
+    http.initiate_connection()
+    head = {":method": "POST", ":scheme": "https", ":path": method, ":authority": "localhost", "te": "trailers"}
+    http.send_headers(1, [*head.items(), ("content-type", "application/grpc")])
+    http.send_data(1, bytes(4) + b"\x01x", end_stream=True)
+    return http
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_whoever_resumes_a_session_shows_no_certificate_and_is_refused(serve, pki, version):
+    server, files = serve(tls=pki.server("echo")), pki.node("node-a")
+    context = ssl.create_default_context(cafile=files.ca)
+    context.load_cert_chain(files.certificate, files.key)
+    context.set_alpn_protocols(["h2"])
+    context.maximum_version = version
+    session, statuses = None, []
+    for _ in range(2):
+        http, headers = called(CALL), {}
+        with (
+            socket.create_connection(server.address, DEADLINE_S) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as client,
+        ):
+            client.sendall(http.data_to_send())
+            while "grpc-status" not in headers:
+                for event in http.receive_data(client.recv(65536)):
+                    if isinstance(event, (ResponseReceived, TrailersReceived)):
+                        headers |= dict(event.headers)
+            statuses.append(STATUS[int(headers["grpc-status"])])
+            session = client.session
+    assert statuses == ["OK", "UNAUTHENTICATED"]
+    assert server.refused == ["not_allowed"]
