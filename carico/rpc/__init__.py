@@ -6,6 +6,6 @@ The modules ``*_pb2.py`` and ``*_pb2.pyi`` are generated from the ``.proto`` fil
 
 import os
 
-# To be set before grpc is loaded: otherwise it writes a line for every client without a certificate, in another format
-# than the process's logs.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+# To be set before grpc is loaded: otherwise it writes a line for every client without a certificate, and even with the
+# level ERROR one for every call with metadata that it cannot read, in another format than the process's logs.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -2,6 +2,8 @@
 
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from contextlib import ExitStack, contextmanager
 
@@ -160,12 +162,12 @@ class TestCallsThatNeverSendAnything:
             assert server.open_calls() == 2 * STREAMS_EACH + 1
 
 
-def called(method):
+def called(method, **metadata):
     """Return a client's side of HTTP/2 that has called a method and sent a message."""
     http = H2Connection(H2Configuration(header_encoding="utf-8"))
     http.initiate_connection()
     head = {":method": "POST", ":scheme": "https", ":path": method, ":authority": "localhost", "te": "trailers"}
-    http.send_headers(1, [*head.items(), ("content-type", "application/grpc")])
+    http.send_headers(1, [*head.items(), ("content-type", "application/grpc"), *metadata.items()])
     http.send_data(1, bytes(4) + b"\x01x", end_stream=True)
     return http
 
@@ -193,3 +195,22 @@ def test_whoever_resumes_a_session_shows_no_certificate_and_is_refused(serve, pk
             session = client.session
     assert statuses == ["OK", "UNAUTHENTICATED"]
     assert server.refused == ["not_allowed"]
+
+
+RUDE = """
+import socket, sys
+from carico.rpc.server import RpcServer
+
+server = RpcServer("test.Echo", {}, {}, tls=None, insecure_loopback=True, host="127.0.0.1", port=0)
+with socket.create_connection(("127.0.0.1", server.port)) as client:
+    client.sendall(sys.stdin.buffer.read())
+    client.recv(1000)
+    client.recv(1000)
+server.close()
+"""
+
+
+def test_calls_that_grpc_cannot_read_are_not_logged_by_it():
+    said = called(CALL, **{"grpc-timeout": "soon"}).data_to_send()
+    ran = subprocess.run([sys.executable, "-c", RUDE], input=said, capture_output=True, check=True)
+    assert ran.stderr == b""
