@@ -162,14 +162,31 @@ class TestCallsThatNeverSendAnything:
             assert server.open_calls() == 2 * STREAMS_EACH + 1
 
 
-def called(method, **metadata):
-    """Return a client's side of HTTP/2 that has called a method and sent a message."""
+def called(method, sent=bytes(4) + b"\x01x", **metadata):
+    """Return a client's side of HTTP/2 that has called a method and sent a message, or the beginning of one."""
     http = H2Connection(H2Configuration(header_encoding="utf-8"))
     http.initiate_connection()
     head = {":method": "POST", ":scheme": "https", ":path": method, ":authority": "localhost", "te": "trailers"}
     http.send_headers(1, [*head.items(), ("content-type", "application/grpc"), *metadata.items()])
-    http.send_data(1, bytes(4) + b"\x01x", end_stream=True)
+    http.send_data(1, sent)
     return http
+
+
+def status_of(http, client):
+    """Return the status with which a server ends the call."""
+    headers = {}
+    while "grpc-status" not in headers:
+        for event in http.receive_data(client.recv(65536)):
+            if isinstance(event, (ResponseReceived, TrailersReceived)):
+                headers |= dict(event.headers)
+    return STATUS[int(headers["grpc-status"])]
+
+
+def test_a_message_that_is_too_long_is_refused_by_its_length_alone(serve):
+    http = called(STREAM, bytes(1) + (1 << 30).to_bytes(4, "big"))
+    with socket.create_connection(serve().address, DEADLINE_S) as client:
+        client.sendall(http.data_to_send())
+        assert status_of(http, client) == "RESOURCE_EXHAUSTED"
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -181,17 +198,13 @@ def test_whoever_resumes_a_session_shows_no_certificate_and_is_refused(serve, pk
     context.maximum_version = version
     session, statuses = None, []
     for _ in range(2):
-        http, headers = called(CALL), {}
+        http = called(CALL)
         with (
             socket.create_connection(server.address, DEADLINE_S) as plain,
             context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as client,
         ):
             client.sendall(http.data_to_send())
-            while "grpc-status" not in headers:
-                for event in http.receive_data(client.recv(65536)):
-                    if isinstance(event, (ResponseReceived, TrailersReceived)):
-                        headers |= dict(event.headers)
-            statuses.append(STATUS[int(headers["grpc-status"])])
+            statuses.append(status_of(http, client))
             session = client.session
     assert statuses == ["OK", "UNAUTHENTICATED"]
     assert server.refused == ["not_allowed"]
