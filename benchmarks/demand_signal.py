@@ -4,6 +4,8 @@ Real programs run, with up to two threads per CPU. The true value is the kernel'
 (schedstat: time on a CPU and in its queue). The signal is CPUs x (utilisation + pressure) of the whole machine, in
 intervals of half a second, less its value before the programs started. With --quota the programs run in a control group
 with that many CPUs, as in a node that is a container, and the signal is the group's. The machine must do nothing else.
+Where a hypervisor steals CPU time meanwhile, the last column says how much: the account of a thread that "runs" on a
+stolen CPU goes on, and so does the signal.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "stress": ("workloads.stress", "--cpu", "1", "--timeout", "600"),
     "half": ("workloads.stress", "--cpu", "1", "--cpu-load", "50", "--timeout", "600"),
     "mlp": ("workloads.mlp", "--threads", "1"),
+    "server": ("workloads.web", "serve", "--service-ms", "10"),
 }
-"""The programs that pods run; `half` is busy half of the time."""
+"""The programs that pods run; `half` is busy half of the time, and a server is asked 20 times a second."""
 
 
 def main() -> int:
@@ -65,19 +68,25 @@ def measure(programs: Sequence[str], seconds: float, quota: float | None) -> dic
         source.read()
         cpus = source.cpus()
         print(f"{cpus:g} CPUs")
-        print("| program | pods | threads that run or wait | signal | error | noise of half a second |")
-        print("|---|---|---|---|---|---|")
+        print("| program | pods | threads that run or wait | signal | error | noise of half a second | stolen |")
+        print("|---|---|---|---|---|---|---|")
         for program in programs:
             before = statistics.mean(_signals(source, cpus, seconds)[0])
             errors, noises = [], []
             for pods in range(1, max(round(2 * cpus), 2) + 1):
                 with _running(program, pods, group) as processes:
                     time.sleep(SETTLE_S)
+                    stolen, total = _stolen()
                     signals, truth = _signals(source, cpus, seconds, processes)
+                    share = (_stolen()[0] - stolen) / (_stolen()[1] - total)
                 signal, noise = statistics.mean(signals) - before, statistics.stdev(signals)
                 errors.append(signal - truth)
                 noises.append(noise)
-                print(f"| {program} | {pods} | {truth:.2f} | {signal:.2f} | {signal - truth:+.2f} | {noise:.2f} |")
+                print(
+                    f"| {program} | {pods} | {truth:.2f} | {signal:.2f} | {signal - truth:+.2f} | {noise:.2f} "
+                    f"| {share:.0%} |",
+                    flush=True,
+                )
             figures[f"{program}:worst_error"] = max(errors, key=abs)
             figures[f"{program}:noise"] = statistics.mean(noises)
     return figures
@@ -110,6 +119,12 @@ def _scheduled_ns(processes: Sequence[subprocess.Popen[bytes]]) -> float:
     return float(total)
 
 
+def _stolen() -> tuple[int, int]:
+    """Return the CPU time that the hypervisor has taken from this machine, and all CPU time, in clock ticks."""
+    times = [int(each) for each in Path("/proc/stat").read_text(encoding="ascii").split(maxsplit=9)[1:9]]
+    return times[7], sum(times)
+
+
 def _children(pid: int) -> list[int]:
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return [int(child) for child in found] + [grand for child in found for grand in _children(int(child))]
@@ -117,14 +132,34 @@ def _children(pid: int) -> list[int]:
 
 @contextmanager
 def _running(program: str, pods: int, group: str | None) -> Iterator[list[subprocess.Popen[bytes]]]:
-    command = [sys.executable, "-m", *PROGRAMS[program]]
-    if group is not None:  # the shell enters the group before it becomes the program
-        enter = "".join(f"echo $$ > /sys/fs/cgroup/{each}/{group}/cgroup.procs; " for each in _CONTROLLERS)
-        command = ["sh", "-c", f'{enter}exec "$@"', "sh", *command]
+    python = (sys.executable, "-m")
+    commands = [(*python, *PROGRAMS[program])] * pods
+    if program == "server":  # each with a client, which counts as a part of the pod
+        commands = [(*commands[0], "--port", f"{PORT + pod}") for pod in range(pods)]
+        commands += [
+            (
+                *python,
+                "workloads.web",
+                "poll",
+                f"http://127.0.0.1:{PORT + pod}",
+                "--interval",
+                "0.05",
+                "--duration",
+                "600",
+            )
+            for pod in range(pods)
+        ]
+    # The shell enters the group before it becomes the program.
+    enter = "".join(f"echo $$ > /sys/fs/cgroup/{each}/{group}/cgroup.procs; " for each in _CONTROLLERS if group)
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     processes = [
-        subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
-        for _ in range(pods)
+        subprocess.Popen(
+            ("/bin/sh", "-c", f'{enter}exec "$@"', "sh", *command),
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+        for command in commands
     ]
     try:
         yield processes
