@@ -13,8 +13,11 @@ from testbed.experiment.preflight import listed
 from testbed.experiment.progress import line_on_stderr
 from testbed.images.catalogue import PURPOSES, Catalogue, missing_for_programs
 from testbed.images.docker import Docker
+from testbed.images.node_image import control_plane_images
 from testbed.images.outdated import outdated_images, outdated_programs, remove_image, remove_programs
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
+from testbed.images.sbom import bill
+from testbed.results.files import write_whole
 from testbed.user_cache import user_cache
 
 
@@ -29,6 +32,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     kinds = images.add_subparsers(title="what", metavar="WHAT", required=True)
     _add_build(kinds)
     _add_programs(kinds)
+    _add_sbom(kinds)
     _add_prune(kinds)
 
 
@@ -62,6 +66,22 @@ def _add_programs(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     programs.add_argument("names", metavar="SET", nargs="*", help=f"sets to build: {', '.join(names)} (default: all)")
     _add_common(programs)
     programs.set_defaults(run=lambda options: _programs(options, programs))
+
+
+def _add_sbom(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sbom = kinds.add_parser(
+        "sbom",
+        help="write the bill of materials of an image, as CycloneDX",
+        description="Reads an image of the local Docker daemon and writes what it is made of (CycloneDX 1.6, JSON): "
+        "packages of the distribution, of Python and of Go, with their versions. Scanners for known vulnerabilities "
+        "read such files, for example osv-scanner. Needs the extra `sbom`, and Go for programs written in Go.",
+    )
+    sbom.add_argument(
+        "name", metavar="IMAGE", help=f"{', '.join(PURPOSES)} as built here, or the full name of another image"
+    )
+    sbom.add_argument("--output", metavar="FILE", type=Path, help="where to write it (default: standard output)")
+    _add_kept(sbom)
+    sbom.set_defaults(run=_sbom)
 
 
 def _add_prune(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -115,6 +135,24 @@ def _programs(options: argparse.Namespace, parser: argparse.ArgumentParser) -> i
     if problems:
         raise Unprepared(listed(problems))
     _build_programs(programs, names, options.quiet)
+    return 0
+
+
+def _sbom(options: argparse.Namespace) -> int:
+    catalogue = Catalogue(Docker(), Programs(options.kept))
+    catalogue.docker.version()
+    ours = options.name in PURPOSES
+    image = catalogue.image(options.name).tag if ours else options.name
+    if not catalogue.docker.has(image):
+        remedy = f"carico-testbed images build {options.name}" if ours else f"docker pull {image}, or docker build"
+        raise Unprepared(f"the Docker daemon has no image {image}: {remedy}")
+    # The control plane's images are within the node's, where nothing else reads them.
+    within = control_plane_images(catalogue.programs) if options.name == "node" else []
+    text = bill(catalogue.docker, image, within)
+    if options.output is None:
+        print(text, end="")
+    else:
+        write_whole(options.output, text.encode())
     return 0
 
 

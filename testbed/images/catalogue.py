@@ -29,10 +29,11 @@ _PROGRAMS_BYTES = 6 << 30
 """Disk for building programs, most of it for Go's own caches."""
 _IMAGES_BYTES = 4 << 30
 _PACKAGES = {
-    "carico": ("carico", ("scheduler",)),
-    "workloads": ("workloads", ()),
-    "workloads-sklearn": ("workloads", ("workloads",)),
+    "carico": ("carico", "scheduler"),
+    "workloads": ("workloads", ""),
+    "workloads-sklearn": ("workloads", "workloads"),
 }
+"""The package of this project that an image has, and the extra with what that needs, by the image's name."""
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,8 @@ def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
         "--mount",
         "debootstrap",
         "--variant=minbase",
+        # Otherwise it goes on without checking the archive's signature if it has no key.
+        "--force-check-gpg",
         f"--include={','.join(PACKAGES)}",
         mirror.suite,
         str(root),

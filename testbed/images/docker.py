@@ -10,7 +10,8 @@ import io
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -69,6 +70,11 @@ class Docker:
     def tags(self, pattern: str) -> list[str]:
         """Return the names and tags of the images whose repository matches a pattern."""
         return self.call("images", "--format", "{{.Repository}}:{{.Tag}}", pattern).split()
+
+    def identity(self, image: str) -> tuple[str, str]:
+        """Return the digest of an image's configuration, and when it was made, as in ISO 8601."""
+        identity, created = self.call("image", "inspect", "--format", "{{.Id}} {{.Created}}", image).split()
+        return identity, created
 
     def label(self, image: str, name: str) -> str:
         """Return a label of an image; an empty string if it has no such label."""
@@ -130,6 +136,23 @@ class Docker:
             self._end(self._started(target, saved.stdout), target)
         if saved.returncode:
             raise DockerFailed(f"docker save {' '.join(images)} ended with {saved.returncode}")
+
+    @contextmanager
+    def exported(self, image: str) -> Iterator[IO[bytes]]:
+        """Give an image's files as the stream of a tar archive.
+
+        Raises
+        ------
+        DockerFailed
+            If the daemon does not have the image.
+        """
+        container = self.call("create", "--network=none", image, "none").strip()
+        try:
+            with subprocess.Popen([self._command, "export", container], stdout=subprocess.PIPE) as exported:
+                assert exported.stdout is not None
+                yield exported.stdout
+        finally:
+            self.call("rm", container)
 
     def call(self, *arguments: str, limit_s: float = STEP_S, given: bytes = b"") -> str:
         """Run a docker command with `given` as its standard input, and return its output.

@@ -84,6 +84,17 @@ def _single(program: str) -> bytes:
     return f'FROM scratch\nCOPY program {path}\nENV PATH=/usr/local/bin\nENTRYPOINT ["{path}"]\n'.encode()
 
 
+def control_plane_images(programs: Programs) -> list[str]:
+    """Return the images of the control plane, which a node brings along.
+
+    Raises
+    ------
+    BuildFailed
+        If one of the programs cannot be run.
+    """
+    return [part.tag for part in _parts(programs, programs.version(_SETS["kubernetes"]))]
+
+
 def _parts(programs: Programs, version: str) -> list[_Part]:
     """Return the images that kubeadm lists."""
     kubernetes = programs.place(_SETS["kubernetes"])

@@ -1,10 +1,16 @@
 """The contents of the images: only what programs need, nothing that their user could change, and all licences."""
 
+import json
+import re
 import sys
 import tarfile
 from pathlib import Path, PurePosixPath
 
 import pytest
+
+from testbed.images.docker import Docker
+from testbed.images.python_image import LOCKS
+from testbed.images.sbom import bill
 
 IMAGES = ("carico", "workloads", "workloads-sklearn")
 LIGHT_BYTES = 60_000_000
@@ -77,3 +83,11 @@ def test_licences_of_all_copied_software_are_included(exported):
 
 def _is_licence(name):
     return PurePosixPath(name).name.lower().startswith(("licen", "copying", "notice"))
+
+
+@pytest.mark.parametrize(("name", "extra"), [("carico", "scheduler"), ("workloads-sklearn", "workloads")])
+def test_a_bill_of_materials_names_every_locked_package_in_its_version(image, name, extra):
+    locked = re.findall(r"^([\w.-]+)==([^ ;]+)", (LOCKS / f"{extra}.txt").read_text(), re.MULTILINE)
+    found = {each["name"]: each["version"] for each in json.loads(bill(Docker(), image(name)))["components"]}
+    assert found.items() >= {(package.lower().replace("_", "-"), version) for package, version in locked}
+    assert {"libc6", "libssl3"} <= found.keys(), "of the distribution, too"

@@ -21,7 +21,13 @@ rmi) for last; do :; done
     *:used) echo "a container runs it" >&2; exit 1 ;;
     *) mv {place}/images/$(echo "$last" | tr / _) {place}/removed/ ;;
     esac ;;
-image) [ "$2" = prune ] || echo 1048576 ;;
+image) case $* in
+    *prune*) ;;
+    *Created*) echo "sha256:0123 2026-11-24T10:00:00.123456789Z" ;;
+    *) echo 1048576 ;;
+    esac ;;
+create) echo c0ffee ;;
+export) cat {place}/exported ;;
 build)
     tag=
     for option; do case $option in --tag=*) tag=${{option#--tag=}} ;; esac; done

@@ -48,7 +48,7 @@ def test_another_system_should_use_published_images(programs):
 
 
 def test_the_root_from_debootstrap_becomes_an_image(programs, docker, place):
-    programs("debootstrap", '#!/bin/sh\necho "I: Retrieving bash"\nmkdir -p "$4/etc"\ntouch "$4/etc/passwd"\n')
+    programs("debootstrap", '#!/bin/sh\necho "I: Retrieving bash"\nmkdir -p "$5/etc"\ntouch "$5/etc/passwd"\n')
     image = debian_image(docker, Mirror("http://mirror.example/debian", "bookworm"))
     told = []
     assert image.ensure(docker, told.append) == image.tag
@@ -59,7 +59,7 @@ def test_the_root_from_debootstrap_becomes_an_image(programs, docker, place):
 def test_only_licences_stay_of_the_packages_documents(programs, docker, place):
     programs(
         "debootstrap",
-        '#!/bin/sh\nmkdir -p "$4/usr/share/doc/dash"\ncd "$4/usr/share/doc"\ntouch dash/copyright dash/changelog.gz\n'
+        '#!/bin/sh\nmkdir -p "$5/usr/share/doc/dash"\ncd "$5/usr/share/doc"\ntouch dash/copyright dash/changelog.gz\n'
         "ln -s dash linked\nln -s nowhere NEWS\n",
     )
     tag = debian_image(docker, Mirror("http://mirror.example/debian", "bookworm")).ensure(docker, print)

@@ -1,35 +1,16 @@
 """Images of this project's packages: their contents and inputs."""
 
-import importlib.metadata
 import tarfile
 
 import pytest
 
 from testbed.errors import BuildFailed
 from testbed.images import python_image
-from testbed.images.python_image import PUBLISHED_BASE, program_image, requirements
-
-
-def test_requirements_are_pinned_to_installed_versions():
-    wanted = requirements(("scheduler",))
-    assert f"kubernetes=={importlib.metadata.version('kubernetes')}" in wanted
-    assert f"numpy=={importlib.metadata.version('numpy')}" in wanted
-    assert set(requirements(("agent",))) < set(wanted)
-    assert requirements(()) == ()
-
-
-def test_requirements_that_are_not_installed_stay_as_declared(monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["none-such>=2,<3; extra == 'x'", "other>=1"])
-    assert requirements(("x",)) == ("none-such<3,>=2", "other>=1")
-
-
-def test_a_distribution_that_is_not_installed_is_an_error():
-    with pytest.raises(BuildFailed, match="none-such is not installed"):
-        requirements(("agent",), "none-such")
+from testbed.images.python_image import LOCKS, PUBLISHED_BASE, program_image
 
 
 def test_an_image_without_requirements_has_only_the_packages_files(docker, place):
-    tag = program_image(docker, "workloads", "workloads", (), PUBLISHED_BASE).ensure(docker, print)
+    tag = program_image(docker, "workloads", "workloads", "", PUBLISHED_BASE).ensure(docker, print)
     with tarfile.open(place / "images" / tag.replace("/", "_")) as context:
         names = context.getnames()
     assert {"Containerfile", "packages", "commands", "program/workloads/pi.py"} <= set(names)
@@ -50,19 +31,20 @@ def test_tests_and_unused_parts_of_packages_are_left_out(docker, place, monkeypa
         return python_image.subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(python_image.subprocess, "run", fetch)
-    tag = program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
+    tag = program_image(docker, "carico", "carico", "scheduler", PUBLISHED_BASE).ensure(docker, print)
     with tarfile.open(place / "images" / tag.replace("/", "_")) as context:
         files = [entry.name for entry in context if entry.isfile()]
         command = context.extractfile("commands/carico").read()
     assert [name for name in files if name.startswith("packages/")] == ["packages/numpy/core.py"]
     assert command == b'#!/bin/sh\nexec python3 -m carico "$@"\n'
     assert "--python-version=3.13" in fetched[0], "of the base, not of this process"
+    assert {"--require-hashes", f"--requirement={LOCKS / 'scheduler.txt'}"} <= set(fetched[0])
 
 
 def test_a_base_with_too_old_a_python_is_an_error(make_docker):
     docker = make_docker(python="3.10")
     with pytest.raises(BuildFailed, match=r"Python of .*slim is 3\.10, CARICO needs 3\.11 or newer"):
-        program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
+        program_image(docker, "carico", "carico", "scheduler", PUBLISHED_BASE).ensure(docker, print)
 
 
 def test_a_hanging_package_index_is_an_error(docker, monkeypatch):
@@ -70,12 +52,14 @@ def test_a_hanging_package_index_is_an_error(docker, monkeypatch):
         raise python_image.subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(python_image.subprocess, "run", hang)
-    with pytest.raises(BuildFailed, match=r"pip did not fetch .*numpy.* within 1800 s: does the package index answer"):
-        program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
+    with pytest.raises(
+        BuildFailed, match=r"pip did not fetch .*scheduler.txt within 1800 s: does the package index answer"
+    ):
+        program_image(docker, "carico", "carico", "scheduler", PUBLISHED_BASE).ensure(docker, print)
 
 
 def test_packages_that_cannot_be_fetched_are_an_error(docker, monkeypatch):
     failed = python_image.subprocess.CompletedProcess([], 1, stderr="no matching distribution")
     monkeypatch.setattr(python_image.subprocess, "run", lambda command, **options: failed)
-    with pytest.raises(BuildFailed, match=r"pip could not fetch .*numpy.*:\nno matching distribution"):
-        program_image(docker, "carico", "carico", ("agent",), PUBLISHED_BASE).ensure(docker, print)
+    with pytest.raises(BuildFailed, match=r"pip could not fetch .*scheduler.txt:\nno matching distribution"):
+        program_image(docker, "carico", "carico", "scheduler", PUBLISHED_BASE).ensure(docker, print)
