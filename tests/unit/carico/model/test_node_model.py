@@ -316,6 +316,26 @@ class TestPodEvents:
         assert model.pods == 2
 
 
+def offered_if_counted_late(late_s: int) -> float:
+    """What a node of 85 % offers 15 s after six equal pods began to compute at once and were counted so much later."""
+    model, at = NodeModel(THESIS_REBASED), 0.0
+    full = (0.05 + 6 * 0.8 / 6, 0.22)
+    _, at = run(model, (0.05, 0.1), at, 10)
+    if late_s:
+        _, at = run(model, full, at, late_s)
+    model.reconcile(6, at)
+    report, _ = run(model, full, at, 15 - late_s)
+    return float(report.pod_capacity)
+
+
+def test_pods_that_are_counted_late_seem_to_cost_less():
+    """Room for 0.15 / 0.133 pods is left; docs/design.md says how much too much is offered."""
+    assert offered_if_counted_late(0) == pytest.approx(1.1, abs=0.15)
+    assert offered_if_counted_late(1) < 1.6
+    assert offered_if_counted_late(2) < 2.5
+    assert offered_if_counted_late(10) > 12, "a weakness that is told"
+
+
 def test_the_same_history_gives_the_same_bytes():
     first, second = (
         [values_of(report) for report in History(nodes=4, seconds=15).play(NodeModel(nodes=4))] for _ in range(2)
