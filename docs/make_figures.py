@@ -29,6 +29,7 @@ from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
+from testbed.simulation.schedulers.demand import kind_of
 from workloads.scenario import Scenario, load_scenario
 
 FOLDER = Path(__file__).parent / "concepts" / "figures"
@@ -248,6 +249,7 @@ def demand() -> plt.Figure:
     told: list[tuple[float, DemandReport]] = []
     pooled: list[tuple[float, Estimate]] = []
     means, report = PodCounts.means, DemandScheduler.report
+    pi = kind_of(load_scenario("pi-2000").jobs[0]).workload
 
     def observed(node: NodeDemand, cores: float, gib: float, at: float) -> None:
         with patch.object(
@@ -256,25 +258,25 @@ def demand() -> plt.Figure:
             numbers: list[dict[str, float]] = []
             observe(node, cores, gib, at)
         if node.node == "node-00" and at > 0:
-            seen.append((numbers[0].get("pi-2000", 0.0), cores))
+            seen.append((numbers[0].get(pi, 0.0), cores))
 
     def reported(scheduler: DemandScheduler, sent: DemandReport, now: float) -> None:
         report(scheduler, sent, now)
         if sent.node == "node-00" and now > 0:
             told.append((now, sent))
-            pooled.append((now, scheduler.cost("pi-2000")[0]))
+            pooled.append((now, scheduler.cost(pi)[0]))
 
     observe = NodeDemand.observe
     with patch.object(NodeDemand, "observe", observed), patch.object(DemandScheduler, "report", reported):
         run("pi-2000", "carico:variant=demand")
     left.plot(*zip(*seen, strict=True), ".", color="tab:blue", alpha=0.5)
-    last = next(sent for _, sent in reversed(told) if "pi-2000" in sent.workloads)
-    cost = last.workloads["pi-2000"].cores
-    baseline = last.demand_cores.mean - last.workloads["pi-2000"].pods * cost.mean
+    last = next(sent for _, sent in reversed(told) if pi in sent.workloads)
+    cost = last.workloads[pi].cores
+    baseline = last.demand_cores.mean - last.workloads[pi].pods * cost.mean
     left.plot([0, 7], [baseline, baseline + 7 * cost.mean], color="black", linewidth=1)
     left.set(title="Demand of half a second", xlabel="pods, on average", ylabel="cores")
     for label, colour, estimates in (
-        ("node-00", "tab:blue", [(at, sent.workloads["pi-2000"].cores) for at, sent in told if sent.workloads]),
+        ("node-00", "tab:blue", [(at, sent.workloads[pi].cores) for at, sent in told if sent.workloads]),
         ("all nodes", "black", pooled),
     ):
         times = [at for at, _ in estimates]

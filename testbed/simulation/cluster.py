@@ -36,7 +36,7 @@ from testbed.simulation.nodes.servers import Servers
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 from testbed.simulation.recorder import Recorder
 from testbed.simulation.schedulers.carico import CaricoScheduler, carico_parameters
-from testbed.simulation.schedulers.demand import SimulatedDemandScheduler
+from testbed.simulation.schedulers.demand import SimulatedDemandScheduler, kind_of
 from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
 from workloads.scenario import Scenario
 
@@ -111,6 +111,7 @@ class SimulatedCluster:
             pod_event=self._container_event,
             servers=self._servers,
         )
+        self._kinds = {job.name: kind_of(job) for job in scenario.jobs}
         self._counted: dict[Pod, None] = {}
         """The pods that the API has reported to agents and that have not ended."""
         if parameters.pod_events != "containerd":
@@ -125,7 +126,13 @@ class SimulatedCluster:
         max_pods = [node.max_pods for node in each_node]
         if isinstance(scheduler.variant, DemandVariant):
             demand = SimulatedDemandScheduler(
-                env, self._names, shape, variant=scheduler.variant, parameters=parameters, wake=self._annotate
+                env,
+                self._names,
+                shape,
+                self._kinds,
+                variant=scheduler.variant,
+                parameters=parameters,
+                wake=self._annotate,
             )
             self._api.watch(created=demand.pod_created)
             framework = SchedulingFramework(env, self._api, carico_parameters(parameters), demand)
@@ -235,7 +242,7 @@ class SimulatedCluster:
     def _pod_event(self, pod: Pod, change: int, at: float) -> None:
         assert pod.node is not None
         if isinstance(self._agents, DemandAgents):
-            workload = None if pod.job.platform else pod.job.name
+            workload = None if pod.job.platform else self._kinds[pod.job.name].workload
             self._agents.pod_event(pod.node, pod.uid, workload, change, at)
         elif self._agents is not None and not pod.job.platform:
             self._agents.pod_event(pod.node, change, at)

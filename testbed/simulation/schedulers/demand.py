@@ -6,7 +6,8 @@ as in the extender: agents' reports and what a watch on pods shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import simpy
@@ -15,11 +16,12 @@ from carico.demand.report import DemandReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DemandVariant
 from carico.demand.waiting import Kind
+from carico.demand.workload import LATENCY_CRITICAL, is_latency_critical, placement_of, workload_of
 from carico.scheduling.wake_up import WakeUp
 from testbed.simulation.control_plane.api import Pod
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.schedulers.resources_fit import ResourcesFit
-from workloads.scenario import ClusterShape
+from workloads.scenario import ClusterShape, JobSpec
 
 
 class SimulatedDemandScheduler:
@@ -31,6 +33,8 @@ class SimulatedDemandScheduler:
     names : list of str
         The nodes.
     shape : ClusterShape
+    kinds : mapping of str to Kind
+        The kind of every job's pods, by the job's name; see `kind_of`.
     variant : DemandVariant
     parameters : SimulationParameters
     wake : callable
@@ -44,6 +48,7 @@ class SimulatedDemandScheduler:
         env: simpy.Environment,
         names: list[str],
         shape: ClusterShape,
+        kinds: Mapping[str, Kind],
         variant: DemandVariant,
         parameters: SimulationParameters,
         wake: Callable[[int], None],
@@ -51,6 +56,7 @@ class SimulatedDemandScheduler:
         self._env = env
         self._names = names
         self._index = {name: index for index, name in enumerate(names)}
+        self._kinds = kinds
         self._fit = ResourcesFit(shape, parameters)
         self._core = DemandScheduler(
             variant,
@@ -70,12 +76,12 @@ class SimulatedDemandScheduler:
 
     def pod_created(self, pod: Pod) -> None:
         """Note that a pod waits."""
-        self._notice(lambda: self._core.pod_waits(pod.uid, _kind(pod)))
+        self._notice(lambda: self._core.pod_waits(pod.uid, self._kinds[pod.job.name]))
 
     def select(self, pod: Pod) -> int | None:
         """Return the node for a pod, or None; see `SchedulingPlugin.select`."""
         candidates = [self._names[node] for node in np.flatnonzero(self._fit.fits(pod)).tolist()]
-        decision = self._core.filter(pod.uid, _kind(pod), candidates, self._env.now)
+        decision = self._core.filter(pod.uid, self._kinds[pod.job.name], candidates, self._env.now)
         self._hold_s, node = decision.hold_s, decision.node
         return None if node is None else self._index[node]
 
@@ -117,7 +123,7 @@ class SimulatedDemandScheduler:
 
     def _shown(self, pod: Pod, *, running: bool) -> None:
         assert pod.node is not None
-        kind, node = _kind(pod), self._names[pod.node]
+        kind, node = self._kinds[pod.job.name], self._names[pod.node]
         self._notice(
             lambda: self._core.pod_changed(
                 pod.uid, kind.workload, node, False, self._env.now, running=running, critical=kind.critical
@@ -125,5 +131,29 @@ class SimulatedDemandScheduler:
         )
 
 
-def _kind(pod: Pod) -> Kind:
-    return Kind(pod.job.name, critical=pod.job.latency_critical)
+def kind_of(job: JobSpec) -> Kind:
+    """Return the kind of a job's pods, by the rules of production: jobs with the same template are one workload.
+
+    Examples
+    --------
+    >>> first, second = (JobSpec(name=name, workload="pi", pods=1) for name in ("first", "second"))
+    >>> kind_of(first) == kind_of(second)
+    True
+    """
+    pod = _pod_object(job)
+    return Kind(workload_of(pod), placement_of(pod), is_latency_critical(pod))
+
+
+def _pod_object(job: JobSpec) -> dict[str, Any]:
+    """What the API of a cluster would show of a job's pods, as far as CARICO looks at it."""
+    arguments = [f"{name}={value}" for name, value in job.parameters.items()]
+    return {
+        "metadata": {
+            "ownerReferences": [{"kind": "Job", "name": job.name, "controller": True}],
+            "labels": {LATENCY_CRITICAL: "true"} if job.latency_critical else {},
+        },
+        "spec": {
+            "containers": [{"name": job.workload, "args": arguments}],
+            "affinity": {} if job.placement == "any" else {"nodeAffinity": job.placement},
+        },
+    }
