@@ -6,7 +6,7 @@ under every scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -113,7 +113,7 @@ class SimulatedCluster:
         )
         self._kinds = {job.name: kind_of(job) for job in scenario.jobs}
         self._counted: dict[Pod, None] = {}
-        """The pods that the API has reported to agents and that have not ended."""
+        """The pods that run, as far as the agents' source of pod events has shown."""
         if parameters.pod_events != "containerd":
             begin = "bound" if parameters.pod_events == "kubernetes" else "running"
             self._api.watch(
@@ -188,6 +188,10 @@ class SimulatedCluster:
         env.run(until=env.any_of([self._jobs.all_over, end]))
         return self._repetition()
 
+    def restart_agents(self, nodes: Sequence[str], at_s: float) -> None:
+        """Let the agents of nodes begin anew at a time, as after a restart without a checkpoint; to be called first."""
+        self._env.process(self._restart_agents([self._names.index(name) for name in nodes], at_s))
+
     @property
     def scheduling_attempts(self) -> int:
         """How often kube-scheduler has tried to place a pod, over all pods."""
@@ -235,9 +239,15 @@ class SimulatedCluster:
             yield self._env.timeout(TICK_S)
             carico.tick()
 
+    def _restart_agents(self, nodes: list[int], at_s: float) -> Process:
+        yield self._env.timeout(at_s - self._env.now)
+        for node in nodes:
+            if self._kubelets.up[node]:
+                self._agent(node, runs=True)
+
     def _container_event(self, pod: Pod, change: int, at: float) -> None:
         if self._parameters.pod_events == "containerd":
-            self._pod_event(pod, change, at)
+            self._counted_event(pod, change, at)
 
     def _pod_event(self, pod: Pod, change: int, at: float) -> None:
         assert pod.node is not None
@@ -248,15 +258,17 @@ class SimulatedCluster:
             self._agents.pod_event(pod.node, change, at)
 
     def _api_event(self, pod: Pod, change: int) -> None:
-        if pod.node is None:
-            return
+        if pod.node is not None:
+            self._counted_event(pod, change, self._env.now)
+
+    def _counted_event(self, pod: Pod, change: int, at: float) -> None:
         if change > 0:
             self._counted[pod] = None
         elif pod not in self._counted:
             return
         else:
             del self._counted[pod]
-        self._pod_event(pod, change, self._env.now)
+        self._pod_event(pod, change, at)
 
     def _delayed(self, report: Callable[[int, Reported], None]) -> Callable[[int, Reported], None]:
         """Return `report`, or a callback that delays reports as the parameters say."""
@@ -279,10 +291,18 @@ class SimulatedCluster:
     def _agent(self, node: int, runs: bool) -> None:
         if self._agents is None:
             return
-        (self._agents.start if runs else self._agents.stop)(node)
-        # A new agent lists the pods of its node first.
-        for pod in [pod for pod in self._counted if pod.node == node] if runs else ():
-            self._pod_event(pod, +1, self._env.now)
+        pods = [pod for pod in self._counted if pod.node == node]
+        if runs:
+            self._agents.start(node)
+            # A new agent lists the pods of its node first.
+            for pod in pods:
+                self._pod_event(pod, +1, self._env.now)
+        else:
+            self._agents.stop(node)
+            if self._parameters.pod_events == "containerd":
+                # Containers end with their node, and nobody is told; the API shows their pods for longer.
+                for pod in pods:
+                    del self._counted[pod]
 
     def _progress(self, at: float) -> Progress:
         # A failed pod counts as neither: its replacement does the work.

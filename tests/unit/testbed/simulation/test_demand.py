@@ -2,6 +2,7 @@
 
 import pytest
 
+from carico.demand.scheduler import DemandScheduler
 from testbed.errors import UsageError
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.provider import SimulatedProvider
@@ -53,6 +54,23 @@ def test_a_node_that_comes_back_has_an_agent_that_knows_nothing():
     repetition = run(of, DEMAND)
     check(of, repetition)
     assert all(time is not None for time in repetition.job_completion_time_s.values())
+
+
+@pytest.mark.parametrize("pod_events", ["containerd", "kubernetes"])
+def test_a_restarted_agent_counts_the_pods_of_its_node_and_knows_nothing_of_them(pod_events, monkeypatch):
+    told = []
+    report = DemandScheduler.report
+    monkeypatch.setattr(
+        DemandScheduler, "report", lambda self, sent, now: told.append((now, sent)) or report(self, sent, now)
+    )
+    of = scenario(job(workload="task", pods=4, parameters={"cores": 0.5, "cpu_seconds": 20}), nodes=1)
+    one = cluster(of, DEMAND, pod_events=pod_events)
+    one.restart_agents(["node-0"], at_s=20)
+    check(of, one.run())
+    before, after = ([sent for now, sent in told if now <= until][-1] for until in (19.99, 20))
+    assert len(before.counted) == len(after.counted) == 4
+    ((workload, known),) = before.workloads.items()
+    assert known.cores.variance < 0.1 < after.workloads[workload].cores.variance
 
 
 def test_an_agent_needs_pressure():
