@@ -8,99 +8,19 @@ each other, and without what the scheduler remembers; the thesis's variant witho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from unittest import mock
 
 import numpy as np
 
+from benchmarks.ablations import without
 from benchmarks.common import parse, parser, report
 from benchmarks.shapes import Outcome, mean, outcome_of
-from carico.arrays import IntArray
-from carico.demand.decision import Rooms
-from carico.demand.loads import Loads
-from carico.demand.pool import Pool
-from carico.demand.regression import Estimate
-from carico.demand.scheduler import DemandScheduler
-from carico.demand.settings import DemandVariant
 from testbed.results.compare import mean_interval
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
-from testbed.simulation.schedulers import demand as simulated
 from workloads.scenario import read_scenario
-
-
-class OwnKnowledge(Pool):
-    """Tells a node only what it has learned itself."""
-
-    def __init__(self, first: Estimate, finest: float = 0.0) -> None:
-        super().__init__(first, finest)
-        self.node: str | None = None
-        """The node that asks; without one, what all know together is told."""
-        self._told: dict[str, Mapping[str, Estimate]] = {}
-
-    def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
-        """Replace what a node has learned."""
-        super().update(node, costs)
-        self._told[node] = costs
-
-    def cost(self, workload: str) -> Estimate:
-        """What a pod of the workload demands, according to the node that asks."""
-        if self.node is None:
-            return super().cost(workload)
-        return self._told.get(self.node, {}).get(workload, self.first)
-
-
-class LoadsAlone(Loads):
-    """The loads of nodes that share nothing."""
-
-    cpu: OwnKnowledge
-    memory: OwnKnowledge
-
-    def __init__(self, variant: DemandVariant) -> None:
-        super().__init__(variant)
-        self.cpu = OwnKnowledge(self.cpu.first, variant.finest_cores)
-        self.memory = OwnKnowledge(self.memory.first, variant.finest_gib)
-
-    @contextmanager
-    def asked_by(self, node: str | None) -> Iterator[None]:
-        """Let a node ask what workloads cost."""
-        before = self.cpu.node
-        self.cpu.node = self.memory.node = node
-        yield
-        self.cpu.node = self.memory.node = before
-
-    def _sum_up(self, node: str) -> None:
-        with self.asked_by(node):
-            super()._sum_up(node)
-
-
-class SchedulerAlone(DemandScheduler):
-    """Judges every node by what the node knows by itself.
-
-    Only whether all waiting pods would fit at once, which concerns no single node, is judged by what all know.
-    """
-
-    loads: LoadsAlone
-
-    def __init__(self, variant: DemandVariant, *arguments: object, **options: object) -> None:
-        super().__init__(variant, *arguments, **options)  # type: ignore[arg-type]
-        self.loads = LoadsAlone(variant)
-
-    def _rooms(self, workload: str, rows: IntArray, now: float, placement: str | None = None) -> Rooms:
-        names = dict(zip(self.loads.rows(self.loads.nodes).tolist(), self.loads.nodes, strict=True))
-        found = []
-        for row in rows.tolist():
-            with self.loads.asked_by(names.get(row)):
-                found.append(super()._rooms(workload, np.array([row], np.intp), now, placement))
-        return Rooms(*map(np.concatenate, zip(*found, strict=True))) if found else super()._rooms(workload, rows, now)
-
-    def _share(self) -> bool:
-        with self.loads.asked_by(None):
-            return super()._share()
 
 
 @dataclass(frozen=True)
@@ -181,8 +101,7 @@ SHARED = {
 
 def measure(case: str, scheduler: Scheduler, seed: int) -> Outcome:
     """Run a case once."""
-    core = SchedulerAlone if scheduler.alone else DemandScheduler
-    with mock.patch.object(simulated, "DemandScheduler", core):
+    with without("pooling" if scheduler.alone else ""):
         cluster = SimulatedCluster(
             read_scenario(CASES[case].scenario, case), parse_spec(scheduler.spec), seed, parameters_from({})
         )

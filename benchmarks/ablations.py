@@ -1,0 +1,151 @@
+"""The variant `demand` without one of its rules, where no parameter switches the rule off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from carico.arrays import FloatArray, IntArray
+from carico.demand.decision import Rooms
+from carico.demand.loads import Loads
+from carico.demand.pool import Pool
+from carico.demand.regression import Estimate
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DemandVariant
+from testbed.simulation.schedulers import demand as simulated
+
+
+class LoadsWithoutCredit(Loads):
+    """Loads from which nothing is subtracted for pods that are about to stop."""
+
+    def cpu_load(self, rows: IntArray) -> FloatArray:
+        """The load of nodes with a margin for doubt, cores."""
+        return self._column(self._CPU, rows)
+
+
+class LoadsWithoutCritical(Loads):
+    """Loads of nodes none of which is kept half idle."""
+
+    def note_critical(self, uid: str, node: str | None) -> None:
+        """Treat latency-critical pods as any others."""
+
+
+class LoadsWithoutPodsInFlight(Loads):
+    """Loads that count a pod only when a report does."""
+
+    def place(self, uid: str, workload: str, node: str, now: float) -> None:
+        """Forget where a pod goes."""
+        self.end(uid)
+
+
+class WithoutCredit(DemandScheduler):
+    """Waits until a report shows that pods have stopped."""
+
+    def __init__(self, variant: DemandVariant, **options: Any) -> None:
+        super().__init__(variant, **options)
+        self.loads = LoadsWithoutCredit(variant)
+
+
+class WithoutCritical(DemandScheduler):
+    """Ignores which pods are latency-critical."""
+
+    def __init__(self, variant: DemandVariant, **options: Any) -> None:
+        super().__init__(variant, **options)
+        self.loads = LoadsWithoutCritical(variant)
+
+
+class WithoutPodsInFlight(DemandScheduler):
+    """Goes by reports alone."""
+
+    def __init__(self, variant: DemandVariant, **options: Any) -> None:
+        super().__init__(variant, **options)
+        self.loads = LoadsWithoutPodsInFlight(variant)
+
+
+class OwnKnowledge(Pool):
+    """Tells a node only what it has learned itself."""
+
+    def __init__(self, first: Estimate, finest: float = 0.0) -> None:
+        super().__init__(first, finest)
+        self.node: str | None = None
+        """The node that asks; without one, what all know together is told."""
+        self._told: dict[str, Mapping[str, Estimate]] = {}
+
+    def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
+        """Replace what a node has learned."""
+        super().update(node, costs)
+        self._told[node] = costs
+
+    def cost(self, workload: str) -> Estimate:
+        """What a pod of the workload demands, according to the node that asks."""
+        if self.node is None:
+            return super().cost(workload)
+        return self._told.get(self.node, {}).get(workload, self.first)
+
+
+class LoadsAlone(Loads):
+    """The loads of nodes that share nothing."""
+
+    cpu: OwnKnowledge
+    memory: OwnKnowledge
+
+    def __init__(self, variant: DemandVariant) -> None:
+        super().__init__(variant)
+        self.cpu = OwnKnowledge(self.cpu.first, variant.finest_cores)
+        self.memory = OwnKnowledge(self.memory.first, variant.finest_gib)
+
+    @contextmanager
+    def asked_by(self, node: str | None) -> Iterator[None]:
+        """Let a node ask what workloads cost."""
+        before = self.cpu.node
+        self.cpu.node = self.memory.node = node
+        yield
+        self.cpu.node = self.memory.node = before
+
+    def _sum_up(self, node: str) -> None:
+        with self.asked_by(node):
+            super()._sum_up(node)
+
+
+class SchedulerAlone(DemandScheduler):
+    """Judges every node by what the node knows by itself.
+
+    Only whether all waiting pods would fit at once, which concerns no single node, is judged by what all know.
+    """
+
+    loads: LoadsAlone
+
+    def __init__(self, variant: DemandVariant, **options: Any) -> None:
+        super().__init__(variant, **options)
+        self.loads = LoadsAlone(variant)
+
+    def _rooms(self, workload: str, rows: IntArray, now: float, placement: str | None = None) -> Rooms:
+        names = dict(zip(self.loads.rows(self.loads.nodes).tolist(), self.loads.nodes, strict=True))
+        found = []
+        for row in rows.tolist():
+            with self.loads.asked_by(names.get(row)):
+                found.append(super()._rooms(workload, np.array([row], np.intp), now, placement))
+        return Rooms(*map(np.concatenate, zip(*found, strict=True))) if found else super()._rooms(workload, rows, now)
+
+    def _share(self) -> bool:
+        with self.loads.asked_by(None):
+            return super()._share()
+
+
+CORES: dict[str, type[DemandScheduler]] = {
+    "": DemandScheduler,
+    "pooling": SchedulerAlone,
+    "credit": WithoutCredit,
+    "critical": WithoutCritical,
+    "in-flight": WithoutPodsInFlight,
+}
+"""The scheduler's core without a rule, by the rule's name."""
+
+
+def without(rule: str) -> Any:
+    """Return a context in which simulated clusters that are made have a scheduler without a rule."""
+    return mock.patch.object(simulated, "DemandScheduler", CORES[rule])
