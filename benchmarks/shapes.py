@@ -83,12 +83,12 @@ def _measured_noise() -> dict[str, Any]:
 
 
 def _borg() -> str:
-    """A few jobs do most of the work: 24 jobs whose work has the tail of Google's jobs, published within a minute.
+    """A few jobs do most of the work: 24 jobs with a tail like that of Google's jobs, published within a minute.
 
-    The shape is generated, not replayed: Tirmazi et al. (*Borg: the Next Generation*, EuroSys 2020, Table 2) fit a
-    Pareto distribution with exponent 0.69 to the compute hours of jobs in the trace of 2019. It is cut off at 8 and
-    3,000 CPU-seconds here. Widths, memory and times are made up; a pod runs for eight seconds and requests
-    what it uses.
+    The shape is generated, not replayed: Tirmazi et al. (*Borg: the Next Generation*, EuroSys 2020) report that the top
+    1 % of jobs in the trace of 2019 consume over 99 % of the resources. The work of jobs has a Pareto tail of such a
+    kind (exponent 0.69), cut off at 8 and 3,000 CPU-seconds. Widths, memory and times are made up; a pod runs for eight
+    seconds and requests what it uses.
     """
     least, most, exponent = 8.0, 3000.0, 0.69
     jobs, number = [], 24
