@@ -7,7 +7,7 @@ twice or not at all. Nodes are columns of arrays, because one decision looks at 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -28,6 +28,9 @@ MOST_START_UP_S = 5.0
 """Longer start-ups count as this long: such pods wait for an image or a volume."""
 _MOST_LOCAL = 64
 """Workloads for which an array over all nodes is cached."""
+
+
+Workloads = Mapping[str, WorkloadReport]
 
 
 class InFlight(NamedTuple):
@@ -56,23 +59,21 @@ class Loads:
         self.cpu = Pool(cpu, variant.finest_cores, self.remembered[0])
         self.memory = Pool(memory, variant.finest_gib, self.remembered[1])
         self._rows: dict[str, int] = {}
-        self._names: dict[int, str] = {}
-        """The nodes by column."""
         self._free: list[int] = []
         self._reports: dict[str, DemandReport] = {}
         self._in_flight: dict[str, InFlight] = {}
-        self._in_flight_to: defaultdict[str, set[str]] = defaultdict(set)
-        """The UIDs of pods in flight, by node."""
+        self._in_flight_to: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """The UIDs of pods in flight, by node; a set would have another order in every process."""
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """The number of pods in flight, by workload and node."""
-        self._over: defaultdict[str, set[str]] = defaultdict(set)
+        self._over: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """The UIDs of pods that have ended although the node's latest report counts them, by node."""
         self._critical: dict[str, str] = {}
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
-        self._known: defaultdict[str, dict[int, WorkloadReport]] = defaultdict(dict)
-        """What nodes have reported about each workload, by column."""
+        self._knowing: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """The nodes whose latest reports contain each workload, with their columns."""
         self._running: Counter[str] = Counter()
         """The number of running pods that nodes report, by workload."""
         self._local: OrderedDict[str, FloatArray] = OrderedDict()
@@ -125,15 +126,18 @@ class Loads:
         self.generation += before is None
         self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
-        for uid in [uid for uid in self._in_flight_to[node] if uid in report.counted]:
-            took_s = now - self._remove(uid).since
-            start_up_s = self._start_up_s[self._rows[node]]
-            self._start_up_s[self._rows[node]] += START_UP_GAIN * (min(took_s, MOST_START_UP_S) - start_up_s)
-        self._over[node] &= report.counted.keys()
         row = self._rows[node]
-        self._note_local(row, report, before)
+        for uid in [uid for uid in self._in_flight_to.get(node, ()) if uid in report.counted]:
+            took_s = now - self._remove(uid).since
+            self._start_up_s[row] += START_UP_GAIN * (min(took_s, MOST_START_UP_S) - self._start_up_s[row])
+        if node in self._over:
+            over = self._over[node] = {uid: None for uid in self._over[node] if uid in report.counted}
+            if not over:
+                del self._over[node]
+        self._note_local(node, row, report.workloads, {} if before is None else before.workloads)
         self._columns[:, row] = np.nan
-        self._columns[[self._CORES, self._GIB, self._AT], row] = report.cores, report.gib, now
+        self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
+        self._columns[self._AT, row] = now
         self._sum_up(node)
 
     def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
@@ -159,30 +163,36 @@ class Loads:
         before = self._reports.pop(node, None)
         if before is not None:
             self.generation += 1
-            self._note_local(row, None, before)
+            self._note_local(node, row, {}, before.workloads)
             self.cpu.forget(node)
             self.memory.forget(node)
         self._over.pop(node, None)
 
-    def _note_local(self, row: int, report: DemandReport | None, before: DemandReport | None) -> None:
+    def _note_local(self, node: str, row: int, after: Workloads, before: Workloads) -> None:
         """Update what a node knows about every workload."""
-        after = {} if report is None else report.workloads
-        for workloads, sign in ((after, +1), ({} if before is None else before.workloads, -1)):
-            for name, each in workloads.items():
-                if each.pods:
-                    self._running[name] += sign * each.pods
-                    if not self._running[name]:
-                        del self._running[name]
-        for name in before.workloads.keys() - after.keys() if before is not None else ():
-            del self._known[name][row]
-            if not self._known[name]:
-                del self._known[name]
+        for name in before.keys() - after.keys():
+            del self._knowing[name][node]
+            if not self._knowing[name]:
+                del self._knowing[name]
+            self._run(name, -before[name].pods)
             if name in self._local:
                 self._local[name][:, row] = 0.0
+        local = self._local
         for name, each in after.items():
-            self._known[name][row] = each
-            if name in self._local:
-                self._local[name][:, row] = each.pods, each.gib.mean
+            known = before.get(name)
+            if known is None:
+                self._knowing[name][node] = row
+                self._run(name, each.pods)
+            elif known.pods != each.pods:
+                self._run(name, each.pods - known.pods)
+            if name in local:
+                local[name][:, row] = each.pods, each.gib.mean
+
+    def _run(self, workload: str, more: int) -> None:
+        """Note that nodes report so many more running pods of a workload."""
+        self._running[workload] += more
+        if not self._running[workload]:
+            del self._running[workload]
 
     def silent(self, now: float, since_s: float) -> list[str]:
         """Return the nodes that have not reported for more than `since_s` seconds."""
@@ -196,7 +206,7 @@ class Loads:
         if report is not None and uid in report.counted:
             return
         self._in_flight[uid] = InFlight(node, workload, now)
-        self._in_flight_to[node].add(uid)
+        self._in_flight_to[node][uid] = None
         self._counts[workload][node] += 1
         self._sum_up(node)
 
@@ -213,7 +223,7 @@ class Loads:
         self.end(uid)
         report = self._reports.get(node)
         if report is not None and uid in report.counted:
-            self._over[node].add(uid)
+            self._over[node][uid] = None
             self._sum_up(node)
 
     def note_critical(self, uid: str, node: str | None) -> None:
@@ -238,7 +248,7 @@ class Loads:
 
     def workloads(self) -> set[str]:
         """The workloads that any node knows, or that are remembered."""
-        return self._known.keys() | {name for memory in self.remembered for name in memory.workloads}
+        return self._knowing.keys() | {name for memory in self.remembered for name in memory.workloads}
 
     def runs(self, workload: str) -> bool:
         """Whether any node reports running pods of a workload."""
@@ -261,7 +271,7 @@ class Loads:
 
     def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
         """What the nodes that know a workload have reported about it, by node."""
-        return {self._names[row]: each for row, each in self._known.get(workload, {}).items()}
+        return {node: self._reports[node].workloads[workload] for node in self._knowing.get(workload, ())}
 
     def rows(self, nodes: Sequence[str]) -> IntArray:
         """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""
@@ -315,7 +325,7 @@ class Loads:
             return capacity
         coming = np.zeros(self._pods.size)
         for node, pods in self._in_flight_to.items():
-            if pods and node in self._rows:
+            if node in self._rows:
                 coming[self._rows[node]] = len(pods)
         left: FloatArray = capacity - coming[rows]
         return left
@@ -325,7 +335,8 @@ class Loads:
         known = self._local.get(workload)
         if known is None:
             known = np.zeros((2, self._pods.size))
-            for row, each in self._known.get(workload, {}).items():
+            for node, row in self._knowing.get(workload, {}).items():
+                each = self._reports[node].workloads[workload]
                 known[:, row] = each.pods, each.gib.mean
             self._local[workload] = known
             if len(self._local) > _MOST_LOCAL:
@@ -348,7 +359,9 @@ class Loads:
 
     def _remove(self, uid: str) -> InFlight:
         pod = self._in_flight.pop(uid)
-        self._in_flight_to[pod.node].discard(uid)
+        del self._in_flight_to[pod.node][uid]
+        if not self._in_flight_to[pod.node]:
+            del self._in_flight_to[pod.node]
         ways = self._counts[pod.workload]
         ways[pod.node] -= 1
         if not ways[pod.node]:
@@ -363,33 +376,35 @@ class Loads:
         if row is None or report is None:
             return
         caution = self._variant.caution
-        change = Counter(self._in_flight[uid].workload for uid in self._in_flight_to[node])
-        over = Counter(report.counted[uid] for uid in self._over[node])
+        change = Counter(self._in_flight[uid].workload for uid in self._in_flight_to.get(node, ()))
+        over = Counter(report.counted[uid] for uid in self._over.get(node, ()))
         cpu, cpu_variance = report.demand_cores
-        # Other nodes may know better how large growing pods become.
-        known = sum(
-            each.pods * max(each.gib.mean, self.memory.cost(name).mean) for name, each in report.workloads.items()
-        )
+        known = credit = 0.0
+        alike = dict(change)
+        """Pods whose doubt counts, running or in flight, by workload."""
+        for name, each in report.workloads.items():
+            if each.pods:
+                # Other nodes may know better how large growing pods become.
+                known += each.pods * max(each.gib.mean, self.memory.cost(name).mean)
+                alike[name] = alike.get(name, 0) + each.pods
+            if each.stops_per_s:
+                credit += each.stops_per_s * self.cpu.cost(name).mean
         memory, memory_variance = max(report.held_gib, report.baseline_gib + known), 0.0
-        running = Counter({name: each.pods for name, each in report.workloads.items()})
         for workload, number in change.items():
             cores, gib = self.cpu.cost(workload), self.memory.cost(workload)
             cpu, memory = cpu + number * cores.mean, memory + number * gib.mean
             # The pods of a workload are either all cheap or all expensive: standard deviations add up, not variances.
             cpu_variance += number**2 * cores.variance
-        for workload, number in (change + running).items():
+        for workload, number in alike.items():
             memory_variance += number**2 * self.memory.cost(workload).variance
         for ended, number in over.items():
             if ended is not None:
                 cpu -= number * self.cpu.cost(ended).mean
                 memory -= number * self.memory.cost(ended).mean
-        credit = sum(each.stops_per_s * self.cpu.cost(name).mean for name, each in report.workloads.items())
-        self._columns[[self._CPU, self._MEMORY, self._CREDIT], row] = (
-            max(cpu, 0.0) + caution * cpu_variance,
-            max(memory, 0.0) + caution * memory_variance,
-            credit,
-        )
-        counted = sum(workload is not None for workload in report.counted.values())
+        self._columns[self._CPU, row] = max(cpu, 0.0) + caution * cpu_variance
+        self._columns[self._MEMORY, row] = max(memory, 0.0) + caution * memory_variance
+        self._columns[self._CREDIT, row] = credit
+        counted = len(report.counted) - list(report.counted.values()).count(None)
         self._pods[row] = counted - sum(over[name] for name in over if name is not None) + sum(change.values())
 
     def _add_row(self, node: str) -> None:
@@ -402,7 +417,6 @@ class Loads:
             self._start_up_s = np.concatenate((self._start_up_s, np.full(size, FIRST_START_UP_S)))
             self._free = list(range(2 * size - 2, size - 2, -1))
         row = self._rows[node] = self._free.pop()
-        self._names[row] = node
         self._has_critical[row] = node in self._critical_at
         self._start_up_s[row] = FIRST_START_UP_S
         self._all_rows = None

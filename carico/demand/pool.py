@@ -71,32 +71,33 @@ class Pool:
         self._of_node: dict[str, dict[str, _Evidence]] = {}
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """The mean, before clipping, that each node that knows a workload reports, by workload and node."""
-        self._nodes: defaultdict[str, set[str]] = defaultdict(set)
-        """The nodes that have observed anything of a workload."""
+        self._nodes: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """The nodes that have observed anything of a workload; a set would have another order in every process."""
         self._median: dict[str, tuple[float, int]] = {}
         """The median of `_means`, and after how many more updates it is computed again, by workload."""
         self._costs: dict[str, Estimate] = {}
-        """Pooled costs that have not changed since they were computed."""
-        self._sums: dict[str, tuple[float, float, float, int]] = {}
-        """Sums over all nodes: weight, weight x mean, weight² / precision, and the number of nodes, by workload."""
+        """Pooled costs, by workload; one is dropped when the workload's sums change or more of it is remembered."""
+        self._sums: dict[str, tuple[float, float, float]] = {}
+        """Sums over all nodes: weight, weight x mean, and weight² / precision, by workload."""
 
     def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
         """Replace what a node has learned."""
-        before = self._of_node.get(node, {})
-        after = {}
+        evidence = self._of_node.setdefault(node, {})
         for workload, cost in costs.items():
-            known = before.get(workload)
-            if known is not None and _same(known.reported, cost):
-                after[workload] = known
-            elif cost.variance < self.first.variance:
-                after[workload] = self._add(node, workload, cost)
-                if known is not None:
-                    self._sum(workload, known, -1)
-        for workload in before.keys() - after.keys():
-            self._means[workload].pop(node, None)
-            self._nodes[workload].discard(node)
-            self._sum(workload, before[workload], -1)
-        self._of_node[node] = after
+            before = evidence.get(workload)
+            # Most estimates are no news; the test is written out here, because a call would double its time.
+            if before is not None:
+                (mean, variance), (was, was_variance) = cost, before.reported
+                apart = mean - was
+                if apart * apart <= NEWS**2 * variance and abs(was_variance - variance) <= NEWS * variance:
+                    continue
+            if cost.variance < self.first.variance:
+                evidence[workload] = self._add(node, workload, cost, before)
+            elif before is not None:
+                self._remove(node, workload)
+        if not evidence.keys() <= costs.keys():
+            for workload in [name for name in evidence if name not in costs]:
+                self._remove(node, workload)
 
     def forget(self, node: str) -> None:
         """Drop what a node has learned."""
@@ -120,20 +121,25 @@ class Pool:
             self._costs.pop(workload, None)
 
     def _pooled(self, workload: str, assumed: Estimate) -> Estimate:
-        weight, weighted, doubt, _ = self._sums[workload]
+        weight, weighted, doubt = self._sums[workload]
         mean, variance = assumed
         total = 1 / variance + max(weight, 0.0)
         return Estimate(max((mean / variance + weighted) / total, 0.0), (1 / variance + max(doubt, 0.0)) / total**2)
 
-    def _add(self, node: str, workload: str, cost: Estimate) -> _Evidence:
+    def _add(self, node: str, workload: str, cost: Estimate, before: _Evidence | None) -> _Evidence:
         if cost.variance <= self.first.variance / _KNOWS:
             self._means[workload][node] = cost.mean
         else:
             self._means[workload].pop(node, None)
-        self._nodes[workload].add(node)
+        self._nodes[workload][node] = None
         evidence = self._evidence(cost, self._clipped(workload, cost.mean, node))
-        self._sum(workload, evidence, +1)
+        self._sum(workload, evidence, before)
         return evidence
+
+    def _remove(self, node: str, workload: str) -> None:
+        self._means[workload].pop(node, None)
+        del self._nodes[workload][node]
+        self._sum(workload, None, self._of_node[node].pop(workload))
 
     def _evidence(self, cost: Estimate, clipped: float) -> _Evidence:
         mean, variance = self.first
@@ -142,22 +148,20 @@ class Pool:
         precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
         return _Evidence(cost, clipped, seen, precision, min(precision, self._most))
 
-    def _sum(self, workload: str, evidence: _Evidence, sign: int) -> None:
-        weight, weighted, doubt, nodes = self._sums.get(workload, (0.0, 0.0, 0.0, 0))
-        own = sign * evidence.weight
+    def _sum(self, workload: str, added: _Evidence | None, removed: _Evidence | None) -> None:
+        weight, weighted, doubt = self._sums.get(workload, (0.0, 0.0, 0.0))
         self._costs.pop(workload, None)
-        if nodes + sign:
-            self._sums[workload] = (
-                weight + own,
-                weighted + own * evidence.mean,
-                doubt + own / evidence.precision * evidence.weight,
-                nodes + sign,
-            )
-        else:
-            self._sums.pop(workload, None)
-            self._means.pop(workload, None)
-            self._nodes.pop(workload, None)
-            self._median.pop(workload, None)
+        if not self._nodes[workload]:
+            for of_workload in (self._sums, self._means, self._nodes, self._median):
+                of_workload.pop(workload, None)
+            return
+        if added is not None:
+            own = added.weight
+            weight, weighted, doubt = weight + own, weighted + own * added.mean, doubt + own / added.precision * own
+        if removed is not None:
+            own = removed.weight
+            weight, weighted, doubt = weight - own, weighted - own * removed.mean, doubt - own / removed.precision * own
+        self._sums[workload] = weight, weighted, doubt
 
     def _clipped(self, workload: str, mean: float, node: str) -> float:
         """Return a node's mean of a workload, clipped to the neighbourhood of the median of all nodes."""
@@ -173,21 +177,15 @@ class Pool:
 
     def _clip_again(self, workload: str, median: float, but: str) -> None:
         """Clip what other nodes have reported: who reported before the others is not believed more."""
-        for node in self._nodes[workload] - {but}:
+        for node in self._nodes[workload]:
+            if node == but:
+                continue
             known = self._of_node[node][workload]
             clipped = _clip(known.reported.mean, median)
             if clipped != known.clipped:
                 again = self._of_node[node][workload] = self._evidence(known.reported, clipped)
-                self._sum(workload, again, +1)
-                self._sum(workload, known, -1)
+                self._sum(workload, again, known)
 
 
 def _clip(mean: float, median: float) -> float:
     return min(max(mean, median / APART), APART * median) if median > 0 else mean
-
-
-def _same(one: Estimate, other: Estimate) -> bool:
-    if one == other:
-        return True
-    apart = one.mean - other.mean
-    return apart * apart <= NEWS**2 * other.variance and abs(one.variance - other.variance) <= NEWS * other.variance
