@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,10 @@ _MOST_LOCAL = 64
 
 
 Workloads = Mapping[str, WorkloadReport]
+
+
+Rows = IntArray | int
+"""Columns of nodes, whose values are arrays, or of one node, whose values are numbers: much faster than an array."""
 
 
 class InFlight(NamedTuple):
@@ -88,7 +92,7 @@ class Loads:
         """How long pods are in flight to each node, on average: a large node starts many, one after the other."""
 
     # Rows of `_columns`; the last column belongs to no node and stays NaN.
-    _CORES, _GIB, _CPU, _MEMORY, _AT, _CREDIT, _CAPACITY = range(7)
+    _CORES, _GIB, _LOAD, _MEMORY, _AT, _CREDIT, _CAPACITY = range(7)
 
     def __len__(self) -> int:
         """Number of nodes that have reported."""
@@ -273,6 +277,10 @@ class Loads:
         """What the nodes that know a workload have reported about it, by node."""
         return {node: self._reports[node].workloads[workload] for node in self._knowing.get(workload, ())}
 
+    def row(self, node: str) -> int:
+        """Return the column of a node; -1 if it has not reported."""
+        return self._rows.get(node, -1)
+
     def rows(self, nodes: Sequence[str]) -> IntArray:
         """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""
         return np.fromiter(map(self._rows.get, nodes, repeat(-1)), np.intp, len(nodes))
@@ -284,45 +292,45 @@ class Loads:
             self._all_rows = np.fromiter(self._rows.values(), np.intp, len(self._rows))
         return self._all_rows
 
-    def cores(self, rows: IntArray) -> FloatArray:
+    def cores(self, rows: Rows) -> FloatArray:
         """CPUs of nodes."""
         return self._column(self._CORES, rows)
 
-    def gib(self, rows: IntArray) -> FloatArray:
+    def gib(self, rows: Rows) -> FloatArray:
         """Memory of nodes, GiB."""
         return self._column(self._GIB, rows)
 
-    def cpu_load(self, rows: IntArray) -> FloatArray:
+    def cpu_load(self, rows: Rows) -> FloatArray:
         """The load of nodes with a margin for doubt, less the load of pods that are about to stop; cores."""
-        return self._column(self._CPU, rows) - self._start_up_s[rows] * self._column(self._CREDIT, rows)
+        return self._column(self._LOAD, rows)
 
-    def freed(self, rows: IntArray) -> FloatArray:
+    def freed(self, rows: Rows) -> FloatArray:
         """Cores that stopping pods have recently freed per second."""
         return self._column(self._CREDIT, rows)
 
-    def memory_load(self, rows: IntArray) -> FloatArray:
+    def memory_load(self, rows: Rows) -> FloatArray:
         """Memory that nodes hold, with a margin for doubt; GiB."""
         return self._column(self._MEMORY, rows)
 
-    def age_s(self, rows: IntArray, now: float) -> FloatArray:
+    def age_s(self, rows: Rows, now: float) -> FloatArray:
         """Seconds since nodes reported; NaN if they never did."""
         return now - self._column(self._AT, rows)
 
-    def idle(self, rows: IntArray) -> BoolArray:
+    def idle(self, rows: Rows) -> BoolArray:
         """Whether nodes run no pod, and no pod is in flight to them."""
         idle: BoolArray = self._pods[rows] == 0
         return idle
 
-    def critical(self, rows: IntArray) -> BoolArray:
+    def critical(self, rows: Rows) -> BoolArray:
         """Whether nodes have latency-critical pods, or such pods are on their way to them."""
-        critical: BoolArray = self._has_critical[rows]
+        critical: BoolArray = self._has_critical[rows] if self._critical_at else _filled(rows, False)
         return critical
 
-    def capacity(self, rows: IntArray) -> FloatArray:
+    def capacity(self, rows: Rows) -> FloatArray:
         """How many more pods the nodes take that report only this number; NaN for the others."""
+        if len(self._reports) == len(self._rows):  # no node reports only this number
+            return _filled(rows, np.nan)
         capacity = self._column(self._CAPACITY, rows)
-        if np.isnan(capacity).all():
-            return capacity
         coming = np.zeros(self._pods.size)
         for node, pods in self._in_flight_to.items():
             if node in self._rows:
@@ -330,30 +338,35 @@ class Loads:
         left: FloatArray = capacity - coming[rows]
         return left
 
-    def local(self, workload: str, rows: IntArray) -> FloatArray:
+    def local(self, workload: str, rows: Rows) -> FloatArray:
         """A workload's number of pods on each node, and a pod's memory as that node knows it, GiB; (2, nodes)."""
         known = self._local.get(workload)
         if known is None:
             known = np.zeros((2, self._pods.size))
-            for node, row in self._knowing.get(workload, {}).items():
-                each = self._reports[node].workloads[workload]
-                known[:, row] = each.pods, each.gib.mean
+            nodes = self._knowing.get(workload, {})
+            if nodes:
+                told = [self._reports[node].workloads[workload] for node in nodes]
+                known[:, list(nodes.values())] = [each.pods for each in told], [each.gib.mean for each in told]
             self._local[workload] = known
             if len(self._local) > _MOST_LOCAL:
                 self._local.popitem(last=False)
         else:
             self._local.move_to_end(workload)
-        return known[:, rows]
+        wanted: FloatArray = known[:, rows]
+        return wanted
 
-    def in_flight_counts(self, workload: str, rows: IntArray) -> FloatArray:
+    def in_flight_counts(self, workload: str, rows: Rows) -> FloatArray:
         """Number of pods of a workload in flight to each node."""
+        if workload not in self._counts:
+            return _filled(rows, 0.0)
         counts = np.zeros(self._pods.size)
-        for node, number in self._counts.get(workload, {}).items():
+        for node, number in self._counts[workload].items():
             if node in self._rows:
                 counts[self._rows[node]] = number
-        return counts[rows]
+        in_flight: FloatArray = counts[rows]
+        return in_flight
 
-    def _column(self, what: int, rows: IntArray) -> FloatArray:
+    def _column(self, what: int, rows: Rows) -> FloatArray:
         column: FloatArray = self._columns[what, rows]
         return column
 
@@ -401,7 +414,7 @@ class Loads:
             if ended is not None:
                 cpu -= number * self.cpu.cost(ended).mean
                 memory -= number * self.memory.cost(ended).mean
-        self._columns[self._CPU, row] = max(cpu, 0.0) + caution * cpu_variance
+        self._columns[self._LOAD, row] = max(cpu, 0.0) + caution * cpu_variance - self._start_up_s[row] * credit
         self._columns[self._MEMORY, row] = max(memory, 0.0) + caution * memory_variance
         self._columns[self._CREDIT, row] = credit
         counted = len(report.counted) - list(report.counted.values()).count(None)
@@ -421,3 +434,8 @@ class Loads:
         self._start_up_s[row] = FIRST_START_UP_S
         self._all_rows = None
         self.generation += 1
+
+
+def _filled(rows: Rows, value: float) -> Any:
+    """Return the same value for every row, as taking these rows from a column would."""
+    return np.full(np.shape(rows), value)[()]

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from carico.arrays import BoolArray, IntArray
+from carico.arrays import IntArray
 from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision, Rooms
 from carico.demand.filling import level, needed_gib
-from carico.demand.loads import Loads
+from carico.demand.loads import Loads, Rows
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
@@ -168,7 +168,7 @@ class DemandScheduler:
     def decision(self, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
         """Return what `filter` would decide on a pod; nothing changes."""
         cores, gib = self.cost(kind.workload)
-        rooms = self._rooms(kind.workload, self.loads.rows(nodes), now)
+        rooms = self._rooms(kind.workload, self.loads.rows(nodes), now, share=self._share())
         return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
 
     def report(self, report: DemandReport, now: float) -> None:
@@ -343,7 +343,7 @@ class DemandScheduler:
             self.loads.note_critical(uid, None)
         return self.loads.end(uid)
 
-    def _rooms(self, workload: str, rows: IntArray, now: float, placement: str | None = None) -> Rooms:
+    def _rooms(self, workload: str, rows: Rows, now: float, *, share: bool, placement: str | None = None) -> Rooms:
         """What nodes offer a pod of a workload, and what the pod needs there.
 
         By default the nodes are all that the pod may go to; otherwise `placement` tells which these are.
@@ -353,13 +353,14 @@ class DemandScheduler:
         running, known_gib = loads.local(workload, rows)
         in_flight = loads.in_flight_counts(workload, rows)
         critical = loads.critical(rows)
-        too_large = critical & (variant.critical_share * loads.cores(rows) <= cpu.mean)
-        if too_large.any():
-            among = rows if placement is None else self._rows_of(placement)
-            elsewhere = ~loads.critical(among) & (loads.age_s(among, now) <= self._stale_after_s)
-            if not elsewhere.any():
-                critical &= ~too_large  # or the pod would wait for ever
-        fill_to = level(variant, loads.cores(rows), cpu.mean, share=self._share(), critical=critical)
+        if critical.any():
+            too_large = critical & (variant.critical_share * loads.cores(rows) <= cpu.mean)
+            if too_large.any():
+                among = rows if placement is None else self._rows_of(placement)
+                elsewhere = ~loads.critical(among) & (loads.age_s(among, now) <= self._stale_after_s)
+                if not elsewhere.any():
+                    critical = critical & ~too_large  # or the pod would wait for ever
+        fill_to = level(variant, loads.cores(rows), cpu.mean, share=share, critical=critical)
         return Rooms(
             fill_to - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
@@ -436,8 +437,9 @@ class DemandScheduler:
             if other != kind:
                 cost = self.loads.cpu.cost(other.workload).mean, other.workload
                 cheapest[other.placement] = min(cost, cheapest.get(other.placement, cost))
+        share = self._share()
         return any(
-            self._fits(workload, self._rows_of(placement), now).any()
+            self._rooms(workload, self._rows_of(placement), now, share=share).fits(self._stale_after_s).any()
             for placement, (_, workload) in islice(cheapest.items(), _MOST_TRIED)
         )
 
@@ -445,19 +447,34 @@ class DemandScheduler:
         nodes = self._candidates.of(placement)
         return self.loads.all_rows if nodes is None else self.loads.rows(nodes)
 
-    def _fits(self, workload: str, rows: IntArray, now: float, placement: str | None = None) -> BoolArray:
-        return self._rooms(workload, rows, now, placement).fits(self._stale_after_s)
+    def _takes_any(self, node: str, now: float) -> bool:
+        """Whether a node has room for a pod of one of the kinds that have waited the longest."""
+        loads, variant, row = self.loads, self._variant, self.loads.row(node)
+        share = False
+        if loads.critical(row):
+            share = self._share()
+        elif not (loads.idle(row) or loads.capacity(row) >= 1):
+            # No kind has room above the higher level. Below the lower level it does not matter whether pods share.
+            cores, load = loads.cores(row), loads.cpu_load(row)
+            if not load < level(variant, cores, 0.0, share=False):
+                if not load < level(variant, cores, 0.0, share=True) or not self._share():
+                    return False
+                share = True
+        allowed = (kind for kind in self.waiting.kinds if self._candidates.allowed(kind.placement, node))
+        return any(
+            self._rooms(kind.workload, row, now, share=share, placement=kind.placement).fits(self._stale_after_s)
+            for kind in islice(allowed, _MOST_TRIED)
+        )
 
     def _look(self, node: str, now: float) -> None:
         """Wake refused pods if a node has room for one of them."""
         if not self.waiting:
             return
-        rows = self.loads.rows([node])
-        allowed = (kind for kind in self.waiting.kinds if self._candidates.allowed(kind.placement, node))
-        fits = any(self._fits(kind.workload, rows, now, kind.placement)[0] for kind in islice(allowed, _MOST_TRIED))
+        fits = self._takes_any(node, now)
         if fits:
             self._may_hold = True
             self.room_appeared += 1
         wanted = bool(self.waiting.refused)
         if self._wake_up is not None and self._wake_up.observe(node, float(fits), now, wanted=wanted):
-            self._wake(node, float(self.loads.cores(rows)[0] - self.loads.cpu_load(rows)[0]))
+            row = self.loads.row(node)
+            self._wake(node, float(self.loads.cores(row) - self.loads.cpu_load(row)))
