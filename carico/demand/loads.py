@@ -323,13 +323,14 @@ class Loads:
 
     def critical(self, rows: Rows) -> BoolArray:
         """Whether nodes have latency-critical pods, or such pods are on their way to them."""
-        critical: BoolArray = self._has_critical[rows] if self._critical_at else _filled(rows, False)
+        critical: BoolArray = self._has_critical[rows] if self._critical_at else _filled(rows, np.False_)
         return critical
 
     def capacity(self, rows: Rows) -> FloatArray:
         """How many more pods the nodes take that report only this number; NaN for the others."""
         if len(self._reports) == len(self._rows):  # no node reports only this number
-            return _filled(rows, np.nan)
+            unknown: FloatArray = _filled(rows, np.float64(np.nan))
+            return unknown
         capacity = self._column(self._CAPACITY, rows)
         coming = np.zeros(self._pods.size)
         for node, pods in self._in_flight_to.items():
@@ -358,7 +359,8 @@ class Loads:
     def in_flight_counts(self, workload: str, rows: Rows) -> FloatArray:
         """Number of pods of a workload in flight to each node."""
         if workload not in self._counts:
-            return _filled(rows, 0.0)
+            none: FloatArray = _filled(rows, np.float64(0.0))
+            return none
         counts = np.zeros(self._pods.size)
         for node, number in self._counts[workload].items():
             if node in self._rows:
@@ -392,24 +394,26 @@ class Loads:
         change = Counter(self._in_flight[uid].workload for uid in self._in_flight_to.get(node, ()))
         over = Counter(report.counted[uid] for uid in self._over.get(node, ()))
         cpu, cpu_variance = report.demand_cores
-        known = credit = 0.0
-        alike = dict(change)
-        """Pods whose doubt counts, running or in flight, by workload."""
-        for name, each in report.workloads.items():
-            if each.pods:
-                # Other nodes may know better how large growing pods become.
-                known += each.pods * max(each.gib.mean, self.memory.cost(name).mean)
-                alike[name] = alike.get(name, 0) + each.pods
-            if each.stops_per_s:
-                credit += each.stops_per_s * self.cpu.cost(name).mean
-        memory, memory_variance = max(report.held_gib, report.baseline_gib + known), 0.0
+        memory_variance = known = credit = 0.0
         for workload, number in change.items():
-            cores, gib = self.cpu.cost(workload), self.memory.cost(workload)
-            cpu, memory = cpu + number * cores.mean, memory + number * gib.mean
+            cores = self.cpu.cost(workload)
+            cpu += number * cores.mean
             # The pods of a workload are either all cheap or all expensive: standard deviations add up, not variances.
             cpu_variance += number**2 * cores.variance
-        for workload, number in alike.items():
-            memory_variance += number**2 * self.memory.cost(workload).variance
+            alike = number + (report.workloads[workload].pods if workload in report.workloads else 0)
+            memory_variance += alike**2 * self.memory.cost(workload).variance
+        for name, each in report.workloads.items():
+            if each.pods:
+                gib = self.memory.cost(name)
+                # Other nodes may know better how large growing pods become.
+                known += each.pods * max(each.gib.mean, gib.mean)
+                if name not in change:
+                    memory_variance += each.pods**2 * gib.variance
+            if each.stops_per_s:
+                credit += each.stops_per_s * self.cpu.cost(name).mean
+        memory = max(report.held_gib, report.baseline_gib + known)
+        for workload, number in change.items():
+            memory += number * self.memory.cost(workload).mean
         for ended, number in over.items():
             if ended is not None:
                 cpu -= number * self.cpu.cost(ended).mean
@@ -436,6 +440,6 @@ class Loads:
         self.generation += 1
 
 
-def _filled(rows: Rows, value: float) -> Any:
+def _filled(rows: Rows, value: np.generic) -> Any:
     """Return the same value for every row, as taking these rows from a column would."""
-    return np.full(np.shape(rows), value)[()]
+    return value if isinstance(rows, int) else np.full(rows.shape, value)

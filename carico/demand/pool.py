@@ -10,6 +10,7 @@ median of all nodes. It can thus move the pooled cost only by a share that shrin
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
@@ -33,12 +34,12 @@ class _Evidence(NamedTuple):
     """What a node has observed, without the assumption that its estimate contains."""
 
     reported: Estimate
-    clipped: float
-    """The reported mean, clipped."""
-    mean: float
-    precision: float
     weight: float
     """The precision, capped."""
+    weighted: float
+    """The mean, clipped, times the weight."""
+    doubt: float
+    """The variance times the square of the weight."""
 
 
 class Pool:
@@ -71,14 +72,16 @@ class Pool:
         self._of_node: dict[str, dict[str, _Evidence]] = {}
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """The mean, before clipping, that each node that knows a workload reports, by workload and node."""
-        self._nodes: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """The nodes that have observed anything of a workload; a set would have another order in every process."""
+        self._reported: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """The mean, before clipping, that each node that has observed anything of a workload reports."""
+        self._far: defaultdict[str, set[str]] = defaultdict(set)
+        """Those of these nodes whose means are clipped at present."""
         self._median: dict[str, tuple[float, int]] = {}
         """The median of `_means`, and after how many more updates it is computed again, by workload."""
         self._costs: dict[str, Estimate] = {}
         """Pooled costs, by workload; one is dropped when the workload's sums change or more of it is remembered."""
         self._sums: dict[str, tuple[float, float, float]] = {}
-        """Sums over all nodes: weight, weight x mean, and weight² / precision, by workload."""
+        """Sums of the evidence of all nodes, by workload: weight, weighted, doubt."""
 
     def update(self, node: str, costs: Mapping[str, Estimate]) -> None:
         """Replace what a node has learned."""
@@ -127,65 +130,80 @@ class Pool:
         return Estimate(max((mean / variance + weighted) / total, 0.0), (1 / variance + max(doubt, 0.0)) / total**2)
 
     def _add(self, node: str, workload: str, cost: Estimate, before: _Evidence | None) -> _Evidence:
+        """Note what a node has learned of a workload, and return its evidence."""
         if cost.variance <= self.first.variance / _KNOWS:
             self._means[workload][node] = cost.mean
         else:
             self._means[workload].pop(node, None)
-        self._nodes[workload][node] = None
-        evidence = self._evidence(cost, self._clipped(workload, cost.mean, node))
+        self._reported[workload][node] = cost.mean
+        evidence = self._evidence(node, workload, cost, self._median_of(workload, node))
         self._sum(workload, evidence, before)
         return evidence
 
     def _remove(self, node: str, workload: str) -> None:
+        """Drop what a node has learned of a workload."""
+        evidence = self._of_node[node].pop(workload)
         self._means[workload].pop(node, None)
-        del self._nodes[workload][node]
-        self._sum(workload, None, self._of_node[node].pop(workload))
+        self._far[workload].discard(node)
+        del self._reported[workload][node]
+        if self._reported[workload]:
+            self._sum(workload, None, evidence)
+        else:
+            for of_workload in (self._sums, self._costs, self._means, self._reported, self._far, self._median):
+                of_workload.pop(workload, None)
 
-    def _evidence(self, cost: Estimate, clipped: float) -> _Evidence:
+    def _evidence(self, node: str, workload: str, cost: Estimate, median: float) -> _Evidence:
+        """Return the evidence in an estimate that is clipped to the neighbourhood of the median, if there is one."""
+        clipped = _clip(cost.mean, median)
+        if clipped != cost.mean:
+            self._far[workload].add(node)
+        elif workload in self._far:
+            self._far[workload].discard(node)
         mean, variance = self.first
         share = cost.variance / variance
         seen = (clipped - mean * share) / (1 - share)
         precision = 1 / cost.variance - 1 / variance if cost.variance else float("inf")
-        return _Evidence(cost, clipped, seen, precision, min(precision, self._most))
+        weight = min(precision, self._most)
+        return _Evidence(cost, weight, weight * seen, weight / precision * weight)
 
     def _sum(self, workload: str, added: _Evidence | None, removed: _Evidence | None) -> None:
         weight, weighted, doubt = self._sums.get(workload, (0.0, 0.0, 0.0))
-        self._costs.pop(workload, None)
-        if not self._nodes[workload]:
-            for of_workload in (self._sums, self._means, self._nodes, self._median):
-                of_workload.pop(workload, None)
-            return
         if added is not None:
-            own = added.weight
-            weight, weighted, doubt = weight + own, weighted + own * added.mean, doubt + own / added.precision * own
+            weight, weighted, doubt = weight + added.weight, weighted + added.weighted, doubt + added.doubt
         if removed is not None:
-            own = removed.weight
-            weight, weighted, doubt = weight - own, weighted - own * removed.mean, doubt - own / removed.precision * own
+            weight, weighted, doubt = weight - removed.weight, weighted - removed.weighted, doubt - removed.doubt
         self._sums[workload] = weight, weighted, doubt
+        self._costs.pop(workload, None)
 
-    def _clipped(self, workload: str, mean: float, node: str) -> float:
-        """Return a node's mean of a workload, clipped to the neighbourhood of the median of all nodes."""
+    def _median_of(self, workload: str, but: str) -> float:
+        """Return the median of all nodes that know a workload; 0 if they are too few."""
         means = self._means[workload]
         if len(means) < _FEWEST:
-            return mean
+            return 0.0
         median, left = self._median.get(workload, (0.0, 0))
         if left <= 0:  # rarely enough that it costs little more than the updates themselves
             median, left = statistics.median(means.values()), len(means) // 4
-            self._clip_again(workload, median, node)
+            self._clip_again(workload, median, but)
         self._median[workload] = median, left - 1
-        return _clip(mean, median)
+        return median
 
     def _clip_again(self, workload: str, median: float, but: str) -> None:
         """Clip what other nodes have reported: who reported before the others is not believed more."""
-        for node in self._nodes[workload]:
-            if node == but:
-                continue
-            known = self._of_node[node][workload]
-            clipped = _clip(known.reported.mean, median)
-            if clipped != known.clipped:
-                again = self._of_node[node][workload] = self._evidence(known.reported, clipped)
-                self._sum(workload, again, known)
+        far, (low, high) = self._far[workload], _neighbourhood(median)
+        changing = [node for node, mean in self._reported[workload].items() if not low <= mean <= high or node in far]
+        for node in changing:
+            if node != but:
+                known = self._of_node[node][workload]
+                again = self._evidence(node, workload, known.reported, median)
+                if again != known:
+                    self._of_node[node][workload] = again
+                    self._sum(workload, again, known)
+
+
+def _neighbourhood(median: float) -> tuple[float, float]:
+    return (median / APART, APART * median) if median > 0 else (-math.inf, math.inf)
 
 
 def _clip(mean: float, median: float) -> float:
-    return min(max(mean, median / APART), APART * median) if median > 0 else mean
+    low, high = _neighbourhood(median)
+    return min(max(mean, low), high)
