@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -113,12 +114,12 @@ class DemandDecision:
     hold_s: float = 0.0
     """If no node has room: decide again when anything has changed, or after this time; 0 refuses the pod now."""
 
-    @property
+    @cached_property
     def fits(self) -> BoolArray:
         """Whether each candidate has room for the pod, (n,)."""
         return self.rooms.fits(self.stale_after_s)
 
-    @property
+    @cached_property
     def best_index(self) -> int | None:
         """Index of the candidate with the most room, or of the first of several; None if no candidate has room."""
         fits = self.fits

@@ -321,9 +321,14 @@ class Loads:
         idle: BoolArray = self._pods[rows] == 0
         return idle
 
+    @property
+    def any_critical(self) -> bool:
+        """Whether any node has latency-critical pods, or such pods are on their way to it."""
+        return bool(self._critical_at)
+
     def critical(self, rows: Rows) -> BoolArray:
         """Whether nodes have latency-critical pods, or such pods are on their way to them."""
-        critical: BoolArray = self._has_critical[rows] if self._critical_at else _filled(rows, np.False_)
+        critical: BoolArray = self._has_critical[rows] if self.any_critical else _filled(rows, np.False_)
         return critical
 
     def capacity(self, rows: Rows) -> FloatArray:
@@ -391,8 +396,8 @@ class Loads:
         if row is None or report is None:
             return
         caution = self._variant.caution
-        change = Counter(self._in_flight[uid].workload for uid in self._in_flight_to.get(node, ()))
-        over = Counter(report.counted[uid] for uid in self._over.get(node, ()))
+        change = Counter([self._in_flight[uid].workload for uid in self._in_flight_to.get(node, ())])
+        over = Counter([report.counted[uid] for uid in self._over.get(node, ())])
         cpu, cpu_variance = report.demand_cores
         memory_variance = known = credit = 0.0
         for workload, number in change.items():
@@ -402,15 +407,14 @@ class Loads:
             cpu_variance += number**2 * cores.variance
             alike = number + (report.workloads[workload].pods if workload in report.workloads else 0)
             memory_variance += alike**2 * self.memory.cost(workload).variance
-        for name, each in report.workloads.items():
-            if each.pods:
-                gib = self.memory.cost(name)
+        costs = zip(self.cpu.costs(report.workloads), self.memory.costs(report.workloads), strict=True)
+        for (name, each), (cores, gib) in zip(report.workloads.items(), costs, strict=True):
+            if pods := each.pods:
                 # Other nodes may know better how large growing pods become.
-                known += each.pods * max(each.gib.mean, gib.mean)
+                known += pods * max(each.gib.mean, gib.mean)
                 if name not in change:
-                    memory_variance += each.pods**2 * gib.variance
-            if each.stops_per_s:
-                credit += each.stops_per_s * self.cpu.cost(name).mean
+                    memory_variance += pods**2 * gib.variance
+            credit += each.stops_per_s * cores.mean
         memory = max(report.held_gib, report.baseline_gib + known)
         for workload, number in change.items():
             memory += number * self.memory.cost(workload).mean

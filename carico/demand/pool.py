@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from carico.demand.memory import Memory
@@ -28,6 +28,7 @@ _KNOWS = 4.0
 NEWS = 0.1
 """A node's estimate is news if its mean has changed by more than this share of the standard deviation, or its variance
 by more than this share of itself."""
+_NEWS_SQUARED = NEWS**2
 
 
 class _Evidence(NamedTuple):
@@ -90,9 +91,10 @@ class Pool:
             before = evidence.get(workload)
             # Most estimates are no news; the test is written out here, because a call would double its time.
             if before is not None:
-                (mean, variance), (was, was_variance) = cost, before.reported
-                apart = mean - was
-                if apart * apart <= NEWS**2 * variance and abs(was_variance - variance) <= NEWS * variance:
+                mean, variance = cost
+                was, was_variance = before.reported
+                apart, most = mean - was, NEWS * variance
+                if apart * apart <= _NEWS_SQUARED * variance and -most <= was_variance - variance <= most:
                     continue
             if cost.variance < self.first.variance:
                 evidence[workload] = self._add(node, workload, cost, before)
@@ -116,6 +118,11 @@ class Pool:
                 return assumed
             cost = self._costs[workload] = self._pooled(workload, assumed)
         return cost
+
+    def costs(self, workloads: Iterable[str]) -> list[Estimate]:
+        """`cost` of several workloads."""
+        known = self._costs.get
+        return [known(workload) or self.cost(workload) for workload in workloads]
 
     def remember(self, workload: str, elapsed_s: float, now: float) -> None:
         """Let the memory note what nodes know of a workload whose pods have run for the last `elapsed_s` seconds."""
@@ -154,8 +161,10 @@ class Pool:
 
     def _evidence(self, node: str, workload: str, cost: Estimate, median: float) -> _Evidence:
         """Return the evidence in an estimate that is clipped to the neighbourhood of the median, if there is one."""
-        clipped = _clip(cost.mean, median)
-        if clipped != cost.mean:
+        low, high = _neighbourhood(median)
+        clipped = cost.mean
+        if not low <= clipped <= high:
+            clipped = low if clipped < low else high
             self._far[workload].add(node)
         elif workload in self._far:
             self._far[workload].discard(node)
@@ -202,8 +211,3 @@ class Pool:
 
 def _neighbourhood(median: float) -> tuple[float, float]:
     return (median / APART, APART * median) if median > 0 else (-math.inf, math.inf)
-
-
-def _clip(mean: float, median: float) -> float:
-    low, high = _neighbourhood(median)
-    return min(max(mean, low), high)

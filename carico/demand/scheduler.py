@@ -353,14 +353,15 @@ class DemandScheduler:
         running, known_gib = loads.local(workload, rows)
         in_flight = loads.in_flight_counts(workload, rows)
         critical = loads.critical(rows)
-        if critical.any():
+        if loads.any_critical:
             too_large = critical & (variant.critical_share * loads.cores(rows) <= cpu.mean)
             if too_large.any():
                 among = rows if placement is None else self._rows_of(placement)
                 elsewhere = ~loads.critical(among) & (loads.age_s(among, now) <= self._stale_after_s)
                 if not elsewhere.any():
                     critical = critical & ~too_large  # or the pod would wait for ever
-        fill_to = level(variant, loads.cores(rows), cpu.mean, share=share, critical=critical)
+        kept = critical if loads.any_critical else None
+        fill_to = level(variant, loads.cores(rows), cpu.mean, share=share, critical=kept)
         return Rooms(
             fill_to - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
@@ -399,7 +400,9 @@ class DemandScheduler:
 
     def _take(self, rows: IntArray, cores: float, widest: float) -> bool:
         """Whether nodes have room for this many cores below the higher level, and may take pods of `widest` cores."""
-        variant, rows = self._variant, rows[~self.loads.critical(rows)]
+        variant = self._variant
+        if self.loads.any_critical:
+            rows = rows[~self.loads.critical(rows)]
         size = self.loads.cores(rows)
         if widest > variant.wide * float(size.max(initial=0.0)):
             return False
