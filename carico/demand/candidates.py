@@ -6,7 +6,7 @@ kube-scheduler evaluates these rules (selectors, affinity, taints), and its requ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 MOST_PLACEMENTS = 1000
 """Placements that are remembered; the one noted the longest ago is forgotten first."""
@@ -27,19 +27,31 @@ class Candidates:
 
     def __init__(self) -> None:
         self._of: dict[str, Sequence[str]] = {}
+        self._marks: dict[str, Hashable] = {}
         self._sets: dict[str, frozenset[str]] = {}
         self._usable: frozenset[str] | None = None
 
-    def note(self, placement: str, nodes: Sequence[str]) -> None:
-        """Note the candidates of a request."""
+    def note(self, placement: str, nodes: Sequence[str], mark: Hashable = None) -> None:
+        """Note the candidates of a request.
+
+        Parameters
+        ----------
+        placement : str
+        nodes : sequence of str
+            In any order: kube-scheduler's filters run at the same time, so that the order is another in every request.
+        mark : hashable, optional
+            A value that is equal for equal sets of nodes only; then the set is not made again. None is no such value.
+        """
         before = self._of.pop(placement, None)
         self._of[placement] = nodes
-        if before != nodes:
+        known = mark is not None and mark == self._marks.get(placement)
+        self._marks[placement] = mark
+        if not known and before != nodes:
             self._sets[placement] = frozenset(nodes)
             self._usable = None
         while len(self._of) > MOST_PLACEMENTS:
             oldest = next(iter(self._of))
-            del self._of[oldest], self._sets[oldest]
+            del self._of[oldest], self._sets[oldest], self._marks[oldest]
             self._usable = None
 
     def of(self, placement: str) -> Sequence[str] | None:

@@ -285,6 +285,14 @@ class Loads:
         """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""
         return np.fromiter(map(self._rows.get, nodes, repeat(-1)), np.intp, len(nodes))
 
+    def mark(self, rows: IntArray) -> tuple[int, bytes] | None:
+        """Return a value that is equal for equal sets of columns, while no node comes or goes; None if any is -1."""
+        if (rows < 0).any():
+            return None
+        among = np.zeros(self._pods.size, np.bool_)
+        among[rows] = True
+        return self.generation, among.tobytes()
+
     @property
     def all_rows(self) -> IntArray:
         """The columns of all nodes."""

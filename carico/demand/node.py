@@ -119,9 +119,9 @@ class NodeDemand:
         self._cpu.forget()
         self._memory.forget()
         self._peaks.forget(self._memory.workloads)
-        eldest = self._pods.eldest()
+        eldest, memory = self._pods.eldest(), self._memory.costs()
         self._peaks.observe(
-            {name: self._memory.cost(name) for name in self._pods.now},
+            {name: memory.get(name, self._memory.first) for name in self._pods.now},
             {name for name in eldest if at - eldest[name] < variant.settling_s and name not in self._stops},
             at,
         )
@@ -147,7 +147,8 @@ class NodeDemand:
         """Return the node's report."""
         now = self._pods.now
         kept = math.exp(-max(at - self._observed_at, 0.0) / self._variant.stops_s)
-        names = dict.fromkeys([*now, *self._cpu.workloads, *self._peaks.workloads])
+        cores, unknown = self._cpu.costs(), self._cpu.first
+        names = dict.fromkeys([*now, *cores, *self._peaks.workloads])
         names.pop(CHURN, None)
         return DemandReport(
             self.node,
@@ -157,7 +158,10 @@ class NodeDemand:
             max(self._memory.baseline.mean, 0.0),
             {
                 name: WorkloadReport(
-                    now.get(name, 0), kept * self._stops.get(name, 0.0), self._cpu.cost(name), self._peaks.cost(name)
+                    now.get(name, 0),
+                    kept * self._stops.get(name, 0.0),
+                    cores.get(name, unknown),
+                    self._peaks.cost(name),
                 )
                 for name in names
             },

@@ -81,6 +81,11 @@ class Regression:
             return self.first
         return Estimate(max(float(self._mean[row]), 0.0), float(self._covariance[row, row]))
 
+    def costs(self) -> dict[str, Estimate]:
+        """`cost` of all workloads about which anything is known."""
+        means, variances = self._mean.tolist(), self._covariance.diagonal().tolist()
+        return {name: Estimate(max(means[row], 0.0), variances[row]) for name, row in self._rows.items()}
+
     def demand(self, pods: Mapping[str, float]) -> Estimate:
         """The demand of the node with these numbers of pods, by workload."""
         design, mean, variance = self._design(pods)
@@ -127,11 +132,10 @@ class Regression:
     def forget(self) -> None:
         """Drop the workloads about which hardly anything is known any more."""
         mean, variance = self.first
-        for workload in self.workloads:
-            row = self._rows[workload]
-            doubt, learned = float(self._covariance[row, row]), float(self._mean[row])
-            if doubt > 0.99 * variance and abs(learned - mean) < 0.1 * math.sqrt(variance):
-                self._drop(workload)
+        unknown = self._covariance.diagonal() > 0.99 * variance
+        forgotten = unknown & (np.abs(self._mean - mean) < 0.1 * math.sqrt(variance))
+        for workload in [name for name, row in self._rows.items() if forgotten[row]]:
+            self._drop(workload)
 
     def save(self) -> dict[str, Any]:
         """Return everything that was learned, as JSON values."""

@@ -35,6 +35,17 @@ class WorkloadReport:
     """The demand of a pod."""
 
     def __post_init__(self) -> None:
+        (cores, cores_variance), (gib, gib_variance) = self.cores, self.gib
+        # A sound report passes this test, which takes a tenth of the time of the checks; NaN fails every comparison.
+        if (
+            0 <= self.pods <= MOST_PODS
+            and 0 <= self.stops_per_s <= MOST_PODS
+            and 0 <= cores <= MOST_CORES
+            and 0 <= cores_variance <= MOST_CORES
+            and 0 <= gib <= MOST_GIB
+            and 0 <= gib_variance <= MOST_GIB
+        ):
+            return
         _check("pods", self.pods, MOST_PODS)
         _check("stops_per_s", self.stops_per_s, MOST_PODS)
         _check_estimate("a pod's cores", self.cores, MOST_CORES)

@@ -149,8 +149,9 @@ class DemandScheduler:
         self._end(uid)
         self.waiting.add(uid, kind)
         self.waiting.refused.discard(uid)
-        self._candidates.note(kind.placement, nodes)
-        decision = self.decision(kind, nodes, now)
+        rows = self.loads.rows(nodes)
+        self._candidates.note(kind.placement, nodes, self.loads.mark(rows))
+        decision = self._decision(kind, nodes, rows, now)
         node = decision.node
         if node is not None:
             self.waiting.remove(uid)
@@ -167,9 +168,7 @@ class DemandScheduler:
 
     def decision(self, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
         """Return what `filter` would decide on a pod; nothing changes."""
-        cores, gib = self.cost(kind.workload)
-        rooms = self._rooms(kind.workload, self.loads.rows(nodes), now, share=self._share())
-        return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
+        return self._decision(kind, nodes, self.loads.rows(nodes), now)
 
     def report(self, report: DemandReport, now: float) -> None:
         """Take in a node's report."""
@@ -342,6 +341,11 @@ class DemandScheduler:
         if uid not in self._bound:
             self.loads.note_critical(uid, None)
         return self.loads.end(uid)
+
+    def _decision(self, kind: Kind, nodes: Sequence[str], rows: IntArray, now: float) -> DemandDecision:
+        cores, gib = self.cost(kind.workload)
+        rooms = self._rooms(kind.workload, rows, now, share=self._share())
+        return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
 
     def _rooms(self, workload: str, rows: Rows, now: float, *, share: bool, placement: str | None = None) -> Rooms:
         """What nodes offer a pod of a workload, and what the pod needs there.

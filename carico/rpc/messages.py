@@ -252,28 +252,25 @@ def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
 def _demand_message(demand: DemandReport) -> capacity_pb2.Demand:
     names = list(dict.fromkeys([*demand.workloads, *(name for name in demand.counted.values() if name is not None)]))
     numbers: dict[str | None, int] = {name: number for number, name in enumerate([None, *names])}
-    return capacity_pb2.Demand(
+    message = capacity_pb2.Demand(
         cores=demand.cores,
         gib=demand.gib,
         demand_cores=demand.demand_cores.mean,
         demand_cores_variance=demand.demand_cores.variance,
         held_gib=demand.held_gib,
         baseline_gib=demand.baseline_gib,
-        workloads=[
-            capacity_pb2.Workload(
-                name=name,
-                pods=known.pods,
-                stops_per_s=known.stops_per_s,
-                cores=known.cores.mean,
-                cores_variance=known.cores.variance,
-                gib=known.gib.mean,
-                gib_variance=known.gib.variance,
-            )
-            for name, known in demand.workloads.items()
-        ],
         unknown_workloads=names[len(demand.workloads) :],
-        counted=[capacity_pb2.Pod(uid=uid, workload=numbers[workload]) for uid, workload in demand.counted.items()],
     )
+    # Parts that are made in their place take half the time of parts that are copied into it.
+    for name, known in demand.workloads.items():
+        workload = message.workloads.add()
+        workload.name, workload.pods, workload.stops_per_s = name, known.pods, known.stops_per_s
+        workload.cores, workload.cores_variance = known.cores
+        workload.gib, workload.gib_variance = known.gib
+    for uid, of in demand.counted.items():
+        pod = message.counted.add()
+        pod.uid, pod.workload = uid, numbers[of]
+    return message
 
 
 def _require_at_most(most: int, things: str, number: int) -> None:
