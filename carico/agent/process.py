@@ -27,6 +27,7 @@ from carico.clock import SystemClock
 from carico.config import AgentConfig
 from carico.demand.settings import DemandVariant
 from carico.files import require_writable
+from carico.http.expiry import Expiry
 from carico.http.health import serve_status
 from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
@@ -98,6 +99,7 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
             continue_from(file, variant.name, agent.restore, owner=node, most_bytes=most_bytes)
         registry = CollectorRegistry()
         registry.register(AgentMetrics(agent, calls.by_name))
+        opened.enter_context(Expiry(config.tls, registry))
         serving = serve_status(config.status, config.tls, registry, healthy=agent.healthy, ready=agent.ready)
         status = opened.enter_context(serving)
         _log.info("running", extra={"node": node, "status_port": status.port})

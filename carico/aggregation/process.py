@@ -12,6 +12,7 @@ from carico.aggregation.metrics import AggregatorMetrics
 from carico.aggregation.server import AggregationServer
 from carico.clock import SystemClock
 from carico.config import AggregatorConfig
+from carico.http.expiry import Expiry
 from carico.http.health import serve_status
 
 _log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ def run_aggregator(config: AggregatorConfig, stop: threading.Event) -> None:
     registry = CollectorRegistry()
     with (
         closing(AggregationServer(config, SystemClock(), AggregatorMetrics(registry))) as server,
+        Expiry(config.tls, registry),
         serve_status(config.status, config.tls, registry, healthy=server.healthy, ready=server.ready) as status,
     ):
         _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})

@@ -35,6 +35,7 @@ from carico.extender.metrics import ExtenderMetrics
 from carico.extender.report_server import CapacityServer
 from carico.extender.server import serve_extender
 from carico.files import require_writable
+from carico.http.expiry import Expiry
 from carico.http.health import serve_status
 from carico.http.tls import ServerTls
 from carico.kube.reflector import ENDED, Pods, Reflector
@@ -225,6 +226,7 @@ class ExtenderProcess:
             )
             self.extender = Extender(of_the_thesis, journal, self._clock, self._metrics)
             watched = f"spec.schedulerName={config.scheduler_name}"
+        opened.enter_context(Expiry(config.tls, self._registry))
         pages = {"/nodes": self._nodes, "/costs": self._costs, "/node-costs": self._node_costs}
         status = serve_status(
             config.status, config.tls, self._registry, healthy=self.healthy, ready=self.extender.ready, pages=pages

@@ -18,7 +18,7 @@ from carico.logs import FewLines
 
 _log = logging.getLogger(__name__)
 
-_Signature = tuple[tuple[int, int, int], ...]
+Signature = tuple[tuple[int, int, int], ...]
 
 
 class PemFiles:
@@ -35,8 +35,9 @@ class PemFiles:
     """
 
     def __init__(self, files: TlsFiles) -> None:
+        self._files = files
         self._paths = [Path(files.certificate), Path(files.key), Path(files.ca)]
-        self._seen = self._signature()
+        self._seen = signature_of(self._files)
         self._kept = FewLines(_log, logging.WARNING, "certificates not replaced, the old ones stay in force")
         try:
             self.certificate, self.key, self.ca, self.client = self._read()
@@ -45,7 +46,7 @@ class PemFiles:
 
     def changed(self) -> bool:
         """Read the files if they have changed; return whether there is anything new. Unusable files are logged."""
-        signature = self._signature()
+        signature = signature_of(self._files)
         if signature == self._seen or not signature:
             return False
         self._seen = signature
@@ -56,19 +57,12 @@ class PemFiles:
                 self._seen = ()
             self._kept.add(str(error))
             return False
-        if self._signature() != signature:  # replaced while being read: try again next time
+        if signature_of(self._files) != signature:  # replaced while being read: try again next time
             self._seen = ()
             return False
         self.certificate, self.key, self.ca, self.client = content
         _log.info("certificates replaced", extra={"certificate": str(self._paths[0])})
         return True
-
-    def _signature(self) -> _Signature:
-        """Return a value that changes when a file is replaced; empty while a file is missing."""
-        try:
-            return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in map(Path.stat, self._paths))
-        except OSError:
-            return ()
 
     def _read(self) -> tuple[bytes, bytes, bytes, ssl.SSLContext]:
         """Read the files and let OpenSSL check them: gRPC would only refuse every connection."""
@@ -92,6 +86,15 @@ class PemFiles:
             raise InvalidConfig(f"{ca} must hold the certificate of a CA, as PEM: {error}") from error
         context.set_alpn_protocols(["h2"])
         return pem[0], pem[1], pem[2], context
+
+
+def signature_of(files: TlsFiles) -> Signature:
+    """Return a value that changes when a file is replaced; empty while a file is missing."""
+    try:
+        found = [Path(file).stat() for file in (files.certificate, files.key, files.ca)]
+    except OSError:
+        return ()
+    return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found)
 
 
 class ClientTls:

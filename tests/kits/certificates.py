@@ -11,7 +11,7 @@ class Certificates:
 
     def __init__(self, folder):
         self._folder = folder
-        self._authority = Authority(folder, datetime.now(UTC), valid_days=1, overwrite=True)
+        self._authority = Authority(folder, datetime.now(UTC), valid_days=90, overwrite=True)
         self._authority.make_ca()
 
     def server(self, name, *hosts):

@@ -1,0 +1,111 @@
+"""How long a process's certificates remain valid: a gauge, and a warning a day when they expire soon."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from carico.config import TlsFiles
+from carico.errors import InvalidConfig
+from carico.rpc.tls import Signature, signature_of
+from carico.rpc.validity import valid_until
+
+_log = logging.getLogger(__name__)
+
+DAY_S = 86_400.0
+WARN_S = 14 * DAY_S
+"""How long before its end a certificate is warned of, seconds."""
+_LOOK_EVERY_S = 3600.0
+
+
+class Expiry:
+    """Looks once an hour how long certificates remain valid, until it is closed.
+
+    Parameters
+    ----------
+    files : TlsFiles or None
+        None has no certificates: there is no gauge, and no thread.
+    registry : prometheus_client.CollectorRegistry
+        Gets the gauge; the files are read again when they have changed.
+    unix_time : callable, optional
+        Returns the time, seconds since 1970; the machine's by default.
+    """
+
+    def __init__(
+        self, files: TlsFiles | None, registry: CollectorRegistry, unix_time: Callable[[], float] = time.time
+    ) -> None:
+        self._files = files
+        self._unix_time = unix_time
+        self._seen: Signature = ()
+        self._ends: dict[str, float] = {}
+        """When the certificates expire that could be read last."""
+        self._warned_at = -math.inf
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="expiry", daemon=True)
+        if files is not None:
+            registry.register(self)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauge."""
+        gauge = GaugeMetricFamily(
+            "carico_certificate_expiry_seconds",
+            "Seconds until the process's certificate, and its CA's, expire; negative afterwards.",
+            labels=["of"],
+        )
+        for of, left_s in self._left_s().items():
+            gauge.add_metric([of], left_s)
+        yield gauge
+
+    def look(self) -> None:
+        """Warn if a certificate expires within `WARN_S`, unless there was a warning within the last day."""
+        of, left_s = min(self._left_s().items(), key=lambda each: each[1], default=("", math.inf))
+        if left_s > WARN_S or self._unix_time() < self._warned_at + DAY_S:
+            return
+        self._warned_at = self._unix_time()
+        assert self._files is not None
+        file = self._files.ca if of == "ca" else self._files.certificate
+        end = datetime.fromtimestamp(self._ends[of], UTC)
+        _log.warning(
+            "%s %s at %s, and nobody is trusted without it: renew it, with `carico deploy` or as it was made",
+            file,
+            "expires" if left_s > 0 else "has expired",
+            f"{end:%Y-%m-%d %H:%M} UTC",
+            extra={"days_left": math.floor(left_s / DAY_S)},
+        )
+
+    def _left_s(self) -> dict[str, float]:
+        assert self._files is not None
+        signature = signature_of(self._files)
+        if signature != self._seen:
+            try:
+                self._ends, self._seen = valid_until(self._files), signature
+            except InvalidConfig as error:  # being replaced, or damaged: the previous ones stay in force
+                _log.debug("certificates cannot be read: %s", error)
+        now = self._unix_time()
+        return {of: end - now for of, end in self._ends.items()}
+
+    def _run(self) -> None:
+        self.look()
+        while not self._stop.wait(_LOOK_EVERY_S):
+            self.look()
