@@ -1,4 +1,4 @@
-"""``carico deploy``, ``undeploy``, ``status`` and ``costs``: CARICO on a cluster; needs the extra `scheduler`."""
+"""``carico deploy``, ``renew``, ``undeploy``, ``status``, ``costs``: on a cluster; needs the extra `scheduler`."""
 
 from __future__ import annotations
 
@@ -62,18 +62,28 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="run servers and schedulers on nodes of the control plane, and leave the other nodes to pods",
     )
-    deploy.add_argument(
-        "--certificates",
-        metavar="FOLDER",
-        type=Path,
-        help="keep the CA and its key in this folder, as `carico certs` does, instead of on the cluster",
-    )
+    _of_ca(deploy)
+    deploy.add_argument("--new-ca", action="store_true", help="replace the CA and all certificates, and roll all pods")
     deploy.add_argument("--force-conflicts", action="store_true", help="take over fields that others have changed")
     deploy.add_argument(
         "--dry-run", action="store_true", help="print the YAML, without certificates, and contact no cluster"
     )
     _waiting(deploy, "pods to be ready")
     deploy.set_defaults(run=_deploy)
+    renew = commands.add_parser(
+        "renew",
+        help="renew the certificates of CARICO on a cluster that expire soon",
+        description=(
+            "Renews certificates of which less than a third of the time is left, and gives nodes that were added a "
+            "certificate. Servers read theirs within minutes; agents are rolled. Nothing else is changed, so the "
+            "command can be run regularly."
+        ),
+    )
+    _of_cluster(renew)
+    _of_ca(renew)
+    renew.add_argument("--all", action="store_true", help="renew all certificates, but not the CA")
+    _waiting(renew, "agents to be ready")
+    renew.set_defaults(run=_renew)
     undeploy = commands.add_parser(
         "undeploy",
         help="remove CARICO from a cluster",
@@ -121,6 +131,24 @@ def _of_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (default: the current one)")
 
 
+def _of_ca(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--certificates",
+        metavar="FOLDER",
+        type=Path,
+        help=(
+            "the folder that keeps the CA and its key, ca.crt and ca.key (default: carico/UID in XDG_CONFIG_HOME or "
+            "~/.config, where UID is that of the namespace kube-system)"
+        ),
+    )
+    where.add_argument(
+        "--ca-key-on-cluster",
+        action="store_true",
+        help="keep the CA's key in the Secret carico-ca instead, where other administrators find it",
+    )
+
+
 def _waiting(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--wait",
@@ -154,9 +182,10 @@ def _deploy(options: argparse.Namespace) -> None:
         deployment.deploy(
             choices,
             datetime.now(UTC),
-            folder=options.certificates,
+            folder=_ca_folder(options, kube),
             force=options.force_conflicts,
             wait_s=options.wait,
+            new_ca=options.new_ca,
         )
     if options.observe:
         _tell("next: let your pods run for a while; `carico costs` shows what they demand, next to what they request")
@@ -164,12 +193,32 @@ def _deploy(options: argparse.Namespace) -> None:
         _tell("next: give pods `schedulerName: carico`; `carico status` shows how full each node is")
 
 
+def _renew(options: argparse.Namespace) -> None:
+    from carico.deployment.deploy import Deployment
+    from carico.deployment.rollout import wait_rolled_out
+
+    with _cluster(options) as kube:
+        clock = SystemClock()
+        folder = _ca_folder(options, kube)
+        rolled = Deployment(kube, clock, _tell).renew(options.namespace, datetime.now(UTC), folder, options.all)
+        if options.wait > 0:
+            wait_rolled_out(kube, rolled, clock, within_s=options.wait, tell=_tell)
+
+
+def _ca_folder(options: argparse.Namespace, kube: KubeObjects) -> Path | None:
+    from carico.deployment.ca_folder import default_folder
+
+    if options.ca_key_on_cluster:
+        return None
+    return options.certificates or default_folder(kube, os.environ)
+
+
 def _undeploy(options: argparse.Namespace) -> None:
     from carico.deployment.deploy import Deployment
 
     with _cluster(options) as kube:
         Deployment(kube, SystemClock(), _tell).undeploy(options.namespace, options.wait)
-    _tell("the agents' checkpoints are still on the nodes, in /var/lib/carico")
+    _tell("the agents' checkpoints are still on the nodes, in /var/lib/carico, and the CA is still in its folder")
 
 
 def _status(options: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ can pose as a server. Keys are elliptic-curve keys (P-256), readable only by the
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -112,6 +113,27 @@ class Authority:
         """Whether this CA's certificate of the node exists, with a third of its time left."""
         return self._keeps(self.folder / f"node-{name}.crt", _node_names(name))
 
+    def keeps_ca(self) -> bool:
+        """Whether the CA has a third of its time left.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no CA.
+        """
+        return self._lasts(self._ca()[0])
+
+    def may_renew_ca(self) -> bool:
+        """Whether the CA has issued itself, and no other CA has to renew it."""
+        certificate = self._ca()[0]
+        return certificate.subject == certificate.issuer
+
+    def ca_digest(self) -> str:
+        """Return a digest of the CA's public key, which renewals do not change."""
+        key = self._ca()[0].public_key()
+        encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(encoded).hexdigest()[:16]
+
     def validity(self, certificate: Path) -> tuple[datetime, datetime]:
         """Return the beginning of a certificate's validity, a few minutes before it was made, and the end.
 
@@ -131,7 +153,8 @@ class Authority:
         Raises
         ------
         InvalidInput
-            If there is no such certificate, another CA issued it, or it is the CA's own.
+            If there is no such certificate, or another CA issued it. A CA that has issued itself can be renewed, too:
+            what it has issued remains valid.
         """
         ca, ca_key = self._ca()
         old = _certificate(certificate)
@@ -139,8 +162,6 @@ class Authority:
             old.verify_directly_issued_by(ca)
         except Exception as error:
             raise InvalidInput(f"{certificate} was not issued by {self.folder / 'ca.crt'}: make a new one") from error
-        if old.subject == ca.subject:
-            raise InvalidInput("the CA's own certificate is not renewed: make a new CA and new certificates with it")
         builder = self._builder(old.subject, ca.subject, old.public_key())
         for extension in old.extensions:
             builder = builder.add_extension(extension.value, extension.critical)
@@ -156,8 +177,11 @@ class Authority:
             present = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (x509.ExtensionNotFound, InvalidSignature, TypeError, ValueError):
             return False
+        return set(present) == set(names) and self._lasts(certificate)
+
+    def _lasts(self, certificate: x509.Certificate) -> bool:
         begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-        return set(present) == set(names) and begins <= self.now <= ends - (ends - begins) / 3
+        return begins <= self.now <= ends - (ends - begins) / 3
 
     def _issue(
         self, file: str, name: str, names: Sequence[x509.GeneralName], usages: Sequence[x509.ObjectIdentifier]

@@ -17,12 +17,16 @@ from carico.deployment.authority import Authority
 from carico.deployment.manifests import labelled
 from carico.errors import InvalidInput
 
+CA_CONFIG_MAP = "carico-ca"
 CA_SECRET = "carico-ca"  # noqa: S105  a name
 NODES_SECRET = "carico-agent-tls"  # noqa: S105  a name
 SERVERS = {"aggregator": "aggregator", "extender": "scheduler", "kube-scheduler": "scheduler"}
 """The component that each server belongs to."""
 CA_DAYS = 3650
 _LEAST_DAYS = 30
+EXPIRE = "carico.dev/certificates-expire"
+"""Annotation of the ConfigMap with the CA: when the first certificate of the deployment, or the CA, expires."""
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _SECRET_BYTES = 1 << 20
 _KEY_BEGINS = b"-----BEGIN PRIVATE KEY-----"
 
@@ -45,6 +49,11 @@ def hosts_of(objects: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
         "extender": ["localhost", *names["carico-scheduler"]],
         "kube-scheduler": ["localhost"],
     }
+
+
+def is_certificate(name: str) -> bool:
+    """Return whether a Secret of this name holds certificates of a deployment."""
+    return name in {CA_SECRET, NODES_SECRET, *(f"carico-{server}-tls" for server in SERVERS)}
 
 
 def unpack(secrets: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
@@ -71,30 +80,42 @@ def unpack(secrets: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
             ) from error
 
 
-def make(authority: Authority, hosts: Mapping[str, list[str]], nodes: Collection[str]) -> None:
+def make(authority: Authority, hosts: Mapping[str, list[str]], nodes: Collection[str], renew: bool = False) -> None:
     """Make certificates that the authority's folder lacks or that expire soon; renew all nodes' certificates together.
+
+    Parameters
+    ----------
+    authority : Authority
+    hosts : mapping of str to list of str
+        Host names, by server.
+    nodes : collection of str
+    renew : bool, optional
+        Renew all certificates, also those that expire later, but not the CA.
 
     Raises
     ------
     InvalidInput
-        If the CA expires soon.
+        If the CA expires soon and cannot be renewed, because another CA has issued it.
     """
     ca = authority.folder / "ca.crt"
     if not ca.exists():
         replace(authority, valid_days=CA_DAYS).make_ca()
+    elif not authority.keeps_ca() and authority.may_renew_ca():
+        begins, ends = authority.validity(ca)
+        replace(authority, valid_days=max((ends - begins).days, 1)).renew(ca)
     ends = authority.validity(ca)[1]
     left_days = (ends - authority.now).days
     if left_days < _LEAST_DAYS:
         raise InvalidInput(
-            f"the CA is valid until {ends:%Y-%m-%d}, at least {_LEAST_DAYS} days are needed: delete "
-            f"secret/{CA_SECRET}, or give another --certificates, and deploy again: this replaces all certificates"
+            f"the CA is valid until {ends:%Y-%m-%d}, at least {_LEAST_DAYS} days are needed: renew it where it was "
+            f"issued, or replace it and all certificates with `carico deploy --new-ca`"
         )
     authority = replace(authority, valid_days=min(authority.valid_days, left_days))  # nothing outlives its CA
     for server, names in hosts.items():
-        if not authority.keeps_server(server, names):
+        if renew or not authority.keeps_server(server, names):
             authority.make_server(server, names)
     existing = [node for node in nodes if (authority.folder / f"node-{node}.crt").exists()]
-    renew_all = not all(authority.keeps_node(node) for node in existing)
+    renew_all = renew or not all(authority.keeps_node(node) for node in existing)
     for node in nodes if renew_all else set(nodes).difference(existing):
         authority.make_node(node)
 
@@ -121,7 +142,7 @@ def pack(
     """
     folder = authority.folder
     ca = (folder / "ca.crt").read_text(encoding="ascii")
-    packed = [labelled("ConfigMap", "carico-ca", namespace, "certificates", data={"ca.crt": ca})]
+    packed = [labelled("ConfigMap", CA_CONFIG_MAP, namespace, "certificates", data={"ca.crt": ca})]
     if with_ca_key:
         packed.append(_tls(CA_SECRET, "certificates", namespace, folder / "ca"))
     packed += [
@@ -136,6 +157,9 @@ def pack(
             f"the certificates of {len(nodes)} nodes are {size} bytes, a Secret holds {_SECRET_BYTES}: give nodes "
             f"their certificates by other means, for instance a CSI driver (see docs/how-to/deploy.md)"
         )
+    names = ["ca", *(f"server-{server}" for server in servers), *(f"node-{node}" for node in nodes)]
+    earliest = min(authority.validity(folder / f"{name}.crt")[1] for name in names)
+    packed[0]["metadata"]["annotations"] = {EXPIRE: earliest.strftime(_TIME)}
     data = {node: base64.b64encode(content).decode() for node, content in keys.items()}
     packed.append(labelled("Secret", NODES_SECRET, namespace, "agent", type="Opaque", data=data))
     return packed
@@ -144,11 +168,12 @@ def pack(
 def issued(authority: Authority, names: Iterable[str]) -> str:
     """Return when the oldest of these certificates was made.
 
-    Pods are annotated with this time. They are therefore rolled once all certificates have been renewed, and when the
-    node with the oldest certificate leaves the cluster.
+    Agents are annotated with this time, because they read their certificate only when their pod starts. They are
+    therefore rolled once all certificates have been renewed, and when the node with the oldest certificate leaves the
+    cluster.
     """
     moments = [authority.validity(authority.folder / f"{name}.crt")[0] for name in names]
-    return min(moments).strftime("%Y-%m-%dT%H:%M:%SZ") if moments else ""
+    return min(moments).strftime(_TIME) if moments else ""
 
 
 def _tls(name: str, component: str, namespace: str, file: Path) -> dict[str, Any]:

@@ -5,17 +5,17 @@ If the API server refuses an object, the objects applied before it stay, and the
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from carico.clock import Clock
 from carico.deployment import certificates
 from carico.deployment.authority import Authority
+from carico.deployment.ca_folder import copy_ca, has_ca
 from carico.deployment.manifests import COMPONENT, LABELS, SELECTOR, Choices, is_aggregators, lease, manifests
 from carico.deployment.rollout import Tell, wait_gone, wait_rolled_out
 from carico.errors import InvalidInput, KubeRefused
@@ -23,7 +23,10 @@ from carico.extender.process import ANNOTATION
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 ISSUED = "carico.dev/certificates"
-"""Annotation of a pod: when its certificates were made."""
+"""Annotation of a pod that rolls it: when an agent's certificate was made; for servers, which read renewed files, which
+CA they have."""
+RENEWED = "carico.dev/certificates-renewed"
+"""Annotation of an agent whose certificate was renewed without deploying; it replaces `ISSUED`."""
 _REMEDIES = {
     401: "log in again, or give another --context",
     403: "deploying needs the rights of a cluster administrator",
@@ -50,7 +53,13 @@ class Deployment:
     tell: Tell
 
     def deploy(
-        self, choices: Choices, now: datetime, folder: Path | None = None, force: bool = False, wait_s: float = 0.0
+        self,
+        choices: Choices,
+        now: datetime,
+        folder: Path | None = None,
+        force: bool = False,
+        wait_s: float = 0.0,
+        new_ca: bool = False,
     ) -> None:
         """Apply all objects.
 
@@ -60,12 +69,13 @@ class Deployment:
         now : datetime
             With a time zone; new certificates are valid from then on.
         folder : Path, optional
-            The folder that keeps the CA and the certificates; the CA's key is then removed from the cluster. By default
-            the cluster keeps all of them.
+            The folder that keeps the CA; its key is then removed from the cluster. By default the cluster keeps it.
         force : bool, optional
             Take over fields that another field manager owns.
         wait_s : float, optional
             How long to wait for pods to be ready, seconds; 0 does not wait.
+        new_ca : bool, optional
+            Replace the CA, and therefore all certificates.
 
         Raises
         ------
@@ -84,7 +94,7 @@ class Deployment:
             self.tell(f"{title(namespace)} is not CARICO's: left as it is")
         else:
             self._apply([namespace], force)
-        made = self._certificates(others, choices.namespace, now, folder)
+        made = self._certificates(others, choices.namespace, now, folder, new_ca=new_ca)
         self._apply([*made, *others], force)
         if folder is not None:
             self._remove_ca_key(choices.namespace)
@@ -94,6 +104,54 @@ class Deployment:
             wait_rolled_out(
                 self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
             )
+
+    def renew(
+        self, namespace: str, now: datetime, folder: Path | None = None, every: bool = False
+    ) -> list[dict[str, Any]]:
+        """Renew the certificates of a deployment that expire soon, and change nothing else.
+
+        Servers read their new certificates within minutes. Agents are rolled, because they do so at their start.
+
+        Parameters
+        ----------
+        namespace : str
+        now : datetime
+            With a time zone; new certificates are valid from then on.
+        folder : Path, optional
+            The folder that keeps the CA; not used if it has none and the cluster has one.
+        every : bool, optional
+            Renew certificates that do not expire soon, too.
+
+        Returns
+        -------
+        list
+            What is being rolled.
+
+        Raises
+        ------
+        InvalidInput
+            If CARICO is not deployed there, or certificates cannot be used.
+        KubeError
+            If the API server does not answer, or refuses an object; the message names the object.
+        """
+        self._refuse_second_deployment(namespace)
+        deployed = [
+            thing
+            for kind in ("StatefulSet", "DaemonSet")
+            for thing in self.kube.list("apps/v1", kind, namespace, labels=SELECTOR)
+        ]
+        if not deployed:
+            raise InvalidInput(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
+        if folder is not None and not has_ca(folder) and certificates.CA_SECRET in self._secrets(namespace):
+            folder = None
+        before = {title(thing): _annotations(thing).get(ISSUED) for thing in deployed}
+        self._apply(self._certificates(deployed, namespace, now, folder, renew=every), force=False)
+        rolled = [thing for thing in deployed if _annotations(thing).get(ISSUED) != before[title(thing)]]
+        for thing in rolled:
+            template = {"metadata": {"annotations": {RENEWED: _annotations(thing)[ISSUED]}}}
+            self.kube.patch(thing, {"spec": {"template": template}})
+            self.tell(f"{title(thing)} is rolled, to read its new certificates")
+        return rolled
 
     def undeploy(self, namespace: str, wait_s: float = 0.0) -> None:
         """Remove all objects with our labels, the scheduler's lock, and the extender's annotations of nodes.
@@ -122,42 +180,72 @@ class Deployment:
             wait_gone(self.kube, removed, self.clock, within_s=wait_s, tell=self.tell)
 
     def _certificates(
-        self, objects: list[dict[str, Any]], namespace: str, now: datetime, folder: Path | None
+        self,
+        objects: list[dict[str, Any]],
+        namespace: str,
+        now: datetime,
+        folder: Path | None,
+        *,
+        renew: bool = False,
+        new_ca: bool = False,
     ) -> list[dict[str, Any]]:
+        """Return the objects that hold certificates, and annotate those with pods that need to be rolled."""
         nodes = [node["metadata"]["name"] for node in self.kube.list("v1", "Node")]
         hosts = certificates.hosts_of(objects)
-        with ExitStack() as opened:
-            if folder is None:
-                where = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="carico-")))
-                certificates.unpack(self._secrets(namespace), where)
-            else:
-                where = folder
+        with TemporaryDirectory(prefix="carico-") as temporary:
+            where = Path(temporary)
+            self._gather(namespace, folder, where, new_ca)
             authority = Authority(where, now, overwrite=True)
-            certificates.make(authority, hosts, nodes)
-            names_of = {
-                "carico-agent": [f"node-{node}" for node in nodes],
-                "carico-aggregator": ["server-aggregator"],
-                "carico-scheduler": ["server-extender", "server-kube-scheduler"],
-            }
+            certificates.make(authority, hosts, nodes, renew)
+            packed = certificates.pack(authority, list(hosts), nodes, namespace, with_ca_key=folder is None)
+            if folder is not None:  # before anything is applied, so that no certificate has a CA that is lost
+                copy_ca(where, folder)
+                self.tell(
+                    f"the CA and its key are kept in {folder}: `carico deploy` and `carico renew` need them there"
+                )
+            ca = authority.ca_digest()
             for thing in objects:
-                if _has_pods(thing):
-                    names = names_of[thing["metadata"]["name"]]
-                    thing["spec"]["template"]["metadata"]["annotations"][ISSUED] = certificates.issued(authority, names)
-            return certificates.pack(authority, list(hosts), nodes, namespace, with_ca_key=folder is None)
+                if thing["kind"] == "StatefulSet":
+                    _annotations(thing)[ISSUED] = ca
+                elif thing["kind"] == "DaemonSet":
+                    made = certificates.issued(authority, [f"node-{node}" for node in nodes])
+                    _annotations(thing)[ISSUED] = self._rolled_for(thing, f"{made} {ca}")
+            return packed
+
+    def _rolled_for(self, thing: KubeObject, issued: str) -> str:
+        """Return the annotation that does not roll pods again that were rolled when these certificates were made."""
+        there = _annotations(self.kube.read(thing) or {})
+        return there.get(ISSUED, issued) if there.get(RENEWED) == issued else issued
+
+    def _gather(self, namespace: str, folder: Path | None, where: Path, new_ca: bool) -> None:
+        """Put the CA and the certificates that there are into a folder."""
+        secrets = self._secrets(namespace)
+        if new_ca:
+            self.tell("the CA is replaced: all certificates are made anew, and all pods are rolled")
+            return
+        in_folder = folder is not None and has_ca(folder)
+        if secrets and certificates.CA_SECRET not in secrets and not in_folder:
+            where_not = "" if folder is None else f"in {folder} or "
+            raise InvalidInput(
+                f"the CA's key is not {where_not}on the cluster: give the folder of the last deployment "
+                f"(--certificates), or replace the CA and all certificates with `carico deploy --new-ca`"
+            )
+        certificates.unpack(secrets, where)
+        if in_folder:
+            assert folder is not None
+            copy_ca(folder, where)
+            if certificates.CA_SECRET in secrets:
+                self.tell(f"the CA in {folder} takes over from the one that was kept on the cluster")
 
     def _secrets(self, namespace: str) -> dict[str, KubeObject]:
-        secrets: dict[str, KubeObject] = {
-            thing["metadata"]["name"]: thing for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR)
+        return {
+            name: thing
+            for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR)
+            if certificates.is_certificate(name := thing["metadata"]["name"])
         }
-        if secrets and certificates.CA_SECRET not in secrets:
-            raise InvalidInput(
-                f"the CA's key is not on the cluster: give the folder of the last deployment (--certificates), or "
-                f"delete the secrets of the namespace {namespace} and deploy again: this replaces all certificates"
-            )
-        return secrets
 
     def _remove_ca_key(self, namespace: str) -> None:
-        """Remove the CA's key of an earlier deployment without a folder; a later deployment would use it again."""
+        """Remove the CA's key of an earlier deployment that kept it on the cluster."""
         for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR):
             if thing["metadata"]["name"] == certificates.CA_SECRET:
                 self._remove(thing)
@@ -202,6 +290,13 @@ class Deployment:
 
 def _is_ours(thing: KubeObject) -> bool:
     return LABELS.items() <= (thing["metadata"].get("labels") or {}).items()
+
+
+def _annotations(thing: KubeObject) -> dict[str, str]:
+    """Return the annotations of an object's pods, to be changed; none if there is no such object."""
+    metadata = thing["spec"]["template"].setdefault("metadata", {}) if thing else {}
+    annotations: dict[str, str] = metadata.setdefault("annotations", {})
+    return annotations
 
 
 def _has_pods(thing: KubeObject) -> bool:

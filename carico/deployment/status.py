@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE
 from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeUnreachable, NotReady
+from carico.http.expiry import WARN_S
 from carico.kube.objects import KubeObject, KubeObjects, title
 from carico.printable import printable
 
@@ -108,6 +110,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     problems = [f"{each.name}: {each.ready} of {each.desired} pods ready" for each in components if not each.rolled_out]
     if not workloads:
         problems.append(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
+    problems += _expiring(kube, namespace, now)
     observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
     answers = leader or (OBSERVER if observing else "")
@@ -260,6 +263,21 @@ def _node(name: str, agents: dict[str, bool], known: _KnownNode | None) -> Node:
         gib=known.gib,
         load_gib=known.load_gib,
     )
+
+
+def _expiring(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:
+    """Say when certificates expire, if that is soon; `carico deploy` notes it beside the CA's certificate."""
+    noted = kube.read(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CA_CONFIG_MAP, "namespace": namespace}}
+    )
+    expire = ((noted or {"metadata": {}})["metadata"].get("annotations") or {}).get(EXPIRE)
+    if expire is None:
+        return []
+    left_s = -_seconds_since(expire, now)
+    if left_s > WARN_S:
+        return []
+    when = f"expire in {age(left_s)}" if left_s > 0 else "have expired"
+    return [f"certificates {when} (the first one at {expire}): run `carico renew`"]
 
 
 def _leader(kube: KubeObjects, namespace: str, now: datetime) -> str:

@@ -9,8 +9,10 @@ import pytest
 from cryptography import x509
 
 from carico.cli import main
+from carico.config import TlsFiles
 from carico.deployment.authority import Authority
 from carico.errors import InvalidInput
+from carico.rpc.validity import valid_until
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -101,9 +103,19 @@ class TestRenewed:
             Authority(folder, NOW).renew(foreign)
         assert foreign.read_bytes() == before
 
-    def test_the_ca_itself_is_not_renewed(self, folder):
-        with pytest.raises(InvalidInput, match="the CA's own certificate"):
-            Authority(folder, NOW).renew(folder / "ca.crt")
+    def test_the_ca_can_be_renewed_and_what_it_has_issued_remains_valid(self, folder):
+        later = Authority(folder, NOW + timedelta(days=300))
+        key, digest = (folder / "ca.key").read_bytes(), later.ca_digest()
+        issued = Authority(folder, NOW, overwrite=True).make_node("node-z")
+        assert not later.keeps_ca()
+        later.renew(folder / "ca.crt")
+        assert later.keeps_ca()
+        assert ((folder / "ca.key").read_bytes(), later.ca_digest()) == (key, digest)
+        renewed = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+        x509.load_pem_x509_certificate(issued.read_bytes()).verify_directly_issued_by(renewed)
+        assert renewed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        ends = valid_until(TlsFiles(str(issued), str(issued.with_suffix(".key")), str(folder / "ca.crt")))
+        assert ends["ca"] == (NOW + timedelta(days=665)).timestamp()
 
 
 @pytest.mark.parametrize("days", [0, 36_501])

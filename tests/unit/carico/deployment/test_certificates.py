@@ -3,9 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
 
 from carico.deployment.authority import Authority
-from carico.deployment.certificates import CA_DAYS, SERVERS, hosts_of, issued, make, pack, unpack
+from carico.deployment.certificates import CA_DAYS, EXPIRE, SERVERS, hosts_of, issued, make, pack, unpack
 from carico.deployment.manifests import Choices, manifests
 from carico.errors import InvalidInput
 
@@ -74,15 +77,57 @@ def test_a_new_ca_means_new_certificates(folder):
     assert authority(folder).keeps_node("node-a")
 
 
-def test_no_certificate_outlives_its_ca(folder):
-    make(authority(folder, days=CA_DAYS - 100), HOSTS, ["node-a"])
-    until = authority(folder).validity(folder / "node-node-a.crt")[1]
-    assert timedelta(0) <= authority(folder).validity(folder / "ca.crt")[1] - until < timedelta(days=1)
+@pytest.fixture
+def from_another(tmp_path):
+    """A folder with a CA of 100 days that another CA has issued, as in a company."""
+    folder = tmp_path / "company"
+    Authority(folder, NOW, 100).make_ca()
+    key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    own = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+    builder = x509.CertificateBuilder(
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "company")]),
+        own.subject,
+        own.public_key(),
+        own.serial_number,
+        own.not_valid_before_utc,
+        own.not_valid_after_utc,
+        list(own.extensions),
+    )
+    (folder / "ca.crt").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    return folder
 
 
-def test_a_ca_near_expiry_is_refused(folder):
-    with pytest.raises(InvalidInput, match=r"the CA is valid until 2039-12-30, .*delete secret/carico-ca"):
-        make(authority(folder, days=CA_DAYS - 29), HOSTS, ["node-a"])
+def test_no_certificate_outlives_its_ca(from_another):
+    make(authority(from_another), HOSTS, ["node-a"])
+    until = authority(from_another).validity(from_another / "node-node-a.crt")[1]
+    assert timedelta(0) <= authority(from_another).validity(from_another / "ca.crt")[1] - until < timedelta(days=1)
+
+
+def test_a_ca_near_expiry_is_refused_if_another_one_has_to_renew_it(from_another):
+    with pytest.raises(InvalidInput, match=r"the CA is valid until 2030-04-11, .*`carico deploy --new-ca`"):
+        make(authority(from_another, days=71), HOSTS, ["node-a"])
+
+
+def test_the_ca_is_renewed_with_its_key_and_other_certificates_stay(folder):
+    make(authority(folder, days=2400), HOSTS, ["node-a", "node-b"])
+    before = content(folder)
+    make(authority(folder, days=2440), HOSTS, ["node-a", "node-b"])
+    after = content(folder)
+    assert {name for name in before if before[name] != after[name]} == {"ca.crt"}
+    assert authority(folder).validity(folder / "ca.crt")[1] >= NOW + timedelta(days=2440 + CA_DAYS)
+
+
+def test_all_certificates_may_be_renewed_before_they_expire(folder):
+    before = content(folder)
+    make(authority(folder), HOSTS, ["node-a", "node-b"], renew=True)
+    after = content(folder)
+    assert {name for name in before if before[name] == after[name]} == {"ca.crt", "ca.key"}
+
+
+def test_the_first_expiry_is_noted(folder):
+    make(authority(folder, days=100), HOSTS, ["node-a", "node-b", "node-c"])
+    (noted, *_) = pack(authority(folder), HOSTS, ["node-a", "node-c"], "carico", with_ca_key=False)
+    assert noted["metadata"]["annotations"][EXPIRE] == "2031-01-01T00:00:00Z"
 
 
 def test_secrets_restore_the_whole_folder(folder, tmp_path):

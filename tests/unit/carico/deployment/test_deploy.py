@@ -1,10 +1,12 @@
 """Deploying to, and removing from, a fake API server that stores objects."""
 
 import base64
-from datetime import UTC, datetime
+import copy
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from carico.deployment.authority import Authority
 from carico.deployment.deploy import ISSUED, Deployment
 from carico.deployment.manifests import Choices
 from carico.errors import InvalidInput, KubeRefused, KubeUnreachable, NotReady
@@ -14,6 +16,17 @@ from carico.testing import ManualClock
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AGENTS = "/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"
 SECRETS = "/api/v1/namespaces/carico/secrets"
+
+
+SCHEDULERS = "/apis/apps/v1/namespaces/carico/statefulsets/carico-scheduler"
+
+
+def secret(cluster, name):
+    return {key: base64.b64decode(value) for key, value in cluster.objects[f"{SECRETS}/{name}"]["data"].items()}
+
+
+def annotations(cluster, path):
+    return cluster.objects[path]["spec"]["template"]["metadata"]["annotations"]
 
 
 class Deployed:
@@ -83,14 +96,112 @@ def test_with_a_folder_the_key_of_the_ca_stays_off_the_cluster(cluster, deployed
 
 def test_moving_to_a_folder_removes_the_key_of_the_ca_from_the_cluster(cluster, deployed, tmp_path):
     deployed.deploy()
-    on_cluster = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]
+    before = {path: thing for path, thing in cluster.objects.items() if path != f"{SECRETS}/carico-ca"}
+    key = secret(cluster, "carico-ca")["tls.key"]
     deployed.deploy(folder=tmp_path / "certs")
-    assert f"{SECRETS}/carico-ca" not in cluster.objects
     assert "secret/carico-ca deleted" in deployed.lines
-    assert cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"] != on_cluster
-    # A deployment that forgets the folder is refused, and does not return to the former CA.
+    assert cluster.objects == before, "no pod is rolled"
+    file = tmp_path / "certs" / "ca.key"
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (key, 0o600)
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    # A deployment that forgets the folder is refused.
     with pytest.raises(InvalidInput, match="give the folder of the last deployment"):
         deployed.deploy()
+
+
+def test_the_folder_has_nothing_but_the_ca(deployed, tmp_path):
+    deployed.deploy(folder=tmp_path / "certs")
+    assert sorted(file.name for file in (tmp_path / "certs").iterdir()) == ["ca.crt", "ca.key"]
+    assert any(f"kept in {tmp_path / 'certs'}" in line for line in deployed.lines)
+
+
+def test_the_ca_of_a_folder_takes_over(cluster, deployed, tmp_path):
+    Authority(tmp_path / "mine", NOW, 3650).make_ca()
+    deployed.deploy()
+    first = annotations(cluster, SCHEDULERS)[ISSUED]
+    deployed.deploy(folder=tmp_path / "mine")
+    noted = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]["ca.crt"]
+    assert noted == (tmp_path / "mine" / "ca.crt").read_text()
+    assert f"{SECRETS}/carico-ca" not in cluster.objects
+    assert annotations(cluster, SCHEDULERS)[ISSUED] != first, "kube-scheduler reads the CA only when it starts"
+
+
+@pytest.mark.parametrize("lost", ["ca.key", "ca.crt"])
+def test_half_a_ca_is_refused_and_kept(cluster, deployed, tmp_path, lost):
+    deployed.deploy(folder=tmp_path)
+    (tmp_path / lost).unlink()
+    before = dict(cluster.objects)
+    with pytest.raises(InvalidInput, match=r"must hold both ca\.key and ca\.crt, or none of them: restore .*--new-ca"):
+        deployed.deploy(folder=tmp_path)
+    assert (len(list(tmp_path.iterdir())), cluster.objects) == (1, before)
+
+
+def test_without_the_ca_the_error_names_the_folder_and_a_new_ca_is_made_only_on_request(cluster, deployed, tmp_path):
+    deployed.deploy(folder=tmp_path / "lost")
+    first = secret(cluster, "carico-extender-tls")
+    with pytest.raises(InvalidInput, match=rf"not in {tmp_path}/empty or on the cluster: .*`carico deploy --new-ca`"):
+        deployed.deploy(folder=tmp_path / "empty")
+    assert secret(cluster, "carico-extender-tls") == first
+    deployed.deploy(folder=tmp_path / "empty", new_ca=True)
+    assert secret(cluster, "carico-extender-tls") != first
+    key = (tmp_path / "empty" / "ca.key").read_bytes()
+    deployed.deploy(folder=tmp_path / "empty")
+    assert (tmp_path / "empty" / "ca.key").read_bytes() == key
+
+
+def test_the_ca_is_in_its_folder_before_anything_on_the_cluster_depends_on_it(cluster, deployed, tmp_path):
+    cluster.refuse["PATCH", "/carico-extender-tls"] = 500, "no such luck"
+    with pytest.raises(KubeRefused, match="no such luck"):
+        deployed.deploy(folder=tmp_path)
+    cluster.refuse.clear()
+    deployed.deploy(folder=tmp_path)
+    noted = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]["ca.crt"]
+    assert noted == (tmp_path / "ca.crt").read_text()
+
+
+class TestRenewal:
+    LATER = datetime(2030, 10, 1, tzinfo=UTC)
+
+    def renew(self, deployed, now=LATER, **options):
+        rolled = deployed.deployment.renew("carico", now, **options)
+        return [thing["metadata"]["name"] for thing in rolled]
+
+    def test_nothing_is_changed_while_nothing_expires_soon(self, cluster, deployed, tmp_path):
+        deployed.deploy(folder=tmp_path)
+        before = copy.deepcopy(cluster.objects)
+        assert self.renew(deployed, NOW, folder=tmp_path) == []
+        assert cluster.objects == before
+
+    def test_certificates_that_expire_soon_are_renewed_and_only_agents_are_rolled(self, cluster, deployed, tmp_path):
+        deployed.deploy(folder=tmp_path)
+        first, schedulers = secret(cluster, "carico-extender-tls"), copy.deepcopy(cluster.objects[SCHEDULERS])
+        ca = (tmp_path / "ca.crt").read_bytes()
+        assert self.renew(deployed, folder=tmp_path) == ["carico-agent"]
+        assert secret(cluster, "carico-extender-tls") != first
+        assert cluster.objects[SCHEDULERS] == schedulers
+        assert (tmp_path / "ca.crt").read_bytes() == ca
+        assert self.renew(deployed, folder=tmp_path) == []
+        issued = annotations(cluster, AGENTS)[ISSUED]
+        deployed.deploy(now=self.LATER, folder=tmp_path)
+        assert annotations(cluster, AGENTS)[ISSUED] == issued, "deploying does not roll them once more"
+        deployed.deploy(now=datetime(2031, 8, 1, tzinfo=UTC), folder=tmp_path)
+        assert annotations(cluster, AGENTS)[ISSUED] > issued
+
+    def test_all_are_renewed_on_request(self, cluster, deployed):
+        deployed.deploy()
+        first = secret(cluster, "carico-extender-tls")
+        assert self.renew(deployed, NOW + timedelta(days=1), every=True) == ["carico-agent"]
+        assert secret(cluster, "carico-extender-tls") != first
+
+    def test_a_key_that_is_kept_on_the_cluster_stays_there(self, cluster, deployed, tmp_path):
+        deployed.deploy()
+        assert self.renew(deployed, folder=tmp_path / "empty") == ["carico-agent"]
+        assert f"{SECRETS}/carico-ca" in cluster.objects
+        assert not (tmp_path / "empty").exists()
+
+    def test_where_nothing_is_deployed_there_is_nothing_to_renew(self, deployed):
+        with pytest.raises(InvalidInput, match="not deployed in the namespace carico: run `carico deploy`"):
+            self.renew(deployed)
 
 
 def test_demand_is_deployed_without_aggregators(cluster, deployed):

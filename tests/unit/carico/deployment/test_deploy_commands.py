@@ -9,8 +9,46 @@ from carico.cli import main
 
 
 @pytest.fixture
-def kubeconfig(cluster, tmp_path):
+def kubeconfig(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    cluster.put("/api/v1/namespaces/kube-system", metadata={"uid": "1-2-3"})
     return str(cluster.kubeconfig(tmp_path))
+
+
+SECRETS = "/api/v1/namespaces/carico/secrets"
+
+
+def test_the_cas_key_is_kept_in_the_users_folder_for_the_cluster(cluster, kubeconfig, tmp_path, capsys):
+    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0"]) == 0
+    folder = tmp_path / "config" / "carico" / "1-2-3"
+    assert (folder / "ca.key").stat().st_mode & 0o777 == 0o600
+    assert f"the CA and its key are kept in {folder}" in capsys.readouterr().out
+    assert f"{SECRETS}/carico-ca" not in cluster.objects
+    first = cluster.objects[f"{SECRETS}/carico-extender-tls"]["data"]
+    assert main(["renew", "--kubeconfig", kubeconfig, "--wait", "0"]) == 0
+    assert cluster.objects[f"{SECRETS}/carico-extender-tls"]["data"] == first
+    assert main(["renew", "--kubeconfig", kubeconfig, "--wait", "0", "--all"]) == 0
+    assert cluster.objects[f"{SECRETS}/carico-extender-tls"]["data"] != first
+    (folder / "ca.key").unlink()
+    (folder / "ca.crt").unlink()
+    for command in ("deploy", "renew"):
+        assert main([command, "--kubeconfig", kubeconfig, "--wait", "0"]) == 1
+        assert f"the CA's key is not in {folder} or on the cluster" in capsys.readouterr().err
+    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0", "--new-ca"]) == 0
+
+
+def test_the_cas_key_is_on_the_cluster_only_on_request(cluster, kubeconfig, tmp_path):
+    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0", "--ca-key-on-cluster"]) == 0
+    assert f"{SECRETS}/carico-ca" in cluster.objects
+    assert not (tmp_path / "config").exists()
+
+
+def test_a_cluster_that_cannot_be_named_needs_a_folder(cluster, kubeconfig, tmp_path, capsys):
+    del cluster.objects["/api/v1/namespaces/kube-system"]
+    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0"]) == 1
+    assert "give --certificates FOLDER" in capsys.readouterr().err
+    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0", "--certificates", str(tmp_path / "mine")]) == 0
+    assert (tmp_path / "mine" / "ca.key").exists()
 
 
 def test_deploy_status_and_undeploy(cluster, kubeconfig, monkeypatch, capsys):

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from carico.deployment.certificates import EXPIRE
 from carico.deployment.manifests import LABELS, OBSERVES
 from carico.deployment.status import read_status, show
 from carico.errors import KubeRefused, KubeUnreachable
@@ -166,3 +167,26 @@ def test_an_invalid_answer_of_the_api_is_an_error(kube, healthy):
     healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["metadata"]["creationTimestamp"] = "soon"
     with pytest.raises(KubeUnreachable, match="sent 'soon' for a time"):
         read_status(kube, "carico", NOW)
+
+
+@pytest.mark.parametrize(
+    ("expire", "said"),
+    [
+        ("2030-01-15T13:00:00Z", []),
+        (
+            "2030-01-15T11:00:00Z",
+            ["certificates expire in 13d (the first one at 2030-01-15T11:00:00Z): run `carico renew`"],
+        ),
+        (
+            "2030-01-01T11:00:00Z",
+            ["certificates have expired (the first one at 2030-01-01T11:00:00Z): run `carico renew`"],
+        ),
+    ],
+    ids=["later", "soon", "past"],
+)
+def test_certificates_that_expire_within_14_days_are_a_problem(kube, healthy, expire, said):
+    noted = {"annotations": {EXPIRE: expire}}
+    healthy.put("/api/v1/namespaces/carico/configmaps/carico-ca", metadata=noted)
+    status = read_status(kube, "carico", NOW)
+    assert status.problems == said
+    assert all(line in show(status) for line in said)
