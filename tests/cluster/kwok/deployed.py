@@ -6,6 +6,7 @@ from contextlib import contextmanager, redirect_stdout
 
 import kubernetes.client
 import kubernetes.config
+import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
@@ -22,6 +23,8 @@ class Cluster:
 
     def __init__(self, kubeconfig):
         self.kubeconfig = kubeconfig
+        self.config = kubeconfig.parent / "config"
+        """In place of the user's folder of configurations, which keeps the CA."""
         self.configuration = kubernetes.client.Configuration()
         kubernetes.config.load_kube_config(str(kubeconfig), None, self.configuration)
         api = kubernetes.client.ApiClient(self.configuration)
@@ -31,7 +34,8 @@ class Cluster:
     def carico(self, *arguments):
         """Run a `carico` command and return its exit code and output."""
         out = io.StringIO()
-        with redirect_stdout(out):
+        with redirect_stdout(out), pytest.MonkeyPatch.context() as patched:
+            patched.setenv("XDG_CONFIG_HOME", str(self.config))
             try:
                 code = main([*arguments, "--kubeconfig", str(self.kubeconfig)])
             except SystemExit as exited:

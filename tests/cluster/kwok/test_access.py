@@ -28,11 +28,14 @@ def cluster(carico_cluster):
 def wait_for_the_policy(cluster, within_s=60.0):
     """Wait until the admission policies are in force, a moment after their creation."""
     deadline = time.monotonic() + within_s
-    for forbidden in (
-        lambda core: core.patch_node("access-node", {"metadata": {"labels": {"tried": "1"}}}, dry_run="All"),
-        lambda core: make_lease(core, NAMESPACE, "tried", dry_run="All"),
+    for account, forbidden in (
+        (
+            EXTENDER,
+            lambda core: core.patch_node("access-node", {"metadata": {"labels": {"tried": "1"}}}, dry_run="All"),
+        ),
+        (SCHEDULER, lambda core: make_lease(core, NAMESPACE, "tried", dry_run="All")),
     ):
-        with cluster.acting_as(SCHEDULER) as core:
+        with cluster.acting_as(account) as core:
             while not refused(forbidden, core):
                 assert time.monotonic() < deadline, f"an admission policy was not in force within {within_s:g} s"
                 time.sleep(0.2)
@@ -56,6 +59,7 @@ def make_lease(core, namespace, name, **options):
 
 
 SCHEDULER = "carico-scheduler"
+EXTENDER = "carico-extender"
 ALLOWED = [
     # kube-scheduler: reads pods and nodes, binds pods, says why pods wait, takes the lock.
     ("list", "", "pods", {}),
@@ -71,7 +75,10 @@ ALLOWED = [
     ("create", "authentication.k8s.io", "tokenreviews", {}),
     ("create", "authorization.k8s.io", "subjectaccessreviews", {}),
     ("get", "", "configmaps", {"namespace": "kube-system", "name": "extension-apiserver-authentication"}),
-    # The extender.
+]
+ALLOWED_TO_THE_EXTENDER = [
+    ("list", "", "pods", {}),
+    ("watch", "", "pods", {}),
     ("patch", "", "nodes", {"name": "access-node"}),
 ]
 ALLOWED_TO_NONE = [
@@ -81,6 +88,7 @@ ALLOWED_TO_NONE = [
     ("get", "", "configmaps", {"namespace": NAMESPACE, "name": "carico-agent"}),
     ("create", "", "pods", {"namespace": NAMESPACE}),
     ("patch", "", "pods", {"namespace": "default"}),
+    ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-extender-token"}),
     ("create", "", "pods", {"subresource": "exec", "namespace": NAMESPACE}),
     ("update", "", "nodes", {}),
     ("delete", "", "nodes", {}),
@@ -119,7 +127,24 @@ def test_the_scheduler_may(cluster, right):
     assert cluster.may(SCHEDULER, *what, **where)
 
 
-@pytest.mark.parametrize("account", [SCHEDULER, "carico-aggregator", "carico-agent"])
+@pytest.mark.parametrize("right", ALLOWED_TO_THE_EXTENDER, ids=named)
+def test_the_extender_may(cluster, right):
+    *what, where = right
+    assert cluster.may(EXTENDER, *what, **where)
+
+
+@pytest.mark.parametrize("right", [each for each in ALLOWED if each not in ALLOWED_TO_THE_EXTENDER], ids=named)
+def test_the_extender_may_not_what_only_kube_scheduler_needs(cluster, right):
+    """Its token is exposed to whoever takes over the process that agents connect to."""
+    *what, where = right
+    assert not cluster.may(EXTENDER, *what, **where)
+
+
+def test_kube_scheduler_may_not_what_only_the_extender_needs(cluster):
+    assert not cluster.may(SCHEDULER, "patch", "", "nodes", name="access-node")
+
+
+@pytest.mark.parametrize("account", [SCHEDULER, EXTENDER, "carico-aggregator", "carico-agent"])
 @pytest.mark.parametrize("right", ALLOWED_TO_NONE, ids=named)
 def test_no_account_may(cluster, account, right):
     *what, where = right
@@ -164,9 +189,9 @@ class TestLocksOfTheScheduler:
         assert "may hold no lock but its own" in failed.value.body
 
 
-class TestPatchesOfNodesByTheScheduler:
+class TestPatchesOfNodesByTheExtender:
     def patch(self, cluster, body):
-        with cluster.acting_as(SCHEDULER) as core:
+        with cluster.acting_as(EXTENDER) as core:
             return core.patch_node("access-node", body)
 
     def test_it_may_change_its_annotation(self, cluster):
@@ -190,7 +215,7 @@ class TestPatchesOfNodesByTheScheduler:
         with pytest.raises(ApiException) as refused:
             self.patch(cluster, body)
         assert refused.value.status == 422
-        assert "CARICO's scheduler may" in refused.value.body
+        assert "CARICO's extender may" in refused.value.body
         assert what in refused.value.body
 
     def test_other_accounts_are_not_affected(self, cluster):

@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import ExitStack, closing, contextmanager
 from importlib.resources import files
+from unittest import mock
 
 import msgspec
 import pytest
@@ -89,6 +90,34 @@ def test_a_new_node_gets_a_certificate_and_the_others_keep_theirs(deployed):
     assert sorted(after) == deployed.nodes()
     assert "late" in after
     assert {node: after[node] for node in before} == before
+
+
+def test_the_cas_key_is_in_the_users_folder_and_not_on_the_cluster(deployed):
+    (key,) = deployed.config.glob("carico/*/ca.key")
+    assert key.parent.name == deployed.core.read_namespace("kube-system").metadata.uid
+    assert key.stat().st_mode & 0o777 == 0o600
+    secrets = deployed.core.list_namespaced_secret(NAMESPACE).items
+    assert "carico-ca" not in [secret.metadata.name for secret in secrets]
+
+
+def test_renewing_rolls_agents_alone_and_the_next_deployment_nothing(deployed):
+    def pods():
+        found = deployed.core.list_namespaced_pod(NAMESPACE).items
+        return {pod.metadata.uid: pod.metadata.labels["app.kubernetes.io/component"] for pod in found}
+
+    before, first = pods(), deployed.secret("carico-extender-tls")
+    assert deployed.carico("renew", "--wait", "60") == (0, mock.ANY)
+    assert pods() == before
+    code, out = deployed.carico("renew", "--all", "--wait", "60")
+    assert code == 0, out
+    assert "daemonset.apps/carico-agent is rolled" in out
+    assert deployed.secret("carico-extender-tls") != first
+    after = pods()
+    assert {after[uid] for uid in set(before) & set(after)} == {"aggregator", "scheduler"}
+    assert "agent" in after.values()
+    code, out = deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
+    assert code == 0, out
+    assert pods() == after
 
 
 def test_a_changed_configuration_rolls_only_its_own_pods(deployed):
@@ -190,7 +219,7 @@ def extender(deployed, folder):
     """Run the extender as in its pod, with its account, its certificate and its settings except for addresses."""
     tls = deployed.server_files("extender", folder / "extender")
     config = msgspec.convert(deployed.configuration_file("scheduler", "extender.yaml"), ExtenderConfig)
-    kubeconfig = kubeconfig_of(deployed, "carico-scheduler", folder)
+    kubeconfig = kubeconfig_with(deployed, extender_token(deployed), "carico-extender", folder)
     config = msgspec.structs.replace(
         config,
         host="127.0.0.1",
@@ -215,6 +244,21 @@ def kubeconfig_of(deployed, account, folder):
     token = deployed.core.create_namespaced_service_account_token(
         account, NAMESPACE, {"spec": {"expirationSeconds": 3600}}
     ).status.token
+    return kubeconfig_with(deployed, token, account, folder)
+
+
+def extender_token(deployed, within_s=60.0):
+    """Wait until Kubernetes has filled the Secret that the extender's container mounts, and return the token."""
+    deadline = time.monotonic() + within_s
+    while "token" not in (content := deployed.secret("carico-extender-token")):
+        assert time.monotonic() < deadline, f"there was no token within {within_s:g} s"
+        time.sleep(0.1)
+    assert set(content) == {"token", "ca.crt", "namespace"}
+    return content["token"].decode()
+
+
+def kubeconfig_with(deployed, token, account, folder):
+    """Write a kubeconfig with a token, and return its path."""
     whole = yaml.safe_load(deployed.kubeconfig.read_text())
     whole["users"] = [{"name": account, "user": {"token": token}}]
     for context in whole["contexts"]:
@@ -307,7 +351,7 @@ def test_a_nodes_certificate_cannot_report_for_another_node(deployed, tmp_path):
 
 
 def test_no_account_can_read_the_cas_key(deployed):
-    for account in ("carico-scheduler", "carico-aggregator", "carico-agent"):
+    for account in ("carico-scheduler", "carico-extender", "carico-aggregator", "carico-agent"):
         with deployed.acting_as(account) as core, pytest.raises(ApiException) as refused:
             core.read_namespaced_secret("carico-ca", NAMESPACE)
         assert refused.value.status == 403

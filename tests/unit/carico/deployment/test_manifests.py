@@ -120,12 +120,31 @@ class TestPrivileges:
         ]
         assert "/etc/carico/nodes" not in [mount["mountPath"] for mount in agent["volumeMounts"]]
 
-    def test_only_the_scheduler_has_a_token(self):
+    def test_no_pod_has_a_token_unasked(self):
         for thing in WITH_PODS:
             name, spec = thing["metadata"]["name"], thing["spec"]["template"]["spec"]
             assert spec["serviceAccountName"] == name
-            assert spec["automountServiceAccountToken"] is (name == "carico-scheduler")
+            assert spec["automountServiceAccountToken"] is False
             assert found("ServiceAccount", name)["automountServiceAccountToken"] is False
+
+    def test_only_kube_scheduler_and_the_extender_have_a_token_each_that_of_its_own_account(self):
+        tokens = {}
+        for name, (spec, container) in all_containers().items():
+            volumes = {volume["name"]: volume for volume in spec["volumes"]}
+            for mount in container["volumeMounts"]:
+                volume = volumes[mount["name"]]
+                projected = volume.get("projected", {}).get("sources", [])
+                if any("serviceAccountToken" in source for source in projected):
+                    tokens[name] = mount["mountPath"], spec["serviceAccountName"]
+                if volume.get("secret", {}).get("secretName") == "carico-extender-token":
+                    secret = found("Secret", "carico-extender-token")
+                    account = secret["metadata"]["annotations"]["kubernetes.io/service-account.name"]
+                    tokens[name] = mount["mountPath"], account
+        folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+        assert tokens == {
+            "carico-scheduler/kube-scheduler": (folder, "carico-scheduler"),
+            "carico-scheduler/extender": (folder, "carico-extender"),
+        }
 
     def test_roles_grant_exactly_these_rights(self):
         rules = {
@@ -134,7 +153,10 @@ class TestPrivileges:
             if each["kind"] in ("Role", "ClusterRole")
         }
         assert rules == {
-            ("ClusterRole", "carico-extender"): [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}],
+            ("ClusterRole", "carico-extender"): [
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+                {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
+            ],
             ("Role", "carico-scheduler"): [
                 {
                     "apiGroups": ["coordination.k8s.io"],
@@ -153,7 +175,8 @@ class TestPrivileges:
             "system:volume-scheduler",
         }
         for each in bindings:
-            assert each["subjects"] == [{"kind": "ServiceAccount", "name": "carico-scheduler", "namespace": "carico"}]
+            account = "carico-extender" if each["roleRef"]["name"] == "carico-extender" else "carico-scheduler"
+            assert each["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "carico"}]
 
     def test_kube_scheduler_uses_the_lock_in_the_manifests(self):
         configuration = yaml.safe_load((FOLDER / "kube-scheduler.yaml").read_text())
