@@ -40,12 +40,15 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatusConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where /healthz, /readyz and /metrics are served; they contain no secrets."""
+    """Where /healthz, /readyz and /metrics are served to everybody, and pages about nodes to who may read them."""
 
     host: str = "127.0.0.1"
     port: Port = 0
     tls: bool = False
     """HTTPS with the process's own certificate; clients need no certificate, because kubelets have none."""
+    key: str | None = None
+    """A file with the key that callers show for the extender's pages about nodes and workloads, in the header
+    Carico-Key. Without it, these pages are only served on a loopback `host`."""
 
 
 class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from carico.demand.workload import workload_of
-from carico.deployment.status import STATUS_PORT, answering_extender, table
+from carico.deployment.status import answering_extender, ask_extender, table
 from carico.errors import KubeUnreachable, TelemetryMalformed
 from carico.kube.objects import KubeObjects
 from carico.kube.reflector import ENDED
@@ -100,7 +100,7 @@ def read_node_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[Kn
 def _asked(kube: KubeObjects, namespace: str, now: datetime, page: str, kind: type[_A]) -> _A:
     """Ask an extender for a page of its status."""
     pod = answering_extender(kube, namespace, now)
-    answer = kube.ask_pod(namespace, pod, STATUS_PORT, page)
+    answer = ask_extender(kube, namespace, pod, page)
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:

@@ -5,6 +5,8 @@ If the API server refuses an object, the objects applied before it stay, and the
 
 from __future__ import annotations
 
+import base64
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +18,17 @@ from carico.clock import Clock
 from carico.deployment import certificates
 from carico.deployment.authority import Authority
 from carico.deployment.ca_folder import copy_ca, has_ca
-from carico.deployment.manifests import COMPONENT, LABELS, SELECTOR, Choices, is_aggregators, lease, manifests
+from carico.deployment.manifests import (
+    COMPONENT,
+    LABELS,
+    SELECTOR,
+    STATUS_KEY,
+    Choices,
+    is_aggregators,
+    labelled,
+    lease,
+    manifests,
+)
 from carico.deployment.rollout import Tell, wait_gone, wait_rolled_out
 from carico.errors import InvalidInput, KubeRefused
 from carico.extender.process import ANNOTATION
@@ -95,7 +107,7 @@ class Deployment:
         else:
             self._apply([namespace], force)
         made = self._certificates(others, choices.namespace, now, folder, new_ca=new_ca)
-        self._apply([*made, *others], force)
+        self._apply([*made, self._status_key(choices.namespace), *others], force)
         if folder is not None:
             self._remove_ca_key(choices.namespace)
         if choices.learns_demand:
@@ -219,22 +231,22 @@ class Deployment:
 
     def _gather(self, namespace: str, folder: Path | None, where: Path, new_ca: bool) -> None:
         """Put the CA and the certificates that there are into a folder."""
-        secrets = self._secrets(namespace)
+        found = self._secrets(namespace)
         if new_ca:
             self.tell("the CA is replaced: all certificates are made anew, and all pods are rolled")
             return
         in_folder = folder is not None and has_ca(folder)
-        if secrets and certificates.CA_SECRET not in secrets and not in_folder:
+        if found and certificates.CA_SECRET not in found and not in_folder:
             where_not = "" if folder is None else f"in {folder} or "
             raise InvalidInput(
                 f"the CA's key is not {where_not}on the cluster: give the folder of the last deployment "
                 f"(--certificates), or replace the CA and all certificates with `carico deploy --new-ca`"
             )
-        certificates.unpack(secrets, where)
+        certificates.unpack(found, where)
         if in_folder:
             assert folder is not None
             copy_ca(folder, where)
-            if certificates.CA_SECRET in secrets:
+            if certificates.CA_SECRET in found:
                 self.tell(f"the CA in {folder} takes over from the one that was kept on the cluster")
 
     def _secrets(self, namespace: str) -> dict[str, KubeObject]:
@@ -243,6 +255,12 @@ class Deployment:
             for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR)
             if certificates.is_certificate(name := thing["metadata"]["name"])
         }
+
+    def _status_key(self, namespace: str) -> dict[str, Any]:
+        """Return the Secret with the key of the extenders' status, which stays as long as the deployment."""
+        secret = labelled("Secret", STATUS_KEY, namespace, "scheduler", type="Opaque")
+        made = {"key": base64.b64encode(secrets.token_hex(32).encode()).decode()}
+        return secret | {"data": (self.kube.read(secret) or {}).get("data") or made}
 
     def _remove_ca_key(self, namespace: str) -> None:
         """Remove the CA's key of an earlier deployment that kept it on the cluster."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,10 +11,11 @@ from typing import Any
 import msgspec
 
 from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE
-from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, lease
+from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeUnreachable, NotReady
 from carico.http.expiry import WARN_S
+from carico.http.key import HEADER
 from carico.kube.objects import KubeObject, KubeObjects, title
 from carico.printable import printable
 
@@ -117,7 +119,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     known: dict[str, _KnownNode] = {}
     if answers:
         try:
-            answer = kube.ask_pod(namespace, answers, STATUS_PORT, "nodes")
+            answer = ask_extender(kube, namespace, answers, "nodes")
             known = {each.node: each for each in msgspec.convert(answer, _KnownNodes).nodes}
         except (KubeError, msgspec.ValidationError) as error:
             problems.append(f"the extender of {answers} does not say what it knows about nodes: {error}")
@@ -158,6 +160,23 @@ def answering_extender(kube: KubeObjects, namespace: str, now: datetime) -> str:
     if not leader:
         raise NotReady("no kube-scheduler of CARICO leads: `carico status` shows its pods; try again in a moment")
     return leader
+
+
+def ask_extender(kube: KubeObjects, namespace: str, pod: str, page: str) -> dict[str, Any]:
+    """Return a page about nodes or workloads, for which an extender wants the key that `carico deploy` has made.
+
+    Raises
+    ------
+    KubeError
+        If the API server or the extender does not answer, or refuses.
+    """
+    secret = kube.read({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": STATUS_KEY, "namespace": namespace}})
+    data = (secret or {}).get("data") or {}
+    try:
+        key = base64.b64decode(data.get("key", ""), validate=True).decode("ascii")
+    except (TypeError, ValueError) as error:
+        raise KubeUnreachable(f"secret/{STATUS_KEY} holds no key: {error}") from error
+    return kube.ask_pod(namespace, pod, STATUS_PORT, page, {HEADER: key} if key else {})
 
 
 def as_json(status: DeploymentStatus) -> str:

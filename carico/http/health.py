@@ -1,7 +1,7 @@
 """/healthz, /readyz and /metrics of a CARICO process, on a separate port; needs prometheus-client.
 
-Healthy means that the process can go on, ready that it does what others need it for. No request changes anything, and
-no answer is secret, so that clients need no certificate over TLS.
+Healthy means that the process can go on, ready that it does what others need it for. No request changes anything.
+Kubelets and Prometheus have no certificate, so clients need none over TLS; further pages may need a key.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from carico.config import StatusConfig, TlsFiles
 from carico.errors import InvalidConfig
+from carico.http.key import HEADER, StatusKey
 from carico.http.server import HttpServer, RequestHandler
 from carico.http.tls import ServerTls
 
@@ -47,17 +48,17 @@ def serve_status(
     healthy, ready : callable
         Return why the process is not; an empty text means that it is.
     pages : mapping of str to callable, optional
-        Further pages, by path.
+        Further pages, by path, for callers who may read them (`carico.http.key`).
 
     Raises
     ------
     InvalidConfig
-        If the address cannot be served, or not with these files.
+        If the address cannot be served, or not with these files, or the key cannot be read.
     """
     if where.tls and tls is None:
         raise InvalidConfig("`status: {tls: true}` serves with the process's own certificate: give `tls`, too")
     secured = ServerTls(tls, everybody=True) if where.tls and tls is not None else None
-    handler = _handler(registry, {"/healthz": healthy, "/readyz": ready}, pages or {})
+    handler = _handler(registry, {"/healthz": healthy, "/readyz": ready}, pages or {}, StatusKey(where))
     return HttpServer(
         "status",
         where.host,
@@ -70,7 +71,7 @@ def serve_status(
 
 
 def _handler(
-    registry: CollectorRegistry, checks: Mapping[str, Check], pages: Mapping[str, Page]
+    registry: CollectorRegistry, checks: Mapping[str, Check], pages: Mapping[str, Page], key: StatusKey
 ) -> type[RequestHandler]:
     known = ", ".join([*checks, *pages]) + " or /metrics\n"
 
@@ -85,7 +86,11 @@ def _handler(
                 why = checks[self.path]()
                 self.answer(503 if why else 200, (why or "ok").encode() + b"\n", "text/plain; charset=utf-8")
             elif self.path in pages:
-                self.answer(200, pages[self.path](), "application/json")
+                why_not = key.why_not(self.headers.get(HEADER))
+                if why_not:
+                    self.answer(403, f"{why_not}\n".encode(), "text/plain; charset=utf-8")
+                else:
+                    self.answer(200, pages[self.path](), "application/json")
             else:
                 self.answer(404, f"try {known}".encode(), "text/plain; charset=utf-8")
 

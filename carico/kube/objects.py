@@ -91,9 +91,11 @@ class KubeObjects:
         """Set annotations of a node; None removes one."""
         self._client.annotate_node(node, annotations)
 
-    def ask_pod(self, namespace: str, pod: str, port: int, path: str) -> dict[str, Any]:
-        """Return the JSON object that a pod serves over HTTPS, through the API server."""
-        return self._client.get(self._proxy, f"https:{pod}:{port}", namespace, path)
+    def ask_pod(
+        self, namespace: str, pod: str, port: int, path: str, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Return the JSON object that a pod serves over HTTPS, through the API server, which hands on the headers."""
+        return self._client.get(self._proxy, f"https:{pod}:{port}", namespace, path, _headers=dict(headers or {}))
 
     def text_of_pod(self, namespace: str, pod: str, port: int, path: str, within_s: float | None = None) -> str:
         """Return the text that a pod serves over HTTPS, through the API server, which waits if the pod has gone."""

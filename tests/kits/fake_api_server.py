@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from carico.http.key import HEADER
+
 CREATED = "2030-01-01T00:00:00Z"
 _PATH = re.compile(
     r"(?P<group>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+)(?=/))?"
@@ -33,6 +35,8 @@ class Request(NamedTuple):
     query: dict[str, str]
     content_type: str | None
     body: Any
+    key: str | None = None
+    """The header Carico-Key, for a pod."""
 
 
 class FakeApiServer:
@@ -147,7 +151,7 @@ class FakeApiServer:
         content = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         body = json.loads(content) if content else {}
         path, method = unquote(url.path), handler.command
-        request = Request(method, path, query, handler.headers.get("Content-Type"), body)
+        request = Request(method, path, query, handler.headers.get("Content-Type"), body, handler.headers.get(HEADER))
         self.asked.append(request)
         refused = [why for (verb, end), why in self.refuse.items() if verb == method and path.endswith(end)]
         if self.statuses:

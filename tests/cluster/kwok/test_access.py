@@ -89,6 +89,7 @@ ALLOWED_TO_NONE = [
     ("create", "", "pods", {"namespace": NAMESPACE}),
     ("patch", "", "pods", {"namespace": "default"}),
     ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-extender-token"}),
+    ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-status-key"}),
     ("create", "", "pods", {"subresource": "exec", "namespace": NAMESPACE}),
     ("update", "", "nodes", {}),
     ("delete", "", "nodes", {}),

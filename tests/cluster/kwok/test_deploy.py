@@ -16,12 +16,16 @@ import pytest
 import yaml
 from kubernetes.client import CoordinationV1Api
 from kubernetes.client.exceptions import ApiException
+from prometheus_client import CollectorRegistry
 
 from carico.clock import SystemClock
-from carico.config import ExtenderConfig, KubernetesConfig
-from carico.errors import Refused
+from carico.config import ExtenderConfig, KubernetesConfig, StatusConfig
+from carico.errors import KubeRefused, Refused
 from carico.extender.process import ExtenderProcess
+from carico.http.health import serve_status
+from carico.http.key import HEADER
 from carico.kube.client import KubeClient
+from carico.kube.objects import KubeObjects
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
@@ -214,6 +218,35 @@ def test_status_shows_pods_and_that_no_scheduler_leads(deployed):
     assert [node["name"] for node in status["nodes"] if node["agent_ready"]] == deployed.nodes()
 
 
+def test_the_api_server_hands_the_key_on_to_an_extender(deployed, tmp_path):
+    """A status is served at this machine's address, which a pod is said to have."""
+    address = address_of_this_machine()
+    (tmp_path / "key").write_bytes(deployed.secret("carico-status-key")["key"])
+    where = StatusConfig(address, tls=True, key=str(tmp_path / "key"))
+    files = deployed.server_files("extender", tmp_path / "extender")
+    pages = {"/nodes": lambda: b'{"nodes": []}'}
+    pod = {"metadata": {"name": "answers"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+    deployed.core.create_namespaced_pod(NAMESPACE, pod)
+    status = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}
+    deployed.core.patch_namespaced_pod_status("answers", NAMESPACE, status)
+    kube = KubeObjects(KubeClient.from_config(str(deployed.kubeconfig)))
+    with serve_status(where, files, CollectorRegistry(), lambda: "", lambda: "", pages) as served:
+        with pytest.raises(KubeRefused, match="this page needs the right Carico-Key header"):
+            kube.ask_pod(NAMESPACE, "answers", served.port, "nodes")
+        key = deployed.secret("carico-status-key")["key"].decode()
+        assert kube.ask_pod(NAMESPACE, "answers", served.port, "nodes", {HEADER: key}) == {"nodes": []}
+
+
+def address_of_this_machine():
+    """Return an address that is not on loopback; the API server connects to no pod that claims to be there."""
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as one:
+        try:
+            one.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError as error:
+            pytest.skip(f"this machine has only a loopback address: {error}")
+        return one.getsockname()[0]
+
+
 @contextmanager
 def extender(deployed, folder):
     """Run the extender as in its pod, with its account, its certificate and its settings except for addresses."""
@@ -229,7 +262,7 @@ def extender(deployed, folder):
         tls=tls,
         kubernetes=KubernetesConfig(str(kubeconfig)),
         journal=None,
-        status=msgspec.structs.replace(config.status, host="127.0.0.1", port=0),
+        status=msgspec.structs.replace(config.status, host="127.0.0.1", port=0, key=None),
     )
     kube = KubeClient.from_config(str(kubeconfig))
     try:

@@ -159,6 +159,17 @@ def test_the_ca_is_in_its_folder_before_anything_on_the_cluster_depends_on_it(cl
     assert noted == (tmp_path / "ca.crt").read_text()
 
 
+def test_the_key_of_the_status_is_random_and_stays(cluster, deployed):
+    deployed.deploy()
+    (key,) = secret(cluster, "carico-status-key").values()
+    assert len(bytes.fromhex(key.decode())) == 32
+    deployed.deploy()
+    assert secret(cluster, "carico-status-key") == {"key": key}
+    deployed.undeploy()
+    deployed.deploy()
+    assert secret(cluster, "carico-status-key") != {"key": key}
+
+
 class TestRenewal:
     LATER = datetime(2030, 10, 1, tzinfo=UTC)
 

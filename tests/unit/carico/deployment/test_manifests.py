@@ -208,7 +208,7 @@ class TestConfigurations:
             needed += [configuration.checkpoint, configuration.cgroup + "/", configuration.pod_events.cgroup_root + "/"]
             needed += [configuration.pod_events.pod_logs + "/"]
         if name == "extender":
-            needed.append(configuration.journal.file)
+            needed += [configuration.journal.file, configuration.status.key]
         for file in needed:
             assert file.startswith(mounts), file
         volumes = {volume["name"] for volume in spec["volumes"]}

@@ -44,6 +44,9 @@ def processes(tmp_path):
     def start(name, **changes):
         configuration = shipped(f"{name}.yaml") | {"logs": {"format": "text"}} | changes
         configuration["status"]["port"] = 0
+        if "key" in configuration["status"]:
+            (tmp_path / "key").write_text("of-the-test")
+            configuration["status"]["key"] = "key"
         file = tmp_path / f"{name}.yaml"
         file.write_text(yaml.safe_dump(configuration))
         running[name] = Process(tmp_path, name, "-m", "carico", name, "--config", str(file))

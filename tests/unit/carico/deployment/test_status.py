@@ -1,5 +1,6 @@
 """What `carico status` shows, and what it reports as a problem."""
 
+import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -190,3 +191,24 @@ def test_certificates_that_expire_within_14_days_are_a_problem(kube, healthy, ex
     status = read_status(kube, "carico", NOW)
     assert status.problems == said
     assert all(line in show(status) for line in said)
+
+
+def test_the_extender_is_asked_with_the_key_of_the_deployment(kube, healthy):
+    data = {"key": base64.b64encode(b"of-the-test").decode()}
+    healthy.put("/api/v1/namespaces/carico/secrets/carico-status-key", data=data)
+    assert read_status(kube, "carico", NOW).problems == []
+    (asked,) = [request for request in healthy.asked if request.path == NODES]
+    assert asked.key == "of-the-test"
+
+
+@pytest.mark.parametrize("key", [7, "!", "4pyT"], ids=["no text", "no base64", "not ASCII"])
+def test_a_secret_without_a_key_is_a_problem(kube, healthy, key):
+    healthy.put("/api/v1/namespaces/carico/secrets/carico-status-key", data={"key": key})
+    (problem,) = read_status(kube, "carico", NOW).problems
+    assert "secret/carico-status-key holds no key" in problem
+
+
+def test_so_is_an_account_that_may_not_read_it(kube, healthy):
+    healthy.refuse["GET", "/carico-status-key"] = 403, "not you"
+    (problem,) = read_status(kube, "carico", NOW).problems
+    assert "403: not you" in problem

@@ -36,9 +36,9 @@ def serve():
         server.close()
 
 
-def get(server, path, method="GET", host="127.0.0.1"):
+def get(server, path, method="GET", host="127.0.0.1", headers=None):
     with closing(http.client.HTTPConnection(host, server.port, timeout=5)) as connection:
-        connection.request(method, path)
+        connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
@@ -134,3 +134,72 @@ def test_a_process_may_show_more(serve):
     server = serve.configured(StatusConfig(), None, {"/nodes": lambda: b"[]"})
     assert get(server, "/nodes") == (200, "[]")
     assert get(server, "/")[1] == "try /healthz, /readyz, /nodes or /metrics\n"
+
+
+class TestPagesForWhoMayReadThem:
+    """Kubelets and Prometheus need no key; what is known of nodes and workloads is not for everybody."""
+
+    @pytest.fixture
+    def key(self, tmp_path):
+        (tmp_path / "key").write_text("of-the-test\n")
+        return tmp_path / "key"
+
+    @pytest.fixture
+    def ask(self, serve, pki):
+        """Return a function that asks for a path over TLS, with a header."""
+
+        def run(path, where, headers):
+            files = pki.server("extender", "localhost")
+            server = serve.configured(where, files, {"/nodes": lambda: b"[]"})
+            context = ssl.create_default_context(cafile=files.ca)
+            with closing(
+                http.client.HTTPSConnection("localhost", server.port, timeout=5, context=context)
+            ) as connection:
+                connection.request("GET", path, headers=headers)
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+
+        return run
+
+    @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+    def test_the_key_opens_them(self, ask, key, host):
+        where = StatusConfig(host, tls=True, key=str(key))
+        assert ask("/nodes", where, {"Carico-Key": "of-the-test"}) == (200, "[]")
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            {"Carico-Key": ""},
+            {"Carico-Key": "of-another"},
+            {"Carico-Key": "\xe9"},
+            {"Authorization": "of-the-test"},
+        ],
+        ids=str,
+    )
+    def test_nothing_else_does(self, ask, key, headers):
+        where = StatusConfig("0.0.0.0", tls=True, key=str(key))
+        assert ask("/nodes", where, headers) == (
+            403,
+            "this page needs the right Carico-Key header: use `carico status` or `carico costs`\n",
+        )
+        assert ask("/healthz", where, headers)[0] == ask("/metrics", where, headers)[0] == 200
+
+    def test_without_a_key_they_are_for_loopback(self, ask):
+        assert ask("/nodes", StatusConfig("0.0.0.0", tls=True), {})[0] == 403
+        assert ask("/nodes", StatusConfig("127.0.0.1", tls=True), {}) == (200, "[]")
+
+    def test_a_replaced_key_replaces_the_old_one_and_a_lost_one_opens_nothing(self, serve, key):
+        server = serve.configured(StatusConfig(key=str(key)), None, {"/nodes": lambda: b"[]"})
+        key.write_text("new")
+        for shown, status in {"of-the-test": 403, "new": 200}.items():
+            assert get(server, "/nodes", headers={"Carico-Key": shown})[0] == status
+        key.unlink()
+        assert get(server, "/nodes", headers={"Carico-Key": ""})[0] == 403
+
+    @pytest.mark.parametrize("content", [None, "", " \n"], ids=["missing", "empty", "blank"])
+    def test_a_key_that_cannot_be_used_is_refused_at_the_start(self, serve, tmp_path, content):
+        if content is not None:
+            (tmp_path / "key").write_text(content)
+        with pytest.raises(InvalidConfig, match=r"status\.key must name a file with a key"):
+            serve.configured(StatusConfig(key=str(tmp_path / "key")), None)
