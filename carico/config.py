@@ -318,7 +318,9 @@ def read_config(path: Path, kind: type[Config]) -> Config:
     except (yaml.YAMLError, RecursionError) as error:
         raise InvalidConfig(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     try:
-        return msgspec.convert({} if document is None else document, kind)
-    except msgspec.ValidationError as error:
+        config = msgspec.convert({} if document is None else document, kind)
+        msgspec.json.encode(config)  # refuses half of a pair of surrogates, which YAML can write, and which is no text
+        return config
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         what = str(error).replace(f"matching regex {ADDRESS!r}", "host:port")
         raise InvalidConfig(f"{path}: {what}; all fields: python -m pydoc carico.config.{kind.__name__}") from error

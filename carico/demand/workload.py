@@ -48,7 +48,8 @@ def workload_of(pod: Mapping[str, Any]) -> str:
     'default/pi-d77133f5'
     """
     metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
-    templated = any(_mapping(owner).get("kind") in TEMPLATED for owner in _sequence(metadata.get("ownerReferences")))
+    kinds = [_mapping(owner).get("kind") for owner in _sequence(metadata.get("ownerReferences"))]
+    templated = any(isinstance(kind, str) and kind in TEMPLATED for kind in kinds)
     containers = [_template(_mapping(container), templated) for container in _sequence(spec.get("containers"))]
     text = json.dumps([templated, containers], sort_keys=True, default=str)
     if not templated:

@@ -19,7 +19,7 @@ from workloads.scenario import JobSpec, Scenario
 
 CLIENT = "client"
 _PORT = 8080
-_ANSWER = re.compile(r"^due_unix_s=([0-9.]+) latency_s=([0-9.]+)$", re.MULTILINE)
+_ANSWER = re.compile(r"^due_unix_s=([0-9]{1,12}\.[0-9]{1,9}) latency_s=([0-9]{1,12}\.[0-9]{1,9})$", re.MULTILINE)
 PRINT_TIMES = ("pi", "mlp")
 """Workloads whose programs print the times of their process."""
 _TOLERANCE_S = 0.1

@@ -97,5 +97,5 @@ def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, p
                 f"update carico-testbed"
             )
         return msgspec.json.decode(content, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also: not UTF-8, or nested too deeply
         raise ResultsError(f"{path} is not a {what} of carico-testbed: {error}") from error

@@ -107,9 +107,7 @@ class RepetitionLog:
         """
         entries, cut_off = [], 0
         for _, raw in self._raw_from(0):
-            try:
-                msgspec.json.decode(raw, type=_Key)
-            except msgspec.MsgspecError:
+            if _key_of(raw) is None:
                 cut_off += 1
             else:
                 entries.append(self._decoded(raw))
@@ -125,10 +123,9 @@ class RepetitionLog:
             if not raw.endswith(b"\n"):
                 break  # another process is still writing it, or ended while it did
             self._seen = place + len(raw)
-            try:
-                self._places.setdefault(msgspec.json.decode(raw, type=_Key).key, place)
-            except msgspec.MsgspecError:
-                continue
+            key = _key_of(raw)
+            if key is not None:
+                self._places.setdefault(key, place)
 
     def _raw_from(self, place: int) -> Iterator[tuple[int, bytes]]:
         try:
@@ -144,3 +141,11 @@ class RepetitionLog:
 
     def _decoded(self, raw: bytes) -> LogEntry:
         return decode_versioned(raw, LogEntry, SCHEMA_VERSION, what="repetition log", path=self.path)
+
+
+def _key_of(raw: bytes) -> str | None:
+    """Return the key of an entry; None if it is not whole."""
+    try:
+        return msgspec.json.decode(raw, type=_Key).key
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

@@ -91,3 +91,10 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     file.write_bytes(content)
     with suppress(InvalidConfig):
         assert isinstance(read_config(file, Example), Example)
+
+
+@pytest.mark.parametrize("content", [r'{server: "\ud800:1"}', r'{"\ud800": 1}'])
+def test_half_of_a_character_is_refused(read, content):
+    """YAML, like JSON, can write half of a pair of surrogates, which is no text."""
+    with pytest.raises(InvalidConfig, match=r"agent\.yaml: .*surrogates"):
+        read(content)

@@ -412,3 +412,10 @@ class TestNodeChanges:
     def test_what_cannot_happen_is_refused(self, changes, message):
         with pytest.raises(InvalidScenario, match=message):
             self.changed(*changes)
+
+
+@pytest.mark.parametrize("field", [r'description: "\ud800"', r'description: a, "\ud800": 1'])
+def test_half_of_a_character_is_refused(field):
+    """YAML, like JSON, can write half of a pair of surrogates, which no results file can hold."""
+    with pytest.raises(InvalidScenario, match=r"half\.yaml: .*surrogates"):
+        read_scenario(f"{{name: a, {field}, jobs: [{{name: a, workload: pi, pods: 1}}]}}", "half.yaml")

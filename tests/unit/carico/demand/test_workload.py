@@ -92,3 +92,9 @@ def test_a_name_always_gives_a_workload_of_its_namespace(name):
     workload = workload_named(name)
     assert workload.startswith(f"{namespace}/")
     assert len(workload) > len(namespace) + 1
+
+
+@pytest.mark.parametrize("kind", [[], {}, ["Job"], None, 1])
+def test_an_owner_whose_kind_is_no_text_is_none(kind):
+    pod = {"metadata": {"ownerReferences": [{"kind": kind}]}, "spec": {}}
+    assert workload_of(pod) == workload_of({"metadata": {}, "spec": {}})

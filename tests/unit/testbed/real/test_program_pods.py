@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.real.program_pods import PrintedTimes, dated_by_program
+from testbed.real.program_pods import PrintedTimes, dated_by_program, request_series
 from testbed.results.schema import PodResult
 
 BEGAN_UNIX_S = 1000.0
@@ -32,3 +32,10 @@ def test_printed_times_are_taken_where_they_are_possible(times, began_s, ended_s
 def test_a_pod_that_the_api_has_not_dated_keeps_no_times():
     pod = PodResult("pi-0", "pi", "node-0", 0.0, 0.1, None, None, "unfinished")
     assert dated_by_program(pod, PrintedTimes(1.5, 1001.0, 1002.0), BEGAN_UNIX_S).started_s is None
+
+
+@pytest.mark.parametrize("latency", ["0.1.2", "....", "1", "9" * 400 + ".0"])
+def test_a_line_of_a_client_that_is_no_answer_is_passed_over(latency):
+    pod = PodResult("web-0", "web", "node-0", 0.0, 0.0, 1.0, None, "unfinished")
+    log = f"due_unix_s=1002.000000 latency_s={latency}\ndue_unix_s=1003.000000 latency_s=0.001200\n"
+    assert request_series(pod, log, BEGAN_UNIX_S).latency_s == [0.0012]

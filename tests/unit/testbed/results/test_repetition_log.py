@@ -105,3 +105,12 @@ def test_processes_that_append_at_the_same_time_do_not_mix_their_lines(log):
     read, cut_off = log.read()
     assert cut_off == 0
     assert sorted(one.key for one in read) == [f"key {first + n}" for first in (100, 200, 300) for n in range(20)]
+
+
+@pytest.mark.parametrize("line", [b'{"key":"\xe2\x89', b'{"key":"key 2","more":' + b"[" * 100_000])
+def test_a_line_cut_within_a_character_or_nested_too_deeply_is_passed_over(log, line):
+    log.append(entry(1))
+    with log.path.open("ab") as file:
+        file.write(line + b"\n")
+    assert log.find("key 2") is None
+    assert log.read() == ([entry(1)], 1)

@@ -74,7 +74,15 @@ def test_unknown_keys_are_ignored(tmp_path):
     assert read_results(tmp_path / "r.json").repetitions == []
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"schema_version": 1, "repetitions": [{}]}', "\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{", "[]", "{}", "\xff", '{"schema_version": 1, "repetitions": [{}]}'),
+        '{"schema_version": 1, "repetitions": [{"scenario": "\xff"}]}',
+        '{"schema_version": 1, "repetitions": [{"settings": ' + "[" * 100_000,
+    ],
+    ids=range(8),
+)
 def test_something_else_is_no_results_file(tmp_path, content):
     (tmp_path / "r.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(ResultsError, match=r"r\.json is not a results file"):
