@@ -319,7 +319,7 @@ def read_config(path: Path, kind: type[Config]) -> Config:
         raise InvalidConfig(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     try:
         config = msgspec.convert({} if document is None else document, kind)
-        msgspec.json.encode(config)  # refuses half of a pair of surrogates, which YAML can write, and which is no text
+        msgspec.json.encode(config)  # refuses half of a pair of surrogates, which YAML can write but is no text
         return config
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         what = str(error).replace(f"matching regex {ADDRESS!r}", "host:port")

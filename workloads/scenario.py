@@ -344,9 +344,7 @@ def read_scenario(text: str, origin: str) -> Scenario:
         raise InvalidScenario(f"{origin} is empty: a scenario has at least a name, a description and jobs")
     try:
         scenario = msgspec.convert(document, Scenario)
-        msgspec.json.encode(
-            scenario
-        )  # refuses half of a pair of surrogates, which YAML can write, and which is no text
+        msgspec.json.encode(scenario)  # refuses half of a pair of surrogates, which YAML can write but is no text
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidScenario(f"{origin}: {error}") from error
     return checked(scenario, origin)

@@ -1,0 +1,112 @@
+"""Files that people write: configurations of the processes, and scenarios."""
+
+import json
+import tempfile
+from functools import partial
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, read_config
+from carico.errors import InvalidConfig
+from tests.fuzz.target import Target
+from workloads.errors import InvalidScenario
+from workloads.scenario import read_scenario
+
+FILE = Path(tempfile.mkdtemp()) / "config.yaml"
+SHIPPED = resources.files("carico") / "manifests" / "configuration"
+CATALOGUE = resources.files("workloads") / "catalogue"
+POOLS = b"""
+name: pools
+description: two pools, one of which changes
+cluster:
+  pools:
+    - {name: small, nodes: 2, cores: 1.5, memory: 4Gi, speed: 0.5}
+    - {name: large, nodes: 1, cores: 16, memory: 64Gi, max_pods: 50}
+node_changes:
+  - {at_s: 10, node: small-1, change: failed}
+  - {at_s: 20, node: small-1, change: recovered}
+limit_s: 600
+jobs:
+  - &job
+    name: pi
+    workload: pi
+    pods: 3
+    parameters: {digits: 2000}
+    requests: {cpu: 500m, memory: 100Mi}
+    arrivals: {pattern: poisson, rate_per_s: 2}
+  - <<: *job
+    name: other
+    placement: rest
+    work: [1, 2, 0.5]
+    priority: 3
+"""
+
+
+def read_as(kind, data):
+    FILE.write_bytes(data)
+    return read_config(FILE, kind)
+
+
+def config_comes_back(config):
+    FILE.write_text(json.dumps(msgspec.to_builtins(config)))  # JSON is YAML
+    assert read_config(FILE, type(config)) == config
+
+
+def read_yaml(data):
+    return read_scenario(data.decode(), "scenario.yaml")
+
+
+def scenario_comes_back(scenario):
+    assert read_scenario(json.dumps(msgspec.to_builtins(scenario)), "again") == scenario
+    rng = np.random.default_rng(1)
+    for job in scenario.jobs:
+        if job.pods <= 1000:
+            assert len(job.draw_work(rng)) == job.pods
+            assert len(job.arrivals.times(job.pods, rng)) == job.pods
+    assert all(pool.memory_bytes >= 0 for pool in scenario.cluster.each_pool)
+
+
+def _shipped(name):
+    return (SHIPPED / f"{name}.yaml").read_bytes()
+
+
+TARGETS = [
+    Target(
+        f"configuration.{name}",
+        f"the configuration of `carico {name}`",
+        partial(read_as, kind),
+        (InvalidConfig,),
+        config_comes_back,
+        (b"", _shipped(name), *more),
+        form="yaml",
+    )
+    for name, kind, more in (
+        (
+            "agent",
+            AgentConfig,
+            (
+                b"node: a\naggregator: '[::1]:50051'\nschedulers: [localhost:50052]\ninsecure_loopback: true\n"
+                b"pod_events: {source: processes, pattern: 'pi.*'}\nlogs: {format: json}\n",
+            ),
+        ),
+        ("aggregator", AggregatorConfig, (b"peers: [a:1, b:2]\nrank: 1\nmerge_every_s: 0.5\n",)),
+        (
+            "extender",
+            ExtenderConfig,
+            (b"limits: {body_bytes: 2048, all_bodies_bytes: 4096}\nkubernetes: null\njournal: {keep: 0}\n",),
+        ),
+    )
+] + [
+    Target(
+        "configuration.scenario",
+        "a scenario",
+        read_yaml,
+        (InvalidScenario, UnicodeDecodeError),
+        scenario_comes_back,
+        (POOLS, *(file.read_bytes() for file in sorted(CATALOGUE.iterdir(), key=str))),
+        form="yaml",
+    )
+]

@@ -1,0 +1,126 @@
+"""The testbed's own files, and what programs print."""
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from testbed.errors import ResultsError
+from testbed.real.program_pods import dated_by_program, printed_times, request_series
+from testbed.results.outcomes_file import read_outcomes, write_outcomes
+from testbed.results.repetition_log import LogEntry, RepetitionLog
+from testbed.results.schema import DataItem, NodeSeries, PodResult, Repetition, RequestSeries, Results
+from testbed.results.store import merged, read_results, write_results
+from tests.fuzz.target import Target
+
+FOLDER = Path(tempfile.mkdtemp())
+FILE = FOLDER / "result.json"
+POD = PodResult("pi-0", "pi", "node-0", 0.0, 0.1, 1.0, 4.0, "succeeded", 2.5)
+REPETITION = Repetition(
+    scenario="pi-2000",
+    scheduler="carico",
+    seed=1,
+    settings={"jobs": [{"name": "pi", "pods": 1, "disturbance": False}]},
+    job_completion_time_s={"pi": 4.0},
+    pods=[POD],
+    nodes=[NodeSeries("node-0", [1.0], [1], *([[0.5]] * 3), *([[None]] * 4))],
+    data_items=[DataItem({"mean": 1.0}, "s", {"job": "pi"})],
+    requests=[RequestSeries("web-0", "web", "node-0", [1.0], [0.01])],
+)
+
+
+def read_file(data):
+    FILE.write_bytes(data)
+    return read_results(FILE)
+
+
+def results_come_back(results):
+    write_results(FILE, results)
+    assert read_results(FILE) == results
+
+
+def read_log(data):
+    path = FOLDER / "log.jsonl"
+    path.write_bytes(data)
+    log = RepetitionLog(path, FOLDER / "log.lock")
+    return log, log.read()
+
+
+def log_is_consistent(read):
+    log, (entries, cut_off) = read
+    assert cut_off >= 0
+    assert len(log) <= len(entries) + cut_off
+    before = len(log)
+    log.append(LogEntry("a new key", "0" * 64, REPETITION))
+    assert log.find("a new key") is not None
+    assert len(log) >= before
+    assert len(log.read()[0]) == len(entries) + 1
+
+
+def read_outcomes_of(data):
+    FILE.write_bytes(data)
+    return read_outcomes(FILE)
+
+
+def outcomes_come_back(outcomes):
+    write_outcomes(FILE, outcomes)
+    assert read_outcomes(FILE) == outcomes
+
+
+def read_printed(data):
+    text = data.decode(errors="replace")
+    return text, printed_times(text)
+
+
+def times_are_in_order(read):
+    text, printed = read
+    series = request_series(POD, text, 100.0)
+    assert len(series.sent_s) == len(series.latency_s)
+    if printed is not None:
+        pod = dated_by_program(POD, printed, 100.0)
+        assert POD.scheduled_s <= pod.started_s <= pod.finished_s <= POD.finished_s
+
+
+TARGETS = [
+    Target(
+        "results.file",
+        "a results file",
+        read_file,
+        (ResultsError,),
+        results_come_back,
+        (msgspec.json.encode(merged([REPETITION])), msgspec.json.encode(Results([]))),
+        form="json",
+        longest=8192,
+    ),
+    Target(
+        "results.log",
+        "a log of repetitions",
+        read_log,
+        (ResultsError,),
+        log_is_consistent,
+        (msgspec.json.encode(LogEntry("k", "0" * 64, REPETITION)) + b"\n", b'{"key":"a","repet'),
+        form="lines",
+        longest=8192,
+    ),
+    Target(
+        "results.outcomes",
+        "the outcomes of a session",
+        read_outcomes_of,
+        (ResultsError,),
+        outcomes_come_back,
+        (b'{"outcomes":[],"schema_version":1}',),
+        form="json",
+    ),
+    Target(
+        "results.printed",
+        "what a pod's program prints",
+        read_printed,
+        (),
+        times_are_in_order,
+        (
+            b"accuracy=0.9 cpu_s=1.250 began_unix_s=100.500 ended_unix_s=103.000",
+            b"due_unix_s=102.500000 latency_s=0.001200\n",
+        ),
+        longest=1024,
+    ),
+]
