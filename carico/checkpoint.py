@@ -1,6 +1,6 @@
-"""The checkpoint: the file that keeps what a process has learned across restarts.
+"""The checkpoint: the text that keeps what a process has learned, in a file across restarts, or wherever else.
 
-The file is JSON: the state (arrays as lists, null for unknown values) with its checksum, the variant that learned it,
+The text is JSON: the state (arrays as lists, null for unknown values) with its checksum, the variant that learned it,
 and its owner, which is the node whose agent learned it, or the extender.
 """
 
@@ -36,12 +36,54 @@ _MOST_NESTED = 10
 """The limit of nesting: twice that of any state. Deeper values might be read, but not be shown in a message."""
 
 
-def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any], *, owner: str) -> None:
-    """Write a checkpoint, whole or not at all; raises as `write_whole` does."""
+def as_text(variant: str, state: Mapping[str, Any], *, owner: str) -> str:
+    """Return a state as the text of a checkpoint."""
     text = _canonical(_as_json(state))
     head = {"version": CHECKPOINT_VERSION, "variant": variant, "owner": owner, "sha256": _checksum(text)}
     # Put together as text, so that the state, which may take megabytes, is encoded only once.
-    write_whole(path, f'{json.dumps(head)[:-1]}, "state": {text}}}'.encode())
+    return f'{json.dumps(head)[:-1]}, "state": {text}}}'
+
+
+def from_text(text: str | bytes, name: str, variant: str, *, owner: str) -> dict[str, Any]:
+    """Return the state in the text of a checkpoint; whether a process can continue from it is not checked.
+
+    Parameters
+    ----------
+    text : str or bytes
+    name : str
+        Where the text comes from, for messages.
+    variant, owner : str
+        What learned the state, and where.
+
+    Raises
+    ------
+    InvalidState
+        If the text is not a checkpoint of this version, belongs to another variant or owner, or is not what was
+        written.
+    """
+    try:
+        document = json.loads(text.decode() if isinstance(text, bytes) else text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidState(f"cannot read the checkpoint {name}: {error}; delete it") from error
+    if not _is_shallow(document, _MOST_NESTED):
+        raise InvalidState(f"the checkpoint {name} nests values deeper than {_MOST_NESTED}, no state does; delete it")
+    if not isinstance(document, dict) or document.get("version") != CHECKPOINT_VERSION:
+        raise InvalidState(f"{name} is not a checkpoint of version {CHECKPOINT_VERSION}; delete it")
+    for field, wanted in (("variant", variant), ("owner", owner)):
+        if document.get(field) != wanted:
+            raise InvalidState(f"{name} is of the {field} {document.get(field)!r:.300}, not {wanted!r}; delete it")
+    state = document.get("state")
+    if not isinstance(state, dict):
+        raise InvalidState(f"{name} holds no state; delete it")
+    said, found = document.get("sha256"), _checksum(_canonical(state))
+    if said != found:
+        raise InvalidState(f"{name} wants a state of checksum {said!r:.100}, it holds one of {found!r}; delete it")
+    return state
+
+
+def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any], *, owner: str) -> None:
+    """Write a checkpoint, whole or not at all; raises as `write_whole` does."""
+    write_whole(path, as_text(variant, state, owner=owner).encode())
 
 
 def read_checkpoint(path: Path, variant: str, *, owner: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
@@ -65,25 +107,7 @@ def read_checkpoint(path: Path, variant: str, *, owner: str, most_bytes: int = M
         If the file cannot be read, is too large or not a checkpoint of this version, belongs to another variant or
         owner, or its content is not what was written.
     """
-    content = _content(path, most_bytes)
-    try:
-        document = json.loads(content.decode())
-    except (ValueError, RecursionError) as error:
-        raise InvalidState(f"cannot read the checkpoint {path}: {error}; delete it") from error
-    if not _is_shallow(document, _MOST_NESTED):
-        raise InvalidState(f"the checkpoint {path} nests values deeper than {_MOST_NESTED}, no state does; delete it")
-    if not isinstance(document, dict) or document.get("version") != CHECKPOINT_VERSION:
-        raise InvalidState(f"{path} is not a checkpoint of version {CHECKPOINT_VERSION}; delete it")
-    for name, wanted in (("variant", variant), ("owner", owner)):
-        if document.get(name) != wanted:
-            raise InvalidState(f"{path} is of the {name} {document.get(name)!r:.300}, not {wanted!r}; delete it")
-    state = document.get("state")
-    if not isinstance(state, dict):
-        raise InvalidState(f"{path} holds no state; delete it")
-    said, found = document.get("sha256"), _checksum(_canonical(state))
-    if said != found:
-        raise InvalidState(f"{path} wants a state of checksum {said!r:.100}, it holds one of {found!r}; delete it")
-    return state
+    return from_text(_content(path, most_bytes), str(path), variant, owner=owner)
 
 
 def continue_from(

@@ -29,6 +29,8 @@ _PORT = "([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|
 ADDRESS = rf"^(\[[0-9a-fA-F:.]+\]|[^\[\]:/\s]+):{_PORT}$"
 Address = Annotated[str, Meta(pattern=ADDRESS)]
 """host:port; with an IPv6 address, [host]:port."""
+ObjectName = Annotated[str, Meta(pattern=r"\A[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")]
+"""The name of an object of the Kubernetes API."""
 
 
 class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,6 +158,17 @@ class WakeUpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For all nodes together."""
 
 
+class KeptCostsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ConfigMap that keeps what workloads cost when the extender's pod is replaced; it must exist."""
+
+    config_map: ObjectName
+    namespace: ObjectName | None = None
+    """By default the environment variable NAMESPACE (the downward API)."""
+    lease: ObjectName | None = None
+    """The lock of kube-scheduler's replicas in the same namespace: only the leader's extender writes, or that of the
+    first replica if there is no leader. Without it, every extender writes."""
+
+
 class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The scheduler's extender (``carico extender``).
 
@@ -185,6 +198,8 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Without it decisions are not recorded.
     checkpoint : str, optional
         A file that keeps across restarts what workloads cost; only the variant `demand` remembers that.
+    kept_costs : KeptCostsConfig, optional
+        Keeps the same when the pod is replaced; needs `kubernetes`.
     variant : str
         A named set of CARICO's parameters; the agents' as well.
     """
@@ -197,11 +212,12 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure_loopback: bool = False
     clients: tuple[str, ...] = ("carico:server:kube-scheduler",)
     kubernetes: KubernetesConfig | None = KubernetesConfig()
-    scheduler_name: Annotated[str, Meta(pattern=r"\A[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")] = "carico"
+    scheduler_name: ObjectName = "carico"
     stale_after_s: Seconds = STALE_AFTER_S
     reservation_timeout_s: Seconds = RESERVATION_TIMEOUT_S
     journal: JournalConfig | None = JournalConfig()
     checkpoint: str | None = None
+    kept_costs: KeptCostsConfig | None = None
     variant: str = DEFAULT_VARIANT.name
     wake_up: WakeUpConfig = WakeUpConfig()
     limits: HttpLimits = HttpLimits()

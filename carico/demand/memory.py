@@ -128,13 +128,13 @@ class Memory:
         """Return everything that is remembered, as JSON values."""
         return {name: [*known[:3], max(now - known.at, 0.0)] for name, known in self._known.items()}
 
-    def restore(self, state: Mapping[str, Any], elapsed_s: float, now: float) -> None:
-        """Continue from what `save` returned `elapsed_s` seconds ago.
+    def read(self, state: Mapping[str, Any], elapsed_s: float, now: float) -> dict[str, _Known]:
+        """Check what `save` returned `elapsed_s` seconds ago, and return it for `take_over`; nothing changes.
 
         Raises
         ------
         InvalidState
-            If the state is damaged; nothing has changed then.
+            If the state is damaged.
         """
         if len(state) > MOST_WORKLOADS:
             raise InvalidState(
@@ -152,11 +152,22 @@ class Memory:
                 raise InvalidState(f"{shape}: the saved state is damaged; delete it")
             mean, variance, weight, idle_s = numbers.tolist()
             known[workload] = _Known(mean, variance, min(weight, _MOST_WEIGHT), now - elapsed_s - idle_s)
-        self._known = dict(sorted(known.items(), key=lambda item: item[1].at))
-        self._now = now
+        return known
+
+    def take_over(self, others: Mapping[str, _Known], now: float) -> None:
+        """Remember what another memory knows and this one does not; of both, the one with more experience is right."""
+        self._now = max(now, self._now)
+        for workload, known in others.items():
+            if self._weight(known) > self._faded(workload)[1]:
+                self._known[workload] = known
+        by_time = sorted(self._known.items(), key=lambda item: item[1].at)
+        self._known = dict(by_time[-MOST_WORKLOADS:])
 
     def _faded(self, workload: str) -> tuple[float, float]:
         known = self._known.get(workload)
         if known is None:
             return self._first.mean, 0.0
-        return known.mean, known.weight * math.exp(-max(self._now - known.at, 0.0) / self._remember_s)
+        return known.mean, self._weight(known)
+
+    def _weight(self, known: _Known) -> float:
+        return known.weight * math.exp(-max(self._now - known.at, 0.0) / self._remember_s)

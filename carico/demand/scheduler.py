@@ -25,7 +25,7 @@ from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 from carico.demand.waiting import Kind, Waiting
-from carico.errors import InvalidState, NotReady
+from carico.errors import NotReady
 from carico.saved import checked_mapping
 from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
 from carico.scheduling.wake_up import WakeUp
@@ -288,21 +288,19 @@ class DemandScheduler:
         return {"cpu": cpu.save(now), "memory": memory.save(now)}
 
     def restore(self, state: Mapping[str, Any], elapsed_s: float, now: float) -> None:
-        """Continue from what `save` returned `elapsed_s` seconds ago.
+        """Take over what `save` returned `elapsed_s` seconds ago, here or elsewhere, as far as less is known here.
 
         Raises
         ------
         InvalidState
             If the state is damaged; what is remembered has not changed then.
         """
-        cpu, memory = self.loads.remembered
-        before = cpu.save(now)
-        cpu.restore(checked_mapping(state, "cpu"), elapsed_s, now)
-        try:
-            memory.restore(checked_mapping(state, "memory"), elapsed_s, now)
-        except InvalidState:
-            cpu.restore(before, 0.0, now)
-            raise
+        parts = [
+            memory.read(checked_mapping(state, name), elapsed_s, now)
+            for name, memory in zip(("cpu", "memory"), self.loads.remembered, strict=True)
+        ]
+        for memory, part in zip(self.loads.remembered, parts, strict=True):
+            memory.take_over(part, now)
 
     def costs(self, now: float) -> list[WorkloadCost]:
         """Return the costs of all workloads that any node knows, or that are remembered."""

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from carico.demand.workload import workload_of
 from carico.deployment.status import answering_extender, ask_extender, table
-from carico.errors import KubeUnreachable, TelemetryMalformed
+from carico.errors import KubeUnreachable
+from carico.extender.requests import Requests, requests_of
 from carico.kube.objects import KubeObjects
 from carico.kube.reflector import ENDED
-from carico.telemetry.metrics_server import parse_quantity
 
+Amount = Annotated[float, Meta(ge=0, le=1e9)]
 _UNITS = (86400, "d"), (3600, "h"), (60, "m")
 _NOTHING = "no workload is known yet: agents learn what workloads cost from running pods"
 
@@ -35,7 +37,10 @@ class Known(msgspec.Struct, frozen=True):
     pods: int
     nodes: int
     idle_s: float | None = None
-    """Seconds since a pod of it ran; None from an extender of an older version."""
+    """Seconds since a pod of it ran; None from an extender of an older version, as the next two."""
+    last_requested_cores: Amount | None = None
+    last_requested_gib: Amount | None = None
+    """What the last pod requested."""
 
 
 class KnownAtNode(msgspec.Struct, frozen=True):
@@ -67,7 +72,7 @@ class Cost(Known, frozen=True, kw_only=True):
     owners: list[str]
     """The controllers of its pods, as KIND/NAME; the one with the most pods first."""
     requested_cores: float | None
-    """A pod's mean request; None if no pod runs, or no pod's request can be read."""
+    """A pod's mean request, or the last pod's if none runs; None if no request is known, or none can be read."""
     requested_gib: float | None
 
 
@@ -110,21 +115,23 @@ def _asked(kube: KubeObjects, namespace: str, now: datetime, page: str, kind: ty
 def join(known: Iterable[Known], pods: Iterable[Mapping[str, Any]]) -> list[Cost]:
     """Join what is known about workloads with the API's pods."""
     owners: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    requests: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
+    requests: defaultdict[str, list[Requests]] = defaultdict(list)
     for pod in pods:
         if (pod.get("status") or {}).get("phase") not in ENDED:
             workload = workload_of(pod)
             owners[workload][_owner(pod)] += 1
-            requests[workload].append((_requested(pod, "cpu"), _requested(pod, "memory")))
-    costs = [
-        Cost(
-            **msgspec.structs.asdict(each),
-            owners=[name for name, _ in owners[each.workload].most_common()],
-            requested_cores=_mean([cores for cores, _ in requests[each.workload]]),
-            requested_gib=_mean([size for _, size in requests[each.workload]], 2**30),
+            requests[workload].append(requests_of(pod))
+    costs = []
+    for each in known:
+        asked = requests[each.workload] or [Requests(each.last_requested_cores, each.last_requested_gib)]
+        costs.append(
+            Cost(
+                **msgspec.structs.asdict(each),
+                owners=[name for name, _ in owners[each.workload].most_common()],
+                requested_cores=_mean([pod.cores for pod in asked]),
+                requested_gib=_mean([pod.gib for pod in asked]),
+            )
         )
-        for each in known
-    ]
     return sorted(costs, key=lambda cost: (-cost.pods * cost.cores, cost.workload))
 
 
@@ -206,26 +213,10 @@ def _owner(pod: Mapping[str, Any]) -> str:
     return f"{owners[0].get('kind')}/{owners[0].get('name')}" if owners else f"Pod/{pod['metadata'].get('name')}"
 
 
-def _requested(pod: Mapping[str, Any], resource: str) -> float | None:
-    """What the containers of a pod request; a limit without a request counts as one, as in Kubernetes.
-
-    None if a quantity cannot be read, for instance because it has an exponent.
-    """
-    total = 0.0
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        resources = container.get("resources") or {}
-        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        try:
-            total += parse_quantity(str(asked.get(resource, 0)))
-        except TelemetryMalformed:
-            return None
-    return total
-
-
-def _mean(values: Sequence[float | None], unit: float = 1.0) -> float | None:
-    """The mean of the known values, in multiples of a unit; None if no value is known."""
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the known values; None if no value is known."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) / unit if known else None
+    return sum(known) / len(known) if known else None
 
 
 def _shown(value: float | None) -> str:

@@ -24,6 +24,7 @@ from carico.errors import InvalidState
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, candidates
 from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
+from carico.extender.requests import LastRequests, requests_of
 from carico.kube.reflector import ENDED
 from carico.scheduling.report import CapacityReport
 
@@ -72,6 +73,7 @@ class DemandExtender(Readiness):
         """Guards the scheduler and all attributes below; notified when a held answer may be given."""
         self._pods: dict[str, _Pod] = {}
         """The pods that the watch shows, by UID."""
+        self._requests = LastRequests()
         self._unseen: dict[str, float] = {}
         """When pods that the watch does not show yet were asked for, by UID; the earliest first."""
         self._held: set[str] = set()
@@ -136,6 +138,8 @@ class DemandExtender(Readiness):
             kind = _kind(pod) if known is None else known.kind._replace(critical=is_latency_critical(pod))
             ended = phase in ENDED
             self._unseen.pop(uid, None)
+            if known is None:
+                self._requests.note(kind.workload, requests_of(pod))
             self._pods[uid] = _Pod(kind, node)
             if ended or node:
                 running = phase == "Running"
@@ -182,9 +186,14 @@ class DemandExtender(Readiness):
             return [node._asdict() for node in self._scheduler.nodes(self._clock.now())]
 
     def costs(self) -> list[dict[str, Any]]:
-        """Return the costs of every workload; see `DemandScheduler.costs`."""
+        """Return the costs of every workload, see `DemandScheduler.costs`, and what its last pod requested."""
         with self._changed:
-            return [cost._asdict() for cost in self._scheduler.costs(self._clock.now())]
+            costs = self._scheduler.costs(self._clock.now())
+            last = [self._requests.of(cost.workload) for cost in costs]
+        return [
+            cost._asdict() | {"last_requested_cores": requests.cores, "last_requested_gib": requests.gib}
+            for cost, requests in zip(costs, last, strict=True)
+        ]
 
     def costs_at_nodes(self) -> list[dict[str, Any]]:
         """Return what a pod of each workload costs according to each node; doubts are standard deviations."""
@@ -205,18 +214,27 @@ class DemandExtender(Readiness):
         ]
 
     def state(self) -> Mapping[str, Any]:
-        """Return what is remembered of workloads, for a checkpoint; see `DemandScheduler.save`."""
+        """Return what is remembered of workloads, to be saved; see `DemandScheduler.save`."""
         with self._changed:
-            return {**self._scheduler.save(self._clock.now()), "at_unix_s": self._unix_time()}
+            learned, requests = self._scheduler.save(self._clock.now()), self._requests.save()
+        return {**learned, "requests": requests, "at_unix_s": self._unix_time()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; raises InvalidState if the state is damaged."""
+        """Take over what `state` returned, here or elsewhere, as far as less is known here.
+
+        Raises
+        ------
+        InvalidState
+            If the state is damaged; nothing has changed then.
+        """
         saved_at = state.get("at_unix_s")
-        if not isinstance(saved_at, float):
+        if not isinstance(saved_at, (int, float)):
             raise InvalidState("the saved state does not say when it was saved: it is damaged; delete it")
         elapsed_s = self._unix_time() - saved_at
+        requests = self._requests.read(state.get("requests", {}))  # an earlier version saves none
         with self._changed:
             self._scheduler.restore(state, max(elapsed_s, 0.0), self._clock.now())
+            self._requests.take_over(requests)
 
     def _decide(self, uid: str, kind: Kind, nodes: list[str]) -> tuple[DemandDecision, float]:
         began = self._clock.now()

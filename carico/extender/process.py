@@ -7,8 +7,10 @@ each with its latest room only, and another writes the journal.
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import random
+import socket
 import sys
 import threading
 import time
@@ -24,13 +26,14 @@ from prometheus_client import CollectorRegistry
 
 from carico.checkpoint import continue_from, write_checkpoint
 from carico.clock import Clock, SystemClock
-from carico.config import ExtenderConfig, JournalConfig
+from carico.config import ExtenderConfig, JournalConfig, KeptCostsConfig
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DemandVariant
 from carico.errors import InvalidConfig, InvalidInput, KubeError, KubeRefused, KubeUnreachable
 from carico.extender.demand_extender import DemandExtender
 from carico.extender.extender import Extender
 from carico.extender.journal import Journal
+from carico.extender.kept_costs import END_S, OWNER, START_S, KeptCosts, Leadership
 from carico.extender.metrics import ExtenderMetrics
 from carico.extender.report_server import CapacityServer
 from carico.extender.server import serve_extender
@@ -56,8 +59,6 @@ The time makes every annotation differ from the previous one: a patch that chang
 pod. Milliseconds would be too coarse for two annotations in quick succession.
 """
 CHECKPOINT_EVERY_S = 60.0
-OWNER = "extender"
-"""The owner of the checkpoint; what an extender remembers holds on all nodes, so any extender may continue from it."""
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
 """HTTP statuses that mean that an annotation would be refused every time."""
 
@@ -92,6 +93,18 @@ class KubeApi(Protocol):
 
     def annotate_node(self, node: str, annotations: dict[str, str]) -> None:
         """Set annotations of a node."""
+        ...
+
+    def config_map(self, namespace: str, name: str) -> tuple[dict[str, str], str]:
+        """See `carico.extender.kept_costs`, as for the next two."""
+        ...
+
+    def set_in_config_map(self, namespace: str, name: str, data: Mapping[str, str], version: str) -> str:
+        """Change a ConfigMap."""
+        ...
+
+    def lease(self, namespace: str, name: str) -> tuple[str, str]:
+        """Return who holds a lease, and when it was renewed."""
         ...
 
 
@@ -215,6 +228,8 @@ class ExtenderProcess:
             opened.callback(self.extender.close)
             if config.checkpoint is not None:
                 self._remember(opened, self.extender, Path(config.checkpoint))
+            if config.kept_costs is not None:
+                self._keep(opened, self.extender, config.kept_costs)
             watched = ",".join(f"status.phase!={phase}" for phase in ENDED)
         else:
             of_the_thesis = Scheduler(
@@ -296,6 +311,24 @@ class ExtenderProcess:
             write()
 
         opened.callback(self._in_background("checkpoints", keep).join)
+        opened.callback(self._stop.set)  # or the thread would not end if something after this fails
+
+    def _keep(self, opened: ExitStack, extender: DemandExtender, config: KeptCostsConfig) -> None:
+        """Read the ConfigMap, and write it every minute, and once at the end."""
+        namespace = config.namespace or os.environ.get("NAMESPACE", "")
+        if self._kube is None:
+            raise InvalidConfig("`kept_costs` names a ConfigMap: give `kubernetes`, too")
+        if not namespace:
+            raise InvalidConfig("`kept_costs` needs the namespace of its ConfigMap: give `namespace`, or set NAMESPACE")
+        leadership = Leadership(self._kube, namespace, config.lease, socket.gethostname())
+        kept = KeptCosts(self._kube, namespace, config.config_map, extender, self._config.variant, leadership)
+        thread = self._in_background("costs in a ConfigMap", partial(kept.run, self._stop))
+        opened.callback(thread.join, END_S)
+        opened.callback(self._stop.set)
+        if not kept.has_read.wait(START_S):
+            _log.warning(
+                "starting without what workloads used to cost: the API server has not answered for %g s", START_S
+            )
 
     def _in_background(self, name: str, run: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=run, name=name, daemon=True)

@@ -72,6 +72,20 @@ class _Object(msgspec.Struct):
     metadata: dict[str, Any]
 
 
+class _ConfigMap(msgspec.Struct):
+    metadata: _Version
+    data: dict[str, str] | None = None
+
+
+class _LeaseSpec(msgspec.Struct):
+    holder: str | None = msgspec.field(name="holderIdentity", default=None)
+    renewed: str | None = msgspec.field(name="renewTime", default=None)
+
+
+class _Lease(msgspec.Struct):
+    spec: _LeaseSpec | None = None
+
+
 class _Event(msgspec.Struct):
     type: str
     object: dict[str, Any]
@@ -102,6 +116,7 @@ class KubeClient:
         self._api = kubernetes.client.ApiClient(configuration)
         self._core = kubernetes.client.CoreV1Api(self._api)
         self._custom = kubernetes.client.CustomObjectsApi(self._api)
+        self._coordination = kubernetes.client.CoordinationV1Api(self._api)
 
     @classmethod
     def from_config(
@@ -172,6 +187,48 @@ class KubeClient:
             If the API server does not answer, or refuses, as it does where no metrics server is installed.
         """
         return self.get(self._custom.get_cluster_custom_object, "metrics.k8s.io", "v1beta1", "nodes", node)
+
+    def config_map(self, namespace: str, name: str) -> tuple[dict[str, str], str]:
+        """Return the data of a ConfigMap, and its resource version.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, refuses, or sends no ConfigMap.
+        """
+        answer = self.get(self._core.read_namespaced_config_map, name, namespace)
+        found = _read(_ConfigMap, answer)
+        return found.data or {}, found.metadata.version
+
+    def set_in_config_map(self, namespace: str, name: str, data: Mapping[str, str], version: str) -> str:
+        """Set entries of a ConfigMap that nobody has changed since `version`, and return its new resource version.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, or refuses: with status 409 if somebody has changed the ConfigMap.
+        """
+        body = {"metadata": {"resourceVersion": version}, "data": dict(data)}
+        answer = self.get(
+            self._core.patch_namespaced_config_map,
+            name,
+            namespace,
+            body,
+            _content_type="application/merge-patch+json",
+        )
+        return _read(_ConfigMap, answer).metadata.version
+
+    def lease(self, namespace: str, name: str) -> tuple[str, str]:
+        """Return who holds a lease, and when it was renewed, as the API writes it; empty texts if nobody ever did.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, or refuses.
+        """
+        answer = self.get(self._coordination.read_namespaced_lease, name, namespace)
+        spec = _read(_Lease, answer).spec
+        return (spec.holder or "", spec.renewed or "") if spec else ("", "")
 
     def get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
         """Make a call and return its answer, an object.

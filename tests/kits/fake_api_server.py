@@ -56,6 +56,8 @@ class FakeApiServer:
         Statuses with which the next requests are refused, in turn.
     forbidden : set of str
         Rights such as "patch namespaces" that access reviews deny.
+    silent : tuple of str and threading.Event
+        A path whose requests are answered only when the event is set.
     log : str
         The log of every container.
     watches : list of list
@@ -68,6 +70,7 @@ class FakeApiServer:
         self.objects = {}
         self.asked, self.changes = [], []
         self.refuse, self.statuses, self.forbidden = {}, [], set()
+        self.silent = "", threading.Event()
         self.log = ""
         self.watches = []
         self.version = 100
@@ -153,6 +156,8 @@ class FakeApiServer:
         path, method = unquote(url.path), handler.command
         request = Request(method, path, query, handler.headers.get("Content-Type"), body, handler.headers.get(HEADER))
         self.asked.append(request)
+        if path == self.silent[0]:
+            self.silent[1].wait(20)
         refused = [why for (verb, end), why in self.refuse.items() if verb == method and path.endswith(end)]
         if self.statuses:
             refused.append((self.statuses.pop(0), "the test refuses this request"))
@@ -218,7 +223,12 @@ class FakeApiServer:
         if request.content_type == "application/apply-patch+yaml":
             self.put(path, **body | {"metadata": {"creationTimestamp": CREATED} | body["metadata"]})
         elif path in self.objects:
-            self.put(path, **_merged(self.objects[path], body))
+            wanted = (body.get("metadata") or {}).get("resourceVersion")
+            if wanted not in (None, self.objects[path]["metadata"].get("resourceVersion")):
+                return 409, {"kind": "Status", "message": "the object has been modified"}
+            self.version += 1
+            changed = _merged(self.objects[path], body)
+            self.put(path, **changed | {"metadata": changed["metadata"] | {"resourceVersion": str(self.version)}})
         else:
             return 404, {"kind": "Status", "message": f"{path} not found"}
         return 200, self.objects[path]

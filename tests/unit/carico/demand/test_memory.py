@@ -105,10 +105,32 @@ def test_a_saved_memory_goes_on_as_if_time_had_passed(memory):
     run(memory, "pi", KNOWN, for_s=600, until=600)
     saved = json.loads(json.dumps(memory.save(700.0)))
     other = Memory(FIRST, RETURNING, LEARNED_S, REMEMBER_S)
-    other.restore(saved, elapsed_s=DAY_S, now=5.0)
+    other.take_over(other.read(saved, elapsed_s=DAY_S, now=5.0), now=5.0)
     memory.forget(700 + DAY_S)
     assert other.cost("pi") == pytest.approx(memory.cost("pi"))
     assert other.idle_s("pi", 5.0) == pytest.approx(100 + DAY_S)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.floats(0, 14))
+def test_of_two_memories_the_one_with_more_experience_is_right(here, there, days):
+    memories = [Memory(FIRST, RETURNING, LEARNED_S, REMEMBER_S) for _ in range(2)]
+    for memory, times, mean in zip(memories, (here, there), (0.2, 2.0), strict=True):
+        run(memory, "pi", Estimate(mean, 0.01), for_s=5 * times, until=5.0 * times)
+    one, other = memories
+    one.take_over(one.read(other.save(5.0 * there), elapsed_s=days * DAY_S, now=5.0 * here), now=5.0 * here)
+    if here or there:
+        faded = there * math.exp(-days / 7)
+        expected = 2.0 if faded > here else 0.2
+        assert one.known("pi").mean == pytest.approx(expected, rel=0.05)
+    assert len(one.workloads) == bool(here or there)
+
+
+def test_what_is_taken_over_is_bounded(memory, monkeypatch):
+    run(memory, "here", KNOWN, for_s=10, until=100)
+    other = {f"job-{number}": [0.2, 0.01, 5.0, float(number)] for number in range(3)}
+    monkeypatch.setattr(memory_module, "MOST_WORKLOADS", 3)
+    memory.take_over(memory.read(other, elapsed_s=50.0, now=100.0), now=100.0)
+    assert memory.workloads == ["job-1", "job-0", "here"], "what has not run for longest is left out"
 
 
 @pytest.mark.parametrize(
@@ -124,5 +146,5 @@ def test_a_saved_memory_goes_on_as_if_time_had_passed(memory):
 def test_a_damaged_memory_is_refused_and_changes_nothing(memory, state):
     run(memory, "web", KNOWN, for_s=600, until=600)
     with pytest.raises(InvalidState, match="delete it"):
-        memory.restore(state, 0.0, 600.0)
+        memory.read(state, 0.0, 600.0)
     assert memory.workloads == ["web"]

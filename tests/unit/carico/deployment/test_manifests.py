@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from carico import __version__
-from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, read_config
+from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, KeptCostsConfig, read_config
 from carico.deployment.certificates import hosts_of
 from carico.deployment.manifests import (
     IMAGE,
@@ -54,7 +54,7 @@ def all_containers():
 def configuration(request, tmp_path):
     """A process's configuration from its pod's ConfigMap."""
     name = f"{request.param}.yaml"
-    maps = [thing for thing in OBJECTS if thing["kind"] == "ConfigMap" and name in thing["data"]]
+    maps = [thing for thing in OBJECTS if thing["kind"] == "ConfigMap" and name in thing.get("data", ())]
     assert len(maps) == 1
     (tmp_path / name).write_text(maps[0]["data"][name])
     return read_config(tmp_path / name, CONFIGURATIONS[request.param])
@@ -163,7 +163,13 @@ class TestPrivileges:
                     "resources": ["leases"],
                     "resourceNames": [LEASE],
                     "verbs": ["get", "update"],
-                }
+                },
+                {
+                    "apiGroups": [""],
+                    "resources": ["configmaps"],
+                    "resourceNames": ["carico-costs"],
+                    "verbs": ["get", "patch"],
+                },
             ],
         }
         bindings = [each for each in OBJECTS if each["kind"].endswith("RoleBinding")]
@@ -362,6 +368,23 @@ class TestChoices:
         agent = msgspec.convert(yaml.safe_load(maps["carico-agent"]["agent.yaml"]), AgentConfig)
         extender = msgspec.convert(yaml.safe_load(maps["carico-scheduler"]["extender.yaml"]), ExtenderConfig)
         assert (agent.variant, extender.variant, agent.aggregator) == ("demand", "demand", None)
+
+    @pytest.mark.parametrize("choices", [Choices(), Choices(namespace="other", variant="demand", observe=True)])
+    def test_what_workloads_cost_is_kept_in_a_config_map_that_no_deployment_resets(self, choices):
+        made = manifests(choices)
+        (kept,) = [each for each in made if each["metadata"]["name"] == "carico-costs"]
+        assert kept["metadata"]["namespace"] == choices.namespace
+        assert "data" not in kept, "server-side apply leaves what this does not mention to the extender"
+        (configuration,) = [each for each in made if each["metadata"]["name"] == "carico-scheduler" and "data" in each]
+        extender = msgspec.convert(yaml.safe_load(configuration["data"]["extender.yaml"]), ExtenderConfig)
+        assert extender.kept_costs == KeptCostsConfig("carico-costs", lease=LEASE)
+        (schedulers,) = [
+            each
+            for each in made
+            if each["metadata"]["name"] == "carico-scheduler" and "template" in each.get("spec", {})
+        ]
+        (container,) = [each for each in containers(schedulers["spec"]["template"]) if each["name"] == "extender"]
+        assert [each["name"] for each in container["env"]] == ["NAMESPACE"]
 
     def test_who_observes_runs_no_kube_scheduler(self):
         (schedulers,) = [

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 
+import kubernetes.client
 import msgspec
 import pytest
 
@@ -19,12 +20,15 @@ from carico.cli import main
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
-from carico.extender.process import ANNOTATION, OWNER, ExtenderProcess
+from carico.extender.kept_costs import OWNER
+from carico.extender.process import ANNOTATION, ExtenderProcess
+from carico.kube.client import KubeClient
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
 from tests.kits.blocking import Blocking
 from tests.kits.certificates import Certificates
+from tests.kits.fake_api_server import FakeApiServer
 
 from .conftest import request
 
@@ -348,6 +352,71 @@ def test_a_checkpoint_that_can_no_longer_be_written_stops_nothing(started, tmp_p
     folder.rmdir()
     process.close()
     assert "a restart would forget what workloads cost: cannot write" in caplog.text
+
+
+def test_a_process_that_cannot_start_ends_with_a_checkpoint_too(started, tmp_path):
+    first = started()
+    with pytest.raises(InvalidConfig):
+        started(variant="demand", checkpoint=str(tmp_path / "costs.json"), port=first.port)
+
+
+class TestKeptCosts:
+    """In a ConfigMap of a fake API server."""
+
+    PATH = "/api/v1/namespaces/carico/configmaps/carico-costs"
+
+    @pytest.fixture
+    def server(self):
+        server = FakeApiServer()
+        server.put(self.PATH, metadata={"name": "carico-costs", "resourceVersion": "1"})
+        yield server
+        server.close()
+
+    @pytest.fixture
+    def process(self, server):
+        """A function that runs a process until the end of a `with` block."""
+
+        @contextmanager
+        def run(**settings):
+            config = configuration(variant="demand", **{"kept_costs": {"config_map": "carico-costs"}} | settings)
+            client = KubeClient(kubernetes.client.Configuration(host=server.url), connect_s=2, silence_s=5)
+            make_reports = lambda config, on_report, *_: FakeReports(config, on_report)  # noqa: E731
+            with (
+                closing(client),
+                ExtenderProcess(config, SystemClock(), random.Random(1), client, make_reports) as one,
+            ):
+                yield one
+
+        return run
+
+    def test_are_known_to_the_next_pod(self, process, server, tmp_path, monkeypatch):
+        monkeypatch.setenv("NAMESPACE", "carico")
+        file = tmp_path / "costs.json"
+        state = {"cpu": {"jobs/pi": [0.5, 0.01, 5.0, 60.0]}, "memory": {}, "at_unix_s": time.time()}
+        write_checkpoint(file, "demand", state, owner=OWNER)
+        with process(checkpoint=str(file)):
+            pass
+        with process() as after:
+            (cost,) = after.extender.costs()
+        assert (cost["workload"], cost["cores"]) == ("jobs/pi", 0.5)
+        assert 59 < cost["idle_s"] < 120
+
+    def test_delay_the_first_answer_for_a_moment_only(self, process, server, monkeypatch, caplog):
+        monkeypatch.setattr("carico.extender.process.START_S", 0.05)
+        monkeypatch.setattr("carico.extender.process.END_S", 0.05)
+        asked = threading.Event()
+        server.silent = self.PATH, asked
+        with process(kept_costs={"config_map": "carico-costs", "namespace": "carico"}) as one:
+            assert one.healthy() == ""
+            asked.set()
+        assert "starting without what workloads used to cost" in caplog.text
+
+    def test_need_an_api_server_and_a_namespace(self, process, started, monkeypatch):
+        monkeypatch.delenv("NAMESPACE", raising=False)
+        with pytest.raises(InvalidConfig, match="give `namespace`, or set NAMESPACE"), process():
+            pass
+        with pytest.raises(InvalidConfig, match="give `kubernetes`, too"):
+            started(variant="demand", kept_costs={"config_map": "carico-costs", "namespace": "carico"})
 
 
 def test_agents_report_and_kube_scheduler_asks_over_mutual_tls(tmp_path):
