@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from carico.arrays import FloatArray, IntArray
+from carico.arrays import FloatArray
 from carico.demand.decision import Rooms
-from carico.demand.loads import Loads
+from carico.demand.loads import Loads, Rows
 from carico.demand.pool import Pool
 from carico.demand.regression import Estimate
 from carico.demand.scheduler import DemandScheduler
@@ -22,9 +22,10 @@ from testbed.simulation.schedulers import demand as simulated
 class LoadsWithoutCredit(Loads):
     """Loads from which nothing is subtracted for pods that are about to stop."""
 
-    def cpu_load(self, rows: IntArray) -> FloatArray:
+    def cpu_load(self, rows: Rows) -> FloatArray:
         """The load of nodes with a margin for doubt, cores."""
-        return self._column(self._CPU, rows)
+        load: FloatArray = super().cpu_load(rows) + self._start_up_s[rows] * self.freed(rows)
+        return load
 
 
 class LoadsWithoutCritical(Loads):
@@ -86,6 +87,10 @@ class OwnKnowledge(Pool):
             return super().cost(workload)
         return self._told.get(self.node, {}).get(workload, self.first)
 
+    def costs(self, workloads: Iterable[str]) -> list[Estimate]:
+        """`cost` of several workloads."""
+        return list(map(self.cost, workloads))
+
 
 class LoadsAlone(Loads):
     """The loads of nodes that share nothing."""
@@ -123,13 +128,16 @@ class SchedulerAlone(DemandScheduler):
         super().__init__(variant, **options)
         self.loads = LoadsAlone(variant)
 
-    def _rooms(self, workload: str, rows: IntArray, now: float, placement: str | None = None) -> Rooms:
+    def _rooms(self, workload: str, rows: Rows, now: float, *, share: bool, placement: str | None = None) -> Rooms:
         names = dict(zip(self.loads.rows(self.loads.nodes).tolist(), self.loads.nodes, strict=True))
         found = []
-        for row in rows.tolist():
+        for row in np.atleast_1d(rows).tolist():
             with self.loads.asked_by(names.get(row)):
-                found.append(super()._rooms(workload, np.array([row], np.intp), now, placement))
-        return Rooms(*map(np.concatenate, zip(*found, strict=True))) if found else super()._rooms(workload, rows, now)
+                one = np.array([row], np.intp)
+                found.append(super()._rooms(workload, one, now, share=share, placement=placement))
+        if not found:
+            return super()._rooms(workload, rows, now, share=share)
+        return Rooms(*map(np.concatenate, zip(*found, strict=True)))
 
     def _share(self) -> bool:
         with self.loads.asked_by(None):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING
 from carico.clock import SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import whole_number
+from carico.commands.cluster import connected, of_cluster
 from carico.demand.settings import DEMAND
 from carico.printable import printable
 
@@ -33,7 +32,7 @@ def add(commands: Commands) -> None:
             "needs a certificate."
         ),
     )
-    _of_cluster(deploy)
+    of_cluster(deploy)
     deploy.add_argument("--image", help="CARICO's image, with its tag (default: carico:VERSION)")
     deploy.add_argument(
         "--kube-scheduler-image",
@@ -79,7 +78,7 @@ def add(commands: Commands) -> None:
             "command can be run regularly."
         ),
     )
-    _of_cluster(renew)
+    of_cluster(renew)
     _of_ca(renew)
     renew.add_argument("--all", action="store_true", help="renew all certificates, but not the CA")
     _waiting(renew, "agents to be ready")
@@ -89,7 +88,7 @@ def add(commands: Commands) -> None:
         help="remove CARICO from a cluster",
         description="Removes all objects that `carico deploy` has labelled, and CARICO's annotations on nodes.",
     )
-    _of_cluster(undeploy)
+    of_cluster(undeploy)
     _waiting(undeploy, "everything to be gone")
     undeploy.set_defaults(run=_undeploy)
     status = commands.add_parser(
@@ -100,7 +99,7 @@ def add(commands: Commands) -> None:
             "1 if there is a problem."
         ),
     )
-    _of_cluster(status)
+    of_cluster(status)
     status.add_argument("--json", action="store_true", help="one JSON object; ages are seconds, unknown is null")
     status.set_defaults(run=_status)
 
@@ -113,22 +112,12 @@ def add(commands: Commands) -> None:
             "Needs the variant demand, which `carico deploy` uses by default; with --observe it schedules nothing."
         ),
     )
-    _of_cluster(costs)
+    of_cluster(costs)
     costs.add_argument(
         "--by-node", action="store_true", help="show what each node knows, before pooling and without requests"
     )
     costs.add_argument("--json", action="store_true", help="one JSON object; unknown is null")
     costs.set_defaults(run=_costs)
-
-
-def _of_cluster(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--namespace", metavar="NS", default="carico", help="(default: carico)")
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        help="(default: the file that KUBECONFIG names, or .kube/config in the home folder)",
-    )
-    parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (default: the current one)")
 
 
 def _of_ca(parser: argparse.ArgumentParser) -> None:
@@ -177,7 +166,7 @@ def _deploy(options: argparse.Namespace) -> None:
     if options.dry_run:
         sys.stdout.write(as_yaml(manifests(choices)))
         return
-    with _cluster(options) as kube:
+    with connected(options) as kube:
         deployment = Deployment(kube, SystemClock(), _tell)
         deployment.deploy(
             choices,
@@ -197,7 +186,7 @@ def _renew(options: argparse.Namespace) -> None:
     from carico.deployment.deploy import Deployment
     from carico.deployment.rollout import wait_rolled_out
 
-    with _cluster(options) as kube:
+    with connected(options) as kube:
         clock = SystemClock()
         folder = _ca_folder(options, kube)
         rolled = Deployment(kube, clock, _tell).renew(options.namespace, datetime.now(UTC), folder, options.all)
@@ -216,7 +205,7 @@ def _ca_folder(options: argparse.Namespace, kube: KubeObjects) -> Path | None:
 def _undeploy(options: argparse.Namespace) -> None:
     from carico.deployment.deploy import Deployment
 
-    with _cluster(options) as kube:
+    with connected(options) as kube:
         Deployment(kube, SystemClock(), _tell).undeploy(options.namespace, options.wait)
     _tell("the agents' checkpoints are still on the nodes, in /var/lib/carico, and the CA is still in its folder")
 
@@ -224,7 +213,7 @@ def _undeploy(options: argparse.Namespace) -> None:
 def _status(options: argparse.Namespace) -> None:
     from carico.deployment.status import as_json, read_status, show
 
-    with _cluster(options) as kube:
+    with connected(options) as kube:
         status = read_status(kube, options.namespace, datetime.now(UTC))
     print(as_json(status) if options.json else show(status))
     if status.problems:
@@ -234,26 +223,13 @@ def _status(options: argparse.Namespace) -> None:
 def _costs(options: argparse.Namespace) -> None:
     from carico.deployment.costs import as_json, read_costs, read_node_costs, show, show_by_node
 
-    with _cluster(options) as kube:
+    with connected(options) as kube:
         if options.by_node:
             at_nodes = read_node_costs(kube, options.namespace, datetime.now(UTC))
             print(as_json(at_nodes) if options.json else show_by_node(at_nodes))
         else:
             costs = read_costs(kube, options.namespace, datetime.now(UTC))
             print(as_json(costs) if options.json else show(costs))
-
-
-@contextmanager
-def _cluster(options: argparse.Namespace) -> Iterator[KubeObjects]:
-    from carico.kube.client import KubeClient
-    from carico.kube.objects import KubeObjects
-
-    default = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    client = KubeClient.from_config(options.kubeconfig or default, options.context)
-    try:
-        yield KubeObjects(client)
-    finally:
-        client.close()
 
 
 def _tell(line: str) -> None:

@@ -124,6 +124,10 @@ class Pool:
         known = self._costs.get
         return [known(workload) or self.cost(workload) for workload in workloads]
 
+    def knows(self, workload: str) -> bool:
+        """Whether nodes know the cost of a workload, together."""
+        return self.cost(workload).variance <= self.first.variance / _KNOWS
+
     def remember(self, workload: str, elapsed_s: float, now: float) -> None:
         """Let the memory note what nodes know of a workload whose pods have run for the last `elapsed_s` seconds."""
         if self._memory is not None and workload in self._sums:

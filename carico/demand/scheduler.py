@@ -78,6 +78,19 @@ class WorkloadCost(NamedTuple):
     """Seconds since one ran."""
 
 
+class Workloads(NamedTuple):
+    """How many workloads are known."""
+
+    running: int
+    """Workloads of which a pod has a node."""
+    waiting: int
+    """Workloads of which pods wait for a node, and none has one."""
+    unknown: int
+    """Of both, those whose cost in cores or GiB is not known: no node has observed their pods well yet."""
+    remembered: int
+    """Workloads without pods whose cost is remembered."""
+
+
 class DemandScheduler:
     """Decides about pods; times are seconds on one clock, and never decrease from call to call.
 
@@ -321,6 +334,16 @@ class DemandScheduler:
                 )
             )
         return found
+
+    def workloads(self) -> Workloads:
+        """Return how many workloads are known."""
+        running = set(self._workloads.values())
+        waiting = {kind.workload for kind in self.waiting.kinds} - running
+        remembered = {name for memory in self.loads.remembered for name in memory.workloads}
+        present = running | waiting
+        pools = self.loads.cpu, self.loads.memory
+        unknown = sum(not all(pool.knows(workload) for pool in pools) for workload in present)
+        return Workloads(len(running), len(waiting), unknown, len(remembered - present))
 
     def _told(self, workload: str) -> tuple[Estimate, Estimate]:
         """What people are told of a workload: what its pods demand, or used to if none runs any more."""

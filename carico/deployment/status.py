@@ -6,9 +6,10 @@ import base64
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE
 from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, STATUS_KEY, lease
@@ -19,6 +20,7 @@ from carico.http.key import HEADER
 from carico.kube.objects import KubeObject, KubeObjects, title
 from carico.printable import printable
 
+Count = Annotated[int, Meta(ge=0)]
 STATUS_PORT = 9443
 """The status port in the extender's manifests."""
 OBSERVER = "carico-scheduler-0"
@@ -56,6 +58,15 @@ class Node(msgspec.Struct, frozen=True):
     load_gib: float | None = None
 
 
+class Workloads(msgspec.Struct, frozen=True):
+    """How many workloads the leading extender knows; see `carico.demand.scheduler.Workloads`."""
+
+    running: Count
+    waiting: Count
+    unknown: Count
+    remembered: Count
+
+
 class DeploymentStatus(msgspec.Struct, frozen=True):
     """What `carico status` shows."""
 
@@ -68,6 +79,8 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
     """Empty if there is no problem."""
     observing: bool = False
     """Whether CARICO schedules nothing and only shows what pods cost."""
+    workloads: Workloads | None = None
+    """For `demand` only."""
 
 
 class _KnownNode(msgspec.Struct):
@@ -87,6 +100,8 @@ class _KnownNode(msgspec.Struct):
 
 class _KnownNodes(msgspec.Struct):
     nodes: list[_KnownNode]
+    workloads: Workloads | None = None
+    """Absent if the extender is of an older version."""
 
 
 def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentStatus:
@@ -116,15 +131,15 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
     answers = leader or (OBSERVER if observing else "")
-    known: dict[str, _KnownNode] = {}
+    told = _KnownNodes([])
     if answers:
         try:
-            answer = ask_extender(kube, namespace, answers, "nodes")
-            known = {each.node: each for each in msgspec.convert(answer, _KnownNodes).nodes}
+            told = msgspec.convert(ask_extender(kube, namespace, answers, "nodes"), _KnownNodes)
         except (KubeError, msgspec.ValidationError) as error:
             problems.append(f"the extender of {answers} does not say what it knows about nodes: {error}")
     elif workloads:
         problems.append("no kube-scheduler leads: pods with schedulerName: carico wait")
+    known = {each.node: each for each in told.nodes}
     agents = {pod["spec"].get("nodeName"): _is_ready(pod) for pod in pods if _component_of(pod) == "agent"}
     nodes = [
         _node(node["metadata"]["name"], agents, known.get(node["metadata"]["name"])) for node in kube.list("v1", "Node")
@@ -134,7 +149,13 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         if silent:
             problems.append(f"{len(silent)} of {len(nodes)} nodes do not report: {', '.join(silent[:3])}")
     return DeploymentStatus(
-        namespace, leader, components=components, nodes=nodes, problems=problems, observing=observing
+        namespace,
+        leader,
+        components=components,
+        nodes=nodes,
+        problems=problems,
+        observing=observing,
+        workloads=told.workloads,
     )
 
 
@@ -209,6 +230,8 @@ def show(status: DeploymentStatus) -> str:
         parts.append(table([["NODE", "AGENT", *columns, "RESERVED", "REPORT-AGE"], *nodes]))
         leader = f"leader: {printable(status.leader) or 'none'}"
         parts.append("observing: nothing is scheduled" if status.observing else leader)
+        if status.workloads is not None:
+            parts[-1] += f"\nworkloads: {_counted(status.workloads)}"
     return "\n\n".join([*parts, *map(printable, status.problems)])
 
 
@@ -224,6 +247,13 @@ def age(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{int(seconds // length)}{unit}"
     return f"{max(0, int(seconds))}s"
+
+
+def _counted(workloads: Workloads) -> str:
+    return (
+        f"{workloads.running} running, {workloads.waiting} waiting, {workloads.unknown} of these of unknown cost; "
+        f"{workloads.remembered} more remembered"
+    )
 
 
 def _loads(node: Node) -> list[str]:

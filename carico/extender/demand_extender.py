@@ -195,6 +195,11 @@ class DemandExtender(Readiness):
             for cost, requests in zip(costs, last, strict=True)
         ]
 
+    def workloads(self) -> dict[str, int]:
+        """Return how many workloads are known; see `DemandScheduler.workloads`."""
+        with self._changed:
+            return self._scheduler.workloads()._asdict()
+
     def costs_at_nodes(self) -> list[dict[str, Any]]:
         """Return what a pod of each workload costs according to each node; doubts are standard deviations."""
         with self._changed:

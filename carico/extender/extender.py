@@ -186,6 +186,9 @@ class Extender(Readiness):
 
     costs_at_nodes = costs
 
+    def workloads(self) -> None:
+        """Return nothing, see `costs`."""
+
     def _count(self) -> None:
         self._metrics.nodes.set(self._scheduler.known_nodes)
         self._metrics.reservations.set(self._scheduler.reservations)

@@ -5,10 +5,13 @@ A line that cannot be read (cut short by a crash, or damaged) is reported with i
 
 from __future__ import annotations
 
+import os
+import re
 import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +25,11 @@ from carico.scheduling.plugin import CaricoPlugin
 _BAD_SHOWN = 3
 SHOWN = 10
 """Candidates of a decision that `explain` shows by default."""
+LATEST = 20
+"""The most decisions that `latest` returns."""
+_SEARCHED = 64 << 20
+_BLOCK = 1 << 18
+_POD = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 _WIDTH = 80
 
 
@@ -97,6 +105,62 @@ def entries_of(journal: Path, say: Callable[[str], None]) -> Iterator[tuple[str,
     if not good:
         what = f"{bad} lines, none of which is a decision" if bad else "nothing: no decision was made yet"
         raise InvalidJournal(f"{journal} holds {what}; name the file that the extender's configuration names")
+
+
+def latest(journal: Path, pod: str) -> list[Entry]:
+    """Return the last decisions on a pod, the oldest first, as far as they are in the last lines of the journal.
+
+    Reading takes little memory, and less than a second, whatever the journal holds: at most `LATEST` decisions are
+    returned, and the last `_SEARCHED` bytes of the journal's newest files are searched.
+
+    Parameters
+    ----------
+    journal : Path
+    pod : str
+        NAME, NAMESPACE/NAME or the UID.
+
+    Raises
+    ------
+    InvalidInput
+        If no pod has such a name.
+    InvalidJournal
+        If a file cannot be read.
+    """
+    if not _POD.fullmatch(pod):
+        raise InvalidInput(f"a pod is given as NAME, NAMESPACE/NAME or its UID, got {pod!r:.100}")
+    decoder = msgspec.json.Decoder(Entry)
+    quoted = f'"{pod.rpartition("/")[2]}"'.encode()
+    found: list[Entry] = []
+    for line in _backwards(journal) if journal.exists() else ():  # there is none before the first decision
+        if quoted in line:
+            with suppress(msgspec.MsgspecError, ValueError, RecursionError):  # a line that is no decision
+                entry = decoder.decode(line)
+                if concerns(entry, pod):
+                    found.append(entry)
+        if len(found) == LATEST:
+            break
+    return found[::-1]
+
+
+def _backwards(journal: Path) -> Iterator[bytes]:
+    """Yield the last lines of a journal, the newest first."""
+    left = _SEARCHED
+    try:
+        for file in reversed(files_of(journal)):
+            with file.open("rb") as stream:
+                at, rest = stream.seek(0, os.SEEK_END), b""
+                while at > 0 and left > 0:
+                    size = min(at, left, _BLOCK)
+                    at, left = at - size, left - size
+                    stream.seek(at)
+                    rest, *lines = (stream.read(size) + rest).split(b"\n")
+                    yield from reversed(lines)
+                if at == 0:
+                    yield rest
+            if left <= 0:
+                return
+    except OSError as error:
+        raise InvalidJournal(f"cannot read the journal {journal}: {error.strerror}") from error
 
 
 def concerns(entry: Entry, pod: str) -> bool:

@@ -33,6 +33,7 @@ from carico.errors import InvalidConfig, InvalidInput, KubeError, KubeRefused, K
 from carico.extender.demand_extender import DemandExtender
 from carico.extender.extender import Extender
 from carico.extender.journal import Journal
+from carico.extender.journal_reader import latest
 from carico.extender.kept_costs import END_S, OWNER, START_S, KeptCosts, Leadership
 from carico.extender.metrics import ExtenderMetrics
 from carico.extender.report_server import CapacityServer
@@ -187,6 +188,8 @@ class ExtenderProcess:
         self._registry = CollectorRegistry()
         self._metrics = ExtenderMetrics(self._registry)
         self._stop = threading.Event()
+        self._search = threading.Lock()
+        """Held while the journal is searched, so that searches cannot take all CPUs."""
         self._parts: dict[str, Callable[[], bool]] = {}
         """Whether each part that the process needs still works, by the part's name."""
         self._to_wake: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
@@ -244,7 +247,13 @@ class ExtenderProcess:
         opened.enter_context(Expiry(config.tls, self._registry))
         pages = {"/nodes": self._nodes, "/costs": self._costs, "/node-costs": self._node_costs}
         status = serve_status(
-            config.status, config.tls, self._registry, healthy=self.healthy, ready=self.extender.ready, pages=pages
+            config.status,
+            config.tls,
+            self._registry,
+            healthy=self.healthy,
+            ready=self.extender.ready,
+            pages=pages,
+            searches={"/decisions/": self._decisions},
         )
         self.status_port = opened.enter_context(status).port
         refused = self._metrics.reports.labels("refused").inc
@@ -337,7 +346,14 @@ class ExtenderProcess:
         return thread
 
     def _nodes(self) -> bytes:
-        return msgspec.json.encode({"nodes": self.extender.nodes()})
+        return msgspec.json.encode({"nodes": self.extender.nodes(), "workloads": self.extender.workloads()})
+
+    def _decisions(self, pod: str) -> bytes:
+        journal = self._config.journal
+        if journal is None:
+            raise InvalidInput("this extender keeps no journal of its decisions: give `journal` in its configuration")
+        with self._search:
+            return msgspec.json.encode({"decisions": latest(Path(journal.file), pod)})
 
     def _costs(self) -> bytes:
         return msgspec.json.encode({"workloads": self.extender.costs()})

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +78,14 @@ def test_a_workload_without_pods_requests_nothing_known():
     assert (cost.owners, cost.requested_cores, cost.requested_gib) == ([], None, None)
     assert show([cost])
     assert show([]) == "no workload is known yet: agents learn what workloads cost from running pods"
+
+
+def test_a_workload_whose_pods_have_ended_requested_what_the_last_one_did():
+    ended = msgspec.structs.replace(KNOWN[1], pods=0, last_requested_cores=0.5, last_requested_gib=None)
+    (cost,) = join([ended], PODS[3:4])
+    assert (cost.requested_cores, cost.requested_gib) == (0.5, None)
+    (running,) = join([ended], PODS)
+    assert running.requested_cores == pytest.approx(0.1), "what runs counts"
 
 
 def test_a_limit_counts_where_nothing_is_requested():

@@ -1,13 +1,14 @@
 """What `carico status` shows, and what it reports as a problem."""
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from carico.deployment.certificates import EXPIRE
 from carico.deployment.manifests import LABELS, OBSERVES
-from carico.deployment.status import read_status, show
+from carico.deployment.status import as_json, read_status, show
 from carico.errors import KubeRefused, KubeUnreachable
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -103,6 +104,19 @@ def test_under_demand_the_load_of_every_node_is_shown(kube, healthy):
         "node-a   ready   3.20   5.00    4.00   7.25Gi   16.00Gi   1          0.5s",
         "node-b   ready   -      -       -      -        -         1          0.5s",
     ]
+
+
+def test_how_many_workloads_are_known_is_shown(kube, healthy):
+    counts = {"running": 12, "waiting": 2, "unknown": 3, "remembered": 40}
+    healthy.objects[NODES]["workloads"] = counts
+    status = read_status(kube, "carico", NOW)
+    assert show(status).splitlines()[-2:] == [
+        "leader: carico-scheduler-1",
+        "workloads: 12 running, 2 waiting, 3 of these of unknown cost; 40 more remembered",
+    ]
+    assert json.loads(as_json(status))["workloads"] == counts
+    healthy.objects[NODES]["workloads"] = counts | {"running": -1}
+    assert "does not say what it knows" in read_status(kube, "carico", NOW).problems[0]
 
 
 def test_who_observes_needs_no_leader(kube, healthy):

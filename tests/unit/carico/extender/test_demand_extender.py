@@ -350,6 +350,29 @@ class TestWorkloadsThatRanBefore:
         assert cpu.mean < 0.2
         assert 0.2 < cpu.variance < 0.4, "it is doubted again"
 
+    def test_are_shown_with_what_their_last_pod_requested(self, ran):
+        ran.extender.pod_deleted("one")
+        assert self.requested(ran.extender) == (0.0, 0.0)
+        asking = pod("two", image="light:1")
+        asking["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "250m", "memory": "512Mi"}}
+        ran.extender.pod_seen(asking)
+        ran.extender.pod_deleted("two")
+        assert self.requested(ran.extender) == (0.25, 0.5)
+        after = Harness()
+        after.extender.restore(json.loads(json.dumps(ran.extender.state())))
+        assert self.requested(after.extender) == (0.25, 0.5)
+
+    def requested(self, extender):
+        cost = self.shown(extender)
+        return cost["last_requested_cores"], cost["last_requested_gib"]
+
+    def test_are_counted(self, ran):
+        assert ran.extender.workloads() == {"running": 1, "waiting": 0, "unknown": 0, "remembered": 0}
+        ran.extender.pod_seen(pod("unheard", image="new:1"))
+        assert ran.extender.workloads() == {"running": 1, "waiting": 1, "unknown": 1, "remembered": 0}
+        ran.extender.pod_deleted("one")
+        assert ran.extender.workloads() == {"running": 0, "waiting": 1, "unknown": 1, "remembered": 1}
+
     def test_are_not_believed_to_have_run_if_only_a_node_says_so(self, harness):
         for _ in range(60):
             harness.report("a", {"one": LIGHT})
@@ -364,7 +387,16 @@ class TestWorkloadsThatRanBefore:
         assert self.shown(after.extender)["cores"] == pytest.approx(0.1, abs=0.02)
 
     @pytest.mark.parametrize(
-        ("part", "damaged"), [("cpu", {LIGHT: [1.0]}), ("memory", {LIGHT: [1.0]}), ("at_unix_s", None)]
+        ("part", "damaged"),
+        [
+            ("cpu", {LIGHT: [1.0]}),
+            ("memory", {LIGHT: [1.0]}),
+            ("at_unix_s", None),
+            ("requests", []),
+            ("requests", {LIGHT: [1.0]}),
+            ("requests", {LIGHT: [-1.0, True]}),
+            ("requests", {LIGHT: ["1", None]}),
+        ],
     )
     def test_a_damaged_state_changes_nothing(self, ran, part, damaged):
         state = ran.extender.state()

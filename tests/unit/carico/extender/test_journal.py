@@ -19,10 +19,11 @@ from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
-from carico.errors import InvalidJournal
+from carico.errors import InvalidInput, InvalidJournal
+from carico.extender import journal_reader
 from carico.extender.api import PodId
 from carico.extender.journal import Entry, Journal, entry
-from carico.extender.journal_reader import BadLine, decide_again, explain, read_entries
+from carico.extender.journal_reader import BadLine, decide_again, explain, latest, read_entries
 from carico.scheduling.plugin import CaricoPlugin
 
 from .conftest import Harness
@@ -346,6 +347,42 @@ class TestCommands:
 
     def test_explain_looks_where_the_extender_writes(self):
         assert JournalConfig().file == JOURNAL
+
+
+class TestLatest:
+    """The last decisions on a pod, for whoever asks the extender."""
+
+    @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 5000), st.integers(1, 400))
+    def test_are_the_last_ones_of_all_files(self, tmp_path_factory, pods, max_bytes, block):
+        journal = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+        lines = [
+            msgspec.json.encode(entry(PodId(f"pod-{pod}", f"uid-{pod}", "jobs"), decision_on(2), float(at), 10))
+            for at, pod in enumerate(pods)
+        ]
+        cut = next((n for n in range(len(lines)) if sum(map(len, lines[:n])) > max_bytes), len(lines))
+        for file, part in ((journal.with_name("journal.jsonl.1"), lines[:cut]), (journal, lines[cut:])):
+            file.write_bytes(b"".join(line + b"\n" for line in part) + b"{spoilt")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(journal_reader, "_BLOCK", block)
+            patch.setattr(journal_reader, "LATEST", 5)
+            for name in ("pod-2", "jobs/pod-2", "uid-2"):
+                found = latest(journal, name)
+                assert [int(each.at) for each in found] == [at for at, pod in enumerate(pods) if pod == 2][-5:]
+
+    def test_are_searched_for_in_the_last_part_only(self, file, monkeypatch):
+        write(file, decision_on(3))
+        with file.open("ab") as out:
+            out.write(b"\n" * 100)
+        monkeypatch.setattr(journal_reader, "_SEARCHED", 50)
+        assert latest(file, "pod-1") == []
+
+    def test_are_none_before_the_first_decision(self, tmp_path):
+        assert latest(tmp_path / "journal.jsonl", "pod-1") == []
+
+    @pytest.mark.parametrize("pod", ["", "a b", '"', "../x", "a/b/c", "x" * 300, "é"])
+    def test_of_what_is_no_pod_are_refused(self, file, pod):
+        with pytest.raises(InvalidInput, match="a pod is given as NAME, NAMESPACE/NAME or its UID"):
+            latest(file, pod)
 
 
 class TestDemand:

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from carico.config import StatusConfig
-from carico.errors import InvalidConfig
+from carico.errors import InvalidConfig, InvalidInput
 from carico.http.health import serve_status
 from tests.kits.certificates import Certificates
 
@@ -25,8 +25,8 @@ def serve():
         servers.append(serve_status(StatusConfig(host), None, registry, lambda: healthy, lambda: ready))
         return servers[-1]
 
-    def configured(where, tls, pages=None):
-        servers.append(serve_status(where, tls, CollectorRegistry(), lambda: "", lambda: "", pages))
+    def configured(where, tls, pages=None, searches=None):
+        servers.append(serve_status(where, tls, CollectorRegistry(), lambda: "", lambda: "", pages, searches))
         return servers[-1]
 
     start.configured = configured
@@ -68,6 +68,18 @@ def test_anything_else_is_refused_with_what_there_is(serve):
     server = serve()
     assert get(server, "/") == (404, "try /healthz, /readyz or /metrics\n")
     assert get(server, "/metrics", "POST")[0] == 501
+
+
+def test_a_page_about_one_thing_is_found_by_its_name(serve):
+    def search(name):
+        if not name:
+            raise InvalidInput("give a name")
+        return name.encode()
+
+    server = serve.configured(StatusConfig(), None, searches={"/of/": search})
+    assert get(server, "/of/jobs/pi%20x") == get(server, "/of/jobs%2Fpi%20x") == (200, "jobs/pi x")
+    assert get(server, "/of/") == (400, "give a name\n")
+    assert get(server, "/of") == (404, "try /healthz, /readyz, /of/NAME or /metrics\n")
 
 
 def test_a_client_that_says_nothing_blocks_nobody(serve):
@@ -150,7 +162,7 @@ class TestPagesForWhoMayReadThem:
 
         def run(path, where, headers):
             files = pki.server("extender", "localhost")
-            server = serve.configured(where, files, {"/nodes": lambda: b"[]"})
+            server = serve.configured(where, files, {"/nodes": lambda: b"[]"}, {"/of/": str.encode})
             context = ssl.create_default_context(cafile=files.ca)
             with closing(
                 http.client.HTTPSConnection("localhost", server.port, timeout=5, context=context)
@@ -165,6 +177,7 @@ class TestPagesForWhoMayReadThem:
     def test_the_key_opens_them(self, ask, key, host):
         where = StatusConfig(host, tls=True, key=str(key))
         assert ask("/nodes", where, {"Carico-Key": "of-the-test"}) == (200, "[]")
+        assert ask("/of/pi", where, {"Carico-Key": "of-the-test"}) == (200, "pi")
 
     @pytest.mark.parametrize(
         "headers",
@@ -183,6 +196,7 @@ class TestPagesForWhoMayReadThem:
             403,
             "this page needs the right Carico-Key header: use `carico status` or `carico costs`\n",
         )
+        assert ask("/of/pi", where, headers)[0] == 403
         assert ask("/healthz", where, headers)[0] == ask("/metrics", where, headers)[0] == 200
 
     def test_without_a_key_they_are_for_loopback(self, ask):
