@@ -121,6 +121,10 @@ class Loads:
         """The UIDs of the pods in flight to a node."""
         return frozenset(self._in_flight_to.get(node, ()))
 
+    def coming(self, node: str) -> set[str]:
+        """The workloads of the pods in flight to a node."""
+        return {self._in_flight[uid].workload for uid in self._in_flight_to.get(node, ())}
+
     def report(self, report: DemandReport, now: float) -> None:
         """Take in a node's report: it replaces the last one, and the pods that it counts are no longer in flight."""
         node = report.node

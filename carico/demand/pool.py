@@ -69,6 +69,7 @@ class Pool:
     def __init__(self, first: Estimate, finest: float = 0.0, memory: Memory | None = None) -> None:
         self.first = first
         self._memory = memory
+        self._finest = finest
         self._most = 1 / finest**2 - 1 / first.variance if finest else float("inf")
         self._of_node: dict[str, dict[str, _Evidence]] = {}
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -130,6 +131,9 @@ class Pool:
 
     def remember(self, workload: str, elapsed_s: float, now: float) -> None:
         """Let the memory note what nodes know of a workload whose pods have run for the last `elapsed_s` seconds."""
+        if len(self._means.get(workload, ())) >= _FEWEST:
+            # Whoever reported before the others might have been in the majority when the median was computed.
+            self._note_median(workload)
         if self._memory is not None and workload in self._sums:
             self._memory.note(workload, self._pooled(workload, self.first), elapsed_s, now)
             self._costs.pop(workload, None)
@@ -163,9 +167,9 @@ class Pool:
             for of_workload in (self._sums, self._costs, self._means, self._reported, self._far, self._median):
                 of_workload.pop(workload, None)
 
-    def _evidence(self, node: str, workload: str, cost: Estimate, median: float) -> _Evidence:
+    def _evidence(self, node: str, workload: str, cost: Estimate, median: float | None) -> _Evidence:
         """Return the evidence in an estimate that is clipped to the neighbourhood of the median, if there is one."""
-        low, high = _neighbourhood(median)
+        low, high = self._neighbourhood(median)
         clipped = cost.mean
         if not low <= clipped <= high:
             clipped = low if clipped < low else high
@@ -188,21 +192,27 @@ class Pool:
         self._sums[workload] = weight, weighted, doubt
         self._costs.pop(workload, None)
 
-    def _median_of(self, workload: str, but: str) -> float:
-        """Return the median of all nodes that know a workload; 0 if they are too few."""
+    def _median_of(self, workload: str, but: str) -> float | None:
+        """Return the median of all nodes that know a workload; None if they are too few."""
         means = self._means[workload]
         if len(means) < _FEWEST:
-            return 0.0
+            return None
         median, left = self._median.get(workload, (0.0, 0))
         if left <= 0:  # rarely enough that it costs little more than the updates themselves
-            median, left = statistics.median(means.values()), len(means) // 4
-            self._clip_again(workload, median, but)
+            median, left = self._note_median(workload, but)
         self._median[workload] = median, left - 1
         return median
 
+    def _note_median(self, workload: str, but: str = "") -> tuple[float, int]:
+        """Compute the median of a workload, and clip what all nodes but one have reported."""
+        means = self._means[workload].values()
+        found = self._median[workload] = statistics.median(means), len(means) // 4
+        self._clip_again(workload, found[0], but)
+        return found
+
     def _clip_again(self, workload: str, median: float, but: str) -> None:
         """Clip what other nodes have reported: who reported before the others is not believed more."""
-        far, (low, high) = self._far[workload], _neighbourhood(median)
+        far, (low, high) = self._far[workload], self._neighbourhood(median)
         changing = [node for node, mean in self._reported[workload].items() if not low <= mean <= high or node in far]
         for node in changing:
             if node != but:
@@ -212,6 +222,8 @@ class Pool:
                     self._of_node[node][workload] = again
                     self._sum(workload, again, known)
 
-
-def _neighbourhood(median: float) -> tuple[float, float]:
-    return (median / APART, APART * median) if median > 0 else (-math.inf, math.inf)
+    def _neighbourhood(self, median: float | None) -> tuple[float, float]:
+        if median is None:
+            return -math.inf, math.inf
+        # Pods that most nodes see doing nothing may cost no more either than what a node can tell from nothing.
+        return median / APART, APART * max(median, self._finest)

@@ -25,6 +25,7 @@ from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 from carico.demand.waiting import Kind, Waiting
+from carico.demand.witnesses import Witnesses, is_own
 from carico.errors import NotReady
 from carico.saved import checked_mapping
 from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
@@ -104,6 +105,8 @@ class DemandScheduler:
         because of it; must return at once.
     stale_after_s, reservation_timeout_s : float, optional
         See `carico.scheduling.scheduler`.
+    sees_pods : bool, optional
+        Whether `pod_changed` is called for all pods: nodes are then believed only about workloads that they ran.
     """
 
     def __init__(
@@ -113,12 +116,15 @@ class DemandScheduler:
         wake: Callable[[str, float], None] = lambda node, room: None,
         stale_after_s: float = STALE_AFTER_S,
         reservation_timeout_s: float = RESERVATION_TIMEOUT_S,
+        sees_pods: bool = False,
     ) -> None:
         self._variant = variant
         self._wake_up = wake_up
         self._wake = wake
         self._stale_after_s = stale_after_s
         self._timeout_s = reservation_timeout_s
+        self._sees_pods = sees_pods
+        self._witnesses = Witnesses()
         self.loads = Loads(variant)
         self._bound: dict[str, str] = {}
         """The node of every pod that the API shows as bound and not ended, by UID."""
@@ -185,6 +191,8 @@ class DemandScheduler:
 
     def report(self, report: DemandReport, now: float) -> None:
         """Take in a node's report."""
+        if self._sees_pods:
+            report = self._witnesses.checked(report, self.loads.coming(report.node))
         self.loads.report(report, now)
         self._look(report.node, now)
 
@@ -225,8 +233,10 @@ class DemandScheduler:
             self.waiting.remove(uid)
             self._due.pop(uid, None)
             first = uid not in self._bound
-            self._bound[uid] = node
-            self._workloads[uid] = workload
+            if first:
+                self._bound[uid] = node
+                self._workloads[uid] = workload
+                self._witnesses.started(node, workload)
             self.loads.note_critical(uid, node if critical else None)
             in_flight = self.loads.in_flight(uid)
             # A pod that runs when it is first seen, as after a restart, is part of what its node reports.
@@ -242,10 +252,10 @@ class DemandScheduler:
         self._running.pop(uid, None)
         self.loads.note_critical(uid, None)
         node = self._bound.pop(uid, None)
-        self._workloads.pop(uid, None)
         if node is None:
             node = self.loads.end(uid)
         else:
+            self._witnesses.ended(node, self._workloads.pop(uid))
             self.loads.over(uid, node)
         if node is not None:
             self._look(node, now)
@@ -265,6 +275,7 @@ class DemandScheduler:
             self.loads.remember(set(self._workloads.values()), min(elapsed_s, 2 * REMEMBER_EVERY_S), now)
         for node in self.loads.silent(now, FORGOTTEN_AFTER_S):
             self.loads.forget(node)
+            self._witnesses.forget(node)
             if self._wake_up is not None:
                 self._wake_up.forget(node)
 
@@ -319,6 +330,8 @@ class DemandScheduler:
         """Return the costs of all workloads that any node knows, or that are remembered."""
         found = []
         for workload in sorted(self.loads.workloads()):
+            if is_own(workload) and not self.loads.runs(workload):
+                continue
             cores, gib = self._told(workload)
             running = [each.pods for each in self.loads.at_nodes(workload).values() if each.pods]
             found.append(

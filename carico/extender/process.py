@@ -225,7 +225,12 @@ class ExtenderProcess:
         self.extender: Extender | DemandExtender
         if isinstance(variant, DemandVariant):
             scheduler = DemandScheduler(
-                variant, wake_up, self._wake, config.stale_after_s, config.reservation_timeout_s
+                variant,
+                wake_up,
+                self._wake,
+                config.stale_after_s,
+                config.reservation_timeout_s,
+                sees_pods=self._kube is not None,
             )
             self.extender = DemandExtender(scheduler, journal, self._clock, self._metrics, config.scheduler_name)
             opened.callback(self.extender.close)

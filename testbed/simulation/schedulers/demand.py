@@ -62,6 +62,7 @@ class SimulatedDemandScheduler:
             variant,
             wake_up=WakeUp() if parameters.wake_up else None,
             wake=lambda name, room: wake(self._index[name]),
+            sees_pods=True,
         )
         self._hold_s = 0.0
         self._changed = env.event()

@@ -1,5 +1,7 @@
 """Costs pooled over nodes, against the product of what every node has seen."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +73,57 @@ def test_a_minority_is_not_believed_to_see_what_nobody_else_sees(mean, variance,
             for number in range(nodes):
                 pool.update(f"{name}-{number}", {"pi": cost})
     assert 0.5 < pool.cost("pi").mean <= (2 * 1 + 1 * APART) / 3
+
+
+@pytest.mark.parametrize("hostile", range(1, 20))
+def test_nodes_that_report_before_all_others_are_not_believed_more(hostile):
+    """Until the others report they are the majority, and each further report of a node is no news."""
+    honest = max(hostile + 1, 3)
+    cost = attacked([Estimate(1.0, 1e-6)] * honest, [[Estimate(10_000.0, 1e-6)] * hostile], "lies first").mean
+    assert 1.0 <= cost <= 1.01 + 3 * hostile / (honest + hostile)
+
+
+lies = st.builds(Estimate, st.floats(0, 10_000), st.floats(0, 1.5))
+attacks = st.integers(1, 9).flatmap(
+    lambda hostile: st.tuples(
+        st.integers(max(hostile + 1, 3), 20),
+        st.lists(st.lists(lies | st.none(), min_size=hostile, max_size=hostile), min_size=1, max_size=3),
+    )
+)
+
+
+def attacked(honest, lies, order):
+    """Costs in which hostile nodes had a part, after everything was said, and 5 s later."""
+    pool = Pool(FIRST, finest=0.05)
+    rounds = [{f"hostile-{number}": lie for number, lie in enumerate(told)} for told in lies]
+    for told in rounds:
+        of_honest = {f"honest-{number}": cost for number, cost in enumerate(honest)}
+        said = list((told | of_honest if order == "lies first" else of_honest | told).items())
+        for node, cost in order.sample(said, len(said)) if isinstance(order, random.Random) else said:
+            pool.update(node, {} if cost is None else {"pi": cost})
+    pool.remember("pi", 5.0, 5.0)
+    return pool.cost("pi")
+
+
+@given(attacks, st.floats(0, 10), st.sampled_from(["lies first", "lies last"]) | st.randoms(use_true_random=False))
+def test_hostile_nodes_move_what_most_nodes_know_by_no_more_than_is_documented(attack, true, order):
+    """Of n nodes k raise a cost by at most 3 k/n of it, and lower it by at most 3/4 k/n (docs/concepts/demand.md)."""
+    honest, lies = attack
+    cost = attacked([Estimate(true, 1e-6)] * honest, lies, order).mean
+    share = len(lies[0]) / (honest + len(lies[0]))
+    assumed = 0.01 * (1 + true)  # what is assumed about every workload has its small part, too
+    assert true * (1 - 0.75 * share) - assumed <= cost <= true + share * (4 * max(true, 0.05) - true) + assumed
+
+
+@given(
+    attacks,
+    st.lists(st.builds(Estimate, st.floats(0.1, 10), st.floats(1e-4, 0.25)), min_size=20, max_size=20),
+    st.sampled_from(["lies first", "lies last"]) | st.randoms(use_true_random=False),
+)
+def test_hostile_nodes_cannot_raise_what_most_nodes_know_less_well_much_further(attack, honest, order):
+    honest = honest[: attack[0]]
+    cost = attacked(honest, attack[1], order).mean
+    assert cost <= max(FIRST.mean, 7 * max(each.mean for each in honest))
 
 
 def test_what_one_node_knows_well_is_known_well():
