@@ -315,6 +315,30 @@ def test_what_nodes_carry_and_what_workloads_cost_can_be_shown(harness):
     json.dumps(shown, allow_nan=False)
 
 
+@pytest.mark.parametrize("apart_s", [-3600.0, 3600.0, 1e9])
+def test_nothing_depends_on_the_clock_of_a_node(harness, apart_s):
+    """The agent's clock differs, and goes back between two reports."""
+    for at, sequence in ((apart_s, 1), (0.0, 2)):
+        node = DemandReport("a", 4.0, 8.0, Estimate(1.0, 0.0), 1.0, 1.0, {}, {})
+        harness.extender.report(CapacityReport("a", 1.0, 0, 1e9 + at, sequence, demand=node))
+        (shown,) = harness.extender.nodes()
+        assert (shown["age_s"], shown["stale"], shown["load_cores"]) == (0.0, False, 1.0)
+        harness.clock.advance(1.0)
+    assert harness.choice("one", ["a"]) == "a"
+
+
+@pytest.mark.parametrize("apart_s", [-3600.0, 3600.0])
+def test_what_another_extender_remembers_hardly_depends_on_its_clock(apart_s):
+    known = {"jobs/pi-1": [0.5, 0.01, 10.0, 60.0]}
+    costs = []
+    for saved_at in (1e9, 1e9 + apart_s):
+        extender = Harness().extender
+        extender._unix_time = lambda: 1e9
+        extender.restore({"cpu": known, "memory": {}, "at_unix_s": saved_at})
+        costs.append(extender._scheduler.cost("jobs/pi-1")[0].mean)
+    assert costs[0] == pytest.approx(costs[1], rel=0.01)
+
+
 class TestWorkloadsThatRanBefore:
     """A job that has run for a while, and whose pods have ended since."""
 

@@ -1,0 +1,94 @@
+"""What happens if assumptions of `demand` are wrong, from agents to decisions; see docs/concepts/demand.md."""
+
+import pytest
+
+from carico.demand import memory as memory_module
+from carico.demand.regression import Estimate
+from carico.demand.scheduler import DemandScheduler
+from carico.demand.settings import DEMAND
+from carico.demand.waiting import Kind
+from tests.kits.demanding_nodes import DemandingNodes
+
+SMALL, LARGE = 0.2, 2.0
+GIB = 16.0
+
+
+def fill(nodes, sizes, seconds=60, pods_per_s=3):
+    """Place pods of these sizes in turn, and return the most memory that was in use on a node."""
+    left, most = list(sizes), 0.0
+    for _ in range(seconds):
+        for _ in range(pods_per_s):
+            if left and nodes.place(0.1, left[0]) is not None:
+                left.pop(0)
+        nodes.run(1.0)
+        most = max(most, *map(nodes.used_gib, nodes.models))
+    return most
+
+
+class TestMemoryThatDiffersTenfold:
+    """Pods of one template of which some need ten times the memory of others."""
+
+    @pytest.mark.parametrize("sizes", [[SMALL, LARGE] * 40, [LARGE] * 6 + [SMALL] * 40], ids=["mixed", "large first"])
+    def test_is_never_given_away_twice_if_both_kinds_are_seen_early(self, sizes):
+        nodes = DemandingNodes(2, cores=32.0, gib=GIB)
+        assert 0.5 * GIB < fill(nodes, sizes) <= GIB
+
+    def test_may_run_out_when_large_pods_follow_many_small_ones_by_those_on_their_way(self):
+        """Nobody can know what the first large pods need. What is on its way by then is all that comes too much."""
+        nodes = DemandingNodes(2, cores=32.0, gib=GIB)
+        most = fill(nodes, [SMALL] * 15 + [LARGE] * 40, pods_per_s=3)
+        on_their_way = 2 * 3  # until a pod has started and its node has reported that
+        assert most <= DEMAND.memory_limit * GIB + on_their_way * (LARGE - SMALL)
+        full = max(nodes.models, key=nodes.used_gib)
+        before = nodes.used_gib(full)
+        fill(nodes, [LARGE] * 40, seconds=20)
+        assert nodes.used_gib(full) == before, "a full node gets no further pod"
+
+
+def test_pods_that_become_dear_after_a_long_time_are_known_to_all_after_three_seconds():
+    nodes = DemandingNodes(3, cores=8.0)
+    for node in nodes.models:
+        for _ in range(3):
+            nodes.place(0.1, 0.1, node)
+    nodes.run(1200.0)
+    assert nodes.scheduler.cost("pi")[0].mean < 1.0
+    for node, pods in nodes.pods.items():
+        nodes.pods[node] = dict.fromkeys(pods, (1.5, 0.1))
+    nodes.run(3.0)
+    assert nodes.scheduler.cost("pi")[0].mean >= 0.8 * 1.5, "of the rest, nodes cannot tell whether it is their own"
+    assert all(node.load_cores >= 0.9 * 4.5 for node in nodes.scheduler.nodes(nodes.now))
+
+
+def test_a_node_that_shrinks_gets_no_pod_from_its_next_report_on(report):
+    scheduler = DemandScheduler(DEMAND)
+    pods = {f"pod-{number}": "pi" for number in range(3)}
+    scheduler.report(report("shrinks", pods, cores=8.0), 0.0)
+    scheduler.report(report("other", pods, cores=4.0), 0.0)
+    assert scheduler.filter("one", Kind("pi"), ["shrinks", "other"], 0.0).node == "shrinks"
+    scheduler.pod_gone("one", 0.1)
+    scheduler.report(report("shrinks", pods, cores=2.0), 1.0)
+    (shrunk,) = (node for node in scheduler.nodes(1.0) if node.node == "shrinks")
+    assert shrunk.level_cores < 2.5 < shrunk.load_cores
+    assert scheduler.filter("two", Kind("pi"), ["shrinks", "other"], 1.0).node == "other"
+    assert scheduler.filter("three", Kind("pi"), ["shrinks"], 1.0).node is None
+
+
+def test_of_thousands_of_workloads_those_that_have_not_run_for_longest_are_forgotten_first(report, monkeypatch):
+    """A node tells 64 apart. Here every 5 s 64 others run than before; the scheduler remembers a thousand."""
+    monkeypatch.setattr(memory_module, "MOST_WORKLOADS", 1000)
+    scheduler = DemandScheduler(DEMAND, sees_pods=True)
+    most = []
+    for turn in range(50):
+        now, names = 5.0 * (turn + 1), [f"workload-{64 * turn + number}" for number in range(64)]
+        for name in names:
+            scheduler.pod_changed(f"pod-of-{name}", name, "a", False, now, running=True)
+        running = {f"pod-of-{name}": name for name in names}
+        scheduler.report(report("a", running, cores=64.0, known=dict.fromkeys(names, Estimate(0.1, 1e-6))), now)
+        scheduler.tick(now)
+        for uid in running:
+            scheduler.pod_gone(uid, now)
+        most.append(len(scheduler.costs(now)))
+    assert max(most) <= 1000 + 64
+    remembered = {int(name.rpartition("-")[2]) for name in scheduler.save(250.0)["cpu"]}
+    assert len(remembered) == 1000
+    assert remembered >= set(range(50 * 64 - 15 * 64, 50 * 64)), "the latest 15 turns, and a part of the one before"
