@@ -83,13 +83,13 @@ class Workloads(NamedTuple):
     """How many workloads are known."""
 
     running: int
-    """Workloads of which a pod has a node."""
+    """Workloads of which a node counts a pod."""
     waiting: int
-    """Workloads of which pods wait for a node, and none has one."""
+    """Workloads of which pods wait for a node, and none runs."""
     unknown: int
     """Of both, those whose cost in cores or GiB is not known: no node has observed their pods well yet."""
     remembered: int
-    """Workloads without pods whose cost is remembered."""
+    """Other workloads whose cost is remembered."""
 
 
 class DemandScheduler:
@@ -350,7 +350,8 @@ class DemandScheduler:
 
     def workloads(self) -> Workloads:
         """Return how many workloads are known."""
-        running = set(self._workloads.values())
+        # Pods of the platform, which no node counts, are not waited for to become known.
+        running = set(filter(self.loads.runs, set(self._workloads.values())))
         waiting = {kind.workload for kind in self.waiting.kinds} - running
         remembered = {name for memory in self.loads.remembered for name in memory.workloads}
         present = running | waiting

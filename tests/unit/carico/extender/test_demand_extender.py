@@ -391,6 +391,8 @@ class TestWorkloadsThatRanBefore:
         return cost["last_requested_cores"], cost["last_requested_gib"]
 
     def test_are_counted(self, ran):
+        ran.report("a", {"one": LIGHT})
+        ran.extender.pod_seen(pod("proxy", image="of-the-platform:1", node="a", phase="Running"))
         assert ran.extender.workloads() == {"running": 1, "waiting": 0, "unknown": 0, "remembered": 0}
         ran.extender.pod_seen(pod("unheard", image="new:1"))
         assert ran.extender.workloads() == {"running": 1, "waiting": 1, "unknown": 1, "remembered": 0}
