@@ -141,3 +141,22 @@ def test_a_node_that_knows_nothing_changes_nothing():
     pool.update("node-1", {"pi": FIRST})
     pool.update("node-2", {})
     assert pool.cost("pi") == before
+
+
+@given(st.lists(st.tuples(st.sampled_from("ABCDEF"), st.floats(0, 100), st.floats(1e-4, 0.2)), max_size=40))
+def test_sums_that_are_kept_up_to_date_are_those_of_the_evidence_at_hand(updates):
+    """The oracle adds up, from nothing, what the nodes have reported last, clipped to the median in force."""
+    pool = Pool(FIRST, finest=0.05)
+    for node, mean, variance in updates:
+        pool.update(node, {"pi": Estimate(mean, variance)})
+    median, _ = pool._median.get("pi", (0.0, 0))
+    precision, weighted = 1 / FIRST.variance, FIRST.mean / FIRST.variance
+    for known in pool._of_node.values():
+        cost = known["pi"].reported
+        clipped = min(max(cost.mean, median / APART), APART * median) if median > 0 else cost.mean
+        weight = min(1 / cost.variance - 1 / FIRST.variance, 1 / 0.05**2 - 1 / FIRST.variance)
+        share = cost.variance / FIRST.variance
+        precision += weight
+        weighted += weight * (clipped - FIRST.mean * share) / (1 - share)
+    if len(pool._of_node) < 3 or pool._median:
+        assert pool.cost("pi").mean == pytest.approx(max(weighted / precision, 0.0), rel=1e-6, abs=1e-9)

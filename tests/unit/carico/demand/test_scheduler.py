@@ -1,7 +1,7 @@
 """Where pods go, and how long an answer waits."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -414,3 +414,31 @@ class Cluster(RuleBasedStateMachine):
 
 TestCluster = Cluster.TestCase
 TestCluster.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+
+
+@given(
+    st.lists(st.sampled_from(["pi", "light", "wide", "new"]), max_size=8),
+    st.floats(0.0, 10.0),
+    st.floats(0.5, 8.0),
+    st.booleans(),
+    st.lists(st.sampled_from(["pi", "light", "wide", "new"]), min_size=1, max_size=3, unique=True),
+    st.integers(1, 30),
+)
+def test_room_appears_exactly_if_a_decision_would_find_it(running, demand, held, critical, kinds, number):
+    scheduler = DemandScheduler(DEMAND)
+    known = {"pi": Estimate(1.0, 1e-6), "light": Estimate(0.1, 1e-6), "wide": Estimate(3.0, 1e-6)}
+    workloads = {
+        name: WorkloadReport(running.count(name), 0.0, cost, Estimate(0.4, 1e-4)) for name, cost in known.items()
+    }
+    counted = {f"runs-{index}": name for index, name in enumerate(running)}
+    for kind in kinds:
+        for index in range(number):
+            scheduler.pod_waits(f"{kind}-{index}", Kind(kind))
+    if critical:
+        scheduler.pod_changed("server", "server", "a", ended=False, now=0.0, running=True, critical=True)
+    scheduler.report(DemandReport("b", 4.0, 8.0, Estimate(4.0, 0.0), 1.0, 1.0, workloads, {}), 0.0)
+    before = scheduler.room_appeared
+    scheduler.report(DemandReport("a", 4.0, 8.0, Estimate(demand, 0.0), held, 1.0, workloads, counted), 0.0)
+    # Node b is a candidate, too: only where a pod may go nowhere else are half idle nodes filled.
+    found = any(scheduler.decision(Kind(kind), ["a", "b"], 0.0).fits[0] for kind in kinds)
+    assert scheduler.room_appeared - before == found
