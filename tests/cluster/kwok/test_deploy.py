@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
 from importlib.resources import files
 from unittest import mock
 
@@ -20,6 +21,8 @@ from prometheus_client import CollectorRegistry
 
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, KubernetesConfig, StatusConfig
+from carico.deployment.authority import Authority
+from carico.deployment.ca_folder import copy_ca
 from carico.errors import KubeRefused, Refused
 from carico.extender.process import ExtenderProcess
 from carico.http.health import serve_status
@@ -225,13 +228,14 @@ def test_the_api_server_hands_the_key_on_to_an_extender(deployed, tmp_path):
     where = StatusConfig(address, tls=True, key=str(tmp_path / "key"))
     files = deployed.server_files("extender", tmp_path / "extender")
     pages = {"/nodes": lambda: b'{"nodes": []}'}
-    pod = {"metadata": {"name": "answers"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "none"}]}
+    pod = {"metadata": {"name": "answers"}, "spec": spec}
     deployed.core.create_namespaced_pod(NAMESPACE, pod)
     status = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}
     deployed.core.patch_namespaced_pod_status("answers", NAMESPACE, status)
     kube = KubeObjects(KubeClient.from_config(str(deployed.kubeconfig)))
     with serve_status(where, files, CollectorRegistry(), lambda: "", lambda: "", pages) as served:
-        with pytest.raises(KubeRefused, match="this page needs the right Carico-Key header"):
+        with pytest.raises(KubeRefused, match="answered 403"):
             kube.ask_pod(NAMESPACE, "answers", served.port, "nodes")
         key = deployed.secret("carico-status-key")["key"].decode()
         assert kube.ask_pod(NAMESPACE, "answers", served.port, "nodes", {HEADER: key}) == {"nodes": []}
@@ -301,13 +305,20 @@ def kubeconfig_with(deployed, token, account, folder):
     return file
 
 
+def mount_files(source, tls):
+    """Put a certificate and its key where kube-scheduler's container has them, over what is there."""
+    for kind in ("key", "crt"):
+        draft = tls / f"draft.{kind}"
+        draft.write_bytes(source.with_suffix(f".{kind}").read_bytes())
+        draft.rename(tls / f"server-kube-scheduler.{kind}")
+
+
 @contextmanager
-def kube_scheduler(deployed, folder, extender_port):
-    """Run the real kube-scheduler as in its pod; yields its log file."""
+def kube_scheduler(deployed, folder, extender_port, shows=None):
+    """Run the real kube-scheduler as in its pod, or with another certificate; yields its log file."""
     tls = folder / "kube-scheduler"
     deployed.server_files("kube-scheduler", tls)
-    for kind in ("crt", "key"):
-        (tls / f"tls.{kind}").rename(tls / f"server-kube-scheduler.{kind}")
+    mount_files(shows or tls / "tls.crt", tls)
     config = deployed.configuration_file("scheduler", "kube-scheduler.yaml")
     text = yaml.safe_dump(config).replace("/etc/carico/tls", str(tls)).replace(":8443", f":{extender_port}")
     config = yaml.safe_load(text)
@@ -368,6 +379,37 @@ def test_the_deployed_rights_and_files_suffice_to_schedule_a_pod(deployed, tmp_p
         assert bound == NODES[1], log.read_text()[-3000:]
         assert leader(deployed).startswith(socket.gethostname())
     assert "forbidden" not in log.read_text()
+
+
+def test_kube_scheduler_shows_a_replaced_certificate_without_a_restart(deployed, tmp_path):
+    """Renewed files are read by the running kube-scheduler; its first certificate is one that the extender refuses."""
+    (ca,) = deployed.config.glob("carico/*")
+    copy_ca(ca, tmp_path / "ca")
+    stranger = Authority(tmp_path / "ca", datetime.now(UTC)).make_server("stranger", ["localhost"])
+    pod = {
+        "metadata": {"name": "two", "namespace": "default"},
+        "spec": {
+            "schedulerName": "carico",
+            "containers": [{"name": "main", "image": "none"}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+    with ExitStack() as running:
+        process = running.enter_context(extender(deployed, tmp_path))
+        log = running.enter_context(kube_scheduler(deployed, tmp_path, process.port, shows=stranger))
+        deployed.core.create_namespaced_pod("default", pod)
+        running.callback(deployed.core.delete_namespaced_pod, "two", "default", grace_period_seconds=0)
+        deadline = time.monotonic() + 120
+        replaced, bound = False, None
+        while bound is None and time.monotonic() < deadline:
+            asyncio.run(report(deployed, tmp_path, process.report_port, NODES[0], NODES[0], 3.0))
+            time.sleep(0.5)
+            bound = deployed.core.read_namespaced_pod("two", "default").spec.node_name
+            assert replaced or bound is None
+            if not replaced and "403" in log.read_text():
+                mount_files(tmp_path / "kube-scheduler" / "tls.crt", tmp_path / "kube-scheduler")
+                replaced = True
+    assert (replaced, bound) == (True, NODES[0]), log.read_text()[-3000:]
 
 
 def leader(deployed):
