@@ -51,6 +51,8 @@ class DemandExtender(Readiness):
         Pods with this `spec.schedulerName` will be asked for.
     unix_time : callable, optional
         The time of day, for checkpoints.
+    changed : threading.Condition, optional
+        Guards the scheduler, and is waited on while an answer is held; a model of time passes its own.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class DemandExtender(Readiness):
         metrics: ExtenderMetrics,
         scheduler_name: str,
         unix_time: Callable[[], float] = time.time,
+        changed: threading.Condition | None = None,
     ) -> None:
         super().__init__()
         self._unix_time = unix_time
@@ -69,7 +72,7 @@ class DemandExtender(Readiness):
         self._clock = clock
         self._metrics = metrics
         self._name = scheduler_name
-        self._changed = threading.Condition()
+        self._changed = threading.Condition() if changed is None else changed
         """Guards the scheduler and all attributes below; notified when a held answer may be given."""
         self._pods: dict[str, _Pod] = {}
         """The pods that the watch shows, by UID."""

@@ -43,6 +43,7 @@ from carico.http.expiry import Expiry
 from carico.http.health import serve_status
 from carico.http.tls import ServerTls
 from carico.kube.reflector import ENDED, Pods, Reflector
+from carico.model.variants import Variant
 from carico.rpc.server import OnRefused
 from carico.rpc.tls import require_loopback
 from carico.scheduling.plugin import CaricoPlugin
@@ -152,6 +153,50 @@ def run_extender(config: ExtenderConfig, stop: threading.Event) -> None:
         stop.wait()
 
 
+def new_extender(
+    config: ExtenderConfig,
+    variant: Variant | DemandVariant,
+    journal: Journal | None,
+    clock: Clock,
+    metrics: ExtenderMetrics,
+    wake: Callable[[str, float], None],
+    changed: threading.Condition | None = None,
+    *,
+    sees_pods: bool = True,
+) -> tuple[Extender | DemandExtender, str]:
+    """Return the core of a variant, and the field selector of the pods that it has to be shown.
+
+    Parameters
+    ----------
+    config : ExtenderConfig
+    variant : Variant or DemandVariant
+    journal : Journal or None
+    clock : Clock
+    metrics : ExtenderMetrics
+    wake : callable
+        See `Scheduler`.
+    changed : threading.Condition, optional
+        See `DemandExtender`.
+    sees_pods : bool, optional
+        See `DemandScheduler`.
+    """
+    wake_up = WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s)
+    if isinstance(variant, DemandVariant):
+        of_demand = DemandScheduler(
+            variant, wake_up, wake, config.stale_after_s, config.reservation_timeout_s, sees_pods=sees_pods
+        )
+        extender = DemandExtender(of_demand, journal, clock, metrics, config.scheduler_name, changed=changed)
+        return extender, ",".join(f"status.phase!={phase}" for phase in ENDED)
+    of_the_thesis = Scheduler(
+        CaricoPlugin(config.stale_after_s),
+        config.reservation_timeout_s,
+        wake_up=wake_up,
+        wake=wake,
+        released=lambda reason: metrics.released.labels(reason).inc(),
+    )
+    return Extender(of_the_thesis, journal, clock, metrics), f"spec.schedulerName={config.scheduler_name}"
+
+
 class ExtenderProcess:
     """Serves until it is closed.
 
@@ -220,35 +265,16 @@ class ExtenderProcess:
         if config.journal is not None:
             journal = opened.enter_context(self._journal(config.journal))
             self._parts["journal"] = journal.is_alive
-        wake_up = WakeUp(config.wake_up.node_interval_s, config.wake_up.interval_s)
         variant = variant_named(config.variant)
-        self.extender: Extender | DemandExtender
-        if isinstance(variant, DemandVariant):
-            scheduler = DemandScheduler(
-                variant,
-                wake_up,
-                self._wake,
-                config.stale_after_s,
-                config.reservation_timeout_s,
-                sees_pods=self._kube is not None,
-            )
-            self.extender = DemandExtender(scheduler, journal, self._clock, self._metrics, config.scheduler_name)
+        self.extender, watched = new_extender(
+            config, variant, journal, self._clock, self._metrics, self._wake, sees_pods=self._kube is not None
+        )
+        if isinstance(self.extender, DemandExtender):
             opened.callback(self.extender.close)
             if config.checkpoint is not None:
                 self._remember(opened, self.extender, Path(config.checkpoint))
             if config.kept_costs is not None:
                 self._keep(opened, self.extender, config.kept_costs)
-            watched = ",".join(f"status.phase!={phase}" for phase in ENDED)
-        else:
-            of_the_thesis = Scheduler(
-                CaricoPlugin(config.stale_after_s),
-                config.reservation_timeout_s,
-                wake_up=wake_up,
-                wake=self._wake,
-                released=lambda reason: self._metrics.released.labels(reason).inc(),
-            )
-            self.extender = Extender(of_the_thesis, journal, self._clock, self._metrics)
-            watched = f"spec.schedulerName={config.scheduler_name}"
         opened.enter_context(Expiry(config.tls, self._registry))
         pages = {"/nodes": self._nodes, "/costs": self._costs, "/node-costs": self._node_costs}
         status = serve_status(

@@ -19,6 +19,38 @@ _UNDER_WAY_S = 10.0
 stream."""
 
 
+class ReportOrder:
+    """Tells late reports from new ones, by what was passed on of each node.
+
+    Parameters
+    ----------
+    clock : Clock
+        Dates incoming reports.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: OrderedDict[str, tuple[CapacityReport, float]] = OrderedDict()
+        """The last report passed on and its arrival, by node, the latest last."""
+
+    def is_late(self, report: CapacityReport) -> bool:
+        """Whether a later report of the node was passed on already.
+
+        The sequence of a restarted agent begins again, and a clock that was set back shows an earlier time. Both may
+        follow a restart of the machine, but that takes longer than any report needs to arrive.
+        """
+        now = self._clock.now()
+        while self._last and next(iter(self._last.values()))[1] < now - _UNDER_WAY_S:
+            self._last.popitem(last=False)
+        last, _ = self._last.get(report.node, (None, now))
+        return last is not None and report.sequence <= last.sequence and report.at_unix_s <= last.at_unix_s
+
+    def passed_on(self, report: CapacityReport) -> None:
+        """Note a report that was passed on."""
+        self._last[report.node] = (report, self._clock.now())
+        self._last.move_to_end(report.node)
+
+
 class CapacityServer:
     """Serves until it is closed.
 
@@ -59,11 +91,9 @@ class CapacityServer:
         connection_age_s: float = CONNECTION_AGE_S,
     ) -> None:
         self._on_report = on_report
-        self._clock = clock or SystemClock()
+        self._order = ReportOrder(clock or SystemClock())
         self._versions = OtherVersions("this scheduler")
         self._nothing_to_tell = write_report_reply(ReportReply({}, __version__))
-        self._last: OrderedDict[str, tuple[CapacityReport, float]] = OrderedDict()
-        """The last report passed on and its arrival, by node, the latest last."""
         self._server = RpcServer(
             "carico.v1.Capacity",
             unary={},
@@ -93,17 +123,10 @@ class CapacityServer:
         report, silent = read_report(data)
         caller.must_be(NODE + report.node)
         self._versions.note(f"{report.node}'s agent", report.version)
-        now = self._clock.now()
-        while self._last and next(iter(self._last.values()))[1] < now - _UNDER_WAY_S:
-            self._last.popitem(last=False)
-        last, _ = self._last.get(report.node, (None, now))
-        # The sequence of a restarted agent begins again, and a clock that was set back shows an earlier time. Both may
-        # follow a restart of the machine, but that takes longer than any report needs to arrive.
-        if last is not None and report.sequence <= last.sequence and report.at_unix_s <= last.at_unix_s:
+        if self._order.is_late(report):
             return None if silent else self._nothing_to_tell
         workloads = self._on_report(report)
-        self._last[report.node] = (report, now)
-        self._last.move_to_end(report.node)
+        self._order.passed_on(report)
         return None if silent else self._answer(workloads)
 
     def _answer(self, workloads: Mapping[str, str]) -> bytes:

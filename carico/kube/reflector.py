@@ -112,20 +112,25 @@ class Reflector:
     def run(self) -> None:
         """Follow pods in the thread; failures are logged and followed by another attempt, after up to 30 s."""
         while not self._stop.is_set():
-            try:
-                self._follow()
-            except KubeError as error:
-                self._failures += 1
-                if isinstance(error, KubeRefused):  # whatever the reason, 410 or another: start over
-                    self._version = None
-                if not (isinstance(error, KubeRefused) and error.status == _GONE and self._failures == 1):
-                    _log.warning("pods are not followed at the moment: %s", error, extra={"failures": self._failures})
-            except Exception:  # a fault of a callback or a library must not end the thread unnoticed
-                self._failures += 1
+            wait_s = self.follow()
+            if wait_s:
+                self._stop.wait(wait_s)
+
+    def follow(self) -> float:
+        """List if necessary, watch until the stream ends, and return how many seconds to wait before going on."""
+        try:
+            self._follow()
+        except KubeError as error:
+            self._failures += 1
+            if isinstance(error, KubeRefused):  # whatever the reason, 410 or another: start over
                 self._version = None
-                _log.exception("pods are not followed at the moment", extra={"failures": self._failures})
-            if self._failures:
-                self._stop.wait(_BACKOFF.wait_s(self._failures, self._rng))
+            if not (isinstance(error, KubeRefused) and error.status == _GONE and self._failures == 1):
+                _log.warning("pods are not followed at the moment: %s", error, extra={"failures": self._failures})
+        except Exception:  # a fault of a callback or a library must not end the thread unnoticed
+            self._failures += 1
+            self._version = None
+            _log.exception("pods are not followed at the moment", extra={"failures": self._failures})
+        return _BACKOFF.wait_s(self._failures, self._rng) if self._failures else 0.0
 
     def _follow(self) -> None:
         """List if necessary, and watch until the stream ends."""
