@@ -29,7 +29,7 @@ from carico.kube.reflector import ENDED
 from carico.scheduling.report import CapacityReport
 
 _UNSEEN_S = 60.0
-"""A pod that was asked for is taken for gone if the watch has not shown it for this long."""
+"""A pod that was asked for is taken for gone if a watch that works has not shown it for this long."""
 
 
 class _Pod(NamedTuple):
@@ -81,6 +81,7 @@ class DemandExtender(Readiness):
         """When pods that the watch does not show yet were asked for, by UID; the earliest first."""
         self._held: set[str] = set()
         """The pods that are being decided on and have not been deleted meanwhile."""
+        self._followed = True
         self._closed = False
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
@@ -111,6 +112,7 @@ class DemandExtender(Readiness):
                 decision, took_s = self._decide(pod.uid, kind, nodes)
             self._held.discard(pod.uid)
             if pod.uid not in self._pods:
+                self._unseen.pop(pod.uid, None)
                 self._unseen[pod.uid] = self._clock.now()
             self._count()
         return conclude(args, decision, took_s, self._journal, self._metrics)
@@ -167,11 +169,17 @@ class DemandExtender(Readiness):
             self._held.discard(uid)
             self._notice(lambda: self._scheduler.pod_gone(uid, self._clock.now()))
 
+    def pods_followed(self, followed: bool) -> None:
+        """See `Readiness`; a watch that is broken shows no pod, so no pod is taken for gone meanwhile."""
+        with self._changed:
+            self._followed = followed
+            self._unseen = dict.fromkeys(self._unseen, self._clock.now())
+
     def tick(self) -> None:
         """See `DemandScheduler.tick`; to be called once a second."""
         with self._changed:
             now = self._clock.now()
-            while self._unseen and next(iter(self._unseen.values())) < now - _UNSEEN_S:
+            while self._followed and self._unseen and next(iter(self._unseen.values())) < now - _UNSEEN_S:
                 uid = next(iter(self._unseen))
                 del self._unseen[uid]
                 self._scheduler.pod_gone(uid, now)

@@ -48,6 +48,9 @@ class Readiness:
         """Note whether all pods are known."""
         self._why_not = "" if listed else "pods have not been listed yet"
 
+    def pods_followed(self, followed: bool) -> None:
+        """Note whether the watch on pods works at the moment."""
+
     def ready(self) -> str:
         """Return why pods cannot be decided on; an empty text means that they can."""
         return self._why_not

@@ -315,6 +315,7 @@ class ExtenderProcess:
                 self._rng,
                 deleted=self.extender.pod_deleted,
                 listed=lambda: self.extender.pods_listed(True),
+                following=self.extender.pods_followed,
             )
             self._parts["watch on pods"] = opened.enter_context(pods).is_alive
             self._in_background("wake-ups", partial(self._annotate, self._kube))

@@ -65,6 +65,9 @@ class Reflector:
         Called with the UID of every pod that is gone.
     listed : callable, optional
         Called after every complete listing.
+    following : callable, optional
+        Called with whether pods are followed at the moment, whenever that changes; at first they are not. A stream that
+        was resumed counts only when it brings something: bookmarks come once a minute.
     """
 
     def __init__(
@@ -75,11 +78,14 @@ class Reflector:
         rng: random.Random,
         deleted: Callable[[str], None] = _ignore,
         listed: Callable[[], None] = _ignore,
+        following: Callable[[bool], None] = _ignore,
     ) -> None:
         self._pods = pods
         self._changed = changed
         self._deleted = deleted
         self._listed = listed
+        self._following = following
+        self._is_following = False
         self._clock = clock
         self._rng = rng
         self._known: set[str] = set()
@@ -130,7 +136,10 @@ class Reflector:
             self._failures += 1
             self._version = None
             _log.exception("pods are not followed at the moment", extra={"failures": self._failures})
-        return _BACKOFF.wait_s(self._failures, self._rng) if self._failures else 0.0
+        if not self._failures:
+            return 0.0
+        self._note_whether_following(False)
+        return _BACKOFF.wait_s(self._failures, self._rng)
 
     def _follow(self) -> None:
         """List if necessary, and watch until the stream ends."""
@@ -153,6 +162,7 @@ class Reflector:
             self._tell(self._changed, pod)
         self._known = present
         self._tell(self._listed)
+        self._note_whether_following(True)
         return version
 
     def _take(self, kind: str, pod: dict[str, Any]) -> None:
@@ -163,6 +173,12 @@ class Reflector:
             self._known.add(pod["metadata"]["uid"])
             self._tell(self._changed, pod)
         self._version = pod["metadata"]["resourceVersion"]
+        self._note_whether_following(True)
+
+    def _note_whether_following(self, following: bool) -> None:
+        if following != self._is_following:
+            self._is_following = following
+            self._tell(self._following, following)
 
     def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
         if not self._stop.is_set():

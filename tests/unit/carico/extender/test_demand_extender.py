@@ -430,3 +430,20 @@ class TestWorkloadsThatRanBefore:
             ran.extender.restore({**state, part: damaged})
         assert ran.extender.state()["cpu"] == state["cpu"]
         assert ran.extender.state()["memory"] == state["memory"]
+
+
+def test_a_pod_keeps_its_place_while_the_watch_is_broken(harness):
+    harness.report("a")
+    assert harness.choice("one", ["a"]) == "a"
+    harness.extender.pods_followed(False)
+    for _ in range(120):
+        harness.clock.advance(1)
+        harness.extender.tick()
+    assert harness.metric("carico_extender_reservations") == 1
+    harness.extender.pods_followed(True)
+    harness.clock.advance(59)
+    harness.extender.tick()
+    assert harness.metric("carico_extender_reservations") == 1
+    harness.clock.advance(2)
+    harness.extender.tick()
+    assert harness.metric("carico_extender_reservations") == 0

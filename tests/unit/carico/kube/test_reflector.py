@@ -19,6 +19,7 @@ class Followed:
     def __init__(self, pods, clock=None):
         self.told = []
         self.waits = []
+        self.following = []
         self.reflector = Reflector(
             pods,
             self._changed,
@@ -26,6 +27,7 @@ class Followed:
             random.Random(1),
             deleted=lambda uid: self.told.append(("gone", uid)),
             listed=lambda: self.told.append("listed"),
+            following=lambda following: self.following.append(following),
         )
         self.stop = self.reflector._stop
         self.stop.wait = lambda seconds: self.waits.append(seconds)
@@ -74,6 +76,7 @@ def test_a_cut_stream_is_resumed_where_it_ended(server, follow):
     assert followed.run() == ["listed", "a", "end"]
     assert versions(server) == ["100", "101"]
     assert len(followed.waits) == 1
+    assert followed.following[:2] == [True, False]
 
 
 @pytest.mark.parametrize("silence_s", [0.3])
