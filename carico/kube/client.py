@@ -394,7 +394,7 @@ def _message(body: str | bytes | None) -> str:
     """The reason that Kubernetes gives for a refusal; empty if the refusal does not come from Kubernetes."""
     try:
         return msgspec.json.decode(body or b"", type=_Status).message
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return ""
 
 

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.fuzz.corpus import files_in, keep, kept, write_files
+from tests.fuzz.minimise import reaching_more
 from tests.fuzz.random_inputs import HANG_S
 from tests.fuzz.target import MOST_GROWTH_KIB, Guard, Target
 from tests.fuzz.targets import all_targets
@@ -209,30 +210,10 @@ def _replay(targets: Sequence[Target], file: Path) -> int:
 
 
 def _keep(targets: Sequence[Target]) -> int:
-    """Minimise what runs have found; needs atheris."""
     for target in targets:
-        with _scratch() as scratch:
-            least, before = Path(scratch) / "least", Path(scratch) / "all"
-            least.mkdir()
-            seeds = set(target.seeds)
-            write_files(before, [*files_in(WORK / "corpus" / target.name), *kept(target.name)])
-            command = [
-                sys.executable,
-                "-m",
-                "tests.fuzz.coverage_guided",
-                target.name,
-                "-merge=1",
-                str(least),
-                str(before),
-            ]
-            done = subprocess.run(
-                command, capture_output=True, check=False, env=os.environ | {"TMPDIR": scratch}, timeout=600
-            )
-            if done.returncode:
-                print(done.stderr.decode(errors="replace")[-2000:], file=sys.stderr)
-                return 2
-            inputs = [data for data in files_in(least) if data not in seeds]
-            print(f"{target.name}: {keep(target.name, inputs)} of {len(inputs)} inputs are kept")
+        found = {*files_in(WORK / "corpus" / target.name), *kept(target.name)} - set(target.seeds)
+        inputs = reaching_more(target, found)
+        print(f"{target.name}: {keep(target.name, inputs)} of {len(found)} inputs are kept", flush=True)
     return 0
 
 

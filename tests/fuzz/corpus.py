@@ -34,8 +34,12 @@ def keep(target: str, inputs: Iterable[bytes]) -> int:
             break
         lines.append(line + "\n")
         size += len(line) + 1
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{target}.jsonl").write_text("".join(lines), encoding="ascii")
+    file = FOLDER / f"{target}.jsonl"
+    if lines:
+        FOLDER.mkdir(exist_ok=True)
+        file.write_text("".join(lines), encoding="ascii")
+    else:
+        file.unlink(missing_ok=True)
     return len(lines)
 
 

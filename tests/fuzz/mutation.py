@@ -14,7 +14,10 @@ _VALUES: tuple[Any, ...] = (
     *(1e-300, 1e9, 1e12, 1e18, 1e308, -1e308, float("nan"), float("inf")),
     *("", " ", "a", "0", "-1", "1e3", "true", "null", "node-1", "default", "ä", "\ud800", "\0", "\n", "a" * 300),
     *([], {}, [[]], [0], [None], {"a": None}, {"": 1}),
+    *("<deep>", {"a": "<deep>"}),
 )
+_DEEP = b"[" * 1500 + b"]" * 1500
+"""What ``<deep>`` stands for; Python would not write it."""
 
 
 def changed(data: bytes, form: str, rng: random.Random) -> bytes | None:
@@ -43,7 +46,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 def _text(document: Any, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         document = _with_change(document, rng)
-    return json.dumps(document, separators=(",", ":")).encode()
+    return json.dumps(document, separators=(",", ":")).encode().replace(b'"<deep>"', _DEEP)
 
 
 def _with_change(document: Any, rng: random.Random) -> Any:
@@ -67,7 +70,7 @@ def _with_change(document: Any, rng: random.Random) -> Any:
     elif action < 0.65 and isinstance(holder[last], (int, float)) and not isinstance(holder[last], bool):
         holder[last] = rng.choice((holder[last] + 1, holder[last] * -1, holder[last] * 1000, rng.gauss(0, 1e3)))
     elif action < 0.7:
-        for _ in range(rng.choice((2, 12, 400))):
+        for _ in range(rng.choice((2, 12, 100))):
             holder[last] = [holder[last]]
     else:
         holder[last] = rng.choice(_VALUES)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-MOST_CPU_S = 1.0
-"""The most CPU time that an input may take. Inputs have a few kilobytes: hardly any takes more than milliseconds."""
+MOST_CPU_S = 5.0
+"""The most CPU time that an input may take. Inputs have a few kilobytes: hardly any takes more than milliseconds, but
+YAML that nests thousands of lists takes PyYAML more than a second before it is refused."""
 MOST_GROWTH_KIB = 64 << 10
 """The most by which the process's peak of memory may grow with an input, or with all inputs together."""
 

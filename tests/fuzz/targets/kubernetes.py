@@ -228,7 +228,7 @@ TARGETS = [
         read_refusal,
         (),
         refusal_is_sound,
-        (json.dumps(STATUS).encode(), b"", b"no"),
+        (json.dumps(STATUS).encode(), b"", b"no", b'{"more":' + b"[" * 2000),
         form="json",
     ),
     Target(

@@ -73,6 +73,9 @@ class Again:
         return self._stream
 
 
+GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
 def answers_are_http(read):
     """What comes back is a sequence of whole answers, none with a status of 500."""
     data, content = read
@@ -80,7 +83,10 @@ def answers_are_http(read):
     stream.close = lambda: None
     answers = 0
     while stream.tell() < len(content):
-        if content[stream.tell() : stream.tell() + 5] != b"HTTP/":
+        if content.startswith(GO_ON, stream.tell()):  # the body may never come, or be cut short
+            stream.seek(len(GO_ON), io.SEEK_CUR)
+            continue
+        if not content.startswith(b"HTTP/", stream.tell()):
             return  # to HTTP/0.9, which knows neither status nor header
         answer = http.client.HTTPResponse(Again(stream), method="GET")
         answer.begin()

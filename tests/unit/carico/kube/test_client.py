@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import kubernetes.client
 import pytest
+from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
@@ -132,6 +133,17 @@ def test_a_refusal_has_the_servers_status(client, server, status):
     with pytest.raises(KubeRefused, match=f"answered {status}") as refused:
         client.pods("x=y").list()
     assert refused.value.status == status
+
+
+@pytest.mark.parametrize("body", [b"", b"no", b"\xff", b'{"message": 3}', b'{"more":' + b"[" * 100_000])
+def test_a_refusal_whose_body_makes_no_sense_is_one_all_the_same(client, body):
+    def refused(**options):
+        error = ApiException(status=403, reason="Forbidden")
+        error.body = body
+        raise error
+
+    with pytest.raises(KubeRefused, match="answered 403: Forbidden"):
+        client.get(refused)
 
 
 def test_a_missing_server_is_an_error():
