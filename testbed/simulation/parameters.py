@@ -352,7 +352,7 @@ def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
         return msgspec.convert({**PARAMETER_SETS[named], **own}, SimulationParameters, strict=False)
     except msgspec.ValidationError as error:
         given = ", ".join(f"{name}={value}" for name, value in settings.items())
-        wrong = {name: allowed for name in settings if (allowed := choices(name)) and settings[name] not in allowed}
+        wrong = {name: allowed for name in own if (allowed := choices(name)) and own[name] not in allowed}
         known_values = "".join(f"; {name} is one of {', '.join(allowed)}" for name, allowed in wrong.items())
         raise InvalidSetting(f"cannot set {given}: {error}{known_values}") from error
 

@@ -96,7 +96,10 @@ def events_are_followed(events):
 
 
 def read_list(data):
-    document = json.loads(data.decode())
+    try:
+        document = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        return PodSelection(Client(data), None, "").list()
     if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
         document["metadata"].pop("continue", None)  # the same page would follow for ever
     return PodSelection(Client(json.dumps(document).encode()), None, "").list()
@@ -217,7 +220,7 @@ TARGETS = [
         "kubernetes.list",
         "a list of pods",
         read_list,
-        (KubeError, ValueError, RecursionError),
+        (KubeError,),
         list_is_followed,
         (json.dumps({"metadata": {"resourceVersion": "7"}, "items": [POD, POD]}).encode(),),
         form="json",

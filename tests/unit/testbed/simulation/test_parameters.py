@@ -102,3 +102,8 @@ def test_a_wrong_value_is_named(settings, message):
         parameters_from(settings)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_wrong_value_beside_a_named_set_is_named():
+    with pytest.raises(InvalidSetting, match="cannot set parameters=kind, speed_noise=often"):
+        parameters_from({"parameters": "kind", "speed_noise": "often"})
