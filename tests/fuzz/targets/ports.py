@@ -21,10 +21,11 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from prometheus_client import CollectorRegistry
 
-from carico.config import HttpLimits
+from carico.config import HttpLimits, StatusConfig
 from carico.extender.metrics import ExtenderMetrics
 from carico.extender.server import _handler as extender_handler
 from carico.http import health
+from carico.http.key import StatusKey
 from carico.http.server import HttpServer
 from carico.http.tls import ServerTls
 from carico.rpc.connection import CallFailed, Connection
@@ -112,7 +113,19 @@ class ExtenderHandler(
     disable_nagle_algorithm = False  # a pair of sockets has no such option
 
 
-STATUS = health._handler(CollectorRegistry(), {"/healthz": lambda: "", "/readyz": lambda: "not yet"}, {})
+def _status_handler():
+    key = _FOLDER / "key"
+    key.write_text("of-the-test")
+    return health._handler(
+        CollectorRegistry(),
+        {"/healthz": lambda: "", "/readyz": lambda: "not yet"},
+        {"/nodes": lambda: b"[]"},
+        {"/decisions/": str.encode},
+        StatusKey(StatusConfig(key=str(key))),
+    )
+
+
+STATUS = _status_handler()
 
 
 class Transport(asyncio.Transport):

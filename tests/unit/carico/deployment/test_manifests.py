@@ -164,12 +164,14 @@ class TestPrivileges:
                     "resourceNames": [LEASE],
                     "verbs": ["get", "update"],
                 },
+            ],
+            ("Role", "carico-extender"): [
                 {
                     "apiGroups": [""],
                     "resources": ["configmaps"],
                     "resourceNames": ["carico-costs"],
                     "verbs": ["get", "patch"],
-                },
+                }
             ],
         }
         bindings = [each for each in OBJECTS if each["kind"].endswith("RoleBinding")]
