@@ -34,7 +34,7 @@ from carico.scheduling.wake_up import WakeUp
 REMEMBER_EVERY_S = 5.0
 """How often is noted what the workloads cost whose pods run."""
 UNCOUNTED_S = 10.0
-"""A pod that has run for this long without its node counting it is one that the agent leaves out."""
+"""A pod that has run for this long when its node reports without counting it is one that the agent leaves out."""
 _MOST_TRIED = 16
 """The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
 _MOST_SUMMED = 100
@@ -133,7 +133,7 @@ class DemandScheduler:
         self._due: dict[str, float] = {}
         """When pods in flight that are not bound are given up, by UID; the earliest first."""
         self._running: dict[str, float] = {}
-        """Since when pods run that are still in flight, by UID; the earliest first."""
+        """Since when pods run that were still in flight then, by UID."""
         self.waiting = Waiting()
         self._candidates = Candidates()
         self._held: tuple[str, float] | None = None
@@ -194,11 +194,13 @@ class DemandScheduler:
         if self._sees_pods:
             report = self._witnesses.checked(report, self.loads.coming(report.node))
         self.loads.report(report, now)
+        self._end_uncounted(report.node, now)
         self._look(report.node, now)
 
     def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
         """Take in the report of a node whose agent reports no demand, only how many more pods the node can take."""
         self.loads.report_capacity(node, pod_capacity, now)
+        self._end_uncounted(node, now)
         self._look(node, now)
 
     def pod_changed(
@@ -262,11 +264,10 @@ class DemandScheduler:
 
     def tick(self, now: float) -> None:
         """End overdue reservations, and forget nodes that have long been silent; to be called once a second."""
-        for overdue, until in ((self._due, now), (self._running, now - UNCOUNTED_S)):
-            while overdue and next(iter(overdue.values())) <= until:
-                node = self._end(next(iter(overdue)))
-                if node is not None:
-                    self._look(node, now)
+        while self._due and next(iter(self._due.values())) <= now:
+            node = self._end(next(iter(self._due)))
+            if node is not None:
+                self._look(node, now)
         elapsed_s = now - self._remembered_at
         if elapsed_s >= REMEMBER_EVERY_S:
             self._remembered_at = now
@@ -368,6 +369,12 @@ class DemandScheduler:
             for memory, now in zip(self.loads.remembered, self.cost(workload), strict=True)
         )
         return cpu, memory
+
+    def _end_uncounted(self, node: str, now: float) -> None:
+        """End the reservations of pods that the node's agent leaves out; as long as it is silent, they hold."""
+        for uid in self.loads.in_flight_to(node):
+            if self._running.get(uid, now) <= now - UNCOUNTED_S:
+                self._end(uid)
 
     def _end(self, uid: str) -> str | None:
         """Note that a pod is no longer in flight, and return the node that it was going to."""

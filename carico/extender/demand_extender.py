@@ -92,9 +92,9 @@ class DemandExtender(Readiness):
         InvalidRequest
             If a candidate is not a node, or the pod cannot be read; nothing has changed then.
         NotReady
-            If pods have not been listed yet, or if the pod is bound already; nothing has changed then.
+            If not all pods are known (see `Readiness`), or if the pod is bound already; nothing has changed then.
         """
-        self.require_ready()
+        self.require_ready(self._clock.now())
         nodes, pod = candidates(args), args.pod.id
         with self._changed:
             shown = self._pods.get(pod.uid)
@@ -172,7 +172,7 @@ class DemandExtender(Readiness):
     def pods_followed(self, followed: bool) -> None:
         """See `Readiness`; a watch that is broken shows no pod, so no pod is taken for gone meanwhile."""
         with self._changed:
-            self._followed = followed
+            super().pods_followed(followed)
             self._unseen = dict.fromkeys(self._unseen, self._clock.now())
 
     def tick(self) -> None:

@@ -15,6 +15,7 @@ best candidate and names that one node, so that kube-scheduler has nothing left 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -37,11 +38,21 @@ class DecisionLog(Protocol):
         ...
 
 
+NEW_LEADER_S = 2.0
+"""A kube-scheduler that has asked nothing for this long may have become the leader meanwhile: the others try every two
+seconds to take over, by default."""
+
+
 class Readiness:
-    """Whether pods can be decided on: only once all pods are known, from the watch's first listing."""
+    """Whether pods can be decided on: only if all are known that may be on their way to a node.
+
+    They are known from the watch on pods, or because this replica has decided on them itself.
+    """
 
     def __init__(self) -> None:
         self._why_not = ""
+        self._followed = True
+        self._asked_at = -math.inf
         self.pods_listed(False)
 
     def pods_listed(self, listed: bool) -> None:
@@ -50,13 +61,14 @@ class Readiness:
 
     def pods_followed(self, followed: bool) -> None:
         """Note whether the watch on pods works at the moment."""
+        self._followed = followed
 
     def ready(self) -> str:
         """Return why pods cannot be decided on; an empty text means that they can."""
         return self._why_not
 
-    def require_ready(self) -> None:
-        """Check that pods can be decided on.
+    def require_ready(self, now: float) -> None:
+        """Check that pods can be decided on; kube-scheduler asks at `now`, seconds.
 
         Raises
         ------
@@ -65,6 +77,9 @@ class Readiness:
         """
         if self._why_not:
             raise NotReady(self._why_not)
+        if not self._followed and now - self._asked_at > NEW_LEADER_S:
+            raise NotReady("the watch on pods is broken, so pods of another leader may be on their way unseen")
+        self._asked_at = now
 
 
 def conclude(
@@ -116,11 +131,11 @@ class Extender(Readiness):
         InvalidRequest
             If a candidate is not a node; nothing has changed then.
         NotReady
-            If pods have not been listed yet, so that reservations are not known, or if the pod is bound already;
-            nothing has changed then.
+            If not all reservations are known (see `Readiness`), or if the pod is bound already; nothing has changed
+            then.
         """
-        self.require_ready()
         began = self._clock.now()
+        self.require_ready(began)
         nodes = candidates(args)
         with self._lock:
             decision = self._scheduler.filter(args.pod.metadata.uid, nodes, self._clock.now())

@@ -288,9 +288,10 @@ def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, re
     assert scheduler.loads.in_flight_count == 1, "it may wait for its image"
     for now in (50.0, 51.0):
         scheduler.pod_changed("one", "pi", "a", ended=False, now=now, running=True)
-    scheduler.tick(50.0 + UNCOUNTED_S - 0.1)
-    assert scheduler.loads.in_flight_count == 1
-    scheduler.tick(50.0 + UNCOUNTED_S)
+    scheduler.report(report("a"), 50.0 + UNCOUNTED_S - 0.1)
+    scheduler.tick(50.0 + UNCOUNTED_S + 100.0)
+    assert scheduler.loads.in_flight_count == 1, "a node that is silent leaves nothing out"
+    scheduler.report(report("a"), 50.0 + UNCOUNTED_S)
     assert scheduler.loads.in_flight_count == 0
     scheduler.pod_changed("one", "pi", "a", ended=False, now=70.0, running=True)
     assert scheduler.loads.in_flight_count == 0

@@ -17,6 +17,7 @@ from carico.demand.workload import workload_of
 from carico.errors import InvalidRequest, InvalidState, NotReady
 from carico.extender.api import read_args, write_result
 from carico.extender.demand_extender import DemandExtender
+from carico.extender.extender import NEW_LEADER_S
 from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.report import CapacityReport
 from carico.scheduling.wake_up import WakeUp
@@ -430,6 +431,24 @@ class TestWorkloadsThatRanBefore:
             ran.extender.restore({**state, part: damaged})
         assert ran.extender.state()["cpu"] == state["cpu"]
         assert ran.extender.state()["memory"] == state["memory"]
+
+
+def test_a_new_leader_decides_nothing_while_its_watch_is_broken(harness):
+    """The pods that the leader before has placed are not known then; one that goes on deciding knows its own."""
+    harness.report("a")
+    assert harness.choice("one", ["a"]) == "a"
+    harness.extender.pods_followed(False)
+    harness.clock.advance(NEW_LEADER_S)
+    harness.report("a")
+    assert harness.choice("two", ["a"]) == "a"
+    harness.clock.advance(NEW_LEADER_S + 0.1)
+    harness.report("a")
+    for _ in range(2):
+        with pytest.raises(NotReady, match="the watch on pods is broken"):
+            harness.ask("three", ["a"])
+    harness.extender.pods_followed(True)
+    harness.report("a")
+    assert harness.choice("three", ["a"]) == "a"
 
 
 def test_a_pod_keeps_its_place_while_the_watch_is_broken(harness):
