@@ -38,9 +38,9 @@ class DecisionLog(Protocol):
         ...
 
 
-NEW_LEADER_S = 2.0
-"""A kube-scheduler that has asked nothing for this long may have become the leader meanwhile: the others try every two
-seconds to take over, by default."""
+NEW_LEADER_S = 10.0
+"""A kube-scheduler that has asked nothing for this long may have become the leader meanwhile. Another's lease lasts for
+15 s by default, and who has lost it starts anew."""
 
 
 class Readiness:

@@ -82,6 +82,7 @@ ALLOWED_TO_THE_EXTENDER = [
     ("patch", "", "nodes", {"name": "access-node"}),
     ("get", "", "configmaps", {"namespace": NAMESPACE, "name": "carico-costs"}),
     ("patch", "", "configmaps", {"namespace": NAMESPACE, "name": "carico-costs"}),
+    ("get", "coordination.k8s.io", "leases", {"namespace": NAMESPACE, "name": "carico-kube-scheduler"}),
 ]
 ALLOWED_TO_NONE = [
     ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-ca"}),

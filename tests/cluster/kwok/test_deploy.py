@@ -239,6 +239,7 @@ def test_the_api_server_hands_the_key_on_to_an_extender(deployed, tmp_path):
             kube.ask_pod(NAMESPACE, "answers", served.port, "nodes")
         key = deployed.secret("carico-status-key")["key"].decode()
         assert kube.ask_pod(NAMESPACE, "answers", served.port, "nodes", {HEADER: key}) == {"nodes": []}
+    deployed.core.delete_namespaced_pod("answers", NAMESPACE)
 
 
 def address_of_this_machine():

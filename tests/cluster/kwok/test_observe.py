@@ -27,7 +27,7 @@ from testbed.real.kwok.synthetic_reports import SyntheticReports
 from testbed.real.waiting import wait_until
 
 from .deployed import NAMESPACE, Cluster
-from .test_deploy import kubeconfig_of
+from .test_deploy import extender_token, kubeconfig_with
 
 pytestmark = pytest.mark.cluster
 
@@ -85,7 +85,8 @@ def extender(deployed, folder, monkeypatch, journal=None):
     monkeypatch.setattr(socket, "gethostname", lambda: REPLICA)
     monkeypatch.setenv("NAMESPACE", NAMESPACE)
     config = msgspec.convert(deployed.configuration_file("scheduler", "extender.yaml"), ExtenderConfig)
-    kubeconfig = kubeconfig_of(deployed, "carico-scheduler", folder)
+    kubeconfig = kubeconfig_with(deployed, extender_token(deployed), "carico-extender", folder)
+    (folder / "key").write_bytes(deployed.secret("carico-status-key")["key"])
     config = msgspec.structs.replace(
         config,
         host="127.0.0.1",
@@ -96,7 +97,7 @@ def extender(deployed, folder, monkeypatch, journal=None):
         kubernetes=KubernetesConfig(str(kubeconfig)),
         journal=journal,
         checkpoint=None,
-        status=msgspec.structs.replace(config.status, host="0.0.0.0", port=0),
+        status=msgspec.structs.replace(config.status, host="0.0.0.0", port=0, key=str(folder / "key")),
     )
     with (
         closing(KubeClient.from_config(str(kubeconfig))) as kube,
@@ -106,8 +107,7 @@ def extender(deployed, folder, monkeypatch, journal=None):
         deployed.core.patch_namespaced_pod_status(
             REPLICA, NAMESPACE, {"status": address}, _content_type="application/merge-patch+json"
         )
-        for module in ("status", "costs", "decisions"):
-            monkeypatch.setattr(f"carico.deployment.{module}.STATUS_PORT", process.status_port)
+        monkeypatch.setattr("carico.deployment.status.STATUS_PORT", process.status_port)
         yield process
 
 

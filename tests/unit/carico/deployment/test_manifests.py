@@ -167,11 +167,17 @@ class TestPrivileges:
             ],
             ("Role", "carico-extender"): [
                 {
+                    "apiGroups": ["coordination.k8s.io"],
+                    "resources": ["leases"],
+                    "resourceNames": [LEASE],
+                    "verbs": ["get"],
+                },
+                {
                     "apiGroups": [""],
                     "resources": ["configmaps"],
                     "resourceNames": ["carico-costs"],
                     "verbs": ["get", "patch"],
-                }
+                },
             ],
         }
         bindings = [each for each in OBJECTS if each["kind"].endswith("RoleBinding")]
