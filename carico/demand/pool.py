@@ -90,7 +90,7 @@ class Pool:
         evidence = self._of_node.setdefault(node, {})
         for workload, cost in costs.items():
             before = evidence.get(workload)
-            # Most estimates are no news; the test is written out here, because a call would double its time.
+            # Most estimates are no news. The test is written out here: every workload of every report meets it.
             if before is not None:
                 mean, variance = cost
                 was, was_variance = before.reported

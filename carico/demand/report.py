@@ -36,7 +36,7 @@ class WorkloadReport:
 
     def __post_init__(self) -> None:
         (cores, cores_variance), (gib, gib_variance) = self.cores, self.gib
-        # A sound report passes this test, which takes a tenth of the time of the checks; NaN fails every comparison.
+        # A sound report passes this test, which is cheaper than the checks; NaN fails every comparison.
         if (
             0 <= self.pods <= MOST_PODS
             and 0 <= self.stops_per_s <= MOST_PODS

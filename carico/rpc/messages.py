@@ -261,7 +261,7 @@ def _demand_message(demand: DemandReport) -> capacity_pb2.Demand:
         baseline_gib=demand.baseline_gib,
         unknown_workloads=names[len(demand.workloads) :],
     )
-    # Parts that are made in their place take half the time of parts that are copied into it.
+    # Parts that are made in their place take less time than parts that are copied into it.
     for name, known in demand.workloads.items():
         workload = message.workloads.add()
         workload.name, workload.pods, workload.stops_per_s = name, known.pods, known.stops_per_s
