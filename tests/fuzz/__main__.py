@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     engine = "guided by coverage (atheris)" if guided else "guided by nothing (Hypothesis)"
     print(f"{len(chosen)} targets, {seconds:.0f} s each, {options.jobs} at a time, {engine}", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        runs = list(pool.map(partial(_run, seconds=seconds, guided=guided), chosen))
+        runs = list(pool.map(partial(_run, seconds=seconds, guided=guided, seed=options.seed), chosen))
     return _report(runs)
 
 
@@ -91,6 +92,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="targets at a time (default: one for each CPU)"
     )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="where the engine's random numbers begin (default: another each time)"
+    )
     parser.add_argument("--unguided", action="store_true", help="use Hypothesis even if atheris is installed")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="give one target this input, and show what happens")
     parser.add_argument(
@@ -104,7 +108,7 @@ def _is_named(target: Target, name: str) -> bool:
     return name in (target.name, target.name.partition(".")[0])
 
 
-def _run(target: Target, seconds: float, guided: bool) -> Run:
+def _run(target: Target, seconds: float, guided: bool, seed: int | None) -> Run:
     """Run a target in a process of its own."""
     inputs, findings = WORK / "corpus" / target.name, WORK / "findings" / target.name
     findings.mkdir(parents=True, exist_ok=True)
@@ -112,7 +116,7 @@ def _run(target: Target, seconds: float, guided: bool) -> Run:
     known = set(findings.iterdir())
     log = WORK / f"{target.name}.log"
     with _scratch() as scratch, log.open("wb") as output:
-        command = _guided(target, seconds, inputs, findings) if guided else _unguided(target, seconds, inputs, findings)
+        command = (_guided if guided else _unguided)(target, seconds, inputs, findings, seed)
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | {"TMPDIR": scratch})
         try:
@@ -144,7 +148,7 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
 
 
-def _guided(target: Target, seconds: float, inputs: Path, findings: Path) -> list[str]:
+def _guided(target: Target, seconds: float, inputs: Path, findings: Path, seed: int | None) -> list[str]:
     flags = {
         "max_total_time": max(round(seconds), 1),
         "max_len": target.longest,
@@ -153,12 +157,16 @@ def _guided(target: Target, seconds: float, inputs: Path, findings: Path) -> lis
         "artifact_prefix": f"{findings}/",
         "close_fd_mask": 0,
     }
+    if seed is not None:
+        flags["seed"] = seed
     own = [f"-{name}={value}" for name, value in flags.items()]
     return [sys.executable, "-m", "tests.fuzz.coverage_guided", target.name, *own, str(inputs)]
 
 
-def _unguided(target: Target, seconds: float, inputs: Path, findings: Path) -> list[str]:
-    return [sys.executable, "-m", "tests.fuzz.random_inputs", target.name, str(seconds), str(inputs), str(findings)]
+def _unguided(target: Target, seconds: float, inputs: Path, findings: Path, seed: int | None) -> list[str]:
+    first = secrets.randbelow(2**32) if seed is None else seed
+    engine = (sys.executable, "-m", "tests.fuzz.random_inputs")
+    return [*engine, target.name, str(seconds), str(inputs), str(findings), str(first)]
 
 
 def _report(runs: Sequence[Run]) -> int:

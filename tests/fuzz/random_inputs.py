@@ -24,7 +24,8 @@ from tests.fuzz.targets import target_named
 
 _ROUND = 500
 """Examples of a round; Hypothesis remembers the examples of a round."""
-HANG_S = 10
+HANG_S = 60
+"""How long an input may take. Other load on the machine counts, too, so the limit of CPU time is the strict one."""
 
 
 def inputs_like(known: list[bytes], target: Target) -> st.SearchStrategy[bytes]:
@@ -40,15 +41,17 @@ def inputs_like(known: list[bytes], target: Target) -> st.SearchStrategy[bytes]:
     return st.binary(max_size=64) | st.builds(mutated, st.sampled_from(known), st.integers(0, 2**32))
 
 
-def main(name: str, seconds: float, inputs: Path, findings: Path) -> int:
-    """Fuzz a target until the time is over, or something is found; return an exit code."""
+def main(name: str, seconds: float, inputs: Path, findings: Path, number: int) -> int:
+    """Fuzz a target until the time is over, or something is found; return an exit code.
+
+    Rounds have the seeds `number`, `number` + 1 and so on.
+    """
     target = target_named(name)
     guard, known = Guard(target), files_in(inputs) or [b""]
     ends = time.monotonic() + seconds
     tried, last = 0, b""
     signal.signal(signal.SIGALRM, _hangs)
     print(f"#{len(known)} INITED", file=sys.stderr)
-    number = 0
     while time.monotonic() < ends:
 
         @seed(number)
@@ -90,4 +93,4 @@ def _hangs(signum: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], float(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4])))
+    sys.exit(main(sys.argv[1], float(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5])))

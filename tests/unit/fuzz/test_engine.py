@@ -55,7 +55,7 @@ class TestWithoutAtheris:
         (tmp_path / "inputs").mkdir()
         (tmp_path / "inputs" / "one").write_bytes(b"a lot of text and no number")
         with pytest.raises(AssertionError):
-            random_inputs.main("a.b", 60.0, tmp_path / "inputs", tmp_path)
+            random_inputs.main("a.b", 60.0, tmp_path / "inputs", tmp_path, 0)
         (found,) = tmp_path.glob("crash-*")
         assert found.read_bytes() == b"7"
 
