@@ -355,16 +355,19 @@ async def report(deployed, folder, port, node, about, pod_capacity):
         await client.report(CapacityReport(about, pod_capacity, 0, time.time(), int(time.monotonic() * 1e3)))
 
 
+def of_carico(name):
+    """A pod that CARICO schedules."""
+    spec = {
+        "schedulerName": "carico",
+        "containers": [{"name": "main", "image": "none"}],
+        "tolerations": [{"operator": "Exists"}],
+    }
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
 def test_the_deployed_rights_and_files_suffice_to_schedule_a_pod(deployed, tmp_path):
     """The deployed rights, certificates and configuration suffice for the real kube-scheduler."""
-    pod = {
-        "metadata": {"name": "one", "namespace": "default"},
-        "spec": {
-            "schedulerName": "carico",
-            "containers": [{"name": "main", "image": "none"}],
-            "tolerations": [{"operator": "Exists"}],
-        },
-    }
+    pod = of_carico("one")
     with ExitStack() as running:
         process = running.enter_context(extender(deployed, tmp_path))
         log = running.enter_context(kube_scheduler(deployed, tmp_path, process.port))
@@ -387,14 +390,7 @@ def test_kube_scheduler_shows_a_replaced_certificate_without_a_restart(deployed,
     (ca,) = deployed.config.glob("carico/*")
     copy_ca(ca, tmp_path / "ca")
     stranger = Authority(tmp_path / "ca", datetime.now(UTC)).make_server("stranger", ["localhost"])
-    pod = {
-        "metadata": {"name": "two", "namespace": "default"},
-        "spec": {
-            "schedulerName": "carico",
-            "containers": [{"name": "main", "image": "none"}],
-            "tolerations": [{"operator": "Exists"}],
-        },
-    }
+    pod = of_carico("two")
     with ExitStack() as running:
         process = running.enter_context(extender(deployed, tmp_path))
         log = running.enter_context(kube_scheduler(deployed, tmp_path, process.port, shows=stranger))

@@ -27,7 +27,7 @@ from testbed.real.kwok.synthetic_reports import SyntheticReports
 from testbed.real.waiting import wait_until
 
 from .deployed import NAMESPACE, Cluster
-from .test_deploy import extender_token, kubeconfig_with
+from .test_deploy import address_of_this_machine, extender_token, kubeconfig_with
 
 pytestmark = pytest.mark.cluster
 
@@ -72,13 +72,6 @@ def observed(name, node):
     }
 
 
-def this_machine():
-    """Return an address of this machine that the API server may pass requests on to: a loopback address is none."""
-    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as one:
-        one.connect(("198.51.100.1", 9))  # a datagram socket sends nothing for that
-        return one.getsockname()[0]
-
-
 @contextmanager
 def extender(deployed, folder, monkeypatch, journal=None):
     """Run the extender of `REPLICA`, as a new pod: without a checkpoint."""
@@ -103,7 +96,8 @@ def extender(deployed, folder, monkeypatch, journal=None):
         closing(KubeClient.from_config(str(kubeconfig))) as kube,
         ExtenderProcess(config, SystemClock(), random.Random(1), kube) as process,
     ):
-        address = {"podIP": this_machine(), "podIPs": [{"ip": this_machine()}]}
+        here = address_of_this_machine()
+        address = {"podIP": here, "podIPs": [{"ip": here}]}
         deployed.core.patch_namespaced_pod_status(
             REPLICA, NAMESPACE, {"status": address}, _content_type="application/merge-patch+json"
         )
