@@ -76,16 +76,20 @@ def certificates(folder: Path, *servers: str, nodes: int = NODES) -> Files:
 
 @contextmanager
 def running(folder: Path, command: str, config: Mapping[str, object]) -> Iterator[dict[str, object]]:
-    """Run one of CARICO's processes and yield its `pid` and the values of its first log line, among them its ports."""
+    """Run one of CARICO's processes and yield its `pid` and what it logs once it serves, among it its ports."""
     configuration = folder / f"{command}.yaml"
     configuration.write_text(json.dumps({**config, "logs": {"format": "json"}}))
     program = [sys.executable, "-m", "carico", command, "--config", str(configuration)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            line = server.stderr.readline()
-            if not line.startswith("{"):
-                raise RuntimeError(f"{' '.join(program)} did not start: {line.strip() or 'it logged nothing'}")
+            said = []
+            for line in server.stderr:
+                said.append(line.strip())
+                if '"status_port"' in line:  # warnings may come before
+                    break
+            else:
+                raise RuntimeError(f"{' '.join(program)} did not start: {' '.join(said) or 'it logged nothing'}")
             yield json.loads(line) | {"pid": server.pid}
         finally:
             server.terminate()
