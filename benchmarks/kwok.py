@@ -24,6 +24,7 @@ from benchmarks.common import parse, parser, run
 from benchmarks.cpus import cpus_used
 from carico.clock import SystemClock
 from testbed.cluster_options import ClusterOptions
+from testbed.comparison.difference import in_turns
 from testbed.programs.child_process import ChildProcess
 from testbed.real.kwok.carico import LIFTED_QPS, LocalCarico, kube_scheduler_alone
 from testbed.real.kwok.maker import KwokMaker
@@ -31,7 +32,6 @@ from testbed.real.kwok.platform import shape_nodes
 from testbed.real.lifecycle import Cluster, MadeCluster
 from testbed.real.namespaces import namespace_of_run
 from testbed.real.platform import CARICO
-from testbed.results.compare import compare_repetitions
 from tests.kits.backlog import Backlog, scheduling
 from tests.kits.refused_pod import NEVER_WAKE, RefusedPod
 from workloads.scenario import ClusterShape
@@ -70,8 +70,8 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     figures: dict[str, float] = {"nodes": options.nodes}
     figures |= {f"pods_per_s_{arm}": statistics.median(found) for arm, found in rates.items()}
     for arm in (BESIDE, ASKING):
-        ratio = compare_repetitions(rates[ALONE], rates[arm])
-        figures |= {f"ratio_{arm}": ratio.ratio, f"ratio_{arm}_low": ratio.low, f"ratio_{arm}_high": ratio.high}
+        ratio = in_turns(rates[ALONE], rates[arm])
+        figures |= {f"ratio_{arm}": ratio.effect, f"ratio_{arm}_low": ratio.low, f"ratio_{arm}_high": ratio.high}
     figures |= {f"cpus_{part}": statistics.median(one[part] for one in cpus) for part in cpus[0]}
     return figures | sleeps
 

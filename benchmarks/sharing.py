@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.ablations import without
 from benchmarks.common import parse, parser, report
 from benchmarks.shapes import Outcome, mean, outcome_of
-from testbed.results.compare import mean_interval
+from testbed.comparison.intervals import mean_interval
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from

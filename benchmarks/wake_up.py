@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.common import parse, parser, report
+from testbed.comparison.difference import difference
 from testbed.measurement.completion_times import mean_job_completion_s, pod_completion_times
-from testbed.results.compare import compare
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
@@ -65,8 +65,7 @@ def _rows(figures: dict[str, float], scenario: str, events: str, seeds: range) -
         }
         figures |= {f"{scenario}:{events}:{name}:{figure}": round(value, 3) for figure, value in found.items()}
         reference = reference or jct
-        delta, verdict = compare(reference, jct)
-        change = "" if jct is reference else f"{delta:+.0%} {verdict}"
+        change = "" if jct is reference else str(difference(reference, jct))
         print(
             f"| {scenario} | {events} | {name} | {found['pct_s']:.1f} | {found['jct_s']:.0f} | {change} "
             f"| {found['attempts']:.0f} | {found['wake_ups']:.0f} |",

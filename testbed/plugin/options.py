@@ -23,7 +23,19 @@ from testbed.report.numbers import counted
 from testbed.results import OWN_FOLDER
 
 NAMES = (
-    *("provider", "preset", "seed", "extra_seed", "repetitions", "attempts", "set", "json", "claims", "missing"),
+    *(
+        "provider",
+        "preset",
+        "seed",
+        "extra_seed",
+        "repetitions",
+        "attempts",
+        "set",
+        "json",
+        "claims",
+        "missing",
+        "reference",
+    ),
     *(flag.name for flag in CLUSTER_FLAGS),
 )
 SWITCHES = tuple(flag.name for flag in CLUSTER_FLAGS if flag.is_switch)
@@ -48,6 +60,8 @@ class Options:
     """The results file."""
     claims: Path | None
     """The file for the table of claims, if one is wanted."""
+    reference: str | None
+    """The scheduler with which the tables compare the others; by default the first of each."""
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
     cluster: Mapping[str, Any]
@@ -136,6 +150,11 @@ def add_options(parser: pytest.Parser) -> None:
         "the measured one (default: nowhere)",
     )
     declare(
+        "--carico-reference",
+        metavar="SPEC",
+        help="the scheduler with which the others are compared in the summary (default: the first of each table)",
+    )
+    declare(
         "--carico-missing",
         choices=MISSING,
         help="what to do if a package, or something that the provider needs, is missing: fail before anything runs, "
@@ -195,6 +214,7 @@ def options_of(config: pytest.Config) -> Options:
         settings=settings,
         json=_file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",
         claims=_file(config, "claims"),
+        reference=flags["reference"] or config.getini("carico_reference") or None,
         missing=missing,
         cluster=cluster,
         given=given,

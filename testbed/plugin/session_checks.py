@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from testbed.comparison import too_few
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
 from testbed.plugin.markers import CARICO, is_cluster, wrong_keys, wrong_markers
@@ -50,7 +51,10 @@ def session_header(config: pytest.Config) -> list[str]:
         with suppress(TestbedError):  # the preflight says what is missing
             version = provider_of(config).kubernetes_version()
     kubernetes = "" if version is None else f" Kubernetes={version}"
-    return [f"carico: {state.options}{kubernetes}", *lines_on_earlier_runs(state)]
+    lines = [f"carico: {state.options}{kubernetes}"]
+    if few := too_few(state.options.repetitions):
+        lines.append(f"carico: comparisons will be {few} repetitions")
+    return [*lines, *lines_on_earlier_runs(state)]
 
 
 def lines_on_earlier_runs(state: State) -> list[str]:

@@ -76,8 +76,9 @@ def _kept(results: Results | None) -> str:
 def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: list[Outcome]) -> None:
     if state.results is None and not any(one.rows for one in outcomes):
         return  # the tables need packages that may not be installed
+    from testbed.comparison.verdicts import GOOD
     from testbed.report.claims import paper_table
-    from testbed.report.tables import VERDICT_IS_GOOD, medians
+    from testbed.report.tables import medians
 
     for module, of_module in groupby((one for one in outcomes if one.rows), _module):
         reporter.write_line("")
@@ -86,9 +87,9 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: lis
             for line in [f"  {_name(one)}", *paper_table(one.rows)]:
                 reporter.write_line(line)
     if state.results is not None:
-        for line in ["", *medians(state.results.repetitions)]:
+        for line in ["", *medians(state.results.repetitions, state.options.reference)]:
             verdict = line.rpartition(" ")[2]
-            good = VERDICT_IS_GOOD.get(verdict)
+            good = GOOD.get(verdict)
             reporter.write(line.removesuffix(verdict))
             reporter.write_line(verdict, green=good is True, red=good is False)
 

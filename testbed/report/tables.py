@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from testbed.comparison import LEAST
+from testbed.comparison.difference import Difference, completion_difference, difference
+from testbed.comparison.intervals import LEAST_FOR_INTERVAL, median_interval
+from testbed.comparison.verdicts import MARGIN, judged
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
 from testbed.measurement.stolen_cpu import MENTIONED_FROM, RETRIED_FROM, discarded_attempts, stolen_shares
 from testbed.report.numbers import WIDTH, counted, seconds
-from testbed.results.compare import LEAST_FOR_INTERVAL, compare, compare_repetitions, median_interval
 from testbed.results.schema import Repetition
 
-VERDICT_IS_GOOD = {"faster": True, "slower": False, "failed": False}
-"""Verdicts to colour at the end of a row of `medians`; the others state no difference."""
-_VERDICTS = {"worse": "slower", "better": "faster", "inconclusive": "unclear"}
-"""Words of a row for the verdicts of `compare_repetitions`."""
 FIGURES = ("min", "p25", "p50", "p75", "max")
 
 
@@ -41,44 +40,62 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
     return lines[:-1]
 
 
-def medians(repetitions: Sequence[Repetition]) -> list[str]:
+def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> list[str]:
     """Return a table with the median over the repetitions for every job and scheduler, and how they compare.
 
-    A row ends with its verdict if there is another row to compare it with.
+    Parameters
+    ----------
+    repetitions : sequence of Repetition
+    reference : str, optional
+        The scheduler that others are compared with; where it was not run, and by default, the first of each group. The
+        reference is never chosen by how it fared: the fastest of several is the luckiest, too.
     """
-    lines = [f"  {'scheduler':31}{'n':>3}{'JCT s [interval]':>22}{'Δ':>7}{'PCT s':>7}{'verdict':>8}"]
-    for title, job, runs in _by_job(repetitions):
+    groups = _by_job(repetitions)
+    compared = {
+        (index, scheduler): _difference(runs[_reference(runs, reference)], mine, job)
+        for index, (_, job, runs) in enumerate(groups)
+        for scheduler, mine in runs.items()
+        if scheduler != _reference(runs, reference)
+    }
+    verdicts = dict(zip(compared, judged(list(compared.values())), strict=True))
+    lines = [f"  {'scheduler':15}{'n':>3}{'JCT s [interval]':>21}{'PCT s':>7}"]
+    if compared:
+        lines[0] += f"{'JCT / reference':>19}{'verdict':>13}"
+    for index, (title, job, runs) in enumerate(groups):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
-        reference = _reference(runs, job)
         for scheduler, mine in runs.items():
-            times = _completions(mine, job)
-            means = [float(np.mean(found)) for one in mine if (found := pod_completion_times(one.pods, job))]
-            jct, delta, verdict = f"{seconds(_median(times))} {_interval(times)}".strip(), "", ""
-            if len(times) < len(mine):
-                jct, verdict = "did not complete", "failed"
-            elif scheduler == reference:
-                verdict = "ref" if len(runs) > 1 else ""
-            elif reference is not None:
-                relative, verdict = _compared(runs[reference], mine, job)
-                delta = "" if math.isnan(relative) else _percent(relative)
-            name = scheduler
-            if len(name) > 31:
-                lines.append(f"  {name}")
-                name = ""
-            lines.append(
-                f"  {name:31}{len(mine):>3}{jct:>22}{delta:>7}{seconds(_median(means)):>7}{verdict:>8}".rstrip()
-            )
+            effect = verdict = ""
+            if found := compared.get((index, scheduler)):
+                effect, verdict = _effect(found), verdicts[index, scheduler]
+            elif len(runs) > 1:
+                effect = "reference"
+            lines += _median_row(scheduler, mine, job, effect, verdict)
     note = (
-        f"Medians over n repetitions; in brackets the 95 % interval of JCT, or its extremes below {LEAST_FOR_INTERVAL} "
-        f"repetitions. Δ and verdict compare JCT, seed by seed and with 95 % confidence, with the group's reference "
-        f"(ref): the fastest of those with the most repetitions."
+        f"Medians over n repetitions; in brackets 95 % intervals, of JCT the extremes below {LEAST_FOR_INTERVAL} "
+        f"repetitions."
     )
-    if any(map(_is_real, repetitions)):
+    if reference is not None and not any(reference in runs for _, _, runs in groups):
+        note += f" {reference}, the reference that was asked for, was not run: the first of each group took its place."
+    if compared:
         note += (
-            f" On real clusters, where conditions drift, the comparison is a bootstrap over the pairs; from fewer than "
-            f"{LEAST_FOR_INTERVAL} pairs nothing is concluded (unclear)."
+            f" JCT is compared with the reference's, seed by seed where the seeds are the same. A verdict is corrected "
+            f"for all {counted(len(compared), 'comparison')} of this table (Holm, 5 %); ok means within "
+            f"{100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
         )
     return [*lines, *textwrap.wrap(note, WIDTH), *stolen_note(repetitions)]
+
+
+def _median_row(scheduler: str, repetitions: Sequence[Repetition], job: str, effect: str, verdict: str) -> list[str]:
+    times = _completions(repetitions, job)
+    means = [float(np.mean(found)) for one in repetitions if (found := pod_completion_times(one.pods, job))]
+    jct = f"{seconds(_median(times))} {_interval(times)}".strip()
+    if lacking := len(repetitions) - len(times):
+        jct = f"{lacking} did not complete"
+    lines, name = [], scheduler
+    if len(name) > 15:
+        lines, name = [f"  {name}"], ""
+    row = f"  {name:15}{len(repetitions):>3}{jct:>21}{seconds(_median(means)):>7}{effect:>19}{verdict:>13}"
+    return [*lines, row.rstrip()]
 
 
 def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
@@ -195,36 +212,24 @@ def _completions(repetitions: Sequence[Repetition], job: str) -> list[float]:
     return [taken for one in repetitions if (taken := one.job_completion_time_s.get(job)) is not None]
 
 
-def _by_seed(repetitions: Sequence[Repetition], job: str) -> dict[int, float]:
-    completions = ((one.seed, one.job_completion_time_s[job]) for one in repetitions)
-    return {seed: taken for seed, taken in completions if taken is not None}
+def _reference(runs: Mapping[str, Sequence[Repetition]], named: str | None) -> str:
+    return named if named is not None and named in runs else next(iter(runs))
 
 
-def _reference(runs: Mapping[str, Sequence[Repetition]], job: str) -> str | None:
-    """The scheduler to compare with: among those with the most repetitions, all of the same seeds, the fastest."""
-    by_seed = {scheduler: _by_seed(mine, job) for scheduler, mine in runs.items()}
-    by_seed = {scheduler: times for scheduler, times in by_seed.items() if len(times) == len(runs[scheduler])}
-    if not by_seed:
-        return None
-    most = max(by_seed, key=lambda scheduler: len(by_seed[scheduler]))
-    alike = [scheduler for scheduler, times in by_seed.items() if times.keys() == by_seed[most].keys()]
-    return min(alike, key=lambda scheduler: math.fsum(map(math.log, by_seed[scheduler].values())))
+def _difference(reference: Sequence[Repetition], candidate: Sequence[Repetition], job: str) -> Difference:
+    """How long the job takes under the candidate; where it did not always complete, how often it did."""
+    theirs, ours = ({one.seed: one.job_completion_time_s[job] for one in runs} for runs in (reference, candidate))
+    if None in theirs.values() or None in ours.values():
+        return completion_difference(theirs, ours)
+    return difference(theirs, ours)  # type: ignore[arg-type]
 
 
-def _compared(reference: Sequence[Repetition], candidate: Sequence[Repetition], job: str) -> tuple[float, str]:
-    """The share by which the candidate takes longer (NaN without a pair of the same seed), and the verdict."""
-    theirs, ours = _by_seed(reference, job), _by_seed(candidate, job)
-    if not _is_real(reference[0]):
-        return compare(theirs, ours)
-    pairs = [(theirs[seed], ours[seed]) for seed in sorted(theirs.keys() & ours.keys())]
-    if not pairs:
-        return math.nan, "unclear"
-    found = compare_repetitions(*zip(*pairs, strict=True))
-    return found.ratio - 1.0, _VERDICTS[found.verdict]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:+.0f} %" if abs(share) >= 0.005 else "0 %"
+def _effect(found: Difference) -> str:
+    if not 0.0 < found.effect < math.inf:  # not everything completed
+        return ""
+    if not found.enough:
+        return f"{found.effect:.2f}"
+    return f"{found.effect:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _interval(values: Sequence[float]) -> str:

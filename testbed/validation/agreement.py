@@ -9,10 +9,10 @@ from statistics import fmean
 
 import numpy as np
 
+from testbed.comparison.intervals import LEAST_FOR_INTERVAL, bootstrap_interval, mean_interval, resampled
 from testbed.errors import ResultsError
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.report.numbers import WIDTH, seconds
-from testbed.results.compare import LEAST_FOR_INTERVAL, bootstrap_interval, mean_interval, resampled
 from testbed.results.schema import Repetition
 
 AIM = 0.10

@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 
+from testbed.comparison.difference import Difference, in_turns
 from testbed.measurement.completion_times import pod_completion_summary
-from testbed.results.compare import Comparison, compare_repetitions
 from testbed.results.schema import Repetition
 
-from .comparisons import assert_not_worse, lost_before, skip_unless_measured
+from .comparisons import assert_not_worse, lost_before, skip_unless_measured, verdict_of
 from .invariants import every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
@@ -73,7 +73,7 @@ def test_low_requests_stretch_pods(runs):
 def test_carico_is_not_worse(runs, carico_paper, figure, against):
     """CARICO's pods and jobs take no longer than with this request."""
     found = compared(runs, figure, against)
-    carico_paper.row(f"{figure}, carico / {against} request", found.ratio, None, note=str(found))
+    carico_paper.row(f"{figure}, carico / {against} request", found.effect, None, note=str(found))
     assert_not_worse(found)
 
 
@@ -82,8 +82,8 @@ def test_carico_is_not_worse(runs, carico_paper, figure, against):
 def test_jobs_take_comparable_time(runs, carico_paper, against):
     """It cannot be ruled out that JCT is within 10 % of the JCT with the best request."""
     found = compared(runs, "JCT", against)
-    carico_paper.row(f"JCT, carico / {against} request", found.ratio, COMPARABLE, note=str(found))
-    skip_unless_measured(found.repetitions)
+    carico_paper.row(f"JCT, carico / {against} request", found.effect, COMPARABLE, note=str(found))
+    skip_unless_measured(min(found.n))
     assert found.low <= COMPARABLE, str(found)
 
 
@@ -91,14 +91,14 @@ def test_jobs_take_comparable_time(runs, carico_paper, against):
 def test_pods_complete_earlier(runs, carico_paper):
     """The best request for pods of one thread lets as many run as fit without waiting."""
     found = compared(runs, "mean PCT", "right")
-    carico_paper.row("mean PCT, carico / right request", found.ratio, None, note=str(found))
-    skip_unless_measured(found.repetitions)
-    assert found.verdict == "better", str(found)
+    carico_paper.row("mean PCT, carico / right request", found.effect, None, note=str(found))
+    skip_unless_measured(min(found.n))
+    assert verdict_of(found) == "improved", str(found)
 
 
-def compared(runs, figure: str, against: str) -> Comparison:
+def compared(runs, figure: str, against: str) -> Difference:
     ours, theirs = (
         [FIGURES[figure](run) for run in runs[scheduler]]
         for scheduler in ("carico", f"kube-scheduler:cpu={REQUESTS[against]}")
     )
-    return compare_repetitions(theirs, ours)
+    return in_turns(theirs, ours)

@@ -6,12 +6,12 @@ from itertools import pairwise, product
 
 import pytest
 
+from testbed.comparison.difference import in_turns
 from testbed.measurement.request_latency import PHASES, request_latencies
 from testbed.measurement.statistics import summary
-from testbed.results.compare import compare_repetitions
 from testbed.results.schema import Repetition
 
-from .comparisons import assert_not_worse, lost_before, skip_unless_measured
+from .comparisons import assert_not_worse, lost_before, skip_unless_measured, verdict_of
 from .invariants import every_pod_completed_once
 
 pytestmark = pytest.mark.cluster
@@ -61,19 +61,19 @@ def test_requests_are_answered_before_and_during_the_job(runs, scenario, carico_
 def test_carico_shortens_the_tail(runs, scenario, carico_paper):
     """On one node, where both schedulers have no choice of nodes."""
     ours, theirs = ([latency_s(run, "during")["p99"] for run in runs[scheduler]] for scheduler in SCHEDULERS)
-    found = compare_repetitions(theirs, ours)
-    carico_paper.row("p99 during the job, carico / low request", found.ratio, None, note=str(found))
-    skip_unless_measured(found.repetitions)
-    assert found.verdict == "better", str(found)
+    found = in_turns(theirs, ours)
+    carico_paper.row("p99 during the job, carico / low request", found.effect, None, note=str(found))
+    skip_unless_measured(min(found.n))
+    assert verdict_of(found) == "improved", str(found)
 
 
 def test_low_requests_slow_a_server_down(runs, scenario, carico_paper):
     """Pods that all start at once take the server's CPU time: the node's quota throttles both (§5.5)."""
     before, during = ([latency_s(run, phase)["p99"] for run in runs[LOW]] for phase in PHASES)
-    found = compare_repetitions(before, during)
-    carico_paper.row(f"{scenario}: p99 during / before", found.ratio, None, note=str(found))
-    skip_unless_measured(found.repetitions)
-    assert found.verdict == "worse", str(found)
+    found = in_turns(before, during)
+    carico_paper.row(f"{scenario}: p99 during / before", found.effect, None, note=str(found))
+    skip_unless_measured(min(found.n))
+    assert verdict_of(found) == "regressed", str(found)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_low_requests_slow_a_server_down(runs, scenario, carico_paper):
 )
 def test_carico_slows_a_server_down_no_more(runs, scenario, carico_paper, column):
     ours, theirs = ([latency_s(run, "during")[column] for run in runs[scheduler]] for scheduler in SCHEDULERS)
-    found = compare_repetitions(theirs, ours)
-    carico_paper.row(f"{scenario}: {column} during, carico / low request", found.ratio, None, note=str(found))
+    found = in_turns(theirs, ours)
+    carico_paper.row(f"{scenario}: {column} during, carico / low request", found.effect, None, note=str(found))
     assert_not_worse(found)

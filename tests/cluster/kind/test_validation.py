@@ -6,9 +6,9 @@ from statistics import fmean
 
 import pytest
 
+from testbed.comparison.intervals import LEAST_FOR_INTERVAL
 from testbed.experiment.plan import Plan
 from testbed.real.kind.platform import KindPlatform
-from testbed.results.compare import LEAST_FOR_INTERVAL
 from testbed.schedulers.spec import parse_spec
 from testbed.validation.agreement import AIM, Agreement, agreements
 from testbed.validation.demands import measured_demands

@@ -55,7 +55,7 @@ def test_the_tables_compare_with_the_thesis(claims):
 def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
     claims.stdout.fnmatch_lines(
         [
-            "  scheduler * n *JCT s [[]interval[]]  *Δ  PCT s verdict",
+            "  scheduler * n *JCT s [[]interval[]]  PCT s",
             "pi-2000 · 3 pods · 19 nodes",
             "  carico  * 3 *[[]*, *[]] *",
             "",

@@ -1,0 +1,80 @@
+"""Verdicts on a table of comparisons, corrected for their number (Holm).
+
+Whoever compares twenty times at a level of 5 % finds a difference by chance in most tables. Holm's method keeps the
+probability of any false `regressed` or `improved` in a whole table at 5 %, however its comparisons depend on each other
+(S. Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from testbed.comparison.difference import Difference
+
+Verdict = Literal["ok", "regressed", "improved", "inconclusive", "incomparable"]
+"""What a comparison says; less is better unless the metric says otherwise.
+
+- ``ok``: whatever differs is within the margin: the whole 95 % interval is.
+- ``regressed``, ``improved``: the candidate is worse, or better, by more than chance explains.
+- ``inconclusive``: the repetitions cannot tell.
+- ``incomparable``: a setting that matters differs, so that a difference would say nothing.
+"""
+GOOD: dict[str, bool] = {"improved": True, "regressed": False}
+"""Verdicts to colour."""
+LEVEL = 0.05
+"""The probability of any false `regressed` or `improved` in a table."""
+MARGIN = 0.02
+"""Differences up to this share are ok."""
+
+
+def judged(
+    differences: Sequence[Difference], *, less_is_better: Sequence[bool] | None = None, margin: float = MARGIN
+) -> list[Verdict]:
+    """Return the verdict on every comparison of a table.
+
+    Parameters
+    ----------
+    differences : sequence of Difference
+        All comparisons of the table.
+    less_is_better : sequence of bool, optional
+        For every comparison; by default less is better in all.
+    margin : float
+        The share up to which differences are ok. A difference that is no ratio is ok only if it is certainly none.
+
+    Examples
+    --------
+    >>> from testbed.comparison.difference import in_turns
+    >>> slow, same = in_turns([1.0, 1.1, 1.2], [2.0, 2.2, 2.5]), in_turns([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    >>> judged([slow, same])
+    ['regressed', 'ok']
+    """
+    less = less_is_better if less_is_better is not None else [True] * len(differences)
+    adjusted = holm([one.p_value for one in differences])
+    return [_verdict(*each, margin) for each in zip(differences, adjusted, less, strict=True)]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted for their number.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, most = [1.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        most = max(most, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = most
+    return adjusted
+
+
+def _verdict(one: Difference, p_value: float, less_is_better: bool, margin: float) -> Verdict:
+    if not one.enough:
+        return "inconclusive"
+    low, high = (1.0 / (1.0 + margin), 1.0 + margin) if one.relative else (0.0, 0.0)
+    if low <= one.low and one.high <= high:
+        return "ok"
+    if p_value >= LEVEL:
+        return "inconclusive"
+    return "regressed" if (one.effect > one.neutral) == less_is_better else "improved"
