@@ -109,12 +109,8 @@ class RecordedRun:
             provider.close()
 
     def complete(self, file: Path | None = None) -> Ending:
-        """Write the results file if one was asked for, and close the record; see `end_run`."""
+        """Write the results, and close the record; see `end_run`."""
         return end_run(self._record, "complete", file, datetime.now(UTC))
-
-    def recovery(self) -> str:
-        """Return the command that writes the finished repetitions to a file."""
-        return f"{self._record.folder.recovery()} --json FILE"
 
     def show(self, text: str) -> None:
         """Show a line of progress, unless the user wants none."""
@@ -140,8 +136,6 @@ class RecordedRun:
             return
         if ending.file is not None:
             tell(f"{said}; they are in {ending.file}")
-        elif finished:
-            tell(f"{said}; to keep them: {self.recovery()}")
         elif interrupted:
             tell(said)
 

@@ -79,7 +79,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--json",
         metavar="FILE",
         type=Path,
-        help="write all results to this file, the same bytes for the same seed (default: only print the table); "
+        help="write all results to this file, too, the same bytes for the same seed (they are also in .carico/latest); "
         "after Ctrl-C, the finished repetitions are in FILE.partial",
     )
     declare("--quiet", action="store_true", help="show no progress on standard error")
@@ -94,8 +94,7 @@ def _run(options: argparse.Namespace) -> int:
         repetitions = plan.run(run.show_pass, options.processes, cache.trial)
     tables = [distributions(repetitions), latency_table(repetitions), stolen_note(repetitions)]
     print("\n\n".join("\n".join(table) for table in tables if table))
-    file = run.complete(options.json).file
-    print(f"\nresults: {file}" if file is not None else f"\nto keep the results: {run.recovery()}")
+    print(f"\nresults: {run.complete(options.json).file}")
     failures = [failure for one in repetitions for failure in _failures(one)]
     for failure in failures:
         tell(failure)

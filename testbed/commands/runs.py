@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from testbed import arguments
 from testbed.commands.recorded_run import tell
 from testbed.errors import UsageError
 from testbed.report.numbers import counted
 from testbed.report.runs import runs_table
 from testbed.results import runs_folder
 from testbed.results.repetition_log import cut_off_notice
-from testbed.results.runs import all_runs, run_named
+from testbed.results.runs import all_runs, remove_all_but, run_named
 from testbed.results.store import merged, write_results
 
 
@@ -22,6 +23,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="show the runs that were started in this folder",
         description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run' "
         "and 'validate': when they were started, how they ended, and whether finished repetitions can be recovered.",
+    )
+    runs.add_argument(
+        "--remove-all-but",
+        metavar="N",
+        type=arguments.count,
+        help="remove all but the newest N runs, with their results; nothing else ever removes a run",
     )
     runs.set_defaults(run=_runs)
     recover = commands.add_parser(
@@ -44,7 +51,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _runs(options: argparse.Namespace) -> int:
-    print("\n".join(runs_table(all_runs(runs_folder(Path.cwd())))))
+    folder = runs_folder(Path.cwd())
+    if options.remove_all_but is not None:
+        removed = remove_all_but(folder, options.remove_all_but)
+        print(f"removed: {', '.join(run.id for run in removed) or 'nothing'}")
+        return 0
+    print("\n".join(runs_table(all_runs(folder))))
     return 0
 
 
@@ -53,9 +65,11 @@ def _recover(options: argparse.Namespace) -> int:
     if run.read().state == "running":
         raise UsageError(f"run {run.id} is still going on: wait for its end, or end it")
     entries, cut_off = run.log.read()
+    if not entries and run.result.exists():
+        raise UsageError(f"run {run.id} has nothing to recover: its results are in {run.result}")
     if not entries:
         raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says how it ended")
-    file = options.json or run.path / "result.json"
+    file = options.json or run.result
     write_results(file, merged(entry.repetition for entry in entries))
     print(f"results: {file} ({counted(len(entries), 'repetition')} of run {run.id})")
     if cut_off:

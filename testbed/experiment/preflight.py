@@ -55,8 +55,6 @@ def output_problems(results: Path | None, root: Path) -> list[Problem]:
             check_writable(results)
         except TestbedError as error:
             found.append(Problem(str(error)))
-            if results.parent == runs.parent:
-                return found  # the folder is the same, and one message is enough
     try:
         check_folder(runs)
     except TestbedError as error:

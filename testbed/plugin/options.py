@@ -20,7 +20,6 @@ from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.experiment.presets import DEFAULT_SEED, PRESETS, Preset, default_preset, preset_named
 from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_settings
 from testbed.report.numbers import counted
-from testbed.results import OWN_FOLDER
 
 NAMES = (
     *(
@@ -56,8 +55,8 @@ class Options:
     extra_seed: int | None
     """Another seed on which claims are judged; see `seeds`."""
     settings: Mapping[str, str]
-    json: Path
-    """The results file."""
+    json: Path | None
+    """Where to write the results, besides the run's folder."""
     claims: Path | None
     """The file for the table of claims, if one is wanted."""
     reference: str | None
@@ -141,7 +140,7 @@ def add_options(parser: pytest.Parser) -> None:
     declare(
         "--carico-json",
         metavar="FILE",
-        help="where to write the results (default: .carico/result.json in the root folder)",
+        help="where to write the results, too; they are always in the run's own folder, .carico/latest/result.json",
     )
     declare(
         "--carico-claims",
@@ -212,7 +211,7 @@ def options_of(config: pytest.Config) -> Options:
         seed=seed,
         extra_seed=extra_seed,
         settings=settings,
-        json=_file(config, "json") or config.rootpath / OWN_FOLDER / "result.json",
+        json=_file(config, "json"),
         claims=_file(config, "claims"),
         reference=flags["reference"] or config.getini("carico_reference") or None,
         missing=missing,

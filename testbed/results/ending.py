@@ -21,19 +21,20 @@ class Ending:
     cut_off: int
     """Number of repetitions that a crash cut off while they were written."""
     file: Path | None
-    """The results file; None if none was asked for, or nothing was measured."""
+    """The results file that the user asked for, else the one in the run's folder; None if nothing was measured."""
 
 
 def end_run(record: RunRecord, ended: RunState, file: Path | None, now: datetime) -> Ending:
-    """Write what a run has measured, and close its record.
+    """Write what a run has measured to its folder, and close its record.
 
     Parameters
     ----------
     record : RunRecord
     ended : str
-        How the run ended. Unless it is complete, its results are written beside the file, under another name.
+        How the run ended.
     file : Path or None
-        The results file that was asked for; without one the repetitions stay in the run's folder.
+        Another results file, if one was asked for. Unless the run is complete, it is written beside it, under another
+        name.
     now : datetime
 
     Raises
@@ -41,17 +42,20 @@ def end_run(record: RunRecord, ended: RunState, file: Path | None, now: datetime
     ResultsError
         If the results or the record cannot be written; no repetition is lost, and the message says how to get at them.
     """
-    entries, cut_off = record.folder.log.read()
+    folder = record.folder
+    entries, cut_off = folder.log.read()
     results = merged(entry.repetition for entry in entries)
     if file is not None and ended != "complete":
         file = partial_path(file)
     if not entries:
-        file = None
+        record.close(ended, entries, now)
+        return Ending(results, cut_off, None)
     try:
+        write_results(folder.result, results)
         if file is not None:
             (write_complete if ended == "complete" else write_results)(file, results)
     except ResultsError as error:
         record.close("failed", entries, now)
-        raise ResultsError(f"{error}; to write them elsewhere: {record.folder.recovery()} --json FILE") from error
-    record.close(ended, entries, now, file)
-    return Ending(results, cut_off, file)
+        raise ResultsError(f"{error}; to write them elsewhere: {folder.recovery()} --json FILE") from error
+    record.close(ended, entries, now, folder.result)
+    return Ending(results, cut_off, file or folder.result)

@@ -24,7 +24,7 @@ from testbed.results.provenance import commit_of, machine, packages
 from testbed.results.repetition_log import LogEntry
 from testbed.results.run import ResultsFile, Run, RunState, SchedulerUsed, WorkloadUsed, read_run, write_run
 from testbed.results.run_id import iso, started_of
-from testbed.results.runs import RunFolder, remove_old
+from testbed.results.runs import RunFolder, name_latest
 from testbed.schedulers.spec import parse_spec
 
 
@@ -82,11 +82,10 @@ class RunRecord:
                 write_run(folder.file, self._begun(provider, kubernetes_version))
         except OSError as error:
             raise ResultsError(f"cannot record the run in {folder.path}: {error.strerror}") from error
-        remove_old(folder.path.parent)
         return folder
 
     def close(self, state: RunState, entries: Sequence[LogEntry], ended: datetime, results: Path | None = None) -> None:
-        """Record how the run ended; its repetition log is removed if the run is complete and has a results file.
+        """Record how the run ended; its repetition log is removed if the run has a results file.
 
         Parameters
         ----------
@@ -117,8 +116,9 @@ class RunRecord:
                 results=None if results is None else _results_file(results),
             )
             write_run(folder.file, run)
-            if state == "complete" and results is not None:
+            if results is not None:
                 folder.log.path.unlink(missing_ok=True)
+                name_latest(folder.path.parent)
             for locks in (folder.locks, folder.processes.folder):
                 shutil.rmtree(locks, ignore_errors=True)
         except OSError as error:

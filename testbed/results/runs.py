@@ -1,14 +1,17 @@
 """The folder `.carico/runs`: a folder for every run, with a name that sorts by time.
 
-A run's folder has `run.json`, `repetitions.jsonl` until the results are written elsewhere, the outcomes of a session's
-tests in `outcomes.json`, and, if there were any, the disturbed attempts in `disturbed.jsonl`. Not here: how a run in
-progress writes these files (`testbed.results.record`).
+A run's folder has `run.json`, `repetitions.jsonl` while it goes on and `result.json` once it has ended, the outcomes of
+a session's tests in `outcomes.json`, and, if there were any, the disturbed attempts in `disturbed.jsonl`. No run
+touches the folder of another; only the user removes runs. `.carico/latest` is a link to the newest run with results.
+Not here: how a run in progress writes these files (`testbed.results.record`).
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,8 +23,8 @@ from testbed.results.locks import ActiveProcesses
 from testbed.results.repetition_log import RepetitionLog
 from testbed.results.run import Run, read_run, write_run
 
-KEPT = 20
-"""Number of latest runs to keep; older runs are kept only if they ended early and have repetitions to recover."""
+LATEST = "latest"
+"""Names the newest run that has results: in commands, and as a link beside the folder of runs."""
 
 
 class RunFolder:
@@ -40,6 +43,8 @@ class RunFolder:
         self.processes = ActiveProcesses(path / "processes")
         """The processes that work on the run."""
         self.log = RepetitionLog(path / "repetitions.jsonl", self.locks / "log")
+        self.result = path / "result.json"
+        """The results file, once the run has ended."""
         self.outcomes = path / "outcomes.json"
         """What a session's cluster tests stated and found; only sessions of pytest have it."""
         self.disturbed_log = RepetitionLog(path / "disturbed.jsonl", self.locks / "log")
@@ -76,9 +81,7 @@ def all_runs(folder: Path) -> list[RunFolder]:
 
 
 def run_named(name: str | None, root: Path) -> RunFolder:
-    """Return a run by its id or its folder; without a name, the latest run that has repetitions to recover.
-
-    Runs that ended early come before all others.
+    """Return a run by its id, its folder or as `latest`; without a name, the newest that has repetitions to recover.
 
     Raises
     ------
@@ -90,8 +93,11 @@ def run_named(name: str | None, root: Path) -> RunFolder:
         left = [run for run in all_runs(folder) if run.log.path.exists()]
         if not left:
             raise UsageError(f"no run in {folder} has repetitions to recover; 'carico-testbed runs' lists the runs")
-        cut_short = [run for run in left if run.read().state != "complete"]
-        return (cut_short or left)[-1]
+        return left[-1]
+    if name == LATEST:
+        if newest := _with_results(folder):
+            return newest[-1]
+        raise UsageError(f"no run in {folder} has results; 'carico-testbed runs' lists the runs")
     for path in (folder / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path)
@@ -115,12 +121,36 @@ def killed_run_notices(folder: Path) -> list[str]:
     return found
 
 
-def remove_old(folder: Path) -> None:
-    """Remove all but the latest `KEPT` runs; older runs that ended early with repetitions to recover stay, too."""
-    for run in all_runs(folder)[:-KEPT]:
-        try:
-            state = run.read().state
-        except ResultsError:
-            continue
-        if state == "complete" or (state != "running" and not run.log.path.exists()):
-            shutil.rmtree(run.path, ignore_errors=True)
+def name_latest(folder: Path) -> None:
+    """Let the link `.carico/latest` point to the newest run with results."""
+    newest = _with_results(folder)
+    if not newest:
+        return
+    link = folder.parent / LATEST
+    beside = link.with_name(f".{LATEST}.{os.getpid()}")
+    with suppress(OSError):  # not every file system has links; in commands the name works without
+        beside.symlink_to(newest[-1].path.relative_to(folder.parent), target_is_directory=True)
+        beside.replace(link)
+
+
+def remove_all_but(folder: Path, kept: int) -> list[RunFolder]:
+    """Remove old runs at the user's word, and return them; a run that still goes on stays.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of runs.
+    kept : int
+        How many of the newest runs stay.
+    """
+    runs = all_runs(folder)
+    removed = []
+    for run in runs[: max(0, len(runs) - kept)]:
+        if not run.processes.any_active:
+            shutil.rmtree(run.path)
+            removed.append(run)
+    return removed
+
+
+def _with_results(folder: Path) -> list[RunFolder]:
+    return [run for run in all_runs(folder) if run.result.exists()]

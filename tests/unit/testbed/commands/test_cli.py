@@ -13,12 +13,15 @@ import msgspec
 import pytest
 
 from testbed.cli import main
+from testbed.experiment.cache import Cache
 from testbed.requirements import Problem
+from testbed.results.record import RunArguments, RunRecord
 from testbed.results.run import write_run
 from testbed.results.runs import all_runs
 from testbed.results.store import read_results
+from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
-from workloads.scenario import catalogue
+from workloads.scenario import catalogue, load_scenario
 
 
 @pytest.fixture(autouse=True)
@@ -305,34 +308,52 @@ def test_a_run_is_recorded_and_listed(provider, run, capsys):
     recorded = run().read()
     assert (recorded.state, recorded.seed, recorded.preset) == ("complete", 5, None)
     assert recorded.command == ["carico-testbed", *arguments]
-    assert recorded.results.path == str(Path("r.json").absolute())
+    assert recorded.results.path == str(run().result.absolute())
+    assert Path("r.json").read_bytes() == run().result.read_bytes()
     capsys.readouterr()
     main(["runs"])
     assert re.match(rf"{run().id}  complete +0:0\d +1  -", lines(capsys)[1])
 
 
-def test_results_can_be_kept_after_a_run_without_json(provider, run, capsys):
+def test_every_run_keeps_its_results(provider, run, capsys):
     assert main(["run", "pi-2000", "--scheduler", "carico"]) == 0
-    assert lines(capsys)[-1] == f"to keep the results: carico-testbed recover {run().id} --json FILE"
-    assert main(["recover", run().id, "--json", "mine.json"]) == 0
-    assert lines(capsys) == [f"results: mine.json (1 repetition of run {run().id})"]
+    assert lines(capsys)[-1] == f"results: {run().result.absolute()}"
     main(["run", "pi-2000", "--scheduler", "carico", "--json", "r.json"])
-    assert Path("mine.json").read_bytes() == Path("r.json").read_bytes()
+    assert len(list(Path(".carico/runs").iterdir())) == 2
+    assert Path(".carico/latest/result.json").read_bytes() == Path("r.json").read_bytes()
 
 
-def test_an_interrupted_run_can_be_recovered(use, run, capsys):
+def test_an_interrupted_run_keeps_what_was_finished(use, run, capsys):
     use(FakeProvider(interrupt_after=3))
     assert main(["run", "pi-2000", "--repetitions", "4"]) == 130
-    assert capsys.readouterr().err.endswith(
-        f"interrupted after 3 of 8 runs; to keep them: carico-testbed recover {run().id} --json FILE\n"
-    )
-    assert main(["recover"]) == 0
-    assert len(read_results(run().path / "result.json").repetitions) == 3
+    assert capsys.readouterr().err.endswith(f"interrupted after 3 of 8 runs; they are in {run().result.absolute()}\n")
+    assert len(read_results(run().result).repetitions) == 3
 
 
-def test_a_line_that_a_crash_cut_off_is_reported(use, run, capsys):
-    use(FakeProvider(interrupt_after=2))
-    main(["run", "pi-2000"])
+def test_old_runs_are_removed_when_the_user_says_so(provider, run, capsys):
+    for _ in range(2):
+        main(["run", "pi-2000", "--scheduler", "carico"])
+    capsys.readouterr()
+    newest = max(Path(".carico/runs").iterdir()).name
+    assert main(["runs", "--remove-all-but", "1"]) == 0
+    assert lines(capsys)[0].startswith("removed: 2")
+    assert run().id == newest
+
+
+def killed(after=2):
+    """Let a run be killed after that many repetitions."""
+    if (child := os.fork()) == 0:
+        scenario, spec = load_scenario("pi-2000"), parse_spec("carico")
+        record = RunRecord(Path.cwd(), "20261120T101530Z-aaaaaa", RunArguments(["x"], None, 1, 1, {}))
+        trial = Cache(record.open("fake")).trial(FakeProvider().check(scenario, spec, {}))
+        for seed in range(after):
+            trial.run(seed)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_a_line_that_a_crash_cut_off_is_reported(run, capsys):
+    killed()
     with run().log.path.open("ab") as file:
         file.write(b'{"key":"x","repe')
     capsys.readouterr()
@@ -357,7 +378,7 @@ def test_an_unknown_run_is_an_error(arguments, message, capsys):
 def test_a_running_run_is_not_recovered(provider, run, capsys):
     main(["run", "pi-2000", "--json", "r.json"])
     assert main(["recover", run().id]) == 2
-    assert "has no repetitions to recover" in capsys.readouterr().err
+    assert f"has nothing to recover: its results are in {run().result.absolute()}" in capsys.readouterr().err
     write_run(run().file, msgspec.structs.replace(run().read(), state="running"))
     going_on = run().processes
     going_on.join()
@@ -366,8 +387,8 @@ def test_a_running_run_is_not_recovered(provider, run, capsys):
     going_on.leave()
 
 
-def test_a_run_of_a_newer_version_is_listed_as_such(provider, run, capsys):
-    main(["run", "pi-2000"])
+def test_a_run_of_a_newer_version_is_listed_as_such(run, capsys):
+    killed()
     run().file.write_text('{"schema_version": 99}')
     capsys.readouterr()
     assert main(["runs"]) == 0

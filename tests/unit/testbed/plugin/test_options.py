@@ -103,16 +103,16 @@ def test_a_wrong_line_in_the_ini_file_ends_with_4(session, pytester, mixed, line
 
 
 def test_results_are_in_a_folder_that_ignores_itself(session, pytester, mixed):
-    session("-m", "cluster").stdout.fnmatch_lines([f"results: {pytester.path}/.carico/result.json"])
+    session("-m", "cluster").stdout.fnmatch_lines([f"results: {pytester.path}/.carico/runs/*/result.json"])
     assert (pytester.path / ".carico" / ".gitignore").read_text() == "*\n"
-    written = json.loads((pytester.path / ".carico" / "result.json").read_text())
+    written = json.loads((pytester.path / ".carico" / "latest" / "result.json").read_text())
     assert [one["scenario"] for one in written["repetitions"]] == ["pi-2000"]
 
 
 def test_results_are_written_to_the_given_file(session, pytester, mixed):
     session("--carico-json=mine.json")
     assert json.loads((pytester.path / "mine.json").read_text())["schema_version"] == 1
-    assert [left.name for left in (pytester.path / ".carico").iterdir() if left.name != ".gitignore"] == ["runs"]
+    assert (pytester.path / "mine.json").read_bytes() == (pytester.path / ".carico/latest/result.json").read_bytes()
 
 
 def test_help_explains_every_option(session):

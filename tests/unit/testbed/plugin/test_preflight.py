@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_written_is_one_problem(session, pytester, mixed
     (pytester.path / ".carico").write_text("a file")
     result = session("-m", "cluster")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: carico: cannot write the results to *.carico/result.json: *"])
+    result.stderr.fnmatch_lines(["ERROR: carico: cannot record the run in *.carico/runs: *"])
     result.stderr.no_fnmatch_line("*problems*")
 
 

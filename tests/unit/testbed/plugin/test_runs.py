@@ -86,22 +86,22 @@ def killed(killed_once, session, pytester):
 def test_a_complete_run_leaves_only_its_records_and_the_results(session, pytester, mixed, runs):
     result = session("-m", "cluster", "--carico-seed=7")
     (folder,) = runs()
-    result.stdout.fnmatch_lines([f"results: {pytester.path}/.carico/result.json", f"run: {folder.path}"])
+    result.stdout.fnmatch_lines([f"results: {folder.result}", f"run: {folder.path}"])
     run = folder.read()
     assert (run.state, run.finished_repetitions, run.seed, run.preset) == ("complete", 1, 7, "smoke")
     assert run.command[0] == "pytest"
     assert run.command[-3:] == ["-m", "cluster", "--carico-seed=7"]
-    assert run.results.path == f"{pytester.path}/.carico/result.json"
-    assert sorted(path.name for path in folder.path.iterdir()) == ["outcomes.json", "run.json"]
+    assert run.results.path == str(folder.result)
+    assert sorted(path.name for path in folder.path.iterdir()) == ["outcomes.json", "result.json", "run.json"]
+    assert (pytester.path / ".carico" / "latest").resolve() == folder.path
 
 
 def test_every_session_has_its_own_run_and_the_same_results(session, pytester, mixed, runs):
-    contents = set()
     for _ in range(2):
         session("-m", "cluster")
-        contents.add((pytester.path / ".carico" / "result.json").read_bytes())
-    assert len(runs()) == 2
-    assert len(contents) == 1
+    first, second = runs()
+    assert first.result.read_bytes() == second.result.read_bytes()
+    assert (pytester.path / ".carico" / "latest").resolve() == second.path
 
 
 @pytest.mark.parametrize(
@@ -120,16 +120,12 @@ def test_ctrl_c_keeps_finished_repetitions_and_says_where(interrupted, pytester,
         [
             "  carico * 2 *",
             "interrupted: 2 finished repetitions are kept, what was running is not",
-            f"results: {pytester.path}/.carico/result.json.partial",
+            f"results: {folder.result}",
             f"run: {folder.path}",
         ]
     )
-    assert [one.seed for one in read_results(pytester.path / ".carico" / "result.json.partial").repetitions] == [
-        1001,
-        1002,
-    ]
+    assert [one.seed for one in read_results(folder.result).repetitions] == [1001, 1002]
     assert (folder.read().state, folder.read().finished_repetitions) == ("interrupted", 2)
-    assert not (pytester.path / ".carico" / "result.json").exists()
 
 
 def test_a_session_that_stops_at_a_failure_is_not_complete(session, pytester, runs):
@@ -146,7 +142,6 @@ def test_a_session_that_stops_at_a_failure_is_not_complete(session, pytester, ru
         """
     )
     session("-m", "cluster", "-x").stdout.fnmatch_lines(["interrupted: 1 finished repetition is kept, *"])
-    assert not (pytester.path / ".carico" / "result.json").exists()
     session("-m", "cluster")
     assert sorted(folder.read().state for folder in runs()) == ["complete", "interrupted"]
 
@@ -162,7 +157,7 @@ def test_a_second_ctrl_c_while_the_results_are_written_corrupts_nothing(tmp_path
     replace = Path.replace
 
     def interrupted(self, target):
-        if str(target).endswith(".partial"):
+        if str(target).endswith("result.json"):
             os.kill(os.getpid(), signal.SIGINT)
         return replace(self, target)
 
@@ -170,7 +165,7 @@ def test_a_second_ctrl_c_while_the_results_are_written_corrupts_nothing(tmp_path
     """
     assert program(tmp_path, signal.SIGINT, after=2, more=again) == -signal.SIGINT
     (folder,) = all_runs(tmp_path / ".carico" / "runs")
-    assert not list((tmp_path / ".carico").glob("*result.json*"))
+    assert not list(folder.path.glob("*result.json*"))
     assert folder.read().state == "failed"
     assert len(folder.log) == 2
 

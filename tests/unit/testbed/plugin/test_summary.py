@@ -66,7 +66,7 @@ def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
             "NOT MEASURED: 1",
             "  test_skipped",
             "    needs Xen",
-            f"results: {pytester.path}/.carico/result.json",
+            f"results: {pytester.path}/.carico/runs/*/result.json",
             "next: pytest -m cluster --lf",
         ]
     )

@@ -36,29 +36,27 @@ MISSING = "problems=[Problem('kind is not installed', 'install it')]"
 
 def said(result):
     """Return the plugin's part of the output, without the run's name."""
-    lines = [line for line in result.outlines if not line.startswith("run: ")]
+    lines = [line for line in result.outlines if not line.startswith(("run: ", "results: "))]
     return lines[next(place for place, line in enumerate(lines) if "= carico =" in line) : -1]
 
 
 def test_results_and_tables_are_identical(session, pytester):
     pytester.makeconftest("")  # the simulated cluster
     pytester.makepyfile(TESTS)
-    file = pytester.path / ".carico" / "result.json"
     outputs, contents = [], []
     for arguments in ([], ["-n2"]):
         result = session("-m", "cluster", *XDIST, *arguments)
         result.assert_outcomes(passed=3, xfailed=1)
         result.stdout.no_fnmatch_line("*tests done*")  # a short session needs no sign of life
         outputs.append(said(result))
-        contents.append(file.read_bytes())
-        file.unlink()
+        contents.append((pytester.path / ".carico" / "latest" / "result.json").read_bytes())
     assert contents[0] == contents[1]
     assert outputs[0] == outputs[1]
     runs = {folder.path: folder.read() for folder in all_runs(pytester.path / ".carico" / "runs")}
     assert sorted(run.command[-1] for run in runs.values()) == ["-n2", "xdist.plugin"], "all workers write to one run"
     for path, run in runs.items():
         assert (run.state, run.finished_repetitions) == ("complete", 4)
-        assert sorted(file.name for file in path.iterdir()) == ["outcomes.json", "run.json"]
+        assert sorted(file.name for file in path.iterdir()) == ["outcomes.json", "result.json", "run.json"]
     assert len({(path / "outcomes.json").read_bytes() for path in runs}) == 1
 
 

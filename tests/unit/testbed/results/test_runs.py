@@ -12,11 +12,12 @@ import pytest
 from testbed.errors import ResultsError, UsageError
 from testbed.experiment.cache import Cache
 from testbed.results import runs_folder
+from testbed.results.ending import end_run
 from testbed.results.record import RunArguments, RunRecord
 from testbed.results.run import read_run
 from testbed.results.run_id import iso, new_run_id
-from testbed.results.runs import KEPT, all_runs, killed_run_notices, remove_old, run_named
-from testbed.results.store import merged, write_complete
+from testbed.results.runs import all_runs, killed_run_notices, remove_all_but, run_named
+from testbed.results.store import merged, read_results, write_complete
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
@@ -88,20 +89,30 @@ def test_a_run_says_when_where_and_with_what_it_was_made(tmp_path):
     assert run.machine.cpus >= 1
 
 
-def test_lines_are_removed_where_the_results_have_them_and_kept_otherwise(tmp_path):
-    for after, (state, file, kept) in enumerate(
-        [
-            ("complete", "r.json", False),
-            ("complete", None, True),
-            ("interrupted", "r.json", True),
-            ("failed", None, True),
-        ]
-    ):
-        record = begin(tmp_path, after)
-        end(record, state, None if file is None else tmp_path / file)
-        assert record.folder.log.path.exists() == kept
-        left = {path.name for path in record.folder.path.iterdir()}
-        assert left == {"run.json", "repetitions.jsonl"} if kept else {"run.json"}
+@pytest.mark.parametrize("state", ["complete", "interrupted", "failed"])
+def test_lines_become_the_runs_own_results(tmp_path, state):
+    record = begin(tmp_path)
+    ending = end_run(record, state, None, BEGIN)
+    assert ending.file == record.folder.result
+    assert {path.name for path in record.folder.path.iterdir()} == {"run.json", "result.json"}
+    assert len(read_results(record.folder.result).repetitions) == 2
+
+
+def test_a_file_that_was_asked_for_is_written_besides(tmp_path):
+    complete, interrupted = begin(tmp_path, 0), begin(tmp_path, 1)
+    assert end_run(complete, "complete", tmp_path / "r.json", BEGIN).file == tmp_path / "r.json"
+    assert (tmp_path / "r.json").read_bytes() == complete.folder.result.read_bytes()
+    assert end_run(interrupted, "interrupted", tmp_path / "r.json", BEGIN).file == tmp_path / "r.json.partial"
+    assert (tmp_path / "r.json").read_bytes() == complete.folder.result.read_bytes()
+
+
+def test_results_that_cannot_be_written_leave_the_lines(tmp_path):
+    record = begin(tmp_path)
+    record.folder.result.mkdir()
+    with pytest.raises(ResultsError, match=r"cannot write the results to .*; to write them elsewhere: carico-testbed"):
+        end_run(record, "complete", None, BEGIN)
+    assert record.folder.log.path.exists()
+    assert read_run(record.folder.file).state == "failed"
 
 
 def test_the_folder_ignores_itself(tmp_path):
@@ -153,28 +164,32 @@ def test_a_run_that_was_killed_before_anything_was_finished_is_not_worth_a_word(
     assert all_runs(runs_folder(tmp_path))[0].read().state == "failed"
 
 
-def test_old_runs_are_removed_unless_something_would_be_lost(tmp_path):
-    crash(tmp_path, after=0)
-    crash(tmp_path, after=1, finished=0)
-    killed_run_notices(runs_folder(tmp_path))
-    end(begin(tmp_path, after=2), "interrupted", tmp_path / "r.json.partial")
-    end(begin(tmp_path, after=3), "complete", tmp_path / "r.json")
-    going_on = begin(tmp_path, after=4)
-    for after in range(5, 5 + KEPT):
-        end(begin(tmp_path, after, finished=0), "complete")
-    remove_old(runs_folder(tmp_path))
-    kept = [int(run.id[13:15]) - 30 for run in all_runs(runs_folder(tmp_path))]
-    assert kept == [0, 2, 4, *range(5, 5 + KEPT)]
-    end(going_on, "complete")
+def test_only_the_user_removes_runs_and_none_that_goes_on(tmp_path):
+    for after in range(3):
+        end_run(begin(tmp_path, after), "complete", None, BEGIN)
+    going_on = begin(tmp_path, after=3)
+    end_run(begin(tmp_path, after=4), "complete", None, BEGIN)
+    folder = runs_folder(tmp_path)
+    assert len(all_runs(folder)) == 5
+    removed = remove_all_but(folder, 1)
+    assert [run.id[13:15] for run in removed] == ["30", "31", "32"]
+    assert [run.id[13:15] for run in all_runs(folder)] == ["33", "34"]
+    assert remove_all_but(folder, 9) == []
+    end_run(going_on, "complete", None, BEGIN)
 
 
-def test_a_run_is_named_by_its_id_or_its_folder_or_is_the_latest_with_anything_to_recover(tmp_path):
+def test_a_run_is_named_by_its_id_its_folder_or_as_the_latest(tmp_path):
     with pytest.raises(UsageError, match=r"no run in .* has repetitions to recover"):
         run_named(None, tmp_path)
-    first, second = begin(tmp_path, 0), begin(tmp_path, 1)
-    end(first, "interrupted")
-    end(second, "complete", tmp_path / "r.json")
-    assert run_named(None, tmp_path).id == first.folder.id
+    crash(tmp_path, 0)
+    with pytest.raises(UsageError, match=r"no run in .* has results"):
+        run_named("latest", tmp_path)
+    first, second = begin(tmp_path, 1), begin(tmp_path, 2)
+    end_run(second, "complete", None, BEGIN)
+    end_run(first, "interrupted", None, BEGIN)
+    assert run_named(None, tmp_path).id.startswith("20261120T101530Z")
+    assert run_named("latest", tmp_path).id == second.folder.id
+    assert (tmp_path / ".carico" / "latest").resolve() == second.folder.path
     assert run_named(second.folder.id, tmp_path).id == second.folder.id
     assert run_named(str(second.folder.path), tmp_path / "elsewhere").id == second.folder.id
     with pytest.raises(UsageError, match="is named 'x'; 'carico-testbed runs' lists"):
