@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from carico import __version__
 from carico.errors import CaricoError
-from testbed.commands import catalogue, claims, clean, images, run, runs, validate
+from testbed.commands import catalogue, claims, clean, compare, images, run, runs, validate
 from testbed.commands.recorded_run import tell
 from testbed.errors import UNPREPARED, TestbedError, Unprepared, UsageError
 from workloads.errors import WorkloadError
@@ -82,6 +82,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico-testbed {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (catalogue, run, runs, claims, images, clean, validate):
+    for command in (catalogue, run, runs, compare, claims, images, clean, validate):
         command.add(commands)
     return parser

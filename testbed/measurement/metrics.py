@@ -1,0 +1,138 @@
+"""The registry of metrics: what each measures, its unit, which direction is better, and what of it is compared.
+
+A metric's figures are data items of the repetitions (`DataItem`), by the label `metric`; its other labels tell apart
+the jobs and phases that it was measured for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from testbed.errors import UsageError, did_you_mean
+from testbed.results.schema import Repetition
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity that repetitions have."""
+
+    name: str
+    unit: str
+    meaning: str
+    less_is_better: bool | None
+    """None if neither direction is better: such a metric explains, and is compared only if it is asked for."""
+    statistics: tuple[str, ...]
+    """The statistics that are compared if the user names none."""
+    relative: bool = True
+    """Whether figures are compared by their ratio; otherwise they may be 0, and their difference counts."""
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("job_completion_time", "s", "from a Job's publication to the end of its last pod", True, ("value",)),
+        Metric("pod_completion_time", "s", "from a pod's start to its end", True, ("mean", "p99")),
+        Metric("request_latency", "s", "how long clients of a server wait for an answer", True, ("p50", "p99")),
+        Metric(
+            "pod_outcome",
+            "pods",
+            "how many pods ended in which way",
+            True,
+            ("oom_killed", "failed", "evicted"),
+            relative=False,
+        ),
+        Metric("pod_wait_time", "s", "from a pod's creation to its start", None, ("mean", "p99"), relative=False),
+        Metric("pod_scheduling_latency", "s", "from a pod's creation to its binding", True, ("p50", "p99")),
+        Metric("scheduling_throughput", "pods/s", "pods bound per second", False, ("value",)),
+        Metric("time_to_95_percent_cpu", "s", "until the nodes' mean CPU utilisation is 95 %", None, ("value",)),
+        Metric("cpu_utilisation", "share", "busy CPU time of the nodes", None, ("mean",), relative=False),
+        Metric("cpu_pressure", "share", "time in which some task waited for a CPU", None, ("mean",), relative=False),
+        Metric("memory_utilisation", "share", "memory of the nodes in use", None, ("mean",), relative=False),
+        Metric("running_pods", "pods", "pods that run on a node", None, ("mean", "max"), relative=False),
+    )
+}
+OUTCOMES = ("succeeded", "oom_killed", "failed", "evicted", "unfinished")
+STATISTICS = ("count", "mean", "std", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
+"""The statistics of every distribution (`testbed.measurement.statistics`)."""
+
+
+@dataclass(frozen=True, order=True)
+class Figure:
+    """One number of a repetition."""
+
+    metric: str
+    statistic: str
+    of: tuple[str, ...] = ()
+    """What it was measured for: the values of the other labels, such as the job."""
+
+    def __str__(self) -> str:
+        name = self.metric if self.statistic == "value" else f"{self.metric} {self.statistic}"
+        return f"{name} ({', '.join(self.of)})" if self.of else name
+
+
+def metric_named(name: str) -> Metric:
+    """Return a metric.
+
+    Raises
+    ------
+    UsageError
+        If there is none of that name; the message lists the known ones.
+    """
+    if name not in METRICS:
+        raise UsageError(f"no metric is named {name!r}{did_you_mean(name, METRICS)}; known: {', '.join(METRICS)}")
+    return METRICS[name]
+
+
+def statistics_of(metric: Metric) -> tuple[str, ...]:
+    """Return all statistics that a metric has."""
+    if metric.name == "pod_outcome":
+        return OUTCOMES
+    return ("value",) if metric.statistics == ("value",) else STATISTICS
+
+
+def chosen(text: str) -> list[Figure]:
+    """Return the figures that ``METRIC`` or ``METRIC:STATISTIC`` stands for, of no job in particular.
+
+    Raises
+    ------
+    UsageError
+        If there is no such metric, or it has no such statistic.
+
+    Examples
+    --------
+    >>> [str(figure) for figure in chosen("pod_completion_time")]
+    ['pod_completion_time mean', 'pod_completion_time p99']
+    """
+    name, _, statistic = text.partition(":")
+    metric = metric_named(name)
+    known = statistics_of(metric)
+    if statistic and statistic not in known:
+        raise UsageError(
+            f"{name} has no statistic {statistic!r}{did_you_mean(statistic, known)}; known: {', '.join(known)}"
+        )
+    return [Figure(name, one) for one in ([statistic] if statistic else metric.statistics)]
+
+
+DEFAULT = tuple(
+    figure for metric in METRICS.values() if metric.less_is_better is not None for figure in chosen(metric.name)
+)
+"""The figures that are compared if the user names none."""
+
+
+def figures(repetition: Repetition, wanted: Iterable[Figure] = DEFAULT) -> dict[Figure, float]:
+    """Return the figures of a repetition that are wanted, for every job and phase that has them.
+
+    A count of pods that has no entry is 0.
+    """
+    found = {}
+    wanted = list(wanted)
+    for item in repetition.data_items:
+        of = tuple(value for label, value in item.labels.items() if label != "metric")
+        for figure in wanted:
+            if figure.metric != item.labels.get("metric"):
+                continue
+            value = item.data.get(figure.statistic, 0.0 if figure.metric == "pod_outcome" else None)
+            if value is not None:
+                found[Figure(figure.metric, figure.statistic, of)] = value
+    return found

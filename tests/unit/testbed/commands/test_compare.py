@@ -1,0 +1,74 @@
+"""``carico-testbed compare``."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+from testbed.experiment.plan import Plan
+from testbed.results.schema import Results
+from testbed.results.store import write_results
+from testbed.schedulers.spec import parse_spec
+from testbed.testing import FakeProvider
+from workloads.scenario import load_scenario
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(file, repetitions=4, scheduler="carico", **settings):
+    plan = Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec(scheduler),), repetitions, settings=settings)
+    write_results(file, Results(plan.check(FakeProvider()).run()))
+
+
+def test_two_files_are_compared(folder, capsys):
+    write(folder / "a.json")
+    write(folder / "b.json")
+    assert main(["compare", "a.json", "b.json"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert any(re.search(r"1\.000 +ok$", line) for line in table)
+
+
+def test_runs_are_compared_by_name(capsys):
+    for seed in ("1", "2"):
+        main(
+            ["run", "pi-2000", "--pods", "2", "--repetitions", "3", "--seed", seed, "--scheduler", "carico", "--quiet"]
+        )
+    first = min(Path(".carico/runs").iterdir()).name
+    capsys.readouterr()
+    assert main(["compare", first, "latest", "--metric", "pod_completion_time:p90"]) == 0
+    assert "pod_completion_time p90 (pi-2000)" in capsys.readouterr().out
+
+
+def test_nothing_in_common_is_never_green(folder, capsys):
+    write(folder / "a.json")
+    write(folder / "b.json", scheduler="kube-scheduler")
+    assert main(["compare", "a.json", "b.json"]) == 1
+    assert "nothing could be compared" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.json", "x"], "no run in .* is named 'x'"),
+        (["a.json", "latest"], "no run in .* has results"),
+        (["a.json", "empty.json"], r"empty\.json has no repetitions"),
+        (["a.json", "a.json", "--metric", "pod"], "no metric is named 'pod'"),
+    ],
+)
+def test_wrong_arguments_end_with_2(folder, capsys, arguments, message):
+    write(folder / "a.json")
+    write_results(folder / "empty.json", Results([]))
+    assert main(["compare", *arguments]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_file_that_holds_no_results_ends_with_1(folder, capsys):
+    write(folder / "a.json")
+    (folder / "b.json").write_text("{}")
+    assert main(["compare", "a.json", "b.json"]) == 1
+    assert "is not a results file" in capsys.readouterr().err
