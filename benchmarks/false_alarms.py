@@ -22,11 +22,10 @@ from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
 from workloads.scenario import load_scenario
 
-CASES: tuple[tuple[str, str, dict[str, float]], ...] = (
-    ("pi-2000", "kube-scheduler:cpu=250m", {}),
-    ("pi-2000", "carico", {}),
-    ("sklearn", "kube-scheduler:cpu=250m", {}),
-    ("pi-2000", "carico", {"steal": 0.25, "speed_noise": 0.09}),
+CASES = (
+    ("pi-2000", "kube-scheduler:cpu=250m"),
+    ("pi-2000", "carico"),
+    ("sklearn", "kube-scheduler:cpu=250m"),
 )
 SCHEDULERS, REPETITIONS = (2, 5, 8), (3, 5, 10, 20)
 SLOWER = 1.05
@@ -47,14 +46,14 @@ def main() -> None:
     print("| scenario, scheduler | spread | schedulers | n | paired | unpaired | fastest as reference | 5 % found |")
     print("|---|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(options.processes) as pool:
-        for scenario, scheduler, settings in CASES:
-            run = partial(_completion_s, scenario, scheduler, options.pods, settings)
+        for scenario, scheduler in CASES:
+            run = partial(_completion_s, scenario, scheduler, options.pods)
             times = np.array(list(pool.map(run, range(5001, 5001 + options.seeds))))
             spread = float(np.log(times).std(ddof=1))
             for schedulers in SCHEDULERS:
                 for repetitions in REPETITIONS:
                     rates = _rates(times, schedulers, repetitions, options.tables)
-                    name = " ".join([scenario, scheduler, *(f"{key}={value}" for key, value in settings.items())])
+                    name = f"{scenario} {scheduler}"
                     cells = " | ".join(f"{100 * rate:.1f} %" for rate in rates.values())
                     print(f"| {name} | {100 * spread:.1f} % | {schedulers} | {repetitions} | {cells} |", flush=True)
                     figures |= {f"{name}:{schedulers}:{repetitions}:{kind}": rate for kind, rate in rates.items()}
@@ -63,9 +62,9 @@ def main() -> None:
     report("false_alarms", figures, options.json)
 
 
-def _completion_s(scenario: str, scheduler: str, pods: int, settings: dict[str, float], seed: int) -> float:
+def _completion_s(scenario: str, scheduler: str, pods: int, seed: int) -> float:
     cluster = SimulatedCluster(
-        load_scenario(scenario).scaled(pods=pods), parse_spec(scheduler), seed, parameters_from(settings)
+        load_scenario(scenario).scaled(pods=pods), parse_spec(scheduler), seed, parameters_from({})
     )
     completion = cluster.run().job_completion_time_s[scenario]
     assert completion is not None
