@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.commands.recorded_run import tell
-from testbed.comparison.runs import compare_runs
+from testbed.comparison.baseline import is_baseline, read_baseline
+from testbed.comparison.conditions import conditions
+from testbed.comparison.gate import judge
+from testbed.comparison.measured import Measured, measured
+from testbed.comparison.runs import paired, rows_of
 from testbed.errors import UsageError
-from testbed.measurement.metrics import DEFAULT, METRICS, chosen
-from testbed.report.comparison import comparison_table
+from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen
+from testbed.report.comparison import comparison_table, failures, gate_line
+from testbed.report.numbers import WIDTH
 from testbed.results.runs import run_named
-from testbed.results.schema import Repetition
 from testbed.results.store import read_results
 
 
@@ -29,7 +35,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         compare.add_argument(
             name,
             metavar=name.upper(),
-            help=f"what is {what}: a results file, a run's name or folder, or 'latest'",
+            help=f"what is {what}: a results file, a baseline, a run's name or folder, or 'latest'",
         )
     compare.add_argument(
         "--metric",
@@ -38,24 +44,40 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="compare only this metric (repeatable), for example pod_completion_time:p90 (default: all that have a "
         "better direction)",
     )
+    compare.add_argument(
+        "--fail-on",
+        metavar="METRIC:STATISTIC:LIMIT",
+        action="append",
+        help="end with 1 if a figure is certainly worse than this allows (repeatable), such as "
+        "pod_completion_time:p99:+10%% or pod_outcome:oom_killed:+0; also if what the reference has was not measured",
+    )
     compare.set_defaults(run=_compare)
 
 
 def _compare(options: argparse.Namespace) -> int:
+    gated = conditions(options.fail_on or ())
     wanted = [figure for text in options.metric for figure in chosen(text)] if options.metric else DEFAULT
-    reference, candidate = (_repetitions(name) for name in (options.reference, options.candidate))
-    found = compare_runs(reference, candidate, wanted)
-    print("\n".join(comparison_table(found)))
-    if not any(row.figure is not None for row in found.rows):
+    figures = list(dict.fromkeys((*wanted, *(one.figure for one in gated))))
+    reference, candidate = (_measured(name, figures) for name in (options.reference, options.candidate))
+    pairing = paired(reference, candidate)
+    rows = rows_of(pairing, wanted)
+    print("\n".join(comparison_table(pairing, rows)))
+    if not any(row.compared is not None for row in rows):
         tell(
             "nothing could be compared: the runs have no scenario, scheduler and settings in common with these metrics"
         )
         return 1
-    return 0
+    if not gated:
+        return 0
+    gate = judge(reference, candidate, gated)
+    print(f"\n{gate_line(gate)}")
+    for sentence in failures(gate):
+        print("\n".join(textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")))
+    return 0 if gate.passed else 1
 
 
-def _repetitions(name: str) -> list[Repetition]:
-    """Return the repetitions of a results file or a run.
+def _measured(name: str, figures: Sequence[Figure]) -> list[Measured]:
+    """Return what a results file, a run or a baseline measured.
 
     Raises
     ------
@@ -63,6 +85,8 @@ def _repetitions(name: str) -> list[Repetition]:
         If there is none of that name, or it has no repetitions.
     """
     file = Path(name)
+    if file.is_file() and is_baseline(file):
+        return read_baseline(file).measured
     if not file.is_file():
         run = run_named(name, Path.cwd())
         if not run.result.exists():
@@ -73,4 +97,4 @@ def _repetitions(name: str) -> list[Repetition]:
     repetitions = read_results(file).repetitions
     if not repetitions:
         raise UsageError(f"{file} has no repetitions")
-    return repetitions
+    return measured(repetitions, figures)

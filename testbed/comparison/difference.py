@@ -34,6 +34,10 @@ class Difference:
     paired: bool
     relative: bool = True
     """Whether the effect is a ratio."""
+    error: float = math.inf
+    """Standard error of the effect, of its logarithm if it is a ratio."""
+    degrees: float = math.nan
+    """Degrees of freedom of that error."""
 
     @property
     def neutral(self) -> float:
@@ -44,6 +48,26 @@ class Difference:
     def enough(self) -> bool:
         """Whether both sides have enough repetitions."""
         return min(self.n) >= LEAST
+
+    def exceeds(self, limit: float) -> float:
+        """Return the probability of such an effect or a larger one if the true effect is at most the limit."""
+        return self._beyond(limit, 1.0)
+
+    def falls_below(self, limit: float) -> float:
+        """Return the probability of such an effect or a smaller one if the true effect is at least the limit."""
+        return self._beyond(limit, -1.0)
+
+    def _beyond(self, limit: float, sign: float) -> float:
+        if not self.enough or math.isnan(self.effect):
+            return 1.0
+        if not math.isfinite(self.error):  # of what did not complete
+            return self.p_value / 2.0 if sign * (self.effect - limit) > 0 else 1.0
+        effect, limit = (math.log(value) if self.relative else value for value in (self.effect, limit))
+        if self.error == 0.0:
+            return 0.0 if sign * (effect - limit) > 1e-9 else 1.0
+        from scipy.special import stdtr
+
+        return float(stdtr(self.degrees, sign * (limit - effect) / self.error))
 
     def __str__(self) -> str:
         n = f"{self.n[0]}" if self.paired or self.n[0] == self.n[1] else f"{self.n[0]} and {self.n[1]}"
@@ -89,11 +113,15 @@ def difference(reference: Mapping[int, float], candidate: Mapping[int, float], *
     if not min(n):
         return Difference(math.nan, -math.inf, math.inf, 1.0, n, paired, relative)
     effect = float((other - one).mean() if paired else other.mean() - one.mean())
-    half, p_value = _students_t(other - one if paired else (one, other), effect) if min(n) >= LEAST else (math.inf, 1.0)
+    error, degrees = math.inf, math.nan
+    half, p_value = math.inf, 1.0
+    if min(n) >= LEAST:
+        error, degrees = _error([other - one] if paired else [one, other])
+        half, p_value = _students_t(effect, error, degrees)
     low, high = effect - half, effect + half
     if relative:
         effect, low, high = math.exp(effect), math.exp(low), math.exp(high) if high < 700 else math.inf
-    return Difference(effect, low, high, p_value, n, paired, relative)
+    return Difference(effect, low, high, p_value, n, paired, relative, error, degrees)
 
 
 def in_turns(reference: Sequence[float], candidate: Sequence[float]) -> Difference:
@@ -150,15 +178,20 @@ def completion_difference(reference: Mapping[int, float | None], candidate: Mapp
     return Difference(effect, -math.inf, math.inf, p_value, n, paired=False)
 
 
-def _students_t(values: FloatArray | tuple[FloatArray, FloatArray], effect: float) -> tuple[float, float]:
-    """Return half the width of the 95 % interval, and the p-value: of pairs, or of two samples (Welch)."""
-    from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take longer to import than most commands
-
-    samples = values if isinstance(values, tuple) else (values,)
+def _error(samples: Sequence[FloatArray]) -> tuple[float, float]:
+    """Return the standard error of a mean, or of the difference of two (Welch), and its degrees of freedom."""
     squares = [float(each.var(ddof=1)) / each.size for each in samples]
     error = math.sqrt(sum(squares))
     # Rounding leaves a trace of variance where all values are equal.
     if error <= 1e-12 * max(1.0, *(float(np.abs(each).max()) for each in samples)):
+        return 0.0, math.nan
+    return error, error**4 / sum(square**2 / (each.size - 1) for square, each in zip(squares, samples, strict=True))
+
+
+def _students_t(effect: float, error: float, degrees: float) -> tuple[float, float]:
+    """Return half the width of the 95 % interval, and the p-value."""
+    if error == 0.0:
         return 0.0, 1.0 if abs(effect) <= 1e-12 else 0.0
-    degrees = error**4 / sum(square**2 / (each.size - 1) for square, each in zip(squares, samples, strict=True))
+    from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take longer to import than most commands
+
     return float(stdtrit(degrees, 0.975)) * error, 2.0 * float(stdtr(degrees, -abs(effect) / error))

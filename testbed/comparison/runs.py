@@ -6,119 +6,122 @@ say nothing about the schedulers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from testbed.comparison.difference import Difference, difference
+from testbed.comparison.difference import Difference, completion_difference, difference
+from testbed.comparison.measured import Measured
 from testbed.comparison.verdicts import MARGIN, Verdict, judged
-from testbed.measurement.metrics import DEFAULT, METRICS, Figure, figures
-from testbed.results.schema import Repetition
+from testbed.measurement.metrics import DEFAULT, METRICS, Figure
 
 
 @dataclass(frozen=True)
-class Group:
-    """The repetitions of one scenario under one scheduler, with the same settings."""
+class Compared:
+    """A figure that both runs measured."""
 
-    scenario: str
-    scheduler: str
-    repetitions: tuple[Repetition, ...]
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings of all of them."""
-        return self.repetitions[0].settings
-
-    @property
-    def title(self) -> str:
-        """What was run, in a few words."""
-        pods, nodes = sum(self.repetitions[0].measured_jobs.values()), len(self.repetitions[0].nodes)
-        return f"{self.scenario} · {pods} pods · {nodes} nodes · {self.scheduler}"
+    title: str
+    """What was run."""
+    figure: Figure
+    reference: float
+    candidate: float
+    """Means over the repetitions that have it."""
+    difference: Difference
+    lacking: int
+    """Repetitions of the candidate that lack the figure, as where a job did not complete."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison of a table."""
+    """One line of a table."""
 
-    group: Group
-    """The candidate's."""
-    figure: Figure | None
-    """None if nothing of the group can be compared."""
-    reference: float
-    candidate: float
-    """Means over the repetitions."""
-    difference: Difference | None
+    title: str
     verdict: Verdict
+    compared: Compared | None = None
     reason: str = ""
-    """Why it is incomparable."""
+    """Why nothing is compared."""
 
 
 @dataclass(frozen=True)
-class RunComparison:
-    """The table of a comparison, and what is in only one of the runs."""
+class Pairing:
+    """What is compared with what."""
 
-    rows: list[Row]
+    pairs: list[tuple[Measured, Measured]]
+    """Reference and candidate, with the same scenario, scheduler and settings."""
+    incomparable: list[tuple[str, str]]
+    """The candidate's title, and the settings that differ."""
     only_reference: list[str]
     only_candidate: list[str]
 
 
-def compare_runs(
-    reference: Sequence[Repetition],
-    candidate: Sequence[Repetition],
-    wanted: Iterable[Figure] = DEFAULT,
-    *,
-    margin: float = MARGIN,
-) -> RunComparison:
-    """Compare what two runs measured.
+def paired(reference: Sequence[Measured], candidate: Sequence[Measured]) -> Pairing:
+    """Find out what of two runs can be compared."""
+    pairs, incomparable, only_candidate = [], [], []
+    matched: set[int] = set()
+    for ours in candidate:
+        same = [one for one in reference if (one.scenario, one.scheduler) == (ours.scenario, ours.scheduler)]
+        if not same:
+            only_candidate.append(ours.title)
+            continue
+        nearest = min(same, key=lambda one: len(differing(one.settings, ours.settings)))
+        matched.add(id(nearest))
+        if differs := differing(nearest.settings, ours.settings):
+            incomparable.append((ours.title, f"other settings: {', '.join(differs)}"))
+        else:
+            pairs.append((nearest, ours))
+    return Pairing(pairs, incomparable, [one.title for one in reference if id(one) not in matched], only_candidate)
+
+
+def compared(
+    reference: Measured, candidate: Measured, wanted: Iterable[Figure] = DEFAULT, *, every: bool = False
+) -> Iterator[Compared]:
+    """Compare figures that the reference has, of every job and phase that it was measured for.
 
     Parameters
     ----------
-    reference, candidate : sequence of Repetition
+    reference, candidate : Measured
     wanted : iterable of Figure
+    every : bool
+        Whether counts of pods are compared even if they are 0 everywhere.
+    """
+    kinds = {(figure.metric, figure.statistic) for figure in wanted}
+    for figure in [one.figure for one in reference.series if (one.metric, one.statistic) in kinds]:
+        theirs, ours = reference.by_seed(figure), candidate.by_seed(figure)
+        one, other = ({seed: value for seed, value in side.items() if value is not None} for side in (theirs, ours))
+        if figure.metric == "pod_outcome" and not (every or any((*one.values(), *other.values()))):
+            continue  # nothing happened
+        if len(one) < len(reference.seeds) or len(other) < len(candidate.seeds):
+            found = completion_difference(
+                {seed: one.get(seed) for seed in reference.seeds}, {seed: other.get(seed) for seed in candidate.seeds}
+            )
+        else:
+            relative = METRICS[figure.metric].relative and min(*one.values(), *other.values()) > 0
+            found = difference(one, other, relative=relative)
+        before, after = (fmean(side.values()) if side else math.nan for side in (one, other))
+        yield Compared(candidate.title, figure, before, after, found, len(candidate.seeds) - len(other))
+
+
+def rows_of(pairing: Pairing, wanted: Sequence[Figure] = DEFAULT, *, margin: float = MARGIN) -> list[Row]:
+    """Return all comparisons with their verdicts.
+
+    Parameters
+    ----------
+    pairing : Pairing
+    wanted : sequence of Figure
         Metrics and statistics; each is compared for every job and phase that has it.
     margin : float
         Differences up to this share are ok.
     """
-    theirs, ours, wanted = groups(reference), groups(candidate), list(wanted)
-    open_rows: list[tuple[Group, Figure, dict[int, float], dict[int, float], Difference]] = []
-    rows: list[Row] = []
-    matched: set[int] = set()
-    only_candidate = []
-    for group in ours:
-        same = [one for one in theirs if (one.scenario, one.scheduler) == (group.scenario, group.scheduler)]
-        equal = next((one for one in same if one.settings == group.settings), None)
-        if equal is not None:
-            matched.add(id(equal))
-            open_rows += _open_rows(equal, group, wanted)
-            continue
-        if not same:
-            only_candidate.append(group.title)
-            continue
-        nearest = min(same, key=lambda one: len(differing(one.settings, group.settings)))
-        matched.add(id(nearest))
-        why = f"other settings: {', '.join(differing(nearest.settings, group.settings))}"
-        rows.append(Row(group, None, np.nan, np.nan, None, "incomparable", why))
+    found = [each for pair in pairing.pairs for each in compared(*pair, wanted)]
     verdicts = judged(
-        [one[4] for one in open_rows],
-        less_is_better=[METRICS[one[1].metric].less_is_better is not False for one in open_rows],
+        [each.difference for each in found],
+        less_is_better=[METRICS[each.figure.metric].less_is_better is not False for each in found],
         margin=margin,
     )
-    compared = [
-        Row(group, figure, float(np.mean(list(one.values()))), float(np.mean(list(other.values()))), found, verdict)
-        for (group, figure, one, other, found), verdict in zip(open_rows, verdicts, strict=True)
-    ]
-    only_reference = [one.title for one in theirs if id(one) not in matched]
-    return RunComparison(compared + rows, only_reference, only_candidate)
-
-
-def groups(repetitions: Iterable[Repetition]) -> list[Group]:
-    """Return the repetitions by scenario, scheduler and settings, in the order of a results file."""
-    found: dict[tuple[str, str, str], list[Repetition]] = {}
-    for one in repetitions:
-        found.setdefault((one.scenario, one.scheduler, repr(sorted(one.settings.items()))), []).append(one)
-    return [Group(scenario, scheduler, tuple(mine)) for (scenario, scheduler, _), mine in found.items()]
+    rows = [Row(each.title, verdict, each) for each, verdict in zip(found, verdicts, strict=True)]
+    return rows + [Row(title, "incomparable", reason=reason) for title, reason in pairing.incomparable]
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -135,20 +138,3 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         values = ", ".join("none" if side.get(name) is None else str(side[name]) for side in (one, other))
         told.append(f"{name} ({values})" if len(values) <= 30 else name)
     return told
-
-
-def _open_rows(
-    reference: Group, candidate: Group, wanted: Sequence[Figure]
-) -> list[tuple[Group, Figure, dict[int, float], dict[int, float], Difference]]:
-    theirs, ours = ({one.seed: figures(one, wanted) for one in group.repetitions} for group in (reference, candidate))
-    rows = []
-    for figure in dict.fromkeys(figure for found in (*theirs.values(), *ours.values()) for figure in found):
-        one, other = (
-            {seed: all_of[figure] for seed, all_of in side.items() if figure in all_of} for side in (theirs, ours)
-        )
-        nothing_happened = figure.metric == "pod_outcome" and not any((*one.values(), *other.values()))
-        if not one or not other or nothing_happened:
-            continue
-        relative = METRICS[figure.metric].relative and min(*one.values(), *other.values()) > 0
-        rows.append((candidate, figure, one, other, difference(one, other, relative=relative)))
-    return rows

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from testbed.errors import UsageError, did_you_mean
-from testbed.results.schema import Repetition
+
+if TYPE_CHECKING:
+    from testbed.results.schema import Repetition
 
 
 @dataclass(frozen=True)

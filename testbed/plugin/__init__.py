@@ -27,6 +27,7 @@ from testbed.plugin.fixtures import (
     carico_seeds,
     diagnose,
 )
+from testbed.plugin.gate import judge_session, judge_test, save_baseline
 from testbed.plugin.markers import declare_markers, is_cluster, wrong_keys
 from testbed.plugin.options import add_options, options_of
 from testbed.plugin.outcomes import statement_of
@@ -153,23 +154,43 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Judge what a test measured, if its marker says what fails it."""
+    result = yield
+    judge_test(item)
+    return result
+
+
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
-    """Write the results, even if Ctrl-C ends the other hooks; an xdist worker sends its state instead."""
+    """Write the results and judge them, before other plugins end; an xdist worker sends its state instead."""
     state = session.config.stash[STATE]
     try:
-        return (yield)
-    finally:
         if state.worker:
             output = session.config.workeroutput  # type: ignore[attr-defined]
             output["carico"] = {name: getattr(state, name) for name in HANDED_OVER}
         else:
-            try:
-                # After -x, pytest's exit status is that of failed tests without xdist, and of an interruption with it.
-                state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
-            except TestbedError as error:
-                state.error = str(error)
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            _end(session, state, exitstatus)
+    finally:
+        result = yield
+    return result
+
+
+def _end(session: pytest.Session, state: State, exitstatus: int) -> None:
+    try:
+        # After -x, pytest's exit status is that of failed tests without xdist, and of an interruption with it.
+        state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
+        reports = judge_session(session.config, state)
+        for report in reports:
+            session.config.hook.pytest_runtest_logreport(report=report)
+        session.testsfailed += len(reports)
+        if reports and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        save_baseline(state, passed=session.exitstatus == pytest.ExitCode.OK)
+    except TestbedError as error:
+        state.error = str(error)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(wrapper=True)

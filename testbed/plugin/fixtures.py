@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testbed.plugin.gate import MEASURED
 from testbed.plugin.markers import experiment_of
 from testbed.plugin.outcomes import PAPER_PROPERTY, SEEDS_PROPERTY
 from testbed.plugin.seeds import Seeds
@@ -99,7 +100,9 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
             "the fixture carico_results needs a marker: @pytest.mark.carico(scenario='pi-2000', scheduler=['carico'])",
             pytrace=False,
         )
-    return carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=asked.repetitions)
+    results = carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=asked.repetitions)
+    request.node.stash[MEASURED] = results
+    return results
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testbed.comparison.conditions import conditions
 from testbed.errors import TestbedError, UsageError
 from testbed.plugin.options import Options
 from testbed.requirements import Problem
@@ -29,6 +30,8 @@ class MarkedExperiment:
     scenario: str
     schedulers: tuple[str, ...] = DEFAULT_SCHEDULERS
     repetitions: int | None = None
+    fail_on: tuple[str, ...] = ()
+    """The conditions of the test's own gate."""
 
 
 def declare_markers(config: pytest.Config) -> None:
@@ -40,7 +43,8 @@ def declare_markers(config: pytest.Config) -> None:
         "markers",
         "carico(scenario, scheduler=('carico', 'kube-scheduler'), repetitions=None, fail_on=None, providers=None): "
         "the experiment that the fixture carico_results runs for the test; scheduler is one spec or a list of them; "
-        "providers are the kinds of cluster that the test is for, any by default",
+        "fail_on are conditions of a gate, which needs --carico-baseline; providers are the kinds of cluster that the "
+        "test is for, any by default",
     )
     config.addinivalue_line(
         "markers",
@@ -74,9 +78,10 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     if unknown or len(marker.args) > len(KEYS):
         what = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument"
         raise UsageError(f"the marker carico does not know {what}; known: {', '.join([*KEYS, PROVIDERS_KEY])}")
-    if given.get("fail_on") is not None:
-        # If the gate were ignored, the test would pass without checking anything.
-        raise UsageError("fail_on needs a baseline, which this version cannot compare with; use assert")
+    fail_on = () if given.get("fail_on") is None else _names(given["fail_on"])
+    if given.get("fail_on") is not None and not fail_on:
+        raise UsageError(f"the marker carico needs fail_on='CONDITION' or a list of them, got {given['fail_on']!r}")
+    conditions(fail_on)
     scenario, scheduler = given.get("scenario"), given.get("scheduler", DEFAULT_SCHEDULERS)
     repetitions = given.get("repetitions")
     if not isinstance(scenario, str):
@@ -87,7 +92,7 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     if not (repetitions is None or (isinstance(repetitions, int) and repetitions >= 1)):
         raise UsageError(f"the marker carico needs repetitions from 1 on, got {repetitions!r}")
     schedulers = (scheduler,) if isinstance(scheduler, str) else tuple(scheduler)
-    return MarkedExperiment(scenario, schedulers, repetitions)
+    return MarkedExperiment(scenario, schedulers, repetitions, fail_on)
 
 
 def providers_of(item: pytest.Item) -> tuple[str, ...]:

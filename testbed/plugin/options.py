@@ -16,11 +16,14 @@ import pytest
 
 from testbed import arguments
 from testbed.cluster_options import ATTEMPTS_HELP, CLUSTER_FLAGS, Flag
+from testbed.comparison.conditions import USUAL, conditions
 from testbed.errors import MissingExtra, TestbedError, UsageError
 from testbed.experiment.presets import DEFAULT_SEED, PRESETS, Preset, default_preset, preset_named
 from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_settings
 from testbed.report.numbers import counted
 
+FLAGS_ONLY = ("save_baseline",)
+"""Flags without an ini key."""
 NAMES = (
     *(
         "provider",
@@ -34,6 +37,8 @@ NAMES = (
         "claims",
         "missing",
         "reference",
+        "baseline",
+        "fail_on",
     ),
     *(flag.name for flag in CLUSTER_FLAGS),
 )
@@ -61,6 +66,12 @@ class Options:
     """The file for the table of claims, if one is wanted."""
     reference: str | None
     """The scheduler with which the tables compare the others; by default the first of each."""
+    baseline: Path | None
+    """The file that the session is judged by."""
+    save_baseline: Path | None
+    """The file to which the session is saved as a baseline."""
+    fail_on: tuple[str, ...]
+    """The conditions of the gate."""
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
     cluster: Mapping[str, Any]
@@ -154,6 +165,24 @@ def add_options(parser: pytest.Parser) -> None:
         help="the scheduler with which the others are compared in the summary (default: the first of each table)",
     )
     declare(
+        "--carico-baseline",
+        metavar="FILE",
+        help="judge the session by this baseline: it fails if a figure is worse than --carico-fail-on allows, or if "
+        "nothing can be compared (default: no gate)",
+    )
+    declare(
+        "--carico-save-baseline",
+        metavar="FILE",
+        help="save what a session measured whose tests all pass as a baseline, a small file to commit",
+    )
+    declare(
+        "--carico-fail-on",
+        metavar="METRIC:STATISTIC:LIMIT",
+        action="append",
+        help=f"what fails the gate (repeatable), such as pod_completion_time:p99:+10%% or pod_outcome:oom_killed:+0 "
+        f"(default: {' '.join(USUAL).replace('%', '%%')})",
+    )
+    declare(
         "--carico-missing",
         choices=MISSING,
         help="what to do if a package, or something that the provider needs, is missing: fail before anything runs, "
@@ -167,7 +196,7 @@ def add_options(parser: pytest.Parser) -> None:
             convert = str if flag.convert is Path else flag.convert
             declare(f"--carico-{flag.spelling}", metavar=flag.metavar, type=convert, help=flag.help)
     for name in NAMES:
-        kind = "linelist" if name == "set" else "bool" if name in SWITCHES else "string"
+        kind = "linelist" if name in ("set", "fail_on") else "bool" if name in SWITCHES else "string"
         spelling = name.replace("_", "-")
         parser.addini(f"carico_{name}", f"default of --carico-{spelling}", type=kind, default=None)  # type: ignore[arg-type]
 
@@ -180,7 +209,7 @@ def options_of(config: pytest.Config) -> Options:
     UsageError
         pytest's own (exit code 4), if a value cannot be used.
     """
-    flags = {name: config.getoption(f"carico_{name}") for name in NAMES}
+    flags = {name: config.getoption(f"carico_{name}") for name in (*NAMES, *FLAGS_ONLY)}
     try:
         preset_name = flags["preset"] or config.getini("carico_preset")
         preset = preset_named(preset_name) if preset_name else default_preset(os.environ)
@@ -197,6 +226,12 @@ def options_of(config: pytest.Config) -> Options:
         missing = flags["missing"] or config.getini("carico_missing") or MISSING[0]
         if missing not in MISSING:
             raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
+        baseline, fail_on = _file(config, "baseline"), tuple(flags["fail_on"] or config.getini("carico_fail_on") or ())
+        conditions(fail_on)
+        if fail_on and baseline is None and flags["save_baseline"] is None:
+            raise UsageError(
+                "--carico-fail-on needs --carico-baseline FILE; --carico-save-baseline FILE makes one of a session"
+            )
         _check_settings(provider, settings, missing)
         cluster = {flag.name: _cluster_value(config, flag) for flag in CLUSTER_FLAGS}
         check_cluster_options(provider, cluster)
@@ -214,6 +249,9 @@ def options_of(config: pytest.Config) -> Options:
         json=_file(config, "json"),
         claims=_file(config, "claims"),
         reference=flags["reference"] or config.getini("carico_reference") or None,
+        baseline=baseline,
+        save_baseline=_flag_file(config, "save_baseline"),
+        fail_on=fail_on,
         missing=missing,
         cluster=cluster,
         given=given,
@@ -250,8 +288,12 @@ def _value(config: pytest.Config, name: str, convert: Callable[[str], Any], defa
 
 def _file(config: pytest.Config, name: str) -> Path | None:
     """Return a path: relative to the current folder on the command line, to the root folder in the ini file."""
-    flag: str | None = config.getoption(f"carico_{name}")
     written: str | None = config.getini(f"carico_{name}")
-    if flag:
-        return config.invocation_params.dir / Path(flag).expanduser()
+    if (flag := _flag_file(config, name)) is not None:
+        return flag
     return config.rootpath / Path(written).expanduser() if written else None
+
+
+def _flag_file(config: pytest.Config, name: str) -> Path | None:
+    flag: str | None = config.getoption(f"carico_{name}")
+    return config.invocation_params.dir / Path(flag).expanduser() if flag else None

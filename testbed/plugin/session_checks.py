@@ -11,6 +11,7 @@ import pytest
 from testbed.comparison import too_few
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
+from testbed.plugin.gate import gate_problems
 from testbed.plugin.markers import CARICO, is_cluster, wrong_keys, wrong_markers
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import SIMULATED
@@ -35,6 +36,8 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     found = state.marker_problems + wrong
     if config.option.collectonly:
         return found
+    if cluster and not wrong and missing_packages() is None:
+        found += gate_problems(items, state.options)
     if cluster and missing_packages() is None:
         found += output_problems(state.options.json, state.root)
     if missing and state.options.missing == "skip":

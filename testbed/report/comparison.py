@@ -4,43 +4,80 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 
 from testbed.comparison import LEAST
-from testbed.comparison.runs import Row, RunComparison
+from testbed.comparison.gate import Gate, Judgement
+from testbed.comparison.runs import Compared, Pairing, Row
 from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.metrics import METRICS
 from testbed.report.numbers import WIDTH, counted, figure
 
 
-def comparison_table(found: RunComparison) -> list[str]:
-    """Return a line for every figure, below a line for every scenario and scheduler."""
+def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
+    """Return two lines for every figure, below a line for every scenario and scheduler."""
     lines = [f"    {'reference':>12}{'candidate':>12}{'effect [interval]':>30}{'verdict':>14}"]
-    compared = [row for row in found.rows if row.figure is not None]
-    for title, rows in groupby(found.rows, lambda row: row.group.title):
+    compared = [row for row in rows if row.compared is not None]
+    for title, mine in groupby(rows, lambda row: row.title):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
-        for row in rows:
+        for row in mine:
             lines += _row(row)
-    for what, titles in (("reference", found.only_reference), ("candidate", found.only_candidate)):
+    for what, titles in (("reference", pairing.only_reference), ("candidate", pairing.only_candidate)):
         for title in titles:
             lines += textwrap.wrap(f"only in the {what}: {title}", WIDTH, subsequent_indent="  ")
     note = (
         f"Means over the repetitions; the effect is candidate / reference, or (+, -) their difference, with its 95 % "
-        f"interval. Verdicts are corrected for all {counted(len(compared), 'comparison')} of this table (Holm, "
-        f"5 %); ok means within {100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
+        f"interval. Verdicts are corrected for all {counted(len(compared), 'comparison')} of this table (Holm, 5 %); "
+        f"ok means within {100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
     )
     return [*lines, *textwrap.wrap(note, WIDTH)] if compared else lines
 
 
 def _row(row: Row) -> list[str]:
-    if row.figure is None or row.difference is None:
+    found = row.compared
+    if found is None:
         return textwrap.wrap(f"incomparable: {row.reason}", WIDTH, initial_indent="    ", subsequent_indent="      ")
-    unit, one = METRICS[row.figure.metric].unit, row.difference
+    unit = METRICS[found.figure.metric].unit
     unit = unit if unit == "s" else ""
-    effect = ""
-    if not math.isnan(one.effect):
-        effect = f"{one.effect:.3f}" if one.relative else f"{one.effect:+.3g}"
+    values = f"{figure(found.reference, unit):>12}{figure(found.candidate, unit):>12}"
+    return [f"    {found.figure}", f"    {values}{effect_of(found):>30}{row.verdict:>14}".rstrip()]
+
+
+def effect_of(found: Compared) -> str:
+    """Return an effect with its interval."""
+    one = found.difference
+    if not 0.0 < one.effect < math.inf and one.relative:
+        return f"{found.lacking} not measured" if found.lacking else ""
+    effect = f"{one.effect:.3f}" if one.relative else f"{one.effect:+.3g}"
     if one.enough and one.low != one.high:
         effect += f" [{one.low:.3f}, {one.high:.3f}]" if one.relative else f" [{one.low:+.3g}, {one.high:+.3g}]"
-    values = f"{figure(row.reference, unit):>12}{figure(row.candidate, unit):>12}"
-    return [f"    {row.figure}", f"    {values}{effect:>30}{row.verdict:>14}".rstrip()]
+    return effect
+
+
+def failures(gate: Gate) -> list[str]:
+    """Return a sentence for every reason why a gate has not passed; none if it has."""
+    return [_regression(one) for one in gate.judgements if one.outcome == "regressed"] + gate.problems
+
+
+def _regression(one: Judgement) -> str:
+    found, limit = one.found, one.condition.text.rpartition(":")[2]
+    where = f"{found.title}: {found.figure}"
+    if found.lacking:
+        return f"{where} was not measured in {counted(found.lacking, 'repetition')}, as where a job does not complete"
+    unit = METRICS[found.figure.metric].unit
+    change = f"{100 * (found.difference.effect - 1):+.1f} %"
+    if not found.difference.relative:
+        change = f"{found.difference.effect:+.3g} {unit}"
+    before, after = (figure(value, unit) for value in (found.reference, found.candidate))
+    return f"{where} went from {before} to {after} ({change}; allowed {limit})"
+
+
+def gate_line(gate: Gate) -> str:
+    """Return what a gate has found, in one line."""
+    counts = Counter(one.outcome for one in gate.judgements)
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing was judged"
+    if gate.not_measured:
+        told += f"; not measured, but in the baseline: {len(gate.not_measured)}"
+    return f"gate: {'passed' if gate.passed else 'FAILED'} ({told})"

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
+from testbed.comparison.baseline import Baseline, MadeBy, write_baseline
+from testbed.comparison.measured import measured
 from testbed.experiment.plan import Plan
 from testbed.results.schema import Results
-from testbed.results.store import write_results
+from testbed.results.store import read_results, write_results
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
@@ -20,9 +22,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write(file, repetitions=4, scheduler="carico", **settings):
+def write(file, repetitions=4, scheduler="carico", outcome="succeeded", **settings):
     plan = Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec(scheduler),), repetitions, settings=settings)
-    write_results(file, Results(plan.check(FakeProvider()).run()))
+    write_results(file, Results(plan.check(FakeProvider(outcome)).run()))
 
 
 def test_two_files_are_compared(folder, capsys):
@@ -72,3 +74,31 @@ def test_a_file_that_holds_no_results_ends_with_1(folder, capsys):
     (folder / "b.json").write_text("{}")
     assert main(["compare", "a.json", "b.json"]) == 1
     assert "is not a results file" in capsys.readouterr().err
+
+
+class TestGate:
+    def test_a_run_passes_beside_itself(self, folder, capsys):
+        write(folder / "a.json")
+        assert main(["compare", "a.json", "a.json", "--fail-on", "pod_completion_time:p99:+10%"]) == 0
+        assert "gate: passed (1 ok)" in capsys.readouterr().out
+
+    def test_a_regression_ends_with_1_and_a_sentence(self, folder, capsys):
+        write(folder / "a.json")
+        write(folder / "b.json", outcome="failed")
+        assert main(["compare", "a.json", "b.json", "--fail-on", "pod_outcome:failed:+0"]) == 1
+        said = capsys.readouterr().out
+        assert "gate: FAILED (1 regressed)" in said
+        assert max(map(len, said.splitlines())) <= 80
+
+    def test_a_baseline_is_a_reference(self, folder, capsys):
+        write(folder / "a.json")
+        made = measured(read_results(folder / "a.json").repetitions)
+        made_by = MadeBy("20261120T101530Z-a", "2026-11-20T10:15:30Z", ["pytest"], "fake", "3.11", {}, None)
+        write_baseline(folder / "base.json", Baseline(made_by, made))
+        assert main(["compare", "base.json", "a.json", "--fail-on", "job_completion_time:+5%"]) == 0
+        assert "gate: passed (1 ok)" in capsys.readouterr().out
+
+    def test_an_impossible_condition_ends_with_2(self, folder, capsys):
+        write(folder / "a.json")
+        assert main(["compare", "a.json", "a.json", "--fail-on", "job_completion_time:-5%"]) == 2
+        assert "less is better, so the limit is +5%" in capsys.readouterr().err

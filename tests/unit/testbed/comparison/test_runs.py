@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.comparison.runs import compare_runs, differing, groups
+from testbed.comparison.measured import measured as figures_of
+from testbed.comparison.runs import differing, paired, rows_of
 from testbed.experiment.plan import Plan
-from testbed.measurement.metrics import chosen
+from testbed.measurement.metrics import DEFAULT, chosen
 from testbed.report.comparison import comparison_table
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
@@ -35,57 +36,61 @@ def slower(repetitions, factor):
     ]
 
 
+def compare(reference, candidate, wanted=DEFAULT):
+    pairing = paired(figures_of(reference, wanted), figures_of(candidate, wanted))
+    return pairing, rows_of(pairing, wanted)
+
+
 def verdicts(found):
-    return {str(row.figure): row.verdict for row in found.rows}
+    return {str(row.compared.figure): row.verdict for row in found[1]}
 
 
 def test_a_run_is_ok_beside_itself():
-    found = compare_runs(measured(), measured())
+    found = compare(measured(), measured())
     assert set(verdicts(found).values()) == {"ok"}
-    assert all(row.difference.effect == row.difference.neutral for row in found.rows)
+    assert all(row.compared.difference.effect == row.compared.difference.neutral for row in found[1])
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.05, "regressed"), (0.95, "improved")])
 def test_what_takes_longer_has_regressed(factor, verdict):
-    found = verdicts(compare_runs(measured(), slower(measured(), factor)))
+    found = verdicts(compare(measured(), slower(measured(), factor)))
     assert found["pod_completion_time mean (pi-2000)"] == verdict
     assert found["job_completion_time (pi-2000)"] == verdict
 
 
 def test_counts_of_nothing_are_no_rows():
-    assert not any("oom_killed" in name for name in verdicts(compare_runs(measured(), measured())))
+    assert not any("oom_killed" in name for name in verdicts(compare(measured(), measured())))
 
 
 def test_only_the_figures_that_are_asked_for_are_compared():
-    found = compare_runs(measured(), measured(), chosen("pod_completion_time:p90"))
+    found = compare(measured(), measured(), chosen("pod_completion_time:p90"))
     assert list(verdicts(found)) == ["pod_completion_time p90 (pi-2000)"]
 
 
 def test_other_settings_make_runs_incomparable_and_are_named():
-    found = compare_runs(measured(speed=1), [*measured(speed=2), *measured(scheduler="kube-scheduler", speed=2)])
-    (row,) = found.rows
+    pairing, (row,) = compare(measured(speed=1), [*measured(speed=2), *measured(scheduler="kube-scheduler", speed=2)])
     assert (row.verdict, row.reason) == ("incomparable", "other settings: speed (1.0, 2.0)")
-    assert found.only_candidate == ["pi-2000 · 4 pods · 19 nodes · kube-scheduler"]
+    assert pairing.only_candidate == ["pi-2000 · 4 pods · 19 nodes · kube-scheduler"]
 
 
 def test_what_only_one_of_them_has_is_said():
-    found = compare_runs([*measured(), *measured(scheduler="kube-scheduler")], measured())
-    assert found.only_reference == ["pi-2000 · 4 pods · 19 nodes · kube-scheduler"]
-    assert found.only_candidate == []
+    pairing, _ = compare([*measured(), *measured(scheduler="kube-scheduler")], measured())
+    assert pairing.only_reference == ["pi-2000 · 4 pods · 19 nodes · kube-scheduler"]
+    assert pairing.only_candidate == []
 
 
 def test_with_settings_that_both_have_each_finds_its_own():
     both = [*measured(speed=1), *measured(speed=2)]
-    assert {row.verdict for row in compare_runs(both, both).rows} == {"ok"}
+    assert {row.verdict for row in compare(both, both)[1]} == {"ok"}
 
 
 def test_other_seeds_are_compared_without_pairs():
-    found = compare_runs(measured(), measured(seed=101))
-    assert all(not row.difference.paired for row in found.rows)
+    found = compare(measured(), measured(seed=101))
+    assert all(not row.compared.difference.paired for row in found[1])
 
 
 def test_few_repetitions_are_inconclusive():
-    assert set(verdicts(compare_runs(measured(2), slower(measured(2), 3.0))).values()) == {"inconclusive"}
+    assert set(verdicts(compare(measured(2), slower(measured(2), 3.0))).values()) == {"inconclusive"}
 
 
 SETTINGS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2))
@@ -98,13 +103,13 @@ def test_settings_differ_if_and_only_if_they_are_named(one, other):
 
 
 def test_groups_have_one_scenario_scheduler_and_settings():
-    found = groups([*measured(), *measured(scheduler="kube-scheduler"), *measured(speed=2)])
-    assert [len(group.repetitions) for group in found] == [4, 4, 4]
+    found = figures_of([*measured(), *measured(scheduler="kube-scheduler"), *measured(speed=2)])
+    assert [len(one.seeds) for one in found] == [4, 4, 4]
 
 
 def test_the_table_fits_80_columns_and_says_what_was_left_out():
     runs = [*measured(), *measured(scheduler="kube-scheduler:cpu=200m,memory=750Mi")]
-    table = comparison_table(compare_runs(runs, [*slower(measured(), 1.1), *measured(speed=2)]))
+    table = comparison_table(*compare(runs, [*slower(measured(), 1.1), *measured(speed=2)]))
     assert max(map(len, table)) <= 80
     assert any(line.endswith(" regressed") for line in table)
     assert any(line.startswith("only in the reference: pi-2000") for line in table)

@@ -41,7 +41,9 @@ def test_a_marker_names_the_experiment(session, pytester, marker, schedulers, re
         ("'pi-2000', scheduler=['carico', 3]", "*needs scheduler='SPEC' or a list of them, got *"),
         ("'pi-2000', scheduler=[]", "*at least one scheduler, got none"),
         ("'pi-2000', 'kube-scheduler:cpu=3900m'", "*a node has at most 3800m*"),
-        ("'pi-2000', fail_on='pod_completion_time:p99:+10%'", "*fail_on needs a baseline*"),
+        ("'pi-2000', fail_on='pod_completion_time:p99:10%'", "*a gate is METRIC:STATISTIC:LIMIT*"),
+        ("'pi-2000', fail_on=3", "*needs fail_on='CONDITION' or a list of them, got 3"),
+        ("'pi-2000', fail_on='pod_completion_time:p99:+10%'", "*fail_on needs --carico-baseline FILE*"),
     ],
 )
 def test_an_invalid_marker_fails_collection(session, pytester, marker, message):

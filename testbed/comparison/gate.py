@@ -1,0 +1,125 @@
+"""The gate: whether a run has regressed from a baseline by more than its conditions allow.
+
+A figure fails only if the repetitions prove that it is worse than the limit allows: the hypothesis that the true change
+is within the limit is rejected, at 1 % for the whole gate (Holm). So equal schedulers fail once in a hundred sessions
+at most, whatever their noise; a slowdown beyond the limit is found once there are enough repetitions to prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.comparison.conditions import Condition
+from testbed.comparison.measured import Measured
+from testbed.comparison.runs import Compared, compared, paired
+from testbed.comparison.verdicts import holm
+from testbed.measurement.metrics import METRICS
+
+LEVEL = 0.01
+"""The probability that equal schedulers fail a gate."""
+
+
+Outcome = Literal["ok", "regressed", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a gate says of one figure."""
+
+    condition: Condition
+    found: Compared
+    outcome: Outcome
+    """``inconclusive``: it cannot be shown that the change is within the limit, nor that it is not."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The outcome of a gate. It has passed only if something was judged, and nothing is worse than allowed."""
+
+    judgements: list[Judgement]
+    problems: list[str]
+    """Why the gate cannot pass, whatever was judged: what the baseline has and the run lacks, and the like."""
+    not_measured: list[str]
+    """What the baseline has and the run lacks."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate lets the run pass."""
+        return not self.problems and all(one.outcome != "regressed" for one in self.judgements)
+
+
+def judge(
+    reference: Sequence[Measured],
+    candidate: Sequence[Measured],
+    conditions: Iterable[Condition],
+    *,
+    complete: bool = True,
+) -> Gate:
+    """Judge a run by a baseline.
+
+    Nothing passes that was not measured: a scenario of the baseline that the run lacks, other settings, figures that
+    neither has, and too few repetitions are problems.
+
+    Parameters
+    ----------
+    reference, candidate : sequence of Measured
+        What the baseline and the run have.
+    conditions : iterable of Condition
+    complete : bool
+        Whether the run was meant to measure everything that the baseline has.
+    """
+    conditions = list(conditions)
+    pairing = paired(reference, candidate)
+    problems = [f"{title} is incomparable with the baseline: {why}" for title, why in pairing.incomparable]
+    if complete:
+        problems += [f"{title} is in the baseline, but was not measured" for title in pairing.only_reference]
+    open_ones: list[tuple[Condition, Compared]] = []
+    for one in conditions:
+        found = [each for pair in pairing.pairs for each in compared(*pair, [one.figure], every=True)]
+        if not found and pairing.pairs:
+            problems.append(f"nothing has {one.figure} ({one.text}) in the baseline and in this run")
+        open_ones += [(one, each) for each in found]
+    if not pairing.pairs and not problems:
+        problems.append("nothing was compared: the baseline and this run have no scenario and scheduler in common")
+    if few := sorted({each.title for _, each in open_ones if not each.difference.enough}):
+        problems += [f"{title}: too few repetitions to judge anything" for title in few]
+    adjusted = holm([_p_value(*each) for each in open_ones])
+    return Gate(
+        [
+            Judgement(one, found, _outcome(one, found, p_value))
+            for (one, found), p_value in zip(open_ones, adjusted, strict=True)
+        ],
+        problems,
+        pairing.only_reference,
+    )
+
+
+def _bound(one: Condition, found: Compared) -> float:
+    """The effect that is just allowed."""
+    if found.difference.relative == one.relative:
+        return one.limit + found.difference.neutral
+    # A ratio where the limit is an amount, or the reverse: expressed by the reference's mean.
+    if one.relative:
+        return one.limit * found.reference
+    return (found.reference + one.limit) / found.reference
+
+
+def _p_value(one: Condition, found: Compared) -> float:
+    bound = _bound(one, found)
+    if bound <= 0 and found.difference.relative:
+        return 1.0
+    return found.difference.exceeds(bound) if one.limit >= 0 and _less(one) else found.difference.falls_below(bound)
+
+
+def _outcome(one: Condition, found: Compared, p_value: float) -> Outcome:
+    if p_value < LEVEL or (found.lacking and found.difference.enough):
+        return "regressed"
+    bound = _bound(one, found)
+    within = found.difference.high <= bound if _less(one) else found.difference.low >= bound
+    return "ok" if found.difference.enough and within else "inconclusive"
+
+
+def _less(one: Condition) -> bool:
+    return METRICS[one.figure.metric].less_is_better is True

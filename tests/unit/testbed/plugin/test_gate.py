@@ -1,0 +1,229 @@
+"""The gate of a session: a baseline that is saved and judged by, and nothing that is green unmeasured."""
+
+import json
+
+import pytest
+
+TESTS = """
+    import pytest
+
+    pytestmark = pytest.mark.cluster
+
+    @pytest.mark.carico("pi-2000", "carico"{marker})
+    def test_pods(carico_results):
+        assert carico_results
+
+    def test_more(carico_experiment):
+        carico_experiment.run("sklearn", "carico", pods=3)
+"""
+SLOWER = """
+import msgspec
+import pytest
+from testbed.testing import FakeProvider
+
+class Slower(FakeProvider):
+    def run(self, *arguments):
+        one = super().run(*arguments)
+        items = [
+            msgspec.structs.replace(item, data={name: 1.2 * value for name, value in item.data.items()})
+            if item.unit == "s" else item
+            for item in one.data_items
+        ]
+        return msgspec.structs.replace(one, data_items=items)
+
+@pytest.fixture(scope="session")
+def carico_provider():
+    return Slower()
+
+def pytest_carico_provider(config):
+    return Slower()
+"""
+THREE = ("-m", "cluster", "--carico-repetitions=3")
+
+
+@pytest.fixture
+def tests(pytester):
+    """Write the tests, with more arguments for the marker of the first."""
+
+    def write(marker=""):
+        pytester.makepyfile(test_them=TESTS.format(marker=marker))
+
+    write()
+    return write
+
+
+@pytest.fixture
+def baseline(session, pytester, tests):
+    """A baseline of a session."""
+    result = session(*THREE, "--carico-save-baseline=base.json")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([f"baseline: {pytester.path}/base.json"])
+    return pytester.path / "base.json"
+
+
+def test_a_session_passes_beside_itself(session, baseline):
+    result = session(*THREE, f"--carico-baseline={baseline}")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["gate: passed (6 ok)"])
+
+
+def test_a_baseline_is_small_and_says_what_made_it(baseline):
+    assert baseline.stat().st_size < 10_000
+    made_by = json.loads(baseline.read_text())["made_by"]
+    assert made_by["provider"] == "fake"
+    assert made_by["command"][-1] == "--carico-save-baseline=base.json"
+
+
+def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, baseline):
+    pytester.makeconftest(SLOWER)
+    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+10%")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*carico gate*",
+            "pi-2000 · * · carico: pod_completion_time p99 (pi-2000) went from * (+20.0 %; allowed +10%)",
+            "gate: FAILED (2 regressed)",
+            "FAILED carico gate - *",
+        ]
+    )
+
+
+def test_junit_has_the_regression(session, pytester, baseline):
+    pytester.makeconftest(SLOWER)
+    session(*THREE, f"--carico-baseline={baseline}", "--junitxml=junit.xml")
+    assert "went from" in (pytester.path / "junit.xml").read_text()
+
+
+def test_a_worse_figure_within_the_limit_passes(session, pytester, baseline):
+    pytester.makeconftest(SLOWER)
+    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+30%")
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests):
+    tests(marker=", fail_on='pod_completion_time:mean:+10%'")
+    pytester.makeconftest(SLOWER)
+    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["pi-2000 * mean (pi-2000) went from * (+20.0 %; allowed +10%)", "FAILED test_them.py::test_pods - *"]
+    )
+
+
+def test_the_ini_file_may_name_baseline_and_conditions(session, pytester, baseline):
+    pytester.makeini("[pytest]\ncarico_baseline = base.json\ncarico_fail_on =\n    pod_completion_time:p99:+10%\n")
+    pytester.makeconftest(SLOWER)
+    session(*THREE).stdout.fnmatch_lines(["gate: FAILED (2 regressed)"])
+
+
+def test_a_session_without_cluster_tests_is_not_judged(session, pytester, baseline):
+    pytester.makeini("[pytest]\ncarico_baseline = base.json\n")
+    pytester.makepyfile(test_unit="def test_quick(): pass")
+    assert session("test_unit.py").ret == pytest.ExitCode.OK
+
+
+class TestNothingIsGreenUnmeasured:
+    def test_what_the_baseline_has_and_nobody_measured(self, session, pytester, baseline):
+        pytester.makepyfile(
+            test_them="""
+            import pytest
+
+            @pytest.mark.cluster
+            def test_more(carico_experiment):
+                carico_experiment.run("sklearn", "carico", pods=3)
+        """
+        )
+        result = session(*THREE, f"--carico-baseline={baseline}")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["pi-2000 · * is in the baseline, but was not measured"])
+
+    def test_a_part_that_the_user_chose_is_judged_alone(self, session, baseline):
+        result = session(*THREE, "-k", "more", f"--carico-baseline={baseline}")
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["gate: passed (3 ok; not measured, but in the baseline: 1)"])
+
+    def test_too_few_repetitions(self, session, baseline):
+        result = session("-m", "cluster", "--carico-repetitions=1", f"--carico-baseline={baseline}")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["*too few repetitions to judge anything"])
+
+    def test_other_settings(self, session, pytester, baseline):
+        pytester.makepyfile(test_them=TESTS.format(marker="").replace("pods=3", "pods=4"))
+        result = session(*THREE, f"--carico-baseline={baseline}")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["sklearn * is incomparable with the baseline: other settings: jobs"])
+
+    def test_tests_that_are_skipped(self, session, pytester, baseline):
+        pytester.makepyfile(
+            test_them="""
+            import pytest
+
+            @pytest.mark.cluster
+            def test_one():
+                pytest.skip("not today")
+        """
+        )
+        result = session(*THREE, f"--carico-baseline={baseline}")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["*is in the baseline, but was not measured"])
+
+    def test_a_marker_whose_test_measures_nothing(self, session, pytester, baseline):
+        pytester.makepyfile(
+            test_them="""
+            import pytest
+
+            @pytest.mark.cluster
+            @pytest.mark.carico("pi-2000", "carico", fail_on="job_completion_time:+5%")
+            def test_one():
+                pass
+        """
+        )
+        result = session(*THREE, "-k", "one", f"--carico-baseline={baseline}")
+        result.stdout.fnmatch_lines(["*fail_on judges what carico_results measured*"])
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--carico-fail-on=job_completion_time:+5%"], "*--carico-fail-on needs --carico-baseline FILE*"),
+        (["--carico-baseline=gone.json"], "*cannot read the baseline *gone.json: No such file*"),
+        (["--carico-baseline=broken.json"], "*broken.json is not a baseline of carico-testbed*"),
+        (
+            ["--carico-baseline=broken.json", "--carico-fail-on=job_completion:+5%"],
+            "*did you mean 'job_completion_time'*",
+        ),
+        (["--carico-save-baseline=gone/base.json"], "*gone; create it first"),
+    ],
+)
+def test_a_gate_that_cannot_judge_ends_with_4_before_anything_runs(session, pytester, tests, arguments, message):
+    (pytester.path / "broken.json").write_text('{"schema_version":1,"meas')
+    result = session("-m", "cluster", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    assert not (pytester.path / ".carico").exists()
+
+
+def test_a_session_that_fails_makes_no_baseline(session, pytester, tests):
+    pytester.makepyfile(test_fails="import pytest\n\n@pytest.mark.cluster\ndef test_it(): assert False")
+    session(*THREE, "--carico-save-baseline=base.json").stdout.fnmatch_lines(
+        ["no baseline was saved to *base.json: only*"]
+    )
+    assert not (pytester.path / "base.json").exists()
+
+
+def test_an_interrupted_session_is_not_judged(session, pytester, baseline):
+    pytester.makepyfile(
+        test_them="""
+        import pytest
+
+        @pytest.mark.cluster
+        def test_one(carico_experiment):
+            carico_experiment.run("pi-2000", "carico", pods=3)
+            pytest.exit("stop")
+    """
+    )
+    result = session(*THREE, f"--carico-baseline={baseline}")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.no_fnmatch_line("gate:*")
