@@ -132,7 +132,7 @@ REPLACED: tuple[tuple[str, type, str, Any], ...] = (
         property(lambda self: (len(self._nodes) - 1) ** 2 + 1),
     ),
     ("baseline from all samples", DualKalman, "_correct", _baseline_from_all_samples),
-    ("a reservation that ends with the binding", CaricoScheduler, "pod_bound", CaricoScheduler._left_pending),
+    ("a reservation that ends with the binding", CaricoScheduler, "pod_bound", CaricoScheduler.pod_running),
 )
 """Interpretations without a parameter, because the alternative is useless: label, class, attribute and replacement."""
 

@@ -194,6 +194,9 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         A node whose last report is older than this is refused; agents report every second.
     reservation_timeout_s : float
         How long binding a pod to its node may take before the reservation ends.
+    until_counted : bool
+        Whether the reservations of running pods last until a report counts them. False lets them end when the pods run,
+        as in the thesis (§4.4). The variant `demand` always does the former.
     journal : JournalConfig, optional
         Without it decisions are not recorded.
     checkpoint : str, optional
@@ -215,6 +218,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scheduler_name: ObjectName = "carico"
     stale_after_s: Seconds = STALE_AFTER_S
     reservation_timeout_s: Seconds = RESERVATION_TIMEOUT_S
+    until_counted: bool = True
     journal: JournalConfig | None = JournalConfig()
     checkpoint: str | None = None
     kept_costs: KeptCostsConfig | None = None

@@ -35,7 +35,13 @@ def main() -> int:
         for fault in options.fault or FAULTS:
             seeds = range(options.seed, options.seed + options.runs)
             results = pool.map(
-                judge, repeat(options.variant), repeat(fault), seeds, repeat(options.pods), repeat(options.verbose)
+                judge,
+                repeat(options.variant),
+                repeat(fault),
+                seeds,
+                repeat(options.pods),
+                repeat(options.verbose),
+                repeat(not options.until_running),
             )
             found, failing = Findings(), []
             for seed, (findings, lines) in zip(seeds, results, strict=True):
@@ -64,10 +70,12 @@ def main() -> int:
     return int(not total.clean)
 
 
-def judge(variant: str, fault: str, seed: int, pods: int, verbose: bool = False) -> tuple[Findings, list[str]]:
+def judge(
+    variant: str, fault: str, seed: int, pods: int, verbose: bool = False, until_counted: bool = True
+) -> tuple[Findings, list[str]]:
     """Run one cluster; return what was found, and the history around the first violation if it is wanted."""
     with tempfile.TemporaryDirectory() as folder:
-        history = Run(variant, fault, seed, pods, Path(folder)).run()
+        history = Run(variant, fault, seed, pods, Path(folder), until_counted).run()
     return history.findings, history.around_first() if verbose else []
 
 
@@ -80,6 +88,11 @@ def _options() -> argparse.Namespace:
     arguments.add_argument("--seed", type=int, default=1, metavar="N", help="the first seed (default: 1)")
     arguments.add_argument("--runs", type=int, default=10, metavar="N", help="seeds of each fault (default: 10)")
     arguments.add_argument("--pods", type=int, default=100, metavar="N", help="pods of each run (default: 100)")
+    arguments.add_argument(
+        "--until-running",
+        action="store_true",
+        help="let the reservations of the thesis's variants end when pods run, as in the thesis (§4.4)",
+    )
     arguments.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (default: 1)")
     arguments.add_argument(
         "-v", "--verbose", action="store_true", help="print what happened around the first violation"

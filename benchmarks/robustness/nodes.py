@@ -80,7 +80,7 @@ class PodCapacityRoom:
 
     def report(self, node: Node) -> dict[str, Any]:
         """See `Room`."""
-        return {"pod_capacity": max(self.capacity - len(node.counted), 0.0)}
+        return {"pod_capacity": max(self.capacity - len(node.counted), 0.0), "counted": frozenset(node.counted)}
 
 
 class DemandRoom:

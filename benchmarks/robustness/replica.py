@@ -15,7 +15,7 @@ from typing import Any
 import simpy
 from prometheus_client import CollectorRegistry
 
-from benchmarks.robustness.api import SCHEDULER, Api, WatchedPods
+from benchmarks.robustness.api import Api, WatchedPods
 from benchmarks.robustness.history import History
 from carico.checkpoint import continue_from, write_checkpoint
 from carico.config import ExtenderConfig
@@ -84,6 +84,7 @@ class Replica:
     env : simpy.Environment
     api : Api
     variant : Variant or DemandVariant
+    config : ExtenderConfig
     rng : random.Random
     checkpoint : Path
         The file that outlives the process.
@@ -98,6 +99,7 @@ class Replica:
         env: simpy.Environment,
         api: Api,
         variant: Variant | DemandVariant,
+        config: ExtenderConfig,
         rng: random.Random,
         checkpoint: Path,
         history: History,
@@ -107,6 +109,7 @@ class Replica:
         self._env = env
         self._api = api
         self._variant = variant
+        self._config = config
         self._rng = rng
         self.checkpoint = checkpoint
         self._history = history
@@ -124,7 +127,7 @@ class Replica:
         clock = VirtualClock(self._env)
         condition = VirtualCondition(self._env, lambda: self.alive and life == self._life)
         self.core, selector = new_extender(
-            ExtenderConfig(scheduler_name=SCHEDULER),
+            self._config,
             self._variant,
             None,
             clock,

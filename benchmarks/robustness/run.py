@@ -16,12 +16,13 @@ from typing import Any
 
 import simpy
 
-from benchmarks.robustness.api import Api
+from benchmarks.robustness.api import SCHEDULER, Api
 from benchmarks.robustness.faults import FAULTS, Fault
 from benchmarks.robustness.history import History
 from benchmarks.robustness.kube_scheduler import KubeScheduler
 from benchmarks.robustness.nodes import WORKLOADS, DemandRoom, Nodes, PodCapacityRoom
 from benchmarks.robustness.replica import Replica
+from carico.config import ExtenderConfig
 from carico.demand.settings import DemandVariant
 from carico.variants import variant_named
 
@@ -49,9 +50,13 @@ class Run:
     pods : int
     folder : Path
         For checkpoints; must be empty.
+    until_counted : bool, optional
+        See `ExtenderConfig`.
     """
 
-    def __init__(self, variant: str, fault: str, seed: int, pods: int, folder: Path) -> None:
+    def __init__(
+        self, variant: str, fault: str, seed: int, pods: int, folder: Path, until_counted: bool = True
+    ) -> None:
         self.fault: Fault = FAULTS[fault]
         self._rng = random.Random(f"{variant} {fault} {seed}")
         self._pods = pods
@@ -69,6 +74,7 @@ class Run:
                 self.env,
                 self.api,
                 tested,
+                ExtenderConfig(scheduler_name=SCHEDULER, until_counted=until_counted),
                 self.rng(f"replica {number}"),
                 folder / f"costs-{number}.json",
                 self.history,

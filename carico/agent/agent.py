@@ -4,8 +4,10 @@ It contains no rule of the algorithm, but connects the other modules: telemetry 
 reports to every replica of the scheduler, and the node's own subspace to the aggregator. While no server answers, it
 goes on with the node's own model.
 
+Every report says which pods it counts, so that schedulers hold the places of all others.
+
 An agent that ends reports a Pod-Capacity of 0. Otherwise schedulers would believe its last report for some more
-seconds, and not count the pods that start in that time: their reservations have ended, and no agent reports them.
+seconds, during which nobody measures the node.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from carico.model.report import Report
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.podevents.source import PodChange, PodEventSource
+from carico.rpc.messages import MOST_PODS_NAMED
 from carico.telemetry.counters import usage_vector
 from carico.telemetry.sampler import Batch, Sampler
 
@@ -88,6 +91,7 @@ class Agent(AgentLoop):
         self._events: deque[PodChange] = deque()
         self._running = 0
         """Running pods: the sum of the source's changes."""
+        self._uids: set[str] = set()
         self._answered = 0
         self.report: Report | None = None
 
@@ -95,7 +99,7 @@ class Agent(AgentLoop):
         """See `AgentLoop`."""
         self.pods.start(self._events.append)
         # By now the source has reported all running pods: their number replaces the one in a restored state.
-        self._running = sum(self._events.popleft().change for _ in range(len(self._events)))
+        self._running = sum(self._take(self._events.popleft()) for _ in range(len(self._events)))
         self.model.reconcile(max(self._running, 0), self.clock.now())
 
     def take_in(self, batch: Batch) -> None:
@@ -128,12 +132,17 @@ class Agent(AgentLoop):
         while self._events:
             event = self._events.popleft()
             self.pod_events += 1
-            self._running += event.change
+            self._running += self._take(event)
             if event.change < 0 and self._running < 0:
                 # A start was missed. The source's next listing corrects the sum; a listing made here would block.
                 self.miscounts += 1
                 _log.warning("pod events contradict the count", extra={"pods": self._running})
             self.model.reconcile(max(self._running, 0), event.at)
+
+    def _take(self, event: PodChange) -> int:
+        """Note which pods run, and return the change of their number."""
+        (self._uids.add if event.change > 0 else self._uids.discard)(event.uid)
+        return event.change
 
     def _step(self) -> None:
         now = self.clock.now()
@@ -149,4 +158,5 @@ class Agent(AgentLoop):
         self._report(float(report.pod_capacity))
 
     def _report(self, pod_capacity: float) -> None:
-        self.send(pod_capacity, int(self.model.pods))
+        counted = frozenset(self._uids) if len(self._uids) <= MOST_PODS_NAMED else None
+        self.send(pod_capacity, int(self.model.pods), counted=counted)

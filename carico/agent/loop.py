@@ -164,7 +164,13 @@ class AgentLoop(ABC):
     def end(self) -> None:
         """Report for the last time; the source of pod events is closed already."""
 
-    def send(self, pod_capacity: float, pods: int, demand: DemandReport | None = None) -> None:
+    def send(
+        self,
+        pod_capacity: float,
+        pods: int,
+        demand: DemandReport | None = None,
+        counted: frozenset[str] | None = None,
+    ) -> None:
         """Put a report into every scheduler's mailbox; see `CapacityReport`."""
         self._sequence += 1
         report = CapacityReport(
@@ -175,6 +181,7 @@ class AgentLoop(ABC):
             sequence=self._sequence,
             demand=demand,
             version=__version__,
+            counted=counted,
         )
         for mailbox in self.reports:
             mailbox.submit(report)

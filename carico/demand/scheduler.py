@@ -28,13 +28,12 @@ from carico.demand.waiting import Kind, Waiting
 from carico.demand.witnesses import Witnesses, is_own
 from carico.errors import NotReady
 from carico.saved import checked_mapping
-from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
+from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, REPEATED_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
+from carico.scheduling.uncounted import Uncounted
 from carico.scheduling.wake_up import WakeUp
 
 REMEMBER_EVERY_S = 5.0
 """How often is noted what the workloads cost whose pods run."""
-UNCOUNTED_S = 10.0
-"""A pod that has run for this long when its node reports without counting it is one that the agent leaves out."""
 _MOST_TRIED = 16
 """The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
 _MOST_SUMMED = 100
@@ -132,8 +131,7 @@ class DemandScheduler:
         """The workloads of these pods, by UID."""
         self._due: dict[str, float] = {}
         """When pods in flight that are not bound are given up, by UID; the earliest first."""
-        self._running: dict[str, float] = {}
-        """Since when pods run that were still in flight then, by UID."""
+        self._uncounted = Uncounted(stale_after_s)
         self.waiting = Waiting()
         self._candidates = Candidates()
         self._held: tuple[str, float] | None = None
@@ -184,6 +182,13 @@ class DemandScheduler:
         if not hold_s:
             self.waiting.refused.add(uid)
         return replace(decision, hold_s=hold_s)
+
+    def repeated(self, uid: str, nodes: Sequence[str], now: float) -> int | None:
+        """Return the index of the candidate that the pod was given a moment ago; see `Scheduler.repeated`."""
+        pod = self.loads.in_flight(uid)
+        if pod is None or now - (self._due.get(uid, 0.0) - self._timeout_s) >= REPEATED_S:
+            return None
+        return nodes.index(pod.node) if pod.node in nodes else None
 
     def decision(self, kind: Kind, nodes: Sequence[str], now: float) -> DemandDecision:
         """Return what `filter` would decide on a pod; nothing changes."""
@@ -245,13 +250,13 @@ class DemandScheduler:
             if (in_flight is None and first and not running) or (in_flight is not None and in_flight.node != node):
                 self.loads.place(uid, workload, node, now)
             if running and self.loads.in_flight(uid) is not None:
-                self._running.setdefault(uid, now)
+                self._uncounted.runs(uid, now)
 
     def pod_gone(self, uid: str, now: float) -> None:
         """Take in that a pod has ended or was deleted."""
         self.waiting.remove(uid)
         self._due.pop(uid, None)
-        self._running.pop(uid, None)
+        self._uncounted.over(uid)
         self.loads.note_critical(uid, None)
         node = self._bound.pop(uid, None)
         if node is None:
@@ -277,6 +282,7 @@ class DemandScheduler:
         for node in self.loads.silent(now, FORGOTTEN_AFTER_S):
             self.loads.forget(node)
             self._witnesses.forget(node)
+            self._uncounted.forget(node)
             if self._wake_up is not None:
                 self._wake_up.forget(node)
 
@@ -372,14 +378,15 @@ class DemandScheduler:
 
     def _end_uncounted(self, node: str, now: float) -> None:
         """End the reservations of pods that the node's agent leaves out; as long as it is silent, they hold."""
+        self._uncounted.reported(node, now)
         for uid in self.loads.in_flight_to(node):
-            if self._running.get(uid, now) <= now - UNCOUNTED_S:
+            if self._uncounted.left_out(uid, node, now):
                 self._end(uid)
 
     def _end(self, uid: str) -> str | None:
         """Note that a pod is no longer in flight, and return the node that it was going to."""
         self._due.pop(uid, None)
-        self._running.pop(uid, None)
+        self._uncounted.over(uid)
         if uid not in self._bound:
             self.loads.note_critical(uid, None)
         return self.loads.end(uid)

@@ -67,6 +67,8 @@ class Choices:
         Namespaces whose pods are not counted, besides `PLATFORM_NAMESPACES` and the deployment's own.
     on_control_plane : bool
         Whether servers and schedulers run only on nodes of the control plane.
+    until_counted : bool
+        Whether reservations last until a report counts the pod, see `ExtenderConfig`.
     observe : bool
         Whether nothing is scheduled: no kube-scheduler runs, and CARICO only learns and shows what pods cost.
 
@@ -83,6 +85,7 @@ class Choices:
     variant: str = DEFAULT_VARIANT.name
     excluded_namespaces: tuple[str, ...] = ()
     on_control_plane: bool = False
+    until_counted: bool = True
     observe: bool = False
 
     @property
@@ -201,6 +204,8 @@ def _with_choices(text: str, choices: Choices, of_agent: bool) -> str:
         changed["variant"] = choices.variant
     if of_agent:
         _choose_for_agent(changed, choices)
+    elif not choices.until_counted:
+        changed["until_counted"] = False
     return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
 
 

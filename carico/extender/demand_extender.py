@@ -21,7 +21,7 @@ from carico.demand.scheduler import DemandScheduler
 from carico.demand.waiting import Kind
 from carico.demand.workload import is_latency_critical, placement_of, workload_of
 from carico.errors import InvalidState
-from carico.extender.api import ExtenderArgs, ExtenderFilterResult, candidates
+from carico.extender.api import ExtenderArgs, ExtenderFilterResult, answer, candidates
 from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
 from carico.extender.requests import LastRequests, requests_of
@@ -99,6 +99,9 @@ class DemandExtender(Readiness):
         with self._changed:
             shown = self._pods.get(pod.uid)
             kind = _kind(args.pod.as_object()) if shown is None else shown.kind
+            repeated = self._scheduler.repeated(pod.uid, nodes, self._clock.now())
+            if repeated is not None:
+                return answer(args, repeated, {})
             decision, took_s = self._decide(pod.uid, kind, nodes)
             self._held.add(pod.uid)
             while decision.hold_s and not self._closed:
@@ -107,6 +110,9 @@ class DemandExtender(Readiness):
                     lambda looked=looked: self._closed or self._scheduler.room_appeared != looked,  # type: ignore[misc]
                     decision.hold_s,
                 )
+                repeated = self._scheduler.repeated(pod.uid, nodes, self._clock.now())
+                if repeated is not None:
+                    return answer(args, repeated, {})  # another call for the pod was answered meanwhile
                 if pod.uid not in self._held:
                     break  # the pod was deleted
                 decision, took_s = self._decide(pod.uid, kind, nodes)

@@ -4,9 +4,9 @@ kube-scheduler's extender protocol has no verb to reserve. kube-scheduler also a
 binds a pod only when other pods have been decided on already. Therefore `filter` decides: it reserves a place on the
 best candidate and names that one node, so that kube-scheduler has nothing left to choose.
 
-- *Restart*: the watch begins with a listing. Places are reserved for the pods in it that are bound and still Pending,
-  and before the listing nothing is decided. Reservations for pods that were not bound are lost; kube-scheduler asks for
-  these pods again.
+- *Restart*: the watch begins with a listing. Places are reserved for the pods in it that are bound and not counted yet
+  (in the thesis: still Pending), and before the listing nothing is decided. Reservations for pods that were not bound
+  are lost; kube-scheduler asks for these pods again.
 - *Replicas*: agents report to all replicas, and each replica watches pods; only the leading kube-scheduler asks its
   extender. When another one takes over, its extender knows all reservations except those for pods that are not bound.
 - *Refusals* are given as failedAndUnresolvableNodes, so that a lack of capacity never evicts a pod, and only if no node
@@ -25,6 +25,7 @@ from carico.demand.decision import DemandDecision
 from carico.errors import InvalidInput, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
 from carico.extender.metrics import ExtenderMetrics
+from carico.kube.reflector import ENDED
 from carico.scheduling.decision import Decision
 from carico.scheduling.report import CapacityReport
 from carico.scheduling.scheduler import Scheduler
@@ -136,9 +137,12 @@ class Extender(Readiness):
         """
         began = self._clock.now()
         self.require_ready(began)
-        nodes = candidates(args)
+        nodes, uid = candidates(args), args.pod.metadata.uid
         with self._lock:
-            decision = self._scheduler.filter(args.pod.metadata.uid, nodes, self._clock.now())
+            repeated = self._scheduler.repeated(uid, nodes, self._clock.now())
+            if repeated is not None:
+                return answer(args, repeated, {})
+            decision = self._scheduler.filter(uid, nodes, self._clock.now())
             self._count()
         return conclude(args, decision, self._clock.now() - began, self._journal, self._metrics)
 
@@ -152,7 +156,7 @@ class Extender(Readiness):
         """
         with self._lock:
             try:
-                self._scheduler.report(report.node, report.pod_capacity, self._clock.now())
+                self._scheduler.report(report.node, report.pod_capacity, self._clock.now(), report.counted)
             except InvalidInput:
                 self._metrics.reports.labels("refused").inc()
                 raise
@@ -164,9 +168,9 @@ class Extender(Readiness):
         """Take in a pod as the watch shows it."""
         phase = (pod.get("status") or {}).get("phase", "Pending")
         node = (pod.get("spec") or {}).get("nodeName") or ""
-        self.pod_changed(pod["metadata"]["uid"], node, phase == "Pending")
+        self.pod_changed(pod["metadata"]["uid"], node, phase == "Pending", ended=phase in ENDED)
 
-    def pod_changed(self, uid: str, node: str, pending: bool) -> None:
+    def pod_changed(self, uid: str, node: str, pending: bool, *, ended: bool = False) -> None:
         """Take in what the watch shows of a pod.
 
         Parameters
@@ -176,9 +180,11 @@ class Extender(Readiness):
             The node that the pod is bound to; empty if it is not bound.
         pending : bool
             Whether its phase is Pending.
+        ended : bool, optional
+            Whether its phase is one of a pod that has ended.
         """
         with self._lock:
-            self._scheduler.pod_changed(uid, node, pending, self._clock.now())
+            self._scheduler.pod_changed(uid, node, pending, self._clock.now(), ended=ended)
             self._count()
 
     def pod_deleted(self, uid: str) -> None:

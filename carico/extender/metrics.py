@@ -30,7 +30,7 @@ class ExtenderMetrics:
             registry=registry,
         )
         self.reservations = Gauge(
-            "carico_extender_reservations", "Pods that were given a node and are still Pending.", registry=registry
+            "carico_extender_reservations", "Pods that were given a node and are not counted yet.", registry=registry
         )
         self.waiting = Gauge(
             "carico_extender_waiting_pods", "Pods that were refused and not yet given a node.", registry=registry

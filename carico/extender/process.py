@@ -193,6 +193,7 @@ def new_extender(
         wake_up=wake_up,
         wake=wake,
         released=lambda reason: metrics.released.labels(reason).inc(),
+        until_counted=config.until_counted or variant.until_counted,
     )
     return Extender(of_the_thesis, journal, clock, metrics), f"spec.schedulerName={config.scheduler_name}"
 

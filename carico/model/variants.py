@@ -55,6 +55,10 @@ class Variant:
     """How long after a pod event nothing is estimated, and Pod-Capacity comes from the baseline (§3.5, §4.2.4)."""
     blind_after_s: float = 10.0
     """A node without telemetry for longer than this offers nothing; until then Eq. 3.6 counts from the baseline."""
+    until_counted: bool = False
+    """Hold the reservation of a running pod until a report counts the pod (`carico.scheduling.scheduler`). In the
+    thesis it ends when the pod runs (§4.4), and that is what is simulated; deployed schedulers hold it
+    (`carico.config.ExtenderConfig`)."""
     exchange_drift: float = 0.02
     exchange_age_s: float = 5.0
     """A node exchanges its subspace once its own average workload has changed by more than `exchange_drift`, relative

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x63\x61rico/rpc/capacity.proto\x12\tcarico.v1\"\xab\x01\n\x0e\x43\x61pacityReport\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x14\n\x0cpod_capacity\x18\x02 \x01(\x01\x12\x0c\n\x04pods\x18\x03 \x01(\r\x12\x11\n\tat_unix_s\x18\x04 \x01(\x01\x12\x10\n\x08sequence\x18\x05 \x01(\x04\x12\x0e\n\x06silent\x18\x06 \x01(\x08\x12!\n\x06\x64\x65mand\x18\x07 \x01(\x0b\x32\x11.carico.v1.Demand\x12\x0f\n\x07version\x18\x08 \x01(\t\"\xe5\x01\n\x06\x44\x65mand\x12\r\n\x05\x63ores\x18\x01 \x01(\x01\x12\x0b\n\x03gib\x18\x02 \x01(\x01\x12\x14\n\x0c\x64\x65mand_cores\x18\x03 \x01(\x01\x12\x1d\n\x15\x64\x65mand_cores_variance\x18\x04 \x01(\x01\x12\x10\n\x08held_gib\x18\x05 \x01(\x01\x12\x14\n\x0c\x62\x61seline_gib\x18\x06 \x01(\x01\x12&\n\tworkloads\x18\x07 \x03(\x0b\x32\x13.carico.v1.Workload\x12\x19\n\x11unknown_workloads\x18\x08 \x03(\t\x12\x1f\n\x07\x63ounted\x18\t \x03(\x0b\x32\x0e.carico.v1.Pod\"\x85\x01\n\x08Workload\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pods\x18\x02 \x01(\r\x12\x13\n\x0bstops_per_s\x18\x03 \x01(\x01\x12\r\n\x05\x63ores\x18\x04 \x01(\x01\x12\x16\n\x0e\x63ores_variance\x18\x05 \x01(\x01\x12\x0b\n\x03gib\x18\x06 \x01(\x01\x12\x14\n\x0cgib_variance\x18\x07 \x01(\x01\"$\n\x03Pod\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x10\n\x08workload\x18\x02 \x01(\r\"\x8a\x01\n\x0bReportReply\x12\x38\n\tworkloads\x18\x01 \x03(\x0b\x32%.carico.v1.ReportReply.WorkloadsEntry\x12\x0f\n\x07version\x18\x02 \x01(\t\x1a\x30\n\x0eWorkloadsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32Q\n\x08\x43\x61pacity\x12\x45\n\x0cReportStream\x12\x19.carico.v1.CapacityReport\x1a\x16.carico.v1.ReportReply(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x63\x61rico/rpc/capacity.proto\x12\tcarico.v1\"\xd4\x01\n\x0e\x43\x61pacityReport\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x14\n\x0cpod_capacity\x18\x02 \x01(\x01\x12\x0c\n\x04pods\x18\x03 \x01(\r\x12\x11\n\tat_unix_s\x18\x04 \x01(\x01\x12\x10\n\x08sequence\x18\x05 \x01(\x04\x12\x0e\n\x06silent\x18\x06 \x01(\x08\x12!\n\x06\x64\x65mand\x18\x07 \x01(\x0b\x32\x11.carico.v1.Demand\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\'\n\x07\x63ounted\x18\t \x01(\x0b\x32\x16.carico.v1.CountedPods\"\x1b\n\x0b\x43ountedPods\x12\x0c\n\x04uids\x18\x01 \x03(\t\"\xe5\x01\n\x06\x44\x65mand\x12\r\n\x05\x63ores\x18\x01 \x01(\x01\x12\x0b\n\x03gib\x18\x02 \x01(\x01\x12\x14\n\x0c\x64\x65mand_cores\x18\x03 \x01(\x01\x12\x1d\n\x15\x64\x65mand_cores_variance\x18\x04 \x01(\x01\x12\x10\n\x08held_gib\x18\x05 \x01(\x01\x12\x14\n\x0c\x62\x61seline_gib\x18\x06 \x01(\x01\x12&\n\tworkloads\x18\x07 \x03(\x0b\x32\x13.carico.v1.Workload\x12\x19\n\x11unknown_workloads\x18\x08 \x03(\t\x12\x1f\n\x07\x63ounted\x18\t \x03(\x0b\x32\x0e.carico.v1.Pod\"\x85\x01\n\x08Workload\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pods\x18\x02 \x01(\r\x12\x13\n\x0bstops_per_s\x18\x03 \x01(\x01\x12\r\n\x05\x63ores\x18\x04 \x01(\x01\x12\x16\n\x0e\x63ores_variance\x18\x05 \x01(\x01\x12\x0b\n\x03gib\x18\x06 \x01(\x01\x12\x14\n\x0cgib_variance\x18\x07 \x01(\x01\"$\n\x03Pod\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x10\n\x08workload\x18\x02 \x01(\r\"\x8a\x01\n\x0bReportReply\x12\x38\n\tworkloads\x18\x01 \x03(\x0b\x32%.carico.v1.ReportReply.WorkloadsEntry\x12\x0f\n\x07version\x18\x02 \x01(\t\x1a\x30\n\x0eWorkloadsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32Q\n\x08\x43\x61pacity\x12\x45\n\x0cReportStream\x12\x19.carico.v1.CapacityReport\x1a\x16.carico.v1.ReportReply(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,17 +34,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPORTREPLY_WORKLOADSENTRY']._loaded_options = None
   _globals['_REPORTREPLY_WORKLOADSENTRY']._serialized_options = b'8\001'
   _globals['_CAPACITYREPORT']._serialized_start=41
-  _globals['_CAPACITYREPORT']._serialized_end=212
-  _globals['_DEMAND']._serialized_start=215
-  _globals['_DEMAND']._serialized_end=444
-  _globals['_WORKLOAD']._serialized_start=447
-  _globals['_WORKLOAD']._serialized_end=580
-  _globals['_POD']._serialized_start=582
-  _globals['_POD']._serialized_end=618
-  _globals['_REPORTREPLY']._serialized_start=621
-  _globals['_REPORTREPLY']._serialized_end=759
-  _globals['_REPORTREPLY_WORKLOADSENTRY']._serialized_start=711
-  _globals['_REPORTREPLY_WORKLOADSENTRY']._serialized_end=759
-  _globals['_CAPACITY']._serialized_start=761
-  _globals['_CAPACITY']._serialized_end=842
+  _globals['_CAPACITYREPORT']._serialized_end=253
+  _globals['_COUNTEDPODS']._serialized_start=255
+  _globals['_COUNTEDPODS']._serialized_end=282
+  _globals['_DEMAND']._serialized_start=285
+  _globals['_DEMAND']._serialized_end=514
+  _globals['_WORKLOAD']._serialized_start=517
+  _globals['_WORKLOAD']._serialized_end=650
+  _globals['_POD']._serialized_start=652
+  _globals['_POD']._serialized_end=688
+  _globals['_REPORTREPLY']._serialized_start=691
+  _globals['_REPORTREPLY']._serialized_end=829
+  _globals['_REPORTREPLY_WORKLOADSENTRY']._serialized_start=781
+  _globals['_REPORTREPLY_WORKLOADSENTRY']._serialized_end=829
+  _globals['_CAPACITY']._serialized_start=831
+  _globals['_CAPACITY']._serialized_end=912
 # @@protoc_insertion_point(module_scope)

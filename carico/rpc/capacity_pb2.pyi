@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class CapacityReport(_message.Message):
-    __slots__ = ("node", "pod_capacity", "pods", "at_unix_s", "sequence", "silent", "demand", "version")
+    __slots__ = ("node", "pod_capacity", "pods", "at_unix_s", "sequence", "silent", "demand", "version", "counted")
     NODE_FIELD_NUMBER: _ClassVar[int]
     POD_CAPACITY_FIELD_NUMBER: _ClassVar[int]
     PODS_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class CapacityReport(_message.Message):
     SILENT_FIELD_NUMBER: _ClassVar[int]
     DEMAND_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_FIELD_NUMBER: _ClassVar[int]
     node: str
     pod_capacity: float
     pods: int
@@ -24,7 +25,14 @@ class CapacityReport(_message.Message):
     silent: bool
     demand: Demand
     version: str
-    def __init__(self, node: _Optional[str] = ..., pod_capacity: _Optional[float] = ..., pods: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., sequence: _Optional[int] = ..., silent: bool = ..., demand: _Optional[_Union[Demand, _Mapping]] = ..., version: _Optional[str] = ...) -> None: ...
+    counted: CountedPods
+    def __init__(self, node: _Optional[str] = ..., pod_capacity: _Optional[float] = ..., pods: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., sequence: _Optional[int] = ..., silent: bool = ..., demand: _Optional[_Union[Demand, _Mapping]] = ..., version: _Optional[str] = ..., counted: _Optional[_Union[CountedPods, _Mapping]] = ...) -> None: ...
+
+class CountedPods(_message.Message):
+    __slots__ = ("uids",)
+    UIDS_FIELD_NUMBER: _ClassVar[int]
+    uids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, uids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Demand(_message.Message):
     __slots__ = ("cores", "gib", "demand_cores", "demand_cores_variance", "held_gib", "baseline_gib", "workloads", "unknown_workloads", "counted")

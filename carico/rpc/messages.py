@@ -109,6 +109,7 @@ def read_report(data: bytes) -> tuple[CapacityReport, bool]:
         sequence=message.sequence,
         demand=_read_demand(message.node, message.demand) if message.HasField("demand") else None,
         version=_version(message.version),
+        counted=_read_counted(message.counted) if message.HasField("counted") else None,
     )
     return report, message.silent
 
@@ -124,7 +125,10 @@ def write_report(report: CapacityReport, silent: bool = False) -> bytes:
     if report.demand is not None and report.demand.node != report.node:
         raise InvalidInput(f"{report.node} reports its own demand only, got that of {report.demand.node}")
     try:
-        fields = vars(report) | {"demand": None if report.demand is None else _demand_message(report.demand)}
+        fields = vars(report) | {
+            "demand": None if report.demand is None else _demand_message(report.demand),
+            "counted": None if report.counted is None else capacity_pb2.CountedPods(uids=sorted(report.counted)),
+        }
         return capacity_pb2.CapacityReport(**fields, silent=silent).SerializeToString()
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{str(report)[:500]} cannot be sent: {error}") from error
@@ -210,6 +214,13 @@ def _subspace_message(subspace: Subspace) -> aggregation_pb2.Subspace:
     )
 
 
+def _read_counted(message: capacity_pb2.CountedPods) -> frozenset[str]:
+    _require_at_most(MOST_PODS_NAMED, "counted pods", len(message.uids))
+    counted = frozenset(message.uids)
+    _require_counted_once(len(message.uids), counted)
+    return counted
+
+
 def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
     _require_at_most(_MOST_WORKLOADS, "workloads", len(message.workloads) + len(message.unknown_workloads))
     _require_at_most(MOST_PODS_NAMED, "counted pods", len(message.counted))
@@ -234,9 +245,7 @@ def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
         raise InvalidInput(
             f"a pod's workload is the number of one of the {len(names)} that the report names, or 0, got {largest}"
         ) from None
-    if len(counted) < len(message.counted):
-        raise InvalidInput(f"a report counts every pod once, got {len(message.counted)} pods of {len(counted)} UIDs")
-    _require_uids(counted)
+    _require_counted_once(len(message.counted), counted)
     return DemandReport(
         node,
         message.cores,
@@ -276,6 +285,12 @@ def _demand_message(demand: DemandReport) -> capacity_pb2.Demand:
 def _require_at_most(most: int, things: str, number: int) -> None:
     if number > most:
         raise InvalidInput(f"a message names at most {most} {things}, got {number}")
+
+
+def _require_counted_once(pods: int, uids: Collection[str]) -> None:
+    if len(uids) < pods:
+        raise InvalidInput(f"a report counts every pod once, got {pods} pods of {len(uids)} UIDs")
+    _require_uids(uids)
 
 
 def _require_uids(uids: Collection[str]) -> None:

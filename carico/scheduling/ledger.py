@@ -1,7 +1,7 @@
 """Reservations: which pods are on their way to which node (thesis §3.6).
 
-A pod is in flight from the moment it was given a node until it leaves Pending. Every pod is counted once, whatever
-order the calls come in: the latest reservation of a pod wins, and releasing an unknown pod changes nothing.
+A pod is in flight from the moment it was given a node until `scheduler` releases it. Every pod is counted once,
+whatever order the calls come in: the latest reservation of a pod wins, and releasing an unknown pod changes nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Ledger:
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._count: dict[str, int] = {}
+        self._pods: dict[str, dict[str, None]] = {}
+        """The same pods by node; a set would have another order in every process."""
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -35,14 +37,16 @@ class Ledger:
         self.release(pod)
         self._node_of[pod] = node
         self._count[node] = self._count.get(node, 0) + 1
+        self._pods.setdefault(node, {})[pod] = None
 
     def release(self, pod: str) -> str | None:
         """Forget the reservation of `pod` and return its node, or None if it had none."""
         node = self._node_of.pop(pod, None)
         if node is not None:
             self._count[node] -= 1
+            del self._pods[node][pod]
             if not self._count[node]:
-                del self._count[node]
+                del self._count[node], self._pods[node]
         return node
 
     def node_of(self, pod: str) -> str | None:
@@ -52,6 +56,10 @@ class Ledger:
     def reserved(self, node: str) -> int:
         """Number of pods on their way to `node`."""
         return self._count.get(node, 0)
+
+    def pods(self, node: str) -> list[str]:
+        """The pods on their way to `node`."""
+        return list(self._pods.get(node, ()))
 
     def counts(self) -> Mapping[str, int]:
         """Number of pods on their way, by node; nodes without any are left out."""

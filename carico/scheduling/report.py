@@ -36,6 +36,9 @@ class CapacityReport:
         The same node's demand, under the variant `demand`.
     version : str, optional
         The agent's version of CARICO; empty if the agent is too old to send it.
+    counted : frozenset of str, optional
+        The UIDs of the pods that `pod_capacity` counts. None if the agent does not say, because it is older or counts
+        more pods than a message names. Under the variant `demand`, `demand` says so instead.
     """
 
     node: str
@@ -45,6 +48,7 @@ class CapacityReport:
     sequence: int
     demand: DemandReport | None = None
     version: str = ""
+    counted: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from testbed.results.schema import REPORTED
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.telemetry import SimulatedTelemetry
 
-OnReport = Callable[[int, float], None]
-"""Called with a node and the Pod-Capacity that it reports."""
+OnReport = Callable[[int, float, frozenset[str] | None], None]
+"""Called with a node, the Pod-Capacity that it reports, and the pods that it counts, if the variant needs to know."""
 
 
 class AgentFleet:
@@ -41,7 +41,7 @@ class AgentFleet:
     first : Counters
         The first reading.
     on_report : callable, optional
-        Called with the node and the Pod-Capacity of every report.
+        Called with every report.
     max_pods : array_like of int, optional
         The most pods that each node takes.
     """
@@ -72,21 +72,25 @@ class AgentFleet:
         self._up: BoolArray = np.ones(count, dtype=np.bool_)
         self._since: FloatArray = np.full(count, -np.inf)
         """The time from which each node's samples count; earlier samples are from before a restart."""
+        self._counted: list[set[str]] = [set() for _ in names]
+        """The pods that each agent counts."""
         self._ticks = 0
         self._source = SimulatedTelemetry(first, parameters, rng)
         self._late: tuple[FloatArray, float, BoolArray] | None = None
         self.latest: dict[str, FloatArray] = {name: np.full(count, np.nan) for name in REPORTED}
         """What every node last reported."""
 
-    def pod_event(self, node: int, change: int, at: float) -> None:
+    def pod_event(self, node: int, uid: str, change: int, at: float) -> None:
         """Note that a pod's container was created (+1) or has ended (-1) on a node; ignored if no agent runs there."""
         if not self._up[node]:
             return
         self._model.pod_event(change, at, node=node)
+        (self._counted[node].add if change > 0 else self._counted[node].discard)(uid)
 
     def start(self, node: int) -> None:
         """Start a new agent, which has learned nothing yet, on a node that has come up."""
         self._model.reset([node])
+        self._counted[node].clear()
         self._since[node] = self._source.restart(node)
         self._up[node] = True
 
@@ -137,4 +141,5 @@ class AgentFleet:
             loss = self._parameters.report_loss
             arrives = self._rng.random(stepping.size) >= loss if loss else np.ones(stepping.size, dtype=np.bool_)
             for node, capacity in zip(stepping[arrives].tolist(), report.pod_capacity[arrives].tolist(), strict=True):
-                self._on_report(node, capacity)
+                counted = frozenset(self._counted[node]) if self._variant.until_counted else None
+                self._on_report(node, capacity, counted)

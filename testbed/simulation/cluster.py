@@ -7,7 +7,7 @@ under every scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeVarTuple
 
 import msgspec
 import numpy as np
@@ -41,7 +41,7 @@ from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
 from workloads.scenario import Scenario
 
 RECORD_PERIOD_S = 1.0
-Reported = TypeVar("Reported")
+Reported = TypeVarTuple("Reported")
 
 
 class SimulatedCluster:
@@ -148,7 +148,14 @@ class SimulatedCluster:
                 on_report=self._delayed(demand.report),
             )
         elif scheduler.variant is not None:
-            carico = CaricoScheduler(self._names, shape, parameters, now=lambda: env.now, wake=self._annotate)
+            carico = CaricoScheduler(
+                self._names,
+                shape,
+                parameters,
+                now=lambda: env.now,
+                wake=self._annotate,
+                until_counted=scheduler.variant.until_counted,
+            )
             framework = SchedulingFramework(env, self._api, carico_parameters(parameters), carico)
             env.process(self._tick(carico))
             self._agents = AgentFleet(
@@ -255,7 +262,7 @@ class SimulatedCluster:
             workload = None if pod.job.platform else self._kinds[pod.job.name].workload
             self._agents.pod_event(pod.node, pod.uid, workload, change, at)
         elif self._agents is not None and not pod.job.platform:
-            self._agents.pod_event(pod.node, change, at)
+            self._agents.pod_event(pod.node, pod.uid, change, at)
 
     def _api_event(self, pod: Pod, change: int) -> None:
         if pod.node is not None:
@@ -270,15 +277,15 @@ class SimulatedCluster:
             del self._counted[pod]
         self._pod_event(pod, change, at)
 
-    def _delayed(self, report: Callable[[int, Reported], None]) -> Callable[[int, Reported], None]:
+    def _delayed(self, report: Callable[[int, *Reported], None]) -> Callable[[int, *Reported], None]:
         """Return `report`, or a callback that delays reports as the parameters say."""
         delay_s = self._parameters.report_delay_s
         if not delay_s:
             return report
 
-        def send(node: int, reported: Reported) -> None:
+        def send(node: int, *reported: *Reported) -> None:
             arrives = self._env.timeout(delay_s)
-            arrives.callbacks.append(lambda _event: report(node, reported) if self._kubelets.up[node] else None)
+            arrives.callbacks.append(lambda _event: report(node, *reported) if self._kubelets.up[node] else None)
 
         return send
 

@@ -85,6 +85,7 @@ class LocalCarico:
             report_port=self.report_port,
             tls=TlsFiles(str(served), str(served.with_suffix(".key")), ca),
             kubernetes=KubernetesConfig(str(kubeconfig)),
+            until_counted=False,  # as the thesis's variants are simulated
             journal=JournalConfig(str(folder / "journal.jsonl")),
             status=StatusConfig(port=self._status_port),
         )

@@ -16,7 +16,7 @@ import random
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -95,7 +95,8 @@ class SyntheticReports:
         self._clients = {node: ReportClient(target, ClientTls(files(node)), DEADLINE_S) for node in self.slots}
         self._node_of: dict[str, str] = {}
         """Where pods run, by UID."""
-        self._running: Counter[str] = Counter()
+        self._running: defaultdict[str, set[str]] = defaultdict(set)
+        """The same, by node."""
         self._demand = {node: SyntheticDemand(node, size, DEMAND) for node, size in (sizes or {}).items()}
         self._lock = threading.Lock()
         """Guards what is known of pods, because another thread reports their changes."""
@@ -112,7 +113,7 @@ class SyntheticReports:
         elif uid not in self._node_of:
             with self._lock:
                 self._node_of[uid] = node
-                self._running[node] += 1
+                self._running[node].add(uid)
                 if node in self._demand:
                     self._demand[node].pod_started(pod)
             self._hasten(node)
@@ -123,14 +124,14 @@ class SyntheticReports:
             node = self._node_of.pop(uid, None)
             if node is None:
                 return
-            self._running[node] -= 1
+            self._running[node].discard(uid)
             if node in self._demand:
                 self._demand[node].pod_stopped(uid, self._clock.now())
         self._hasten(node)
 
     def capacity(self, node: str) -> float:
         """Return a node's Pod-Capacity, pods."""
-        return max(self.slots[node] - self._running[node], 0.0)
+        return max(self.slots[node] - len(self._running[node]), 0.0)
 
     async def report(self, node: str) -> None:
         """Report for a node now; raises RpcError if the server cannot be reached or does not answer in time."""
@@ -140,11 +141,12 @@ class SyntheticReports:
             report = CapacityReport(
                 node,
                 self.capacity(node),
-                pods=self._running[node],
+                pods=len(self._running[node]),
                 at_unix_s=self._wall(),
                 sequence=self._sequence,
                 demand=None if demand is None else demand.report(self._clock.now()),
                 version=__version__,
+                counted=None if demand is not None else frozenset(self._running[node]),
             )
         await self._clients[node].report(report)
 

@@ -38,6 +38,8 @@ class CaricoScheduler:
         Returns the time, seconds.
     wake : callable, optional
         Called with a node that has room again, so that refused pods are tried again; not called if `wake_up` is off.
+    until_counted : bool, optional
+        See `Scheduler`.
     """
 
     is_extender = True
@@ -49,6 +51,7 @@ class CaricoScheduler:
         parameters: SimulationParameters,
         now: Callable[[], float],
         wake: Callable[[int], None] = lambda node: None,
+        until_counted: bool = False,
     ) -> None:
         self._names = names
         self._index = {name: index for index, name in enumerate(names)}
@@ -58,11 +61,12 @@ class CaricoScheduler:
             CaricoPlugin(STALE_AFTER_S),
             wake_up=WakeUp() if parameters.wake_up else None,
             wake=lambda name, available: wake(self._index[name]),
+            until_counted=until_counted,
         )
 
-    def report(self, node: int, pod_capacity: float) -> None:
+    def report(self, node: int, pod_capacity: float, counted: frozenset[str] | None = None) -> None:
         """Process the report of a node's agent."""
-        self._scheduler.report(self._names[node], pod_capacity, self._now())
+        self._scheduler.report(self._names[node], pod_capacity, self._now(), counted)
 
     def tick(self) -> None:
         """End what is overdue; see `Scheduler.tick`."""
@@ -83,16 +87,15 @@ class CaricoScheduler:
 
     def pod_bound(self, pod: Pod) -> None:
         """Confirm the reservation."""
-        assert pod.node is not None
-        self._scheduler.pod_changed(pod.uid, self._names[pod.node], pending=True, now=self._now())
+        self._shown(pod, pending=True)
 
     def pod_running(self, pod: Pod) -> None:
-        """End the reservation."""
-        self._left_pending(pod)
+        """End the reservation, or hold it until the pod is counted."""
+        self._shown(pod, pending=False)
 
     def pod_finished(self, pod: Pod) -> None:
-        """End the reservation of a pod that was never seen Running, and free its requests."""
-        self._left_pending(pod)
+        """End the reservation if it has not ended yet, and free the pod's requests."""
+        self._shown(pod, pending=False, ended=True)
         if pod.node is not None:
             self._fit.add(pod, pod.node, -1)
 
@@ -100,5 +103,6 @@ class CaricoScheduler:
         """Let a node take pods, or none."""
         self._fit.ready[node] = ready
 
-    def _left_pending(self, pod: Pod) -> None:
-        self._scheduler.pod_changed(pod.uid, "", pending=False, now=self._now())
+    def _shown(self, pod: Pod, pending: bool, ended: bool = False) -> None:
+        node = "" if pod.node is None else self._names[pod.node]
+        self._scheduler.pod_changed(pod.uid, node, pending, self._now(), ended=ended)

@@ -33,6 +33,6 @@ def test_a_seed_repeats_its_run():
 
 def test_a_violation_is_found():
     """The thesis's reservation ends before a report counts the pod: that must be found."""
-    findings, lines = judge("thesis-rebased", "none", seed=1, pods=100, verbose=True)
+    findings, lines = judge("thesis-rebased", "none", seed=1, pods=100, verbose=True, until_counted=False)
     assert findings.over
     assert any("VIOLATION" in line for line in lines)

@@ -11,6 +11,7 @@ from carico.errors import PodEventsError, TelemetryFileMissing
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PodChange
+from carico.rpc.messages import MOST_PODS_NAMED
 from carico.telemetry.counters import Counters
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler
@@ -45,12 +46,12 @@ class Node(TelemetrySource):
         for number in range(self.running):
             on_change(PodChange(1, self.clock.now(), f"uid-{number}"))
 
-    def change(self, change):
+    def change(self, change, uid="any"):
         self.running += change
-        self.tell(change)
+        self.tell(change, uid)
 
-    def tell(self, change):
-        self.told(PodChange(change, self.clock.now(), "any"))
+    def tell(self, change, uid="any"):
+        self.told(PodChange(change, self.clock.now(), uid))
 
     def close(self):
         self.told = None
@@ -158,6 +159,23 @@ def test_pods_that_ran_before_are_no_news(run, node):
     agent, options = run(5)
     assert options["reports"][0].given[0].pods == 3
     assert agent.pod_events == 0
+
+
+def test_every_report_says_which_pods_it_counts(run, node):
+    node.running = 1
+    node.script = {2.05: lambda: node.change(+1, "new"), 4.05: lambda: node.change(-1, "uid-0")}
+    _, options = run(6)
+    counted = [report.counted for report in options["reports"][0].given]
+    assert list(dict.fromkeys(counted)) == [{"uid-0"}, {"uid-0", "new"}, {"new"}]
+
+
+def test_more_pods_than_a_message_names_are_not_named(run, node):
+    node.running = MOST_PODS_NAMED
+    node.script = {2.05: lambda: node.change(+1, "new")}
+    _, options = run(4)
+    reports = options["reports"][0].given
+    assert [reports[0].counted is None, reports[-1].counted] == [False, None]
+    assert reports[-1].pods == MOST_PODS_NAMED + 1
 
 
 def test_events_that_contradict_the_count_come_right_with_what_the_source_tells_next(run, node):

@@ -7,11 +7,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
-from carico.demand.scheduler import UNCOUNTED_S, DemandScheduler
+from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
 from carico.errors import NotReady
-from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
+from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, REPEATED_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
+from carico.scheduling.uncounted import UNCOUNTED_S
 from carico.scheduling.wake_up import WakeUp
 
 MANY = 500
@@ -291,10 +292,25 @@ def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, re
     scheduler.report(report("a"), 50.0 + UNCOUNTED_S - 0.1)
     scheduler.tick(50.0 + UNCOUNTED_S + 100.0)
     assert scheduler.loads.in_flight_count == 1, "a node that is silent leaves nothing out"
-    scheduler.report(report("a"), 50.0 + UNCOUNTED_S)
+    for second in range(int(UNCOUNTED_S)):
+        scheduler.report(report("a"), 200.0 + second)
+        assert scheduler.loads.in_flight_count == 1, "nor does one whose reports are late: they may be older"
+    scheduler.report(report("a"), 200.0 + UNCOUNTED_S)
     assert scheduler.loads.in_flight_count == 0
-    scheduler.pod_changed("one", "pi", "a", ended=False, now=70.0, running=True)
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=220.0, running=True)
     assert scheduler.loads.in_flight_count == 0
+
+
+def test_a_call_is_repeated_that_comes_right_after_another_about_the_pod(scheduler, report):
+    for node in ("a", "b"):
+        scheduler.report(report(node), 0.0)
+    assert scheduler.filter("one", Kind("pi"), ["b", "a"], 0.0).node == "b"
+    assert scheduler.repeated("one", ["a", "b"], 0.9) == 1
+    assert scheduler.repeated("one", ["a"], 0.9) is None, "it must not go there any more"
+    assert scheduler.repeated("one", ["a", "b"], REPEATED_S) is None, "kube-scheduler tries again"
+    assert scheduler.repeated("two", ["a", "b"], 0.0) is None
+    scheduler.pod_changed("one", "pi", "b", ended=False, now=0.5)
+    assert scheduler.repeated("one", ["a", "b"], 0.9) is None, "it is bound: that is said instead"
 
 
 class TestNodesThatTellNoDemand:

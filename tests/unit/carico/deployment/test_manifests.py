@@ -377,6 +377,12 @@ class TestChoices:
         extender = msgspec.convert(yaml.safe_load(maps["carico-scheduler"]["extender.yaml"]), ExtenderConfig)
         assert (agent.variant, extender.variant, agent.aggregator) == ("demand", "demand", None)
 
+    @pytest.mark.parametrize(("choices", "until_counted"), [(Choices(), True), (Choices(until_counted=False), False)])
+    def test_reservations_last_until_a_report_counts_the_pod(self, choices, until_counted):
+        maps = {each["metadata"]["name"]: each["data"] for each in manifests(choices) if "data" in each}
+        extender = msgspec.convert(yaml.safe_load(maps["carico-scheduler"]["extender.yaml"]), ExtenderConfig)
+        assert extender.until_counted is until_counted
+
     @pytest.mark.parametrize("choices", [Choices(), Choices(namespace="other", variant="demand", observe=True)])
     def test_what_workloads_cost_is_kept_in_a_config_map_that_no_deployment_resets(self, choices):
         made = manifests(choices)

@@ -25,7 +25,7 @@ def request(uid, nodes, name="pod"):
 class Harness:
     """An extender and what it is asked and told."""
 
-    def __init__(self, journal=None, stale_after_s=5.0, listed=True):
+    def __init__(self, journal=None, stale_after_s=5.0, listed=True, until_counted=False):
         self.clock = ManualClock(100.0)
         self.registry = CollectorRegistry()
         self.plugin = CaricoPlugin(stale_after_s)
@@ -37,13 +37,14 @@ class Harness:
             wake_up=WakeUp(node_interval_s=5, interval_s=0.5),
             wake=lambda node, available: self.woken.append((node, available)),
             released=lambda reason: metrics.released.labels(reason).inc(),
+            until_counted=until_counted,
         )
         self.extender = Extender(scheduler, journal, self.clock, metrics)
         self.extender.pods_listed(listed)
 
-    def report(self, **capacities):
+    def report(self, counted=None, **capacities):
         for node, capacity in capacities.items():
-            self.extender.report(CapacityReport(node, capacity, 0, 0.0, 0))
+            self.extender.report(CapacityReport(node, capacity, 0, 0.0, 0, counted=counted))
 
     def ask(self, uid, nodes):
         return json.loads(write_result(self.extender.filter(read_args(request(uid, nodes)))))

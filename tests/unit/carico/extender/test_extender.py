@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from carico.errors import CaricoError, InvalidInput, InvalidRequest, NotReady
 from carico.extender.api import read_args, write_result
+from carico.scheduling.scheduler import REPEATED_S
+from carico.scheduling.uncounted import UNCOUNTED_S
 
 from .conftest import Harness, request
 
@@ -44,6 +46,18 @@ class TestFilter:
         harness.choice("u1", ["a"])
         assert harness.choice("u1", ["b"]) == "b"
         assert (harness.reserved("a"), harness.reserved("b")) == (0, 1)
+
+    def test_a_request_that_arrives_twice_is_answered_alike(self, harness):
+        """Nobody knows which of the answers counts."""
+        harness.report(a=2, b=1)
+        assert harness.choice("u1", NODES) == "a"
+        harness.report(a=1, b=3)
+        harness.clock.advance(REPEATED_S - 0.01)
+        assert harness.choice("u1", NODES) == "a"
+        assert (harness.reserved("a"), harness.reserved("b")) == (1, 0)
+        assert harness.metric("scheduler_schedule_attempts_total", result="scheduled") == 1, "there is one decision"
+        harness.clock.advance(0.01)
+        assert harness.choice("u1", NODES) == "b", "kube-scheduler tries again after a second"
 
     def test_a_pod_that_is_refused_holds_nothing(self, harness):
         harness.report(a=1)
@@ -165,6 +179,83 @@ class TestReservation:
         placed.clock.advance(12)
         assert placed.choice("u2", ["a"]) is None
         assert placed.reserved("a") == 1
+
+
+class TestUntilCounted:
+    """The last report may be older than a pod that runs."""
+
+    @pytest.fixture
+    def placed(self):
+        harness = Harness(until_counted=True)
+        harness.report(a=1.5, counted=frozenset())
+        assert harness.choice("u1", ["a"]) == "a"
+        harness.extender.pod_changed("u1", "a", pending=True)
+        return harness
+
+    def test_a_reservation_ends_when_a_report_counts_the_pod(self, placed):
+        placed.extender.pod_changed("u1", "a", pending=False)
+        assert placed.choice("u2", ["a"]) is None, "the report in force predates the pod"
+        placed.report(a=1.5, counted=frozenset({"other"}))
+        assert placed.choice("u2", ["a"]) is None
+        placed.report(a=1.2, counted=frozenset({"u1"}))
+        assert placed.choice("u2", ["a"]) == "a"
+        assert placed.metric("carico_extender_released_total", reason="counted") == 1
+
+    def test_or_when_the_pod_that_is_counted_runs(self, placed):
+        """A pod that waits for its image uses nothing, so a measured Pod-Capacity does not show it."""
+        placed.report(a=1.5, counted=frozenset({"u1"}))
+        assert placed.reserved("a") == 1
+        placed.extender.pod_changed("u1", "a", pending=False)
+        assert placed.reserved("a") == 0
+
+    def test_or_when_the_pod_is_over(self, placed):
+        placed.extender.pod_changed("u1", "a", pending=False)
+        placed.extender.pod_changed("u1", "a", pending=False, ended=True)
+        assert placed.reserved("a") == 0
+        assert placed.metric("carico_extender_released_total", reason="ended") == 1
+
+    @pytest.mark.parametrize("counted", [None, frozenset()], ids=["older agent", "pod of the platform"])
+    def test_or_when_a_node_that_goes_on_reporting_leaves_the_pod_out(self, placed, counted):
+        placed.extender.pod_changed("u1", "a", pending=False)
+        for _ in range(int(UNCOUNTED_S)):
+            assert placed.reserved("a") == 1
+            placed.clock.advance(1)
+            placed.report(a=1.5, counted=counted)
+        assert placed.reserved("a") == 0
+        assert placed.metric("carico_extender_released_total", reason="not counted") == 1
+        placed.extender.pod_changed("u1", "a", pending=False)
+        assert placed.reserved("a") == 0
+
+    def test_late_reports_leave_nothing_out(self, placed):
+        placed.extender.pod_changed("u1", "a", pending=False)
+        placed.clock.advance(60)
+        placed.report(a=1.5, counted=frozenset())
+        assert placed.reserved("a") == 1
+
+    def test_a_pod_that_is_counted_and_runs_is_not_decided_on_again(self, placed):
+        placed.report(a=1.5, counted=frozenset({"u1"}))
+        placed.extender.pod_changed("u1", "a", pending=False)
+        with pytest.raises(NotReady, match="bound to a already"):
+            placed.ask("u1", ["a"])
+
+    def test_after_a_restart_running_pods_are_reserved_until_they_are_counted(self):
+        harness = Harness(until_counted=True, listed=False)
+        for uid in ("u1", "u2"):
+            harness.extender.pod_changed(uid, "a", pending=False)
+        harness.extender.pods_listed(True)
+        assert harness.reserved("a") == 2
+        harness.report(a=1.5, counted=frozenset({"u1"}))
+        assert harness.reserved("a") == 1
+
+    def test_nobody_is_woken_by_a_report_that_counts_what_was_reserved(self, placed):
+        placed.report(a=3.5, counted=frozenset())
+        for uid in ("u2", "u3"):
+            assert placed.choice(uid, ["a"]) == "a"
+            placed.extender.pod_changed(uid, "a", pending=False)
+        assert placed.choice("u4", ["a"]) is None
+        placed.extender.pod_changed("u1", "a", pending=False)
+        placed.report(a=0.5, counted=frozenset({"u1", "u2", "u3"}))
+        assert (placed.reserved("a"), placed.woken) == (0, [])
 
 
 class TestWakeUp:

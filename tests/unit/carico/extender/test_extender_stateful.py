@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from carico.errors import NotReady
+from carico.scheduling.scheduler import REPEATED_S
 
 from .conftest import Harness
 
@@ -50,6 +51,10 @@ class Cluster(RuleBasedStateMachine):
                 self.harness.ask(pod, candidates)
             return
         self.expire()
+        node, at = self.asked.get(pod, (None, 0.0))
+        if node in candidates and self.harness.clock.now() - at < REPEATED_S:
+            assert self.harness.choice(pod, candidates) == node
+            return
         self.asked.pop(pod, None)
         room = {node: self.capacity[node] - self.reserved(node) for node in candidates if node in self.capacity}
         fitting = [node for node in candidates if room.get(node, 0) >= 1]

@@ -53,8 +53,8 @@ def older_messages():
 OlderReport, OlderReply = older_messages()
 
 
-def reported(number, demand=None, version=__version__, node="node-a"):
-    return CapacityReport(node, 2.5, 2, 100.0 + number, number, demand, version)
+def reported(number, demand=None, version=__version__, node="node-a", counted=None):
+    return CapacityReport(node, 2.5, 2, 100.0 + number, number, demand, version, counted)
 
 
 class Scheduler:
@@ -143,7 +143,10 @@ def test_an_older_agent_is_understood_and_understands(scheduler, caplog):
 def test_an_older_scheduler_is_told_as_before(older_scheduler, caplog):
     target, reports = older_scheduler
     with Blocking(ReportClient(target, None, DEADLINE_S)) as client:
-        replies = [client.report(reported(number, demand)) for number, demand in ((1, DEMAND), (2, NEW))]
+        counted = frozenset({"uid-1"})
+        replies = [
+            client.report(reported(number, demand, counted=counted)) for number, demand in ((1, DEMAND), (2, NEW))
+        ]
     assert replies == [ReportReply({}, "")] * 2
     assert [(report.pod_capacity, report.pods, report.sequence) for report in reports] == [(2.5, 2, 1), (2.5, 2, 2)]
     assert caplog.messages == [

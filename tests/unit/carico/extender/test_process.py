@@ -42,8 +42,8 @@ class FakeReports:
     def __init__(self, config, on_report):
         self.on_report = on_report
 
-    def say(self, node, pod_capacity):
-        self.on_report(CapacityReport(node, pod_capacity, 0, 0.0, 0))
+    def say(self, node, pod_capacity, *counted):
+        self.on_report(CapacityReport(node, pod_capacity, 0, 0.0, 0, counted=frozenset(counted)))
 
     def is_alive(self):
         return not self.closed
@@ -166,9 +166,16 @@ def test_what_is_on_its_way_when_it_starts_is_reserved(started):
     kube = FakeKube([pod("u1", "a"), pod("u2", "a", "Running"), pod("u3")])
     kube.events = [("MODIFIED", pod("u4", "a")), ("DELETED", pod("u4", "a")), ("BOOKMARK", pod("x"))]
     process = started(kube, kubernetes={})
-    started.reports.say("a", 2.0)
+    started.reports.say("a", 2.0, "u2")
     assert kube.selected == "spec.schedulerName=carico"
     assert [chosen(process, uid, ["a"]) for uid in ("u5", "u6")] == [["a"], []]
+
+
+@pytest.mark.parametrize(("until_counted", "second"), [(True, []), (False, ["a"])])
+def test_what_runs_and_is_not_counted_is_reserved_unless_the_thesis_rule_is_wanted(started, until_counted, second):
+    process = started(FakeKube([pod("u1", "a", "Running")]), kubernetes={}, until_counted=until_counted)
+    started.reports.say("a", 2.0)
+    assert [chosen(process, uid, ["a"]) for uid in ("u2", "u3")] == [["a"], second]
 
 
 def test_refused_pods_are_woken_by_an_annotation(started):

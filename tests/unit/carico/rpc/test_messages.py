@@ -20,6 +20,7 @@ from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
 from carico.rpc.messages import (
     MAX_MESSAGE_BYTES,
+    MOST_PODS_NAMED,
     read_exchange,
     read_reply,
     read_report,
@@ -97,6 +98,12 @@ class TestRoundTrip:
         report = CapacityReport("node-1", 2.5, 3, 1.7e9, 1, demand, version)
         assert read_report(write_report(report)) == (report, False)
 
+    @given(st.none() | st.frozensets(uids, max_size=5))
+    def test_a_report_that_says_which_pods_it_counts(self, counted):
+        """None of them is another thing than not saying so."""
+        report = CapacityReport("node-1", 2.5, 3, 1.7e9, 1, counted=counted)
+        assert read_report(write_report(report)) == (report, False)
+
     def test_pods_of_workloads_of_which_nothing_is_known(self):
         known = {"jobs/pi": WorkloadReport(1, 0.5, Estimate(0.5, 0.1), Estimate(0.2, 0.1))}
         counted = {"uid-1": "jobs/new", "uid-2": None, "uid-3": "jobs/pi", "uid-4": "jobs/newer", "uid-5": "jobs/new"}
@@ -118,6 +125,12 @@ class TestRoundTrip:
         )
         assert len(write_report(CapacityReport("n" * 63, 1.23, 250, 1.7e9, 10**9, demand))) < MAX_MESSAGE_BYTES / 3
         assert len(write_report_reply(ReportReply(counted, "0.1.0"))) < MAX_MESSAGE_BYTES / 2
+
+    def test_a_report_that_counts_as_many_pods_as_it_may_name_fits(self):
+        counted = frozenset(f"{number:036}" for number in range(MOST_PODS_NAMED))
+        assert (
+            len(write_report(CapacityReport("n" * 63, 1.23, 1000, 1.7e9, 10**9, counted=counted))) < MAX_MESSAGE_BYTES
+        )
 
     def test_the_longest_name_of_a_pod_is_a_workload(self):
         """Until a scheduler tells it better, an agent takes a pod's namespace and name for it."""
@@ -226,6 +239,9 @@ class TestHostileReport:
             ({"at_unix_s": 1e300}, "at_unix_s"),
             ({"version": "1" * 65}, "at most 64 printable characters"),
             ({"version": "1\n0"}, "at most 64 printable characters"),
+            ({"counted": {"uids": ["uid-1", "uid-1"]}}, "every pod once, got 2 pods of 1 UIDs"),
+            ({"counted": {"uids": ["uid 1"]}}, "got 'uid 1'"),
+            ({"counted": {"uids": [str(uid) for uid in range(MOST_PODS_NAMED + 1)]}}, "at most 1000 counted pods"),
         ],
     )
     def test_the_reason_is_given(self, changes, message):

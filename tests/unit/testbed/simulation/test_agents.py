@@ -28,19 +28,19 @@ class Agents:
             self.nodes.parameters,
             rng=np.random.default_rng(seed),
             first=self.nodes.fleet.counters(),
-            on_report=lambda node, capacity: self.reports.append((round(self.nodes.fleet.now, 6), node, capacity)),
+            on_report=lambda node, capacity, _: self.reports.append((round(self.nodes.fleet.now, 6), node, capacity)),
         )
 
     def run(self, seconds, pods_per_s=0.0):
         for tick in range(round(10 * seconds)):
             if pods_per_s and tick % round(10 / pods_per_s) == 0:
                 node = len(self.nodes.tasks) % len(NAMES)
-                self.agents.pod_event(node, +1, self.nodes.fleet.now)
+                self.agents.pod_event(node, str(tick), +1, self.nodes.fleet.now)
                 self.nodes.start((node, tick), work=3.0, node=node)
             before = set(self.nodes.ended)
             self.nodes.advance(0.1)
-            for node, _ in set(self.nodes.ended) - before:
-                self.agents.pod_event(node, -1, self.nodes.fleet.now)
+            for node, started in set(self.nodes.ended) - before:
+                self.agents.pod_event(node, str(started), -1, self.nodes.fleet.now)
             self.agents.sample(self.nodes.fleet.counters())
 
 
@@ -145,9 +145,9 @@ class TestLoss:
 SMALL = load_scenario("pi-2000").scaled(pods=24, nodes=2)
 
 
-def completion_s(**parameters):
+def completion_s(scheduler="carico", **parameters):
     """Mean pod completion time and job completion time of a small job under CARICO."""
-    cluster = SimulatedCluster(SMALL, parse_spec("carico"), 11, SimulationParameters(warm_up_s=3, **parameters))
+    cluster = SimulatedCluster(SMALL, parse_spec(scheduler), 11, SimulationParameters(warm_up_s=3, **parameters))
     repetition = cluster.run()
     assert repetition.job_completion_time_s["pi-2000"] is not None
     return float(np.mean(pod_completion_times(repetition.pods))), repetition.job_completion_time_s["pi-2000"]
@@ -161,3 +161,11 @@ def undisturbed():
 @pytest.mark.parametrize("settings", [{"sample_loss": 0.5}, {"sample_late": 0.5}], ids=str)
 def test_a_job_completes_about_as_well_with_samples_missing(settings, undisturbed):
     assert completion_s(**settings) == pytest.approx(undisturbed, rel=0.5)
+
+
+def test_reservations_that_last_until_pods_are_counted_bridge_lost_reports(undisturbed):
+    thesis, until_counted = (
+        completion_s(f"carico:until_counted={rule}", report_loss=0.6) for rule in ("false", "true")
+    )
+    assert until_counted != thesis
+    assert until_counted == pytest.approx(undisturbed, rel=0.5)

@@ -16,10 +16,10 @@ def pod(name="pod", millicpu=0, memory_bytes=0, **job):
     return Pod(uid=name, name=name, job=spec, work=1, created_s=0, millicpu=millicpu, memory_bytes=memory_bytes)
 
 
-def scheduler(*capacities, **parameters):
+def scheduler(*capacities, until_counted=False, **parameters):
     names = [f"node-{index}" for index in range(len(capacities))]
     shape = ClusterShape(nodes=len(capacities), cores=4, memory="8Gi")
-    one = CaricoScheduler(names, shape, SimulationParameters(**parameters), lambda: 0.0)
+    one = CaricoScheduler(names, shape, SimulationParameters(**parameters), lambda: 0.0, until_counted=until_counted)
     for node, capacity in enumerate(capacities):
         if capacity is not None:
             one.report(node, capacity)
@@ -54,6 +54,16 @@ def test_reservations_count_until_the_pod_runs():
     assert one.select(pod()) == 0, "the report is to know of it from now on"
     one.report(0, 1.5)
     assert one.select(pod()) is None
+
+
+def test_with_until_counted_they_count_until_a_report_counts_the_pod():
+    one = scheduler(1.5, until_counted=True)
+    first = place(one, "a")
+    one.pod_bound(first)
+    one.pod_running(first)
+    assert one.select(pod()) is None
+    one.report(0, 1.2, frozenset({"a"}))
+    assert one.select(pod()) == 0
 
 
 def test_a_pod_that_was_never_seen_running_is_released_when_it_is_over():
@@ -191,7 +201,12 @@ class TestWakeUp:
 PODS, NODES = "abcd", ("node-0", "node-1")
 happenings = st.lists(
     st.one_of(
-        st.tuples(st.just("report"), st.sampled_from(range(len(NODES))), st.sampled_from([0.0, 0.9, 1.0, 1.5, 2.2])),
+        st.tuples(
+            st.just("report"),
+            st.sampled_from(range(len(NODES))),
+            st.sampled_from([0.0, 0.9, 1.0, 1.5, 2.2]),
+            st.none() | st.frozensets(st.sampled_from(PODS)),
+        ),
         st.tuples(st.sampled_from(["select", "bound", "running", "finished"]), st.sampled_from(PODS)),
         st.tuples(st.just("later"), st.sampled_from([0.3, 1.0, 6.0, 61.0, 700.0])),
     ),
@@ -199,19 +214,24 @@ happenings = st.lists(
 )
 
 
-@given(happenings)
-def test_it_decides_as_the_extender_does(what_happens):
+@given(happenings, st.booleans())
+def test_it_decides_as_the_extender_does(what_happens, until_counted):
     """Simulated and deployed CARICO, told the same, place, refuse and wake alike."""
-    extender, woken = Harness(), []
+    extender, woken = Harness(until_counted=until_counted), []
     shape = ClusterShape(nodes=len(NODES), cores=4, memory="8Gi")
     simulated = CaricoScheduler(
-        list(NODES), shape, SimulationParameters(), extender.clock.now, lambda node: woken.append(NODES[node])
+        list(NODES),
+        shape,
+        SimulationParameters(),
+        extender.clock.now,
+        lambda node: woken.append(NODES[node]),
+        until_counted,
     )
     pods = {name: pod(name) for name in PODS}
     phase = dict.fromkeys(PODS, "new")
     for kind, *what in what_happens:
         if kind == "report":
-            extender.report(**{NODES[what[0]]: what[1]})
+            extender.report(what[2], **{NODES[what[0]]: what[1]})
             simulated.report(*what)
         elif kind == "later":
             extender.clock.advance(what[0])
@@ -231,7 +251,8 @@ def test_it_decides_as_the_extender_does(what_happens):
                 simulated.pod_bound(pods[name])
                 phase[name] = "bound"
             elif kind in ("running", "finished") and phase[name] == "bound":
-                extender.extender.pod_changed(name, NODES[pods[name].node], pending=False)
+                node, ended = NODES[pods[name].node], kind == "finished"
+                extender.extender.pod_changed(name, node, pending=False, ended=ended)
                 (simulated.pod_running if kind == "running" else simulated.pod_finished)(pods[name])
                 phase[name] = "over"
     assert [node for node, _ in extender.woken] == woken
