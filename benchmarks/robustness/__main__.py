@@ -23,14 +23,17 @@ from carico.variants import VARIANTS
 
 
 def main() -> int:
-    """Run, print the table, and return 1 if a pod was placed over capacity or lost, or something leaked."""
+    """Run, print the table, and return 1 if a pod was placed beyond the bound or lost, or something leaked."""
     options = _options()
     logging.disable(logging.CRITICAL)
     figures: dict[str, float] = {}
     total = Findings()
     began = time.process_time()
-    print("| fault | pods | faults | over capacity | most at once | lost | leaks | waited beside room, s |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| fault | pods | faults | over capacity | most at once | beyond the bound | lost | leaks "
+        "| waited beside room, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(options.jobs) as pool:
         for fault in options.fault or FAULTS:
             seeds = range(options.seed, options.seed + options.runs)
@@ -52,18 +55,19 @@ def main() -> int:
                     print(*lines, sep="\n")
             total.add(found)
             print(
-                f"| {fault} | {found.pods} | {found.faults} | {found.over} | {found.worst} | {found.lost} "
-                f"| {len(found.leaks)} | {found.waited_s:.0f} |",
+                f"| {fault} | {found.pods} | {found.faults} | {found.over} | {found.worst} | {found.beyond} "
+                f"| {found.lost} | {len(found.leaks)} | {found.waited_s:.0f} |",
                 flush=True,
             )
             if failing:
                 print(f"  seeds with violations: {', '.join(map(str, failing[:10]))}{', ...' * (len(failing) > 10)}")
             figures |= {
                 f"{fault}:{name}": float(getattr(found, name))
-                for name in ("pods", "faults", "over", "worst", "lost", "waited_s")
+                for name in ("pods", "faults", "over", "worst", "late", "beyond", "lost", "waited_s")
             }
     print(
-        f"{total.pods} pods, {total.faults} faults, {total.over} over capacity, {total.lost} lost, "
+        f"{total.pods} pods, {total.faults} faults, {total.over} over capacity, {total.beyond} beyond the bound, "
+        f"{total.late} bound late, {total.lost} lost, "
         f"{len(total.leaks)} leaks"
     )
     report("robustness", figures | {"cpu_s": time.process_time() - began}, options.json)

@@ -194,9 +194,9 @@ FAULTS: dict[str, Fault] = {
         two_replicas=True,
     ),
     "takeover-late-binds": Fault(
-        "the other replica takes over, and bindings of the former leader go on",
+        "the other replica takes over, and calls of the former leader bind pods up to 60 s later",
         _now_and_then(_take_over),
-        Habits(slow_binds=0.1, binds_outlive=True),
+        Habits(slow_calls=0.3),
         two_replicas=True,
     ),
     "everything": Fault(

@@ -1,6 +1,7 @@
 """The model of kube-scheduler: one scheduling cycle at a time, bindings beside it, and queues of refused pods.
 
-A scheduler that stops is a process that ends: its bindings under way end with it, unless the run says otherwise.
+A scheduler that stops is a process that ends, as kube-scheduler does when it loses its lease. Bindings that wait end
+with it; calls that it has sent may still reach the API server, which refuses to bind a pod that is bound already.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _BACKOFF_S = 1.0
 _LEFTOVER_S = 300.0
 _LONGEST_BIND_S = 600.0
 """How long kube-scheduler waits for a pod's volumes."""
+_LONGEST_CALL_S = 60.0
+"""After this time the API server gives up a request."""
 
 
 @dataclass
@@ -34,14 +37,14 @@ class Habits:
     clients: int = 1
     """How many scheduling cycles run at the same time."""
     slow_binds: float = 0.0
+    slow_calls: float = 0.0
+    """Calls to bind a pod that the API server carries out late, even if whoever made them is gone."""
     failed_binds: float = 0.0
     unknown_binds: float = 0.0
     """Bindings that the API makes, but reports as failed."""
     duplicates: float = 0.0
     """Requests that reach the extender twice; either answer may be the one that counts."""
     lost_answers: float = 0.0
-    binds_outlive: bool = False
-    """Whether bindings under way go on when the scheduler stops."""
 
 
 class KubeScheduler:
@@ -89,10 +92,12 @@ class KubeScheduler:
         self._changes = 0
         self._work = env.event()
         self.running = False
+        self._life = 0
 
     def start(self) -> None:
         """List pods and begin, as a new process."""
         self.running = True
+        self._life += 1
         self._refused.clear()
         self._bound = {uid for uid, pod in self._api.pods.items() if pod.node}
         self._history.note(f"{self._name}: leads")
@@ -109,9 +114,8 @@ class KubeScheduler:
         self._api.subscribers.remove(self._api_changed)
         if not self._work.triggered:
             self._work.succeed()  # idle cycles end
-        if not self._habits.binds_outlive:
-            while self.under_way:
-                self._nodes.give_up(*self.under_way.popitem())
+        while self.under_way:
+            self._nodes.give_up(*self.under_way.popitem())
 
     def something_changed(self) -> None:
         """Try refused pods again."""
@@ -166,13 +170,20 @@ class KubeScheduler:
         return answer["NodeNames"][0] if answer.get("NodeNames") else None
 
     def _bind(self, pod: Pod, node: str) -> Steps:
-        rng, habits = self._rng, self._habits
+        rng, habits, life = self._rng, self._habits, self._life
         slow = rng.random() < habits.slow_binds
         if slow:
             self._fault(f"binding {pod.uid} to {node} is slow")
         yield self._env.timeout(rng.uniform(5.0, _LONGEST_BIND_S) if slow else rng.uniform(0.005, 0.1))
-        if self.under_way.pop(pod.uid, None) is None:
+        if not self._lives(life):
             return
+        if rng.random() < habits.slow_calls:
+            self._fault(f"the call to bind {pod.uid} to {node} is slow")
+            yield self._env.timeout(rng.uniform(0.0, _LONGEST_CALL_S))
+            if not self._lives(life):
+                self._bind_late(pod, node)
+                return
+        del self.under_way[pod.uid]
         failure = ""
         if rng.random() < habits.failed_binds:
             failure = "a volume cannot be attached"
@@ -190,6 +201,19 @@ class KubeScheduler:
             if pod.node != node:
                 self._nodes.give_up(pod.uid, node)
             self._later(pod, _BACKOFF_S)
+
+    def _bind_late(self, pod: Pod, node: str) -> None:
+        """Carry out the call of a scheduler that has stopped."""
+        try:
+            self._api.bind(pod.uid, node)
+        except KubeError as error:
+            self._history.note(f"{self._name}: binding {pod.uid} to {node} failed late: {error}")
+        else:
+            self._history.note(f"{self._name}: {pod.uid} was bound to {node} late")
+            self._nodes.assume(pod.uid, pod.workload, node, late=True)
+
+    def _lives(self, life: int) -> bool:
+        return self.running and self._life == life
 
     def _fault(self, what: str) -> None:
         self._history.findings.faults += 1

@@ -7,7 +7,7 @@ agents do once they have learned what pods cost. So whatever is placed over capa
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -56,8 +56,8 @@ class Speed:
 class Room(Protocol):
     """The truth about a node's room, and how the node reports it, under one kind of variant."""
 
-    def fits(self, node: Node, image: str) -> bool:
-        """Whether the node has room for a pod beside all that have a claim to it."""
+    def fits(self, node: Node, image: str, claims: Mapping[str, str]) -> bool:
+        """Whether the node has room for a pod beside pods that have a claim to it, by UID their image."""
         ...
 
     def report(self, node: Node) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class PodCapacityRoom:
     reports_events = False
     capacity = 4.6
 
-    def fits(self, node: Node, image: str) -> bool:
+    def fits(self, node: Node, image: str, claims: Mapping[str, str]) -> bool:
         """See `Room`."""
-        return self.capacity - len(node.claims) >= 1
+        return self.capacity - len(claims) >= 1
 
     def report(self, node: Node) -> dict[str, Any]:
         """See `Room`."""
@@ -98,9 +98,9 @@ class DemandRoom:
         self._level = float(level(variant, _CORES, 0.0, share=True))  # type: ignore[arg-type]
         self._memory_limit = variant.memory_limit
 
-    def fits(self, node: Node, image: str) -> bool:
+    def fits(self, node: Node, image: str, claims: Mapping[str, str]) -> bool:
         """See `Room`."""
-        cost = _demand(node.claims)
+        cost = _demand(claims)
         return cost.cores < self._level and cost.gib + WORKLOADS[image].gib <= self._memory_limit * node.gib
 
     def report(self, node: Node) -> dict[str, Any]:
@@ -185,6 +185,8 @@ class Node:
         """Those that the agent counts."""
         self.too_many: set[str] = set()
         """Those that there was no room for."""
+        self.late: set[str] = set()
+        """Those that a former leader bound after another took over."""
         self.agent_up = True
         self.sequence = 0
 
@@ -232,21 +234,34 @@ class Nodes:
         self._deleted: dict[str, simpy.Event] = {}
         api.subscribers.append(self._api_changed)
 
-    def assume(self, uid: str, image: str, node: str) -> None:
-        """Note that kube-scheduler binds a pod to a node, and judge that."""
-        on = self.by_name[node]
-        if not self._room.fits(on, image):
+    def assume(self, uid: str, image: str, node: str, late: bool = False) -> None:
+        """Note that kube-scheduler binds a pod to a node, and judge that.
+
+        A pod that is bound late may find no room, and so may pods that were placed before the scheduler saw it. At any
+        time these are at most as many as were bound late: without those, all others must fit.
+        """
+        on, findings = self.by_name[node], self._history.findings
+        if late:
+            on.late.add(uid)
+            findings.late += 1
+        if not self._room.fits(on, image, on.claims):
             on.too_many.add(uid)
-            findings = self._history.findings
             findings.over += 1
             findings.worst = max(findings.worst, len(on.too_many))
-            self._history.violation(f"{uid} has no room on {node}, which has {', '.join(on.claims) or 'nothing'}")
+            what = f"{uid} has no room on {node}, which has {', '.join(on.claims) or 'nothing'}"
+            seen = {other: of for other, of in on.claims.items() if other not in on.late}
+            if late or self._room.fits(on, image, seen):
+                self._history.note(what)
+            else:
+                findings.beyond += 1
+                self._history.violation(what)
         on.claims[uid] = image
 
     def give_up(self, uid: str, node: str) -> None:
         """Note that a pod no longer has a claim to a node."""
         self.by_name[node].claims.pop(uid, None)
         self.by_name[node].too_many.discard(uid)
+        self.by_name[node].late.discard(uid)
 
     def have_room(self, image: str, replica: Replica) -> bool:
         """Whether a node has room for a pod, and its reports arrive at a replica."""
@@ -254,7 +269,7 @@ class Nodes:
         return any(
             node.agent_up
             and any(link.replica is replica and link.arrived_at >= oldest for link in node.links)
-            and self._room.fits(node, image)
+            and self._room.fits(node, image, node.claims)
             for node in self.by_name.values()
         )
 
@@ -295,6 +310,8 @@ class Nodes:
         if pod.deleting and pod.uid in self._deleted and not self._deleted[pod.uid].triggered:
             self._deleted[pod.uid].succeed()
         elif kind == "MODIFIED" and pod.node and pod.uid not in self._deleted:
+            for name in self.by_name.keys() - {pod.node}:
+                self.give_up(pod.uid, name)  # from now on, the API server refuses to bind the pod there
             self._deleted[pod.uid] = self._env.event()
             self._env.process(self._kubelet(pod, self.by_name[pod.node]))
 
@@ -348,6 +365,6 @@ class Nodes:
             yield self._env.timeout(0.5)
 
 
-def _demand(pods: dict[str, str]) -> Cost:
+def _demand(pods: Mapping[str, str]) -> Cost:
     costs = [WORKLOADS[image] for image in pods.values()]
     return Cost(_IDLE.cores + sum(cost.cores for cost in costs), _IDLE.gib + sum(cost.gib for cost in costs))

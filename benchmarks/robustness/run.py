@@ -1,6 +1,7 @@
 """One run: a cluster, a hundred pods that come in bursts, faults, and the invariants.
 
-- *Capacity*: whenever kube-scheduler takes an answer, the node has room beside all pods that have a claim to it.
+- *Capacity*: whenever kube-scheduler takes an answer, the node has room beside all pods that have a claim to it, except
+  those that a former leader bound after another had taken over.
 - *No pod is lost*: every pod ends or is deleted.
 - *No starvation*: how long a pod waits while a node has room for it and reports.
 - *No leak*: after all pods are gone, nothing is reserved or waits, and the extender holds no pod's UID.
