@@ -27,7 +27,7 @@ from carico.extender.kept_costs import OWNER
 from carico.extender.metrics import ExtenderMetrics
 from carico.extender.process import CHECKPOINT_EVERY_S, new_extender
 from carico.extender.report_server import ReportOrder
-from carico.kube.reflector import Reflector
+from carico.kube.reflector import HURRIED_S, Reflector
 from carico.model.variants import Variant
 from carico.rpc.messages import read_report
 from carico.scheduling.scheduler import TICK_S
@@ -150,6 +150,8 @@ class Replica:
             listed=lambda: core.pods_listed(True),
             following=core.pods_followed,
         )
+        self._hurried = self._env.event()
+        core.hurry = self._hurry
         self._while_alive(self._follow(self.reflector, self.pods))
         self._while_alive(self._tick())
         self._history.note(f"{self.name}: started")
@@ -204,7 +206,17 @@ class Replica:
         while True:
             pods.news = self._env.event()
             wait_s = reflector.follow()
-            yield self._env.timeout(wait_s) if wait_s else pods.news
+            if not wait_s:
+                yield pods.news
+                continue
+            self._hurried = self._env.event()
+            yield self._env.timeout(min(wait_s, HURRIED_S))
+            if wait_s > HURRIED_S:
+                yield self._env.timeout(wait_s - HURRIED_S) | self._hurried
+
+    def _hurry(self) -> None:
+        if not self._hurried.triggered:
+            self._hurried.succeed()
 
     def _tick(self) -> Steps:
         while True:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from carico.clock import Clock
@@ -51,6 +51,8 @@ class Readiness:
     """
 
     def __init__(self) -> None:
+        self.hurry: Callable[[], None] = lambda: None
+        """Called when pods are asked for while the watch on pods is broken; must return at once."""
         self._why_not = ""
         self._followed = True
         self._asked_at = -math.inf
@@ -78,6 +80,8 @@ class Readiness:
         """
         if self._why_not:
             raise NotReady(self._why_not)
+        if not self._followed:
+            self.hurry()
         if not self._followed and now - self._asked_at > NEW_LEADER_S:
             raise NotReady("the watch on pods is broken, so pods of another leader may be on their way unseen")
         self._asked_at = now

@@ -25,6 +25,8 @@ ENDED = ("Succeeded", "Failed")
 _GONE = 410
 _SHORT_S = 1.0
 """A stream that brings nothing and ends sooner counts as a failure, so that its server is not flooded with requests."""
+HURRIED_S = 5.0
+"""How long to wait at most after a failure while somebody needs the pods; a listing of all pods is not cheap."""
 _PATIENCE_S = 5.0
 """How long to wait for the thread's end, which takes longer only if a server does not answer at all."""
 
@@ -92,6 +94,7 @@ class Reflector:
         self._version: str | None = None
         self._failures = 0
         self._stop = threading.Event()
+        self._hurried = threading.Event()
         self._thread = threading.Thread(target=self.run, name="watch on pods", daemon=True)
 
     def start(self) -> None:
@@ -105,8 +108,13 @@ class Reflector:
     def close(self) -> None:
         """Stop following."""
         self._stop.set()
+        self._hurried.set()
         self._pods.close()
         self._thread.join(_PATIENCE_S)
+
+    def hurry(self) -> None:
+        """Try again `HURRIED_S` after the last failure, if the wait is longer; for whoever needs the pods now."""
+        self._hurried.set()
 
     def __enter__(self) -> Self:
         self.start()
@@ -120,7 +128,7 @@ class Reflector:
         while not self._stop.is_set():
             wait_s = self.follow()
             if wait_s:
-                self._stop.wait(wait_s)
+                self._wait(wait_s)
 
     def follow(self) -> float:
         """List if necessary, watch until the stream ends, and return how many seconds to wait before going on."""
@@ -140,6 +148,11 @@ class Reflector:
             return 0.0
         self._note_whether_following(False)
         return _BACKOFF.wait_s(self._failures, self._rng)
+
+    def _wait(self, seconds: float) -> None:
+        if not self._stop.wait(min(seconds, HURRIED_S)):
+            self._hurried.wait(max(seconds - HURRIED_S, 0.0))
+            self._hurried.clear()
 
     def _follow(self) -> None:
         """List if necessary, and watch until the stream ends."""

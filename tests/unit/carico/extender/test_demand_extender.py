@@ -20,6 +20,7 @@ from carico.extender.demand_extender import DemandExtender
 from carico.extender.extender import NEW_LEADER_S
 from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.report import CapacityReport
+from carico.scheduling.scheduler import REPEATED_S
 from carico.scheduling.wake_up import WakeUp
 from carico.testing import ManualClock
 
@@ -435,8 +436,11 @@ class TestWorkloadsThatRanBefore:
 
 def test_a_new_leader_decides_nothing_while_its_watch_is_broken(harness):
     """The pods that the leader before has placed are not known then; one that goes on deciding knows its own."""
+    hurried = []
+    harness.extender.hurry = lambda: hurried.append(harness.clock.now())
     harness.report("a")
     assert harness.choice("one", ["a"]) == "a"
+    assert hurried == []
     harness.extender.pods_followed(False)
     harness.clock.advance(NEW_LEADER_S)
     harness.report("a")
@@ -446,9 +450,22 @@ def test_a_new_leader_decides_nothing_while_its_watch_is_broken(harness):
     for _ in range(2):
         with pytest.raises(NotReady, match="the watch on pods is broken"):
             harness.ask("three", ["a"])
+    assert len(hurried) == 3, "the pods are needed now"
     harness.extender.pods_followed(True)
     harness.report("a")
     assert harness.choice("three", ["a"]) == "a"
+
+
+def test_a_request_that_arrives_twice_is_answered_alike(harness):
+    """Nobody knows which of the answers counts."""
+    for node in ("a", "b"):
+        harness.report(node)
+    first = harness.choice("one", ["a", "b"])
+    harness.report(first, demand=3.0)
+    assert harness.choice("one", ["a", "b"]) == first
+    assert harness.metric("carico_extender_reservations") == 1
+    harness.clock.advance(REPEATED_S)
+    assert harness.choice("one", ["a", "b"]) != first, "kube-scheduler tries again after a second"
 
 
 def test_a_pod_keeps_its_place_while_the_watch_is_broken(harness):

@@ -30,7 +30,7 @@ class Followed:
             following=lambda following: self.following.append(following),
         )
         self.stop = self.reflector._stop
-        self.stop.wait = lambda seconds: self.waits.append(seconds)
+        self.reflector._wait = self.waits.append
 
     def _changed(self, found):
         self.told.append(found["metadata"]["name"])
@@ -146,6 +146,23 @@ class Broken:
             self.empty -= 1
             return
         yield END
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "hurried", "waits"), [(30.0, True, [5.0]), (30.0, False, [5.0, 25.0]), (2.0, True, [2.0])]
+)
+def test_who_needs_the_pods_shortens_a_long_wait(follow, wait_s, hurried, waits):
+    waited = []
+    reflector = follow().reflector
+    del reflector._wait
+    reflector._stop.wait = waited.append
+    if hurried:
+        reflector.hurry()
+    else:
+        reflector._hurried.wait = waited.append
+    reflector._wait(wait_s)
+    assert waited == waits
+    assert not reflector._hurried.is_set()
 
 
 def test_waits_grow_are_spread_and_bounded():
