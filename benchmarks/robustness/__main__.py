@@ -45,6 +45,7 @@ def main() -> int:
                 repeat(options.pods),
                 repeat(options.verbose),
                 repeat(not options.until_running),
+                repeat(options.older_agents),
             )
             found, failing = Findings(), []
             for seed, (findings, lines) in zip(seeds, results, strict=True):
@@ -75,11 +76,17 @@ def main() -> int:
 
 
 def judge(
-    variant: str, fault: str, seed: int, pods: int, verbose: bool = False, until_counted: bool = True
+    variant: str,
+    fault: str,
+    seed: int,
+    pods: int,
+    verbose: bool = False,
+    until_counted: bool = True,
+    older_agents: bool = False,
 ) -> tuple[Findings, list[str]]:
     """Run one cluster; return what was found, and the history around the first violation if it is wanted."""
     with tempfile.TemporaryDirectory() as folder:
-        history = Run(variant, fault, seed, pods, Path(folder), until_counted).run()
+        history = Run(variant, fault, seed, pods, Path(folder), until_counted, older_agents).run()
     return history.findings, history.around_first() if verbose else []
 
 
@@ -96,6 +103,11 @@ def _options() -> argparse.Namespace:
         "--until-running",
         action="store_true",
         help="let the reservations of the thesis's variants end when pods run, as in the thesis (§4.4)",
+    )
+    arguments.add_argument(
+        "--older-agents",
+        action="store_true",
+        help="let the agents of the thesis's variants be too old to say which pods they count",
     )
     arguments.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (default: 1)")
     arguments.add_argument(

@@ -69,10 +69,19 @@ class Room(Protocol):
 
 
 class PodCapacityRoom:
-    """The thesis's variants: a node takes a number of pods, whatever they are."""
+    """The thesis's variants: a node takes a number of pods, whatever they are.
+
+    Parameters
+    ----------
+    older_agents : bool
+        Whether agents are too old to say which pods they count.
+    """
 
     reports_events = False
     capacity = 4.6
+
+    def __init__(self, older_agents: bool) -> None:
+        self._older_agents = older_agents
 
     def fits(self, node: Node, image: str, claims: Mapping[str, str]) -> bool:
         """See `Room`."""
@@ -80,7 +89,8 @@ class PodCapacityRoom:
 
     def report(self, node: Node) -> dict[str, Any]:
         """See `Room`."""
-        return {"pod_capacity": max(self.capacity - len(node.counted), 0.0), "counted": frozenset(node.counted)}
+        counted = None if self._older_agents else frozenset(node.counted)
+        return {"pod_capacity": max(self.capacity - len(node.counted), 0.0), "counted": counted}
 
 
 class DemandRoom:

@@ -53,10 +53,19 @@ class Run:
         For checkpoints; must be empty.
     until_counted : bool, optional
         See `ExtenderConfig`.
+    older_agents : bool, optional
+        See `PodCapacityRoom`.
     """
 
     def __init__(
-        self, variant: str, fault: str, seed: int, pods: int, folder: Path, until_counted: bool = True
+        self,
+        variant: str,
+        fault: str,
+        seed: int,
+        pods: int,
+        folder: Path,
+        until_counted: bool = True,
+        older_agents: bool = False,
     ) -> None:
         self.fault: Fault = FAULTS[fault]
         self._rng = random.Random(f"{variant} {fault} {seed}")
@@ -68,7 +77,7 @@ class Run:
         if isinstance(tested, DemandVariant):
             # With one level only, a node's room does not depend on what else waits, so that it can be judged.
             tested = replace(tested, threads_per_core=1.0)
-        room = DemandRoom(tested) if isinstance(tested, DemandVariant) else PodCapacityRoom()
+        room = DemandRoom(tested) if isinstance(tested, DemandVariant) else PodCapacityRoom(older_agents)
         self.replicas = [
             Replica(
                 f"extender-{number}",

@@ -30,6 +30,11 @@ def test_only_what_a_former_leader_bound_late_is_over_capacity(variant):
     assert 0 < findings.worst <= findings.late
 
 
+def test_agents_that_do_not_say_which_pods_they_count_are_no_danger():
+    findings, _ = judge("thesis-rebased", "slow-images", seed=1, pods=PODS, older_agents=True)
+    assert findings.clean, findings
+
+
 # The seeds under which a pod was placed over capacity: its request arrived twice; a report of before it arrived late.
 @pytest.mark.parametrize(("fault", "seed"), [("duplicates", 7), ("duplicates", 8), ("late-reports", 7)])
 def test_what_the_checker_found_is_not_found_again(fault, seed):
