@@ -109,6 +109,7 @@ TARGETS = [
         report_comes_back,
         (
             write_report(CapacityReport("node-1", 2.5, 3, 1.7e9, 1)),
+            write_report(CapacityReport("node-1", 2.5, 3, 1.7e9, 1, counted=frozenset({"uid-1", "uid-2"}))),
             write_report(CapacityReport("node-1", 2.5, 3, 1.7e9, 1, DEMANDS, "0.1.0"), silent=True),
         ),
     ),
