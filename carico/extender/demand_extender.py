@@ -25,11 +25,9 @@ from carico.extender.api import ExtenderArgs, ExtenderFilterResult, answer, cand
 from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
 from carico.extender.requests import LastRequests, requests_of
+from carico.extender.unseen import Unseen
 from carico.kube.reflector import ENDED
 from carico.scheduling.report import CapacityReport
-
-_UNSEEN_S = 60.0
-"""A pod that was asked for is taken for gone if a watch that works has not shown it for this long."""
 
 
 class _Pod(NamedTuple):
@@ -77,11 +75,9 @@ class DemandExtender(Readiness):
         self._pods: dict[str, _Pod] = {}
         """The pods that the watch shows, by UID."""
         self._requests = LastRequests()
-        self._unseen: dict[str, float] = {}
-        """When pods that the watch does not show yet were asked for, by UID; the earliest first."""
+        self._unseen = Unseen()
         self._held: set[str] = set()
         """The pods that are being decided on and have not been deleted meanwhile."""
-        self._followed = True
         self._closed = False
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
@@ -118,8 +114,7 @@ class DemandExtender(Readiness):
                 decision, took_s = self._decide(pod.uid, kind, nodes)
             self._held.discard(pod.uid)
             if pod.uid not in self._pods:
-                self._unseen.pop(pod.uid, None)
-                self._unseen[pod.uid] = self._clock.now()
+                self._unseen.asked(pod.uid, self._clock.now())
             self._count()
         return conclude(args, decision, took_s, self._journal, self._metrics)
 
@@ -148,7 +143,7 @@ class DemandExtender(Readiness):
             # What determines workload and placement never changes, but labels do.
             kind = _kind(pod) if known is None else known.kind._replace(critical=is_latency_critical(pod))
             ended = phase in ENDED
-            self._unseen.pop(uid, None)
+            self._unseen.seen(uid)
             if known is None:
                 self._requests.note(kind.workload, requests_of(pod))
             self._pods[uid] = _Pod(kind, node)
@@ -179,15 +174,13 @@ class DemandExtender(Readiness):
         """See `Readiness`; a watch that is broken shows no pod, so no pod is taken for gone meanwhile."""
         with self._changed:
             super().pods_followed(followed)
-            self._unseen = dict.fromkeys(self._unseen, self._clock.now())
+            self._unseen.followed(followed, self._clock.now())
 
     def tick(self) -> None:
         """See `DemandScheduler.tick`; to be called once a second."""
         with self._changed:
             now = self._clock.now()
-            while self._followed and self._unseen and next(iter(self._unseen.values())) < now - _UNSEEN_S:
-                uid = next(iter(self._unseen))
-                del self._unseen[uid]
+            for uid in self._unseen.gone(now):
                 self._scheduler.pod_gone(uid, now)
             self._notice(lambda: self._scheduler.tick(now))
 

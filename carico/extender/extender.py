@@ -25,6 +25,7 @@ from carico.demand.decision import DemandDecision
 from carico.errors import InvalidInput, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
 from carico.extender.metrics import ExtenderMetrics
+from carico.extender.unseen import Unseen
 from carico.kube.reflector import ENDED
 from carico.scheduling.decision import Decision
 from carico.scheduling.report import CapacityReport
@@ -126,7 +127,10 @@ class Extender(Readiness):
         self._clock = clock
         self._metrics = metrics
         self._lock = threading.Lock()
-        """Guards the scheduler."""
+        """Guards the scheduler and the attributes below."""
+        self._shown: set[str] = set()
+        """The pods that the watch shows."""
+        self._unseen = Unseen()
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Decide on a pod and reserve.
@@ -147,6 +151,8 @@ class Extender(Readiness):
             if repeated is not None:
                 return answer(args, repeated, {})
             decision = self._scheduler.filter(uid, nodes, self._clock.now())
+            if uid not in self._shown:
+                self._unseen.asked(uid, self._clock.now())
             self._count()
         return conclude(args, decision, self._clock.now() - began, self._journal, self._metrics)
 
@@ -188,19 +194,31 @@ class Extender(Readiness):
             Whether its phase is one of a pod that has ended.
         """
         with self._lock:
+            self._shown.add(uid)
+            self._unseen.seen(uid)
             self._scheduler.pod_changed(uid, node, pending, self._clock.now(), ended=ended)
             self._count()
 
     def pod_deleted(self, uid: str) -> None:
         """Take in that a pod is gone."""
         with self._lock:
+            self._shown.discard(uid)
             self._scheduler.pod_deleted(uid, self._clock.now())
             self._count()
+
+    def pods_followed(self, followed: bool) -> None:
+        """See `Readiness`; a watch that is broken shows no pod, so no pod is taken for gone meanwhile."""
+        with self._lock:
+            super().pods_followed(followed)
+            self._unseen.followed(followed, self._clock.now())
 
     def tick(self) -> None:
         """See `Scheduler.tick`; to be called once a second."""
         with self._lock:
-            self._scheduler.tick(self._clock.now())
+            now = self._clock.now()
+            for uid in self._unseen.gone(now):
+                self._scheduler.pod_deleted(uid, now)
+            self._scheduler.tick(now)
             self._count()
 
     def nodes(self) -> list[dict[str, Any]]:

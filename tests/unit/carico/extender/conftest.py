@@ -25,7 +25,7 @@ def request(uid, nodes, name="pod"):
 class Harness:
     """An extender and what it is asked and told."""
 
-    def __init__(self, journal=None, stale_after_s=5.0, listed=True, until_counted=False):
+    def __init__(self, journal=None, stale_after_s=5.0, listed=True, until_counted=False, timeout_s=60):
         self.clock = ManualClock(100.0)
         self.registry = CollectorRegistry()
         self.plugin = CaricoPlugin(stale_after_s)
@@ -33,7 +33,7 @@ class Harness:
         metrics = ExtenderMetrics(self.registry)
         scheduler = Scheduler(
             self.plugin,
-            reservation_timeout_s=60,
+            reservation_timeout_s=timeout_s,
             wake_up=WakeUp(node_interval_s=5, interval_s=0.5),
             wake=lambda node, available: self.woken.append((node, available)),
             released=lambda reason: metrics.released.labels(reason).inc(),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -51,6 +52,7 @@ class Harness:
             self.scheduler, journal, self.clock, ExtenderMetrics(self.registry), scheduler_name="carico"
         )
         self.extender.pods_listed(listed)
+        self.extender.pods_followed(listed)
 
     def report(self, node, pods=(), demand=None, known=KNOWN):
         """A node of 4 cores reports the pods that it counts, by UID their workload, and what it carries."""
@@ -268,7 +270,7 @@ class TestHeldAnswers:
         full.extender.pod_seen(pod("one"))
         full.extender.close()
         assert answer.result(PATIENCE_S) is None
-        assert full.extender._unseen == {}
+        assert full.extender._unseen.gone(math.inf) == []
 
     @pytest.mark.parametrize("shown_before", [True, False])
     def test_end_with_the_pod(self, full, asked, shown_before):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from carico.errors import CaricoError, InvalidInput, InvalidRequest, NotReady
 from carico.extender.api import read_args, write_result
+from carico.extender.unseen import UNSEEN_S
 from carico.scheduling.scheduler import REPEATED_S
 from carico.scheduling.uncounted import UNCOUNTED_S
 
@@ -135,6 +136,35 @@ class TestReservation:
         placed.extender.tick()
         assert placed.reserved("a") == 0
         assert placed.metric("carico_extender_released_total", reason="timeout") == 1
+
+    @pytest.mark.parametrize("shown", [False, True])
+    def test_ends_when_a_watch_that_works_does_not_show_the_pod(self, shown):
+        """It was gone before the watch could show it, so nothing will ever be heard of it."""
+        harness = Harness(stale_after_s=1000, timeout_s=1000)
+        harness.extender.pods_followed(True)
+        if shown:
+            harness.extender.pod_changed("u1", "", pending=True)
+        harness.report(a=5)
+        assert harness.choice("u1", ["a"]) == "a"
+        harness.extender.pods_followed(False)
+        harness.clock.advance(UNSEEN_S + 1)
+        harness.extender.tick()
+        assert harness.reserved("a") == 1, "a broken watch shows nothing"
+        harness.extender.pods_followed(True)
+        harness.clock.advance(UNSEEN_S)
+        harness.extender.tick()
+        assert harness.reserved("a") == 1
+        harness.clock.advance(0.1)
+        harness.extender.tick()
+        assert harness.reserved("a") == shown
+
+    def test_lasts_while_nobody_watches_pods(self):
+        harness = Harness(timeout_s=1000)
+        harness.report(a=5)
+        assert harness.choice("u1", ["a"]) == "a"
+        harness.clock.advance(UNSEEN_S + 1)
+        harness.extender.tick()
+        assert harness.reserved("a") == 1
 
     def test_lasts_once_the_pod_is_bound_however_long_its_image_takes(self, placed):
         placed.extender.pod_changed("u1", "a", pending=True)
