@@ -110,8 +110,8 @@ class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all_bodies_bytes: Annotated[int, Meta(ge=1024, le=1 << 40)] = 32 << 20
     """The bodies of all requests that are not answered yet; one that does not fit is answered with 503, unread."""
     connections: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """Simultaneous connections; a further one replaces the connection that has been idle the longest. Over TLS, only
-    connections with a valid certificate count."""
+    """Simultaneous connections; a further one replaces the connection of the certificate with the most connections that
+    has been idle the longest. Over TLS, only connections with a valid certificate count."""
     handshake_timeout_s: Seconds = 5.0
     request_timeout_s: Seconds = 10.0
     """For each read of the header of a request that has begun, and for its whole body."""

@@ -1,8 +1,10 @@
 """The HTTP server of CARICO's processes: a thread for each connection, and a limit on the number of connections.
 
-No client waits for another's handshake, header or body. When the limit is reached, a new connection replaces the one
-that has been silent for longest, so that idle connections keep no client out. Over TLS, a connection counts only after
-its handshake: until then it has one of a few places for handshakes, which only other handshakes compete for.
+No client waits for another's handshake, header or body. When the limit is reached, a new connection replaces one of
+the peer that has the most, namely the one that has been silent for longest: neither do idle connections keep a client
+out, nor does a client that opens many. A peer is the owner of a certificate, or an address where none is shown. Over
+TLS, a connection counts only after its handshake: until then it has one of a few places for handshakes, which only
+other handshakes compete for.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ from typing import Any
 
 from carico.errors import InvalidConfig
 from carico.http.places import Places
-from carico.http.tls import ServerTls
+from carico.http.tls import ServerTls, names_of
 from carico.logs import FewLines
 
 _log = logging.getLogger(__name__)
 
 HANDSHAKES = 16
 """The most simultaneous handshakes, which take milliseconds: kube-scheduler, kubelets and Prometheus need a few. A
-further one replaces the one that has taken longest."""
+further one replaces one of the address that has the most."""
 _LOOK_EVERY_S = 5.0
 """How often the thread that accepts connections checks whether it should end; `close` wakes it."""
 
@@ -117,7 +119,7 @@ class HttpServer(ThreadingHTTPServer):
         if self._tls is not None:
             places = self._handshakes
             request = self._tls.current().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-        if not places.take(request):
+        if not places.take(request, client_address[0]):
             self._refuse(request, client_address)
             return
         try:
@@ -132,7 +134,7 @@ class HttpServer(ThreadingHTTPServer):
         try:
             if self._tls is not None:
                 self._tls.shake_hands(request)  # the time-out covers the whole handshake
-                if not self._places.take(request):
+                if not self._places.take(request, names_of(request.getpeercert()) or client_address[0]):
                     self._refuse(request, client_address)
                     return
                 self._handshakes.leave(request)

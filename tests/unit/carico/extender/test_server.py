@@ -337,6 +337,31 @@ class TestTls:
         with pytest.raises((OSError, http.client.HTTPException)):
             post(first, request("u3", ["a"]))
 
+    def test_one_certificate_takes_no_place_of_another_however_many_connections_it_opens(
+        self, served, connect, authority, server_files
+    ):
+        server = served(server_files, [SCHEDULER], connections=3)
+        asking = [connect(server, client_context(authority.server("kube-scheduler"))) for _ in range(2)]
+        hostile = client_context(authority.node("node-1"))
+        for number, mine in enumerate(asking):
+            assert post(mine, request(f"first-{number}", ["a"]))[0] == 200
+        with ExitStack() as held:
+            for _ in range(20):
+                plain = held.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+                with suppress(OSError):  # its own connections replace each other
+                    held.enter_context(hostile.wrap_socket(plain, server_hostname="127.0.0.1"))
+            for number, mine in enumerate(asking):  # over the connections of before, which were silent for longest
+                assert post(mine, request(f"then-{number}", ["a"]))[0] == 200
+
+    def test_one_address_takes_no_place_for_a_handshake_of_another(self, served, authority, server_files):
+        server = served(server_files)
+        with ExitStack() as held:
+            mine = held.enter_context(socket.create_connection(("127.0.0.1", server.port), 5))
+            for _ in range(3 * HANDSHAKES):
+                held.enter_context(socket.create_connection(("127.0.0.1", server.port), 5, ("127.0.0.2", 0)))
+            context = client_context(authority.server("kube-scheduler"))
+            held.enter_context(context.wrap_socket(mine, server_hostname="127.0.0.1"))
+
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     def test_everybody_shows_a_certificate_and_resumes_no_session(self, served, authority, server_files, version):
         server, body = served(server_files, [SCHEDULER]), request("u1", ["a"])
