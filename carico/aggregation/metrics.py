@@ -21,6 +21,11 @@ class AggregatorMetrics:
             "carico_aggregator_reconcile_failures", "rounds without an answer from a replica", registry=registry
         )
         self.nodes = Gauge("carico_aggregator_nodes", "nodes that have exchanged lately", registry=registry)
+        self.outliers = Gauge(
+            "carico_aggregator_outliers",
+            "outliers: nodes far from the others in how often they exchange, or in the usage that they show",
+            registry=registry,
+        )
         self.replicas = Gauge(
             "carico_aggregator_replicas", "other replicas that have reconciled lately", registry=registry
         )

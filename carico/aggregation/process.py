@@ -6,6 +6,7 @@ import logging
 import threading
 from contextlib import closing
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from carico.aggregation.metrics import AggregatorMetrics
@@ -30,7 +31,16 @@ def run_aggregator(config: AggregatorConfig, stop: threading.Event) -> None:
     with (
         closing(AggregationServer(config, SystemClock(), AggregatorMetrics(registry))) as server,
         Expiry(config.tls, registry),
-        serve_status(config.status, config.tls, registry, healthy=server.healthy, ready=server.ready) as status,
+        serve_status(
+            config.status,
+            config.tls,
+            registry,
+            healthy=server.healthy,
+            ready=server.ready,
+            pages={
+                "/outliers": lambda: msgspec.json.encode({"outliers": [each._asdict() for each in server.outliers()]})
+            },
+        ) as status,
     ):
         _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})
         stop.wait()

@@ -15,11 +15,14 @@ from collections import OrderedDict
 import numpy as np
 
 from carico.aggregation.metrics import AggregatorMetrics
+from carico.aggregation.outliers import ExchangeOutliers
 from carico.clock import Clock
 from carico.config import AggregatorConfig
 from carico.errors import CaricoError, InvalidInput
+from carico.logs import FewLines
 from carico.model.aggregator import EXCHANGE_PERIOD_S, Aggregator, ReplicaView, pooled
 from carico.model.subspace import Subspace
+from carico.outliers import MOST_SHOWN, Outlier
 from carico.rpc.clients import ReplicaClient
 from carico.rpc.identity import AGGREGATOR, NODE
 from carico.rpc.messages import read_exchange, read_view, write_reply, write_view
@@ -74,9 +77,12 @@ class AggregationServer:
         self._period_s = period_s
         self._aggregator = Aggregator(config.resources, config.rank, period_s=period_s)
         self._lock = threading.Lock()
-        """Guards the aggregator's queue and nodes, and the next two attributes; never held during a decomposition."""
+        """Guards the aggregator's queue and nodes, what was heard, the outliers, and the other replicas' views; never
+        held during a decomposition."""
         self._heard: OrderedDict[str, float] = OrderedDict()
         """When each node last exchanged, the latest last."""
+        self._outliers = ExchangeOutliers()
+        self._told = FewLines(_log, logging.WARNING, "a node is far from the others")
         self._replicas: dict[str, tuple[ReplicaView, float]] = {}
         """The views of other replicas, and when they arrived."""
         self._answer: bytes | None = None
@@ -108,6 +114,11 @@ class AggregationServer:
             views = [view for view, _ in self._replicas.values()]
         return pooled([self._own_view(), *views], self._config.rank)
 
+    def outliers(self) -> list[Outlier]:
+        """Return the nodes that are far from the others."""
+        with self._lock:
+            return self._outliers.present[:MOST_SHOWN]
+
     def healthy(self) -> str:
         """Return why the server cannot go on; an empty text means that it can."""
         if not self._merging.is_alive():
@@ -136,6 +147,7 @@ class AggregationServer:
             self._aggregator.exchange(node, subspace)
             self._heard[node] = self._clock.now()
             self._heard.move_to_end(node)
+            self._outliers.note(node, subspace)
         self._metrics.exchanges.inc()
         self._arrived.set()
         return self._answer or write_reply(subspace)
@@ -175,10 +187,16 @@ class AggregationServer:
         now = self._clock.now()
         with self._lock:
             while self._heard and next(iter(self._heard.values())) <= now - self._config.node_timeout_s:
-                self._aggregator.forget(self._heard.popitem(last=False)[0])
+                silent, _ = self._heard.popitem(last=False)
+                self._aggregator.forget(silent)
+                self._outliers.forget(silent)
             kept_s = _KEPT_ROUNDS * self._config.reconcile_every_s
             self._replicas = {name: (view, at) for name, (view, at) in self._replicas.items() if at > now - kept_s}
             waiting = self._aggregator.take_waiting(now)
+            new, outliers = self._outliers.look(now), len(self._outliers.present)
+        for outlier in new:
+            self._told.add(str(outlier))
+        self._metrics.outliers.set(outliers)
         self._aggregator.merge(waiting)
         self._metrics.merged.inc(len(waiting))
         self._metrics.nodes.set(self._aggregator.nodes)

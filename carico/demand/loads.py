@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from carico.demand.pool import Pool
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
+from carico.outliers import MOST, Said
 
 FIRST_START_UP_S = 1.5
 """The assumed time from a decision to the report that counts the pod, until that time has been observed."""
@@ -269,6 +270,15 @@ class Loads:
             self.memory.remember(workload, elapsed_s, now)
         for memory in self.remembered:
             memory.forget(now)
+
+    def far(self) -> dict[tuple[str, str], Said]:
+        """Which nodes know a workload's cost and report one that is clipped, by node and what it is about."""
+        pools = ("cores", self.cpu), ("GiB", self.memory)
+        return {
+            (node, f"{unit} of a pod of {workload}"): said
+            for unit, pool in pools
+            for workload, node, said in islice(pool.far(), MOST)
+        }
 
     def idle_s(self, workload: str, now: float) -> float:
         """Seconds since a pod of a workload ran, as far as it is remembered."""

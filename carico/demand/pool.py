@@ -13,16 +13,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from carico.demand.memory import Memory
 from carico.demand.regression import Estimate
+from carico.outliers import Said
 
 APART = 4.0
 """A node's cost is clipped to at most this factor above or below the median of all nodes."""
 _FEWEST = 3
 """With fewer nodes, no cost is clipped: none of them is in the minority."""
+_MUCH = 0.5
+"""A clipped cost is far if it differs from the median by more than this share of the doubt about an unknown one."""
 _KNOWS = 4.0
 """A node knows a workload if its variance is at least this many times smaller than the assumed one."""
 NEWS = 0.1
@@ -137,6 +140,18 @@ class Pool:
         if self._memory is not None and workload in self._sums:
             self._memory.note(workload, self._pooled(workload, self.first), elapsed_s, now)
             self._costs.pop(workload, None)
+
+    def far(self) -> Iterator[tuple[str, str, Said]]:
+        """Return workload, node and what it says, for nodes that know a workload and whose cost is clipped by much.
+
+        Honest nodes may differ by a large factor where a pod costs next to nothing.
+        """
+        least = _MUCH * math.sqrt(self.first.variance)
+        for workload, nodes in self._far.items():
+            means, (median, _) = self._means.get(workload, {}), self._median.get(workload, (0.0, 0))
+            for node in nodes & means.keys():
+                if abs(means[node] - median) > least:
+                    yield workload, node, Said(means[node], median)
 
     def _pooled(self, workload: str, assumed: Estimate) -> Estimate:
         weight, weighted, doubt = self._sums[workload]

@@ -27,6 +27,7 @@ from carico.demand.settings import DemandVariant
 from carico.demand.waiting import Kind, Waiting
 from carico.demand.witnesses import Witnesses, is_own
 from carico.errors import NotReady
+from carico.outliers import Outlier, Outliers
 from carico.saved import checked_mapping
 from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, REPEATED_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
 from carico.scheduling.uncounted import Uncounted
@@ -141,6 +142,7 @@ class DemandScheduler:
         self._demanding: dict[frozenset[str], IntArray] = {}
         """Cache for this generation of loads: see `_demanding_among`."""
         self._remembered_at = 0.0
+        self.outliers = Outliers()
         self.room_appeared = 0
         """How often a node was found to have room for a waiting pod, or a pod came that may find room."""
 
@@ -267,8 +269,15 @@ class DemandScheduler:
         if node is not None:
             self._look(node, now)
 
-    def tick(self, now: float) -> None:
-        """End overdue reservations, and forget nodes that have long been silent; to be called once a second."""
+    def tick(self, now: float) -> list[Outlier]:
+        """End overdue reservations, and forget nodes that have long been silent; to be called once a second.
+
+        Returns
+        -------
+        list of Outlier
+            The nodes that have become outliers.
+        """
+        new_outliers: list[Outlier] = []
         while self._due and next(iter(self._due.values())) <= now:
             node = self._end(next(iter(self._due)))
             if node is not None:
@@ -279,12 +288,14 @@ class DemandScheduler:
             # Nobody has looked in a longer pause: pods may not have run all the time. A node may have made up what the
             # API does not show.
             self.loads.remember(set(self._workloads.values()), min(elapsed_s, 2 * REMEMBER_EVERY_S), now)
+            new_outliers = self.outliers.look(self.loads.far(), now)
         for node in self.loads.silent(now, FORGOTTEN_AFTER_S):
             self.loads.forget(node)
             self._witnesses.forget(node)
             self._uncounted.forget(node)
             if self._wake_up is not None:
                 self._wake_up.forget(node)
+        return new_outliers
 
     def cost(self, workload: str) -> tuple[Estimate, Estimate]:
         """What a pod of a workload demands, according to all nodes together: cores, GiB."""

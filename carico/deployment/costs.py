@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from carico.demand.workload import workload_of
-from carico.deployment.status import answering_extender, ask_extender, table
+from carico.deployment.status import answering_extender, ask_status, table
 from carico.errors import KubeUnreachable
 from carico.extender.requests import Requests, requests_of
 from carico.kube.objects import KubeObjects
@@ -105,7 +105,7 @@ def read_node_costs(kube: KubeObjects, namespace: str, now: datetime) -> list[Kn
 def _asked(kube: KubeObjects, namespace: str, now: datetime, page: str, kind: type[_A]) -> _A:
     """Ask an extender for a page of its status."""
     pod = answering_extender(kube, namespace, now)
-    answer = ask_extender(kube, namespace, pod, page)
+    answer = ask_status(kube, namespace, pod, page)
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:

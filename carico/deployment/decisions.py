@@ -6,7 +6,7 @@ import msgspec
 
 from carico.deployment.manifests import COMPONENT, SELECTOR
 from carico.deployment.rollout import Tell
-from carico.deployment.status import ask_extender
+from carico.deployment.status import ask_status
 from carico.errors import KubeError, NotReady
 from carico.extender.journal import Entry
 from carico.kube.objects import KubeObjects
@@ -45,7 +45,7 @@ def read_decisions(kube: KubeObjects, namespace: str, pod: str, tell: Tell) -> l
     silent = []
     for scheduler in schedulers:
         try:
-            answer = ask_extender(kube, namespace, scheduler, f"decisions/{pod}")
+            answer = ask_status(kube, namespace, scheduler, f"decisions/{pod}")
             found += [(scheduler, entry) for entry in msgspec.convert(answer, _Answer).decisions]
         except (KubeError, msgspec.ValidationError) as error:
             silent.append(scheduler)

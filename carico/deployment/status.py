@@ -1,4 +1,4 @@
-"""The status of a deployment: its components from their pods, its nodes from the leading extender."""
+"""The status of a deployment: its components from their pods, its nodes from the leading extender, and outliers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from msgspec import Meta
 from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE
 from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
-from carico.errors import KubeError, KubeUnreachable, NotReady
+from carico.errors import KubeError, KubeRefused, KubeUnreachable, NotReady
 from carico.http.expiry import WARN_S
 from carico.http.key import HEADER
 from carico.kube.objects import KubeObject, KubeObjects, title
+from carico.outliers import amount
 from carico.printable import printable
 
 Count = Annotated[int, Meta(ge=0)]
@@ -67,6 +68,18 @@ class Workloads(msgspec.Struct, frozen=True):
     remembered: Count
 
 
+class Outlier(msgspec.Struct, frozen=True):
+    """A node that has long been far from the others; see `carico.outliers`."""
+
+    node: str
+    about: str
+    """What the node speaks about."""
+    says: float
+    others: float
+    """The median of all nodes."""
+    for_s: float
+
+
 class DeploymentStatus(msgspec.Struct, frozen=True):
     """What `carico status` shows."""
 
@@ -81,6 +94,8 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
     """Whether CARICO schedules nothing and only shows what pods cost."""
     workloads: Workloads | None = None
     """For `demand` only."""
+    outliers: list[Outlier] = []
+    """As the leading extender and the aggregation servers know them, 100 of each at most."""
 
 
 class _KnownNode(msgspec.Struct):
@@ -101,7 +116,12 @@ class _KnownNode(msgspec.Struct):
 class _KnownNodes(msgspec.Struct):
     nodes: list[_KnownNode]
     workloads: Workloads | None = None
-    """Absent if the extender is of an older version."""
+    """Absent if the extender is of an older version, as are the outliers."""
+    outliers: list[Outlier] = []
+
+
+class _KnownOutliers(msgspec.Struct):
+    outliers: list[Outlier]
 
 
 def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentStatus:
@@ -134,11 +154,15 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     told = _KnownNodes([])
     if answers:
         try:
-            told = msgspec.convert(ask_extender(kube, namespace, answers, "nodes"), _KnownNodes)
+            told = msgspec.convert(ask_status(kube, namespace, answers, "nodes"), _KnownNodes)
         except (KubeError, msgspec.ValidationError) as error:
             problems.append(f"the extender of {answers} does not say what it knows about nodes: {error}")
     elif workloads:
         problems.append("no kube-scheduler leads: pods with schedulerName: carico wait")
+    outliers = dict.fromkeys(told.outliers)
+    for pod in pods:
+        if _component_of(pod) == "aggregator" and _is_ready(pod):
+            outliers |= dict.fromkeys(_outliers_at(kube, namespace, pod["metadata"]["name"], problems))
     known = {each.node: each for each in told.nodes}
     agents = {pod["spec"].get("nodeName"): _is_ready(pod) for pod in pods if _component_of(pod) == "agent"}
     nodes = [
@@ -156,6 +180,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         problems=problems,
         observing=observing,
         workloads=told.workloads,
+        outliers=list(outliers),
     )
 
 
@@ -183,13 +208,13 @@ def answering_extender(kube: KubeObjects, namespace: str, now: datetime) -> str:
     return leader
 
 
-def ask_extender(kube: KubeObjects, namespace: str, pod: str, page: str) -> dict[str, Any]:
-    """Return a page about nodes or workloads, for which an extender wants the key that `carico deploy` has made.
+def ask_status(kube: KubeObjects, namespace: str, pod: str, page: str) -> dict[str, Any]:
+    """Return a page about nodes or workloads, for which a process wants the key that `carico deploy` has made.
 
     Raises
     ------
     KubeError
-        If the API server or the extender does not answer, or refuses.
+        If the API server or the process does not answer, or refuses.
     """
     secret = kube.read({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": STATUS_KEY, "namespace": namespace}})
     data = (secret or {}).get("data") or {}
@@ -232,6 +257,8 @@ def show(status: DeploymentStatus) -> str:
         parts.append("observing: nothing is scheduled" if status.observing else leader)
         if status.workloads is not None:
             parts[-1] += f"\nworkloads: {_counted(status.workloads)}"
+        if status.outliers:
+            parts.append(table([["OUTLIER", "ABOUT", "SAYS", "OTHERS", "FOR"], *map(_told, status.outliers)]))
     return "\n\n".join([*parts, *map(printable, status.problems)])
 
 
@@ -254,6 +281,10 @@ def _counted(workloads: Workloads) -> str:
         f"{workloads.running} running, {workloads.waiting} waiting, {workloads.unknown} of these of unknown cost; "
         f"{workloads.remembered} more remembered"
     )
+
+
+def _told(outlier: Outlier) -> list[str]:
+    return [outlier.node, outlier.about, amount(outlier.says), amount(outlier.others), age(outlier.for_s)]
 
 
 def _loads(node: Node) -> list[str]:
@@ -312,6 +343,16 @@ def _node(name: str, agents: dict[str, bool], known: _KnownNode | None) -> Node:
         gib=known.gib,
         load_gib=known.load_gib,
     )
+
+
+def _outliers_at(kube: KubeObjects, namespace: str, pod: str, problems: list[str]) -> list[Outlier]:
+    """Return the outliers that an aggregation server knows."""
+    try:
+        return msgspec.convert(ask_status(kube, namespace, pod, "outliers"), _KnownOutliers).outliers
+    except (KubeError, msgspec.ValidationError) as error:
+        if not (isinstance(error, KubeRefused) and error.status == 404):  # an older version
+            problems.append(f"the aggregation server {pod} does not say which nodes are outliers: {error}")
+        return []
 
 
 def _expiring(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:

@@ -8,6 +8,7 @@ node the workloads of the node's pods.
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import threading
@@ -27,7 +28,11 @@ from carico.extender.metrics import ExtenderMetrics
 from carico.extender.requests import LastRequests, requests_of
 from carico.extender.unseen import Unseen
 from carico.kube.reflector import ENDED
+from carico.logs import FewLines
+from carico.outliers import MOST_SHOWN, Outlier
 from carico.scheduling.report import CapacityReport
+
+_log = logging.getLogger(__name__)
 
 
 class _Pod(NamedTuple):
@@ -78,6 +83,7 @@ class DemandExtender(Readiness):
         self._unseen = Unseen()
         self._held: set[str] = set()
         """The pods that are being decided on and have not been deleted meanwhile."""
+        self._told = FewLines(_log, logging.WARNING, "a node is far from the others")
         self._closed = False
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
@@ -182,7 +188,11 @@ class DemandExtender(Readiness):
             now = self._clock.now()
             for uid in self._unseen.gone(now):
                 self._scheduler.pod_gone(uid, now)
-            self._notice(lambda: self._scheduler.tick(now))
+            new: list[Outlier] = []
+            self._notice(lambda: new.extend(self._scheduler.tick(now)))
+            self._metrics.outliers.set(len(self._scheduler.outliers.present))
+        for outlier in new:
+            self._told.add(str(outlier))
 
     def close(self) -> None:
         """Give all held answers, and hold no more."""
@@ -194,6 +204,11 @@ class DemandExtender(Readiness):
         """Return the load of every node; see `DemandScheduler.nodes`."""
         with self._changed:
             return [node._asdict() for node in self._scheduler.nodes(self._clock.now())]
+
+    def outliers(self) -> list[dict[str, Any]]:
+        """Return the nodes whose costs have long been far from what the others report; see `carico.outliers`."""
+        with self._changed:
+            return [outlier._asdict() for outlier in self._scheduler.outliers.present[:MOST_SHOWN]]
 
     def costs(self) -> list[dict[str, Any]]:
         """Return the costs of every workload, see `DemandScheduler.costs`, and what its last pod requested."""

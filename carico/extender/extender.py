@@ -232,6 +232,8 @@ class Extender(Readiness):
 
     costs_at_nodes = costs
 
+    outliers = costs
+
     def workloads(self) -> None:
         """Return nothing, see `costs`."""
 

@@ -39,6 +39,11 @@ class ExtenderMetrics:
             "carico_extender_released_total", "Reservations that ended, by reason.", ["reason"], registry=registry
         )
         self.nodes = Gauge("carico_extender_nodes", "Nodes that have reported a Pod-Capacity.", registry=registry)
+        self.outliers = Gauge(
+            "carico_extender_outliers",
+            "Costs that nodes report far from what the others do: nodes times workloads, for `demand` only.",
+            registry=registry,
+        )
         self.reports = Counter("carico_extender_reports_total", "Reports that came in.", ["result"], registry=registry)
         self.bad_requests = Counter(
             "carico_extender_bad_requests_total",

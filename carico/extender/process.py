@@ -380,7 +380,9 @@ class ExtenderProcess:
         return thread
 
     def _nodes(self) -> bytes:
-        return msgspec.json.encode({"nodes": self.extender.nodes(), "workloads": self.extender.workloads()})
+        extender = self.extender
+        known = {"nodes": extender.nodes(), "workloads": extender.workloads(), "outliers": extender.outliers()}
+        return msgspec.json.encode(known)
 
     def _decisions(self, pod: str) -> bytes:
         journal = self._config.journal

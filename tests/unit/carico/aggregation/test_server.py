@@ -146,6 +146,23 @@ class TestExchange:
         a.exchange(BUSY)
 
 
+def test_who_is_far_from_the_others_is_counted_and_named(serve, node, caplog, until):
+    clock = ManualClock()
+    server = serve(clock)
+    nodes = {name: node(server, name) for name in ("node-a", "node-b", "node-c", "node-d")}
+    for _ in range(10):
+        for name, client in nodes.items():
+            client.exchange(subspace(0.0, 1.0) if name == "node-d" else BUSY)
+        clock.advance(5.0)
+        looked = server._outliers
+        nodes["node-a"].exchange(BUSY)
+        until(lambda looked=looked: looked._looked_at == clock.now())
+    until(lambda: metric(server, "outliers") == 2)
+    told = [(each.node, each.about, round(each.says, 2), round(each.others, 2)) for each in server.outliers()]
+    assert told == [("node-d", "usage of cpu", 0.0, 0.9), ("node-d", "usage of memory", 1.0, 0.2)]
+    assert "a node is far from the others: node-d: usage of memory: 1, most nodes say 0.2, for" in caplog.text
+
+
 class TestHostileInput:
     @pytest.mark.parametrize(
         ("data", "message"),

@@ -153,7 +153,9 @@ def test_sums_that_are_kept_up_to_date_are_those_of_the_evidence_at_hand(updates
     precision, weighted = 1 / FIRST.variance, FIRST.mean / FIRST.variance
     for known in pool._of_node.values():
         cost = known["pi"].reported
-        clipped = min(max(cost.mean, median / APART), APART * median) if median > 0 else cost.mean
+        clipped = cost.mean
+        if "pi" in pool._median:
+            clipped = min(max(cost.mean, median / APART), APART * max(median, 0.05))
         weight = min(1 / cost.variance - 1 / FIRST.variance, 1 / 0.05**2 - 1 / FIRST.variance)
         share = cost.variance / FIRST.variance
         precision += weight

@@ -119,6 +119,45 @@ def test_how_many_workloads_are_known_is_shown(kube, healthy):
     assert "does not say what it knows" in read_status(kube, "carico", NOW).problems[0]
 
 
+OUTLIER = {"node": "node-b", "about": "cores of a pod of jobs/pi", "says": 9.0, "others": 1.0, "for_s": 45.0}
+AGGREGATOR = "/api/v1/namespaces/carico/pods/https:carico-aggregator-0:9443/proxy/outliers"
+
+
+def test_outliers_are_named_with_what_they_and_the_others_say(kube, healthy):
+    healthy.objects[NODES]["outliers"] = [OUTLIER]
+    status = read_status(kube, "carico", NOW)
+    assert status.problems == [], "limits hold for outliers, too: nothing has to be done at once"
+    assert show(status).splitlines()[-3:] == [
+        "",
+        "OUTLIER   ABOUT                       SAYS   OTHERS   FOR",
+        "node-b    cores of a pod of jobs/pi   9      1        45s",
+    ]
+    assert json.loads(as_json(status))["outliers"] == [OUTLIER]
+
+
+@pytest.mark.parametrize(
+    ("answer", "about", "problems"),
+    [
+        ({"outliers": [OUTLIER | {"about": "usage of memory"}]}, ["usage of memory"], 0),
+        (None, [], 0),
+        ({"outliers": [{"node": 3}]}, [], 1),
+    ],
+    ids=["outliers", "older version", "no answer"],
+)
+def test_so_are_those_that_aggregation_servers_know(kube, healthy, answer, about, problems):
+    for name, ready in (("carico-aggregator-0", "True"), ("carico-aggregator-1", "False")):
+        healthy.put(
+            f"/api/v1/namespaces/carico/pods/{name}",
+            metadata={"name": name, "labels": labels("aggregator")},
+            status={"conditions": [{"type": "Ready", "status": ready}]},
+        )
+    if answer is not None:
+        healthy.objects[AGGREGATOR] = answer
+    status = read_status(kube, "carico", NOW)
+    assert [outlier.about for outlier in status.outliers] == about
+    assert len(status.problems) == problems
+
+
 def test_who_observes_needs_no_leader(kube, healthy):
     path = "/apis/apps/v1/namespaces/carico/statefulsets/carico-scheduler"
     healthy.objects[path]["metadata"]["annotations"] = {OBSERVES: "true"}

@@ -19,13 +19,17 @@ from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.cli import main
 from carico.clock import SystemClock
 from carico.config import ExtenderConfig, read_config
+from carico.demand.regression import Estimate
+from carico.demand.report import DemandReport, WorkloadReport
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
 from carico.extender.kept_costs import OWNER
 from carico.extender.process import ANNOTATION, ExtenderProcess
 from carico.kube.client import KubeClient
+from carico.outliers import LASTING_S
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
+from carico.testing import ManualClock
 from tests.kits.blocking import Blocking
 from tests.kits.certificates import Certificates
 from tests.kits.fake_api_server import FakeApiServer
@@ -498,3 +502,30 @@ def test_what_is_known_of_nodes_is_shown(started):
         (node,) = json.loads(connection.getresponse().read())["nodes"]
     assert node.pop("age_s") < 5
     assert node == {"node": "node-1", "pod_capacity": 2.5, "reserved": 0, "stale": False}
+
+
+def test_nodes_that_are_far_from_the_others_are_shown_at_the_status_port():
+    clock, made = ManualClock(), []
+
+    def reports(config, on_report, *_):
+        made.append(FakeReports(config, on_report))
+        return made[0]
+
+    gib, config = Estimate(0.5, 1e-6), configuration(variant="demand")
+    with ExtenderProcess(config, clock, random.Random(1), None, reports) as process:
+        for _ in range(round(LASTING_S / 5) + 2):
+            for node, cores in {"node-a": 1.0, "node-b": 1.0, "node-c": 1.1, "node-d": 30.0}.items():
+                pi = WorkloadReport(1, 0.0, Estimate(cores, 1e-6), gib)
+                demand = DemandReport(
+                    node, 4.0, 16.0, Estimate(1.0, 0.01), 2.0, 1.0, {"jobs/pi": pi}, {node: "jobs/pi"}
+                )
+                made[0].on_report(CapacityReport(node, 0.0, 1, clock.now(), 0, demand))
+            clock.advance(5.0)
+            process.extender.tick()
+        with closing(http.client.HTTPConnection("127.0.0.1", process.status_port, timeout=5)) as connection:
+            connection.request("GET", "/nodes")
+            (outlier,) = json.load(connection.getresponse())["outliers"]
+            connection.request("GET", "/metrics")
+            assert b"carico_extender_outliers 1.0" in connection.getresponse().read()
+    assert (outlier["node"], outlier["about"], outlier["says"]) == ("node-d", "cores of a pod of jobs/pi", 30.0)
+    assert outlier["others"] == pytest.approx(1.05)
