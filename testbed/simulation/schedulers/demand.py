@@ -115,7 +115,7 @@ class SimulatedDemandScheduler:
         """Let a node take pods, or none."""
         self._fit.ready[node] = ready
 
-    def _notice(self, news: Callable[[], None]) -> None:
+    def _notice(self, news: Callable[[], object]) -> None:
         """Pass news on to the core; as in the extender, a held answer is reconsidered if a node has room now."""
         before = self._core.room_appeared
         news()
