@@ -20,7 +20,7 @@ from carico.clock import Clock
 from carico.config import AggregatorConfig
 from carico.errors import CaricoError, InvalidInput
 from carico.logs import FewLines
-from carico.model.aggregator import EXCHANGE_PERIOD_S, Aggregator, ReplicaView, pooled
+from carico.model.aggregator import MERGE_PERIOD_S, Aggregator, ReplicaView, pooled
 from carico.model.subspace import Subspace
 from carico.outliers import MOST_SHOWN, Outlier
 from carico.rpc.clients import ReplicaClient
@@ -32,6 +32,8 @@ from carico.rpc.tls import ClientTls
 _log = logging.getLogger(__name__)
 
 _MAX_REPLICAS = 64
+_LOOK_AGAIN_S = 0.5
+"""How often is looked whether the period of a node whose subspace waits is over."""
 _KEPT_ROUNDS = 5
 """The view of a replica that has not reconciled for this many rounds no longer counts."""
 
@@ -48,7 +50,7 @@ class AggregationServer:
     rng : numpy.random.Generator, optional
         Makes this replica's name and the jitter of its rounds; seeded by the system by default.
     period_s : float, optional
-        A node's subspace is merged once in this time at most; by default, as often as agents exchange.
+        A node's subspace is merged once in this time at most; by default, in the time in which every agent exchanges.
 
     Attributes
     ----------
@@ -67,7 +69,7 @@ class AggregationServer:
         clock: Clock,
         metrics: AggregatorMetrics,
         rng: np.random.Generator | None = None,
-        period_s: float = EXCHANGE_PERIOD_S,
+        period_s: float = MERGE_PERIOD_S,
     ) -> None:
         rng = rng or np.random.default_rng()
         self._config = config
@@ -176,7 +178,8 @@ class AggregationServer:
     def _merge_forever(self) -> None:
         while not self._closing.is_set():
             # A subspace that arrived within its node's period is merged after it.
-            self._arrived.wait(self._period_s if self._aggregator.waiting else self._config.node_timeout_s / 2)
+            waiting_s = min(self._period_s, _LOOK_AGAIN_S)
+            self._arrived.wait(waiting_s if self._aggregator.waiting else self._config.node_timeout_s / 2)
             # Subspaces that arrive in the meantime are merged in the same round, or start the next one.
             self._closing.wait(self._config.merge_every_s)
             self._arrived.clear()

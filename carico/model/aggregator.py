@@ -40,24 +40,41 @@ def pooled(views: Iterable[ReplicaView], rank: int | None = None) -> Subspace | 
 
 BATCH_SIZE = 10
 """Samples of a batch in all shipped variants."""
-EXCHANGE_PERIOD_S = 1.0
-"""An agent steps once a second, and exchanges after a step at most."""
+MERGE_PERIOD_S = 5.0
+"""Every agent exchanges at least so often, however little news it has; so who exchanges more often has no more say."""
+_LATE = 0.2
+"""A node that is merged later than its period, by at most this share of the period, is not later with the next."""
 _ROUNDING = 1e-6
 """By how much, relatively, a subspace may exceed the bound: single precision is within this."""
 
 
-def most_energy(resources: int, samples: int = BATCH_SIZE) -> float:
-    """Return the bound d n on the energy Σ σ² of a node's or a replica's subspace, with a margin for rounding.
+def impossible(subspace: Subspace, samples: int = BATCH_SIZE) -> str:
+    """Return why no telemetry in [0, 1] has a node's or a replica's subspace; an empty text means that some has.
 
-    A batch of n samples of d resources in [0, 1] has the energy Σ x² <= d n, which n samples that say that everything
-    is full reach; a batch with holes is scaled to a full one's weight. Whatever is merged after that is a convex
-    combination of Gram matrices U Σ² Uᵀ, whose traces are the energies: neither a forgetting factor, nor the view of
+    In a batch of n samples, each resource has the energy Σ x² <= n, which n samples that say that it is full reach; a
+    batch with holes is scaled to a full one's weight. These energies are the diagonal of the Gram matrix U Σ² Uᵀ.
+    Whatever is merged after that is a convex combination of such matrices: neither a forgetting factor, nor the view of
     all nodes, nor the pool of replicas exceeds its largest part, and truncation only takes energy away. Therefore a
     subspace never has the energy of more than one batch, however long its history is.
 
-    A merge weighs a subspace by σ², so that one with more energy would move everybody's view further than a full node.
+    A merge weighs a subspace by its energy, so that one with more would move everybody's view further than a full node.
+
+    Parameters
+    ----------
+    subspace : Subspace
+        Of one node, with orthonormal columns.
+    samples : int, optional
+        n.
     """
-    return resources * samples * (1.0 + _ROUNDING)
+    most = samples * (1.0 + _ROUNDING)
+    with np.errstate(over="ignore"):
+        energies = np.square(subspace.columns).sum(axis=-1)
+    if energies.max() <= most:
+        return ""
+    return (
+        f"no telemetry in [0, 1] has this subspace: the energy of a resource is at most {most:g}, "
+        f"got {', '.join(f'{energy:g}' for energy in energies.tolist())}"
+    )
 
 
 class Aggregator:
@@ -70,7 +87,7 @@ class Aggregator:
     rank : int, optional
         Components kept in the view; all by default.
     samples : int, optional
-        Samples of a node's batch, which bound the energy of its subspace, see `most_energy`.
+        Samples of a node's batch, which bound the energy of its subspace, see `impossible`.
     period_s : float, optional
         A node's subspace is merged once in this time at most; by default, as often as it is taken.
 
@@ -100,7 +117,7 @@ class Aggregator:
         self.resources = resources
         self.rank = rank
         self._period_s = period_s
-        self._most_energy = most_energy(resources, samples)
+        self._samples = samples
         self._view: Subspace | None = None
         self._waiting: OrderedDict[str, Subspace] = OrderedDict()
         self._nodes: set[str] = set()
@@ -133,12 +150,9 @@ class Aggregator:
         """
         if subspace.basis.ndim != 2 or subspace.basis.shape[0] != self.resources:
             raise InvalidInput(f"{node}: a basis of shape ({self.resources}, r) is needed, got {subspace.basis.shape}")
-        energy = sum(value * value for value in subspace.singular_values.tolist())  # numpy would warn of an overflow
-        if energy > self._most_energy or np.abs(subspace.basis).max(initial=0.0) > 1 + 1e-6:
-            raise InvalidInput(
-                f"{node}: no telemetry in [0, 1] has such a subspace (the squares of its singular values add up to "
-                f"{energy:g}, at most {self._most_energy:g} is accepted)"
-            )
+        why_not = impossible(subspace, self._samples)
+        if why_not:
+            raise InvalidInput(f"{node}: {why_not}")
         self._nodes.add(node)
         self._waiting[node] = subspace
         return subspace if self._view is None else self._view
@@ -160,8 +174,9 @@ class Aggregator:
         late = {node: now - self._due.get(node, -math.inf) for node in self._waiting}
         taken = [node for node in self._waiting if late[node] >= 0]
         for node in taken:
-            # Periods follow each other, though nobody looks in the moment when one ends.
-            self._due[node] = now + self._period_s - (late[node] if late[node] < self._period_s else 0.0)
+            # Periods follow each other, though nobody looks in the moment when one ends; but who is much later must not
+            # be merged twice in a row.
+            self._due[node] = now + self._period_s - (late[node] if late[node] <= _LATE * self._period_s else 0.0)
         return [self._waiting.pop(node) for node in taken]
 
     def merge(self, subspaces: Sequence[Subspace]) -> None:

@@ -30,7 +30,7 @@ class Variant:
     """How CPU usage is read, see `carico.telemetry.counters.usage_vector` (thesis §4.2.1)."""
     batch_size: int = BATCH_SIZE
     """Samples per step: an agent steps once a second (thesis §4.2). Aggregation servers take no subspaces of larger
-    batches than `BATCH_SIZE`, because these would outweigh the other nodes' (`most_energy`)."""
+    batches than `BATCH_SIZE`, because these would outweigh the other nodes' (`carico.model.aggregator.impossible`)."""
     alpha_slow: float = 0.1
     alpha_fast: float = 0.5
     change_threshold: float = 0.05

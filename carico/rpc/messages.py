@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.errors import InvalidInput
-from carico.model.aggregator import ReplicaView, most_energy
+from carico.model.aggregator import ReplicaView, impossible
 from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
@@ -188,12 +188,6 @@ def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace
     # Every comparison with NaN is false.
     if not all(map(operator.ge, [math.inf, *values], [*values, 0.0])):
         raise InvalidInput(f"singular values must descend to 0 at the lowest, got {values}")
-    energy, most = sum(map(operator.mul, values, values)), most_energy(resources)
-    if not energy <= most:
-        raise InvalidInput(
-            f"no telemetry in [0, 1] has this subspace: the squares of singular values of {resources} resources add up "
-            f"to {most:g} at most, got {energy:g} from {values}"
-        )
     if not (min(numbers) >= -1 - _ORTHONORMAL and max(numbers) <= 1 + _ORTHONORMAL):
         raise InvalidInput(f"the numbers of an orthonormal basis are in [-1, 1], got {numbers}")
     basis = np.array(numbers).reshape(resources, rank)
@@ -201,7 +195,11 @@ def read_subspace(message: aggregation_pb2.Subspace, resources: int) -> Subspace
     error.flat[:: rank + 1] -= 1.0
     if not max(-error.min(), error.max()) <= _ORTHONORMAL:
         raise InvalidInput(f"the columns of the basis must be orthonormal, got {basis.tolist()}")
-    return Subspace(basis, np.array(values))
+    subspace = Subspace(basis, np.array(values))
+    why_not = impossible(subspace)
+    if why_not:
+        raise InvalidInput(why_not)
+    return subspace
 
 
 def _subspace_message(subspace: Subspace) -> aggregation_pb2.Subspace:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from carico.errors import InvalidInput
-from carico.model.aggregator import Aggregator, ReplicaView, most_energy, pooled
+from carico.model.aggregator import Aggregator, ReplicaView, impossible, pooled
 from carico.model.subspace import Subspace
 
 telemetry = arrays(np.float64, (2, 10), elements=st.floats(0, 1)).map(Subspace.from_batch)
@@ -52,6 +52,7 @@ class TestExchange:
             pytest.param(Subspace(np.eye(2), [1e200, 1.0]), id="overflow"),
             pytest.param(Subspace(np.eye(2), [4.5, 0.0]), id="more-than-any-telemetry"),
             pytest.param(Subspace(np.eye(2), [3.2, 3.2]), id="more-than-any-telemetry-together"),
+            pytest.param(Subspace([[0.0], [1.0]], [20**0.5]), id="all-in-one-resource"),
             pytest.param(Subspace(np.eye(2) * 1e3, [1.0, 1.0]), id="no-unit-vectors"),
         ],
     )
@@ -115,18 +116,19 @@ class TestMerge:
         np.testing.assert_allclose(aggregator.view.workload, own.workload, rtol=1e-9)
 
     def test_no_node_has_more_energy_than_a_full_node(self):
-        aggregator, loudest = Aggregator(2), Subspace([[0.0], [1.0]], [most_energy(2) ** 0.5])
+        aggregator, loudest = Aggregator(2), Subspace([[0.0], [1.0]], [10**0.5])
         for node in range(99):
             aggregator.exchange(f"node-{node}", subspace(1.0, 0.0))
         merge_waiting(aggregator)
         aggregator.exchange("loud", loudest)
         merge_waiting(aggregator)
-        np.testing.assert_allclose(gram(aggregator.view).diagonal() / 10, [0.99, 0.02], rtol=1e-5)
-        assert np.square(subspace(1.0, 1.0).singular_values).sum() == pytest.approx(most_energy(2), rel=1e-5)
+        np.testing.assert_allclose(gram(aggregator.view).diagonal() / 10, [0.99, 0.01], rtol=1e-5)
+        assert not impossible(subspace(1.0, 1.0))
+        assert "at most 10, got 10.1, 10.1" in impossible(Subspace(np.eye(2), [10.1**0.5] * 2))
 
     def test_larger_batches_are_taken_where_all_nodes_have_them(self):
         own = Subspace.from_batch(np.ones((2, 50)))
-        with pytest.raises(InvalidInput, match="add up to 100, at most 20 is accepted"):
+        with pytest.raises(InvalidInput, match="the energy of a resource is at most 10, got 50, 50"):
             Aggregator(2).exchange("a", own)
         assert Aggregator(2, samples=50).exchange("a", own) is own
 
@@ -192,6 +194,13 @@ class TestPeriod:
                 aggregator.exchange("a", subspace(0.5, 0.1))
             taken += len(aggregator.take_waiting(tick / 10 + 0.05 * (tick % 3)))
         assert taken == 99
+
+    def test_who_was_silent_for_long_is_not_merged_twice_in_a_row(self):
+        aggregator, taken = Aggregator(2, period_s=5.0), []
+        for now in (0.0, 9.9, 10.0, 14.8, 15.0):
+            aggregator.exchange("a", subspace(0.5, 0.1))
+            taken += [now] * len(aggregator.take_waiting(now))
+        assert taken == [0.0, 9.9, 15.0]
 
     def test_a_forgotten_node_may_begin_anew(self):
         aggregator = Aggregator(2, period_s=1.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from carico.errors import InvalidInput, UnknownVariant
-from carico.model.aggregator import BATCH_SIZE, EXCHANGE_PERIOD_S
+from carico.model.aggregator import BATCH_SIZE, MERGE_PERIOD_S
 from carico.model.node_model import NodeModel
 from carico.model.variants import (
     DEFAULT_VARIANT,
@@ -56,7 +56,8 @@ def test_variants_differ_only_as_their_names_say():
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 def test_aggregators_know_what_agents_send_and_how_often(variant):
     assert variant.batch_size == BATCH_SIZE
-    assert variant.batch_size / SAMPLES_PER_S == EXCHANGE_PERIOD_S
+    assert variant.batch_size / SAMPLES_PER_S == 1.0
+    assert variant.exchange_age_s == MERGE_PERIOD_S
 
 
 def test_a_variant_is_immutable_and_hashable():
