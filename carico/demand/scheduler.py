@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from carico.arrays import IntArray
+from carico.arrays import FloatArray, IntArray
 from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision, Rooms
 from carico.demand.filling import level, needed_gib
@@ -39,6 +39,11 @@ _MOST_TRIED = 16
 """The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
 _MOST_SUMMED = 100
 """If more kinds of pods wait, it is not computed whether all of them fit at once."""
+_MOST_TIMES = 16.0
+_ABOVE = 0.75
+_FEWEST = 4
+"""Where it is decided for all nodes whether pods share CPUs, a node counts as at most 16 times as large as three
+quarters of the nodes are: one that claims to be huge must not overload all others. With fewer nodes it is not told."""
 
 
 class NodeLoad(NamedTuple):
@@ -467,7 +472,7 @@ class DemandScheduler:
         variant = self._variant
         if self.loads.any_critical:
             rows = rows[~self.loads.critical(rows)]
-        size = self.loads.cores(rows)
+        size = _believed(self.loads.cores(rows))
         if widest > variant.wide * float(size.max(initial=0.0)):
             return False
         room = variant.threads_per_core * size - self.loads.cpu_load(rows)
@@ -545,3 +550,12 @@ class DemandScheduler:
         if self._wake_up is not None and self._wake_up.observe(node, float(fits), now, wanted=wanted):
             row = self.loads.row(node)
             self._wake(node, float(self.loads.cores(row) - self.loads.cpu_load(row)))
+
+
+def _believed(cores: FloatArray) -> FloatArray:
+    """Return the sizes of nodes as they are believed where something is decided for all nodes."""
+    if cores.size < _FEWEST:
+        return cores
+    place = int(_ABOVE * (cores.size - 1))
+    believed: FloatArray = np.minimum(cores, _MOST_TIMES * np.partition(cores, place)[place])
+    return believed

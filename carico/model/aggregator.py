@@ -57,7 +57,10 @@ def impossible(subspace: Subspace, samples: int = BATCH_SIZE) -> str:
     all nodes, nor the pool of replicas exceeds its largest part, and truncation only takes energy away. Therefore a
     subspace never has the energy of more than one batch, however long its history is.
 
-    A merge weighs a subspace by its energy, so that one with more would move everybody's view further than a full node.
+    For the same reasons, no entry of a Gram matrix is negative: telemetry is not. Truncation may take a little away.
+
+    A merge weighs a subspace by its energy, so that one with more would move everybody's view further than a full node,
+    and one with negative entries would turn the view's direction further than any node can.
 
     Parameters
     ----------
@@ -67,14 +70,19 @@ def impossible(subspace: Subspace, samples: int = BATCH_SIZE) -> str:
         n.
     """
     most = samples * (1.0 + _ROUNDING)
-    with np.errstate(over="ignore"):
-        energies = np.square(subspace.columns).sum(axis=-1)
-    if energies.max() <= most:
-        return ""
-    return (
-        f"no telemetry in [0, 1] has this subspace: the energy of a resource is at most {most:g}, "
-        f"got {', '.join(f'{energy:g}' for energy in energies.tolist())}"
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = subspace.columns @ subspace.columns.T
+    energies = gram.diagonal()
+    if not energies.max() <= most:
+        return (
+            f"no telemetry in [0, 1] has this subspace: the energy of a resource is at most {most:g}, "
+            f"got {', '.join(f'{energy:g}' for energy in energies.tolist())}"
+        )
+    resources, rank = subspace.basis.shape
+    cut_off = subspace.singular_values[-1] ** 2 if rank < resources else 0.0
+    if gram.min() < -cut_off - samples * _ROUNDING:
+        return f"no telemetry in [0, 1] has this subspace: products of usages are not negative, got {gram.min():g}"
+    return ""
 
 
 class Aggregator:
