@@ -1,8 +1,9 @@
 """Keeps what workloads cost in a ConfigMap, so that a new pod of the scheduler knows what the one before had learned.
 
-All replicas read the ConfigMap when they start; only the leader writes it, at most once a minute and at its end. What
-is found there is joined with what was learned here, and only the version that was read last is ever changed: a replica
-that could not read writes nothing, and none undoes what another one wrote.
+All replicas read the ConfigMap when they start; only the leader writes it, at its end, and before that at most once a
+minute, if `differs` says that the next pod would know something else: most minutes bring no news. What is found there
+is joined with what was learned here, and only the version that was read last is ever changed: a replica that could not
+read writes nothing, and none undoes what another one wrote.
 
 Nothing depends on the ConfigMap: if it cannot be read or written, that is logged once, and tried again a minute later.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
@@ -33,6 +34,12 @@ MOST_BYTES = 900 << 10
 OWNER = "extender"
 """The owner of the text; what an extender remembers holds on all nodes, so any extender may continue from it."""
 _DIGITS = 4
+CHANGE = 0.05
+"""A mean or a weight that has changed by more than this share is news."""
+DOUBT = 2.0
+"""A variance that has changed by more than this factor is news."""
+RAN_S = 3600.0
+"""That a workload still runs is news after this time; it changes what is remembered of the workload by 0.6 %."""
 _REMEDIES = {
     403: "run `carico deploy` again, it grants the right",
     404: "run `carico deploy` again, it makes the ConfigMap",
@@ -129,13 +136,15 @@ class KeptCosts:
         self._leadership = leadership
         self._version = ""
         """The version that was read or written last; empty if none could be read yet."""
+        self._kept: Mapping[str, Any] | None = None
+        """The state in this version, if there is one that can be used."""
         self._led = False
         self._told = False
         self.has_read = threading.Event()
         """Whether the first attempt to read has ended, successfully or not."""
 
     def run(self, stop: threading.Event) -> None:
-        """Read, then write every minute until `stop` is set, and once more."""
+        """Read, then write what is new every minute until `stop` is set, and everything once more."""
         self._attempt(self._read)
         self.has_read.set()
         while not stop.wait(KEEP_EVERY_S):
@@ -144,6 +153,8 @@ class KeptCosts:
 
     def keep(self, at_end: bool = False) -> None:
         """Read the ConfigMap if that has not succeeded yet, and write it if this replica leads, or led until its end.
+
+        Before its end, a replica writes only if there is something new.
 
         Raises
         ------
@@ -154,7 +165,7 @@ class KeptCosts:
             self._read()
         self._led = (at_end and self._led) or self._leadership.leads()
         if self._led:
-            self._write()
+            self._write(at_end)
         if self._told:
             self._told = False
             _log.info("the ConfigMap %s/%s can be used again", *self._where)
@@ -180,24 +191,68 @@ class KeptCosts:
         text = data.get(KEY)
         if text is not None:
             name = "{}/{} of the ConfigMap {}".format(*self._where, KEY)
+            self._kept = None
             try:
-                self._costs.restore(from_text(text, name, self._variant, owner=OWNER))
+                state = from_text(text, name, self._variant, owner=OWNER)
+                self._costs.restore(state)
+                self._kept = state
             except InvalidState as error:
                 _log.warning("starting without the costs in a ConfigMap, which the leader will replace: %s", error)
         self._version = version
 
-    def _write(self) -> None:
+    def _write(self, at_end: bool) -> None:
         if not self._version:
             self._read()
         for again in (True, False):
-            text = as_text(self._variant, fitting(self._costs.state(), MOST_BYTES), owner=OWNER)
+            state = fitting(self._costs.state(), MOST_BYTES)
+            if not at_end and self._kept is not None and not differs(self._kept, state):
+                return
+            text = as_text(self._variant, state, owner=OWNER)
             try:
                 self._version = self._api.set_in_config_map(*self._where, {KEY: text}, self._version)
+                self._kept = state
                 return
             except KubeRefused as error:
                 if error.status != 409 or not again:
                     raise
                 self._read()
+
+
+def differs(kept: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Return whether a pod that reads a state would know something else than one that reads the state that was kept.
+
+    Parameters
+    ----------
+    kept, state : mapping
+        See `DemandExtender.state`; both can be restored.
+
+    Examples
+    --------
+    >>> kept = {"cpu": {"pi": [0.5, 0.01, 20.0, 0.0]}, "memory": {}, "at_unix_s": 0.0}
+    >>> idle, runs = {"pi": [0.51, 0.011, 20.0, 60.0]}, {"pi": [0.51, 0.011, 20.0, 0.0]}
+    >>> [differs(kept, kept | {"cpu": cpu, "at_unix_s": 60.0}) for cpu in (idle, runs, {})]
+    [False, False, True]
+    >>> differs(kept, kept | {"cpu": runs, "at_unix_s": 7200.0})
+    True
+    """
+    elapsed_s = state["at_unix_s"] - kept["at_unix_s"]
+    learned = ("cpu", "memory")
+    return any(
+        kept[part].keys() != state[part].keys()
+        or any(_is_news(kept[part][workload], now, elapsed_s) for workload, now in state[part].items())
+        for part in learned
+    ) or any(kept.get(part) != state.get(part) for part in (kept.keys() | state.keys()) - {"at_unix_s", *learned})
+
+
+def _is_news(before: Sequence[float], now: Sequence[float], elapsed_s: float) -> bool:
+    """Whether what is remembered of a workload has changed: mean, variance, weight, and how long it has been idle."""
+    (mean, variance, weight, idle_s), (mean_now, variance_now, weight_now, idle_now_s) = before, now
+    return (
+        abs(mean_now - mean) > CHANGE * max(mean, mean_now)
+        or abs(weight_now - weight) > CHANGE * max(weight, weight_now)
+        or max(variance, variance_now) > DOUBT * min(variance, variance_now)
+        or abs(idle_s + elapsed_s - idle_now_s) > RAN_S
+    )
 
 
 def fitting(state: Mapping[str, Any], most_bytes: int) -> dict[str, Any]:

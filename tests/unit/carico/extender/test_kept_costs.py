@@ -176,6 +176,58 @@ def test_who_changes_other_things_about_the_config_map_costs_nothing(server, api
     assert server.objects[CONFIG_MAP]["metadata"]["annotations"] == {"of": "somebody"}
 
 
+class TestWrites:
+    """Most minutes bring no news; each write would wake whoever watches ConfigMaps, and change the cluster's state."""
+
+    @pytest.fixture
+    def keeper(self, server, api):
+        keeper = kept(api, Costs(pi=PI))
+        self.minute(server, keeper)
+        return keeper
+
+    def minute(self, server, keeper, at_end=False):
+        before = len(server.changes)
+        lead(server, REPLICA)
+        keeper.keep(at_end)
+        return len(server.changes) - before
+
+    def test_nothing_if_nothing_is_new(self, server, keeper):
+        keeper._costs.known = {"pi": [0.51, 0.012, 19.9, 0.0]}
+        assert [self.minute(server, keeper) for _ in range(3)] == [0, 0, 0]
+
+    @pytest.mark.parametrize(
+        "known",
+        [
+            {"pi": PI, "web": PI},
+            {},
+            {"pi": [0.54, 0.01, 20.0, 0.0]},
+            {"pi": [0.5, 0.021, 20.0, 0.0]},
+            {"pi": [0.5, 0.01, 18.0, 0.0]},
+            {"pi": [0.5, 0.01, 20.0, 3601.0]},
+        ],
+    )
+    def test_what_is_new_once(self, server, keeper, known):
+        keeper._costs.known = known
+        assert [self.minute(server, keeper) for _ in range(3)] == [1, 0, 0]
+        assert on_the_server(server) == known
+
+    def test_small_changes_once_they_add_up(self, server, keeper):
+        written = 0
+        for step in range(20):
+            keeper._costs.known = {"pi": [0.5 + 0.005 * step, 0.01, 20.0, 0.0]}
+            written += self.minute(server, keeper)
+        assert 2 <= written <= 4
+        assert on_the_server(server)["pi"][0] == pytest.approx(0.595, rel=kept_costs.CHANGE)
+
+    def test_everything_at_the_end(self, server, keeper):
+        keeper._costs.known = {"pi": [0.51, 0.01, 20.0, 0.0]}
+        assert self.minute(server, keeper, at_end=True) == 1
+        assert on_the_server(server) == keeper._costs.known
+
+    def test_nothing_after_reading_what_is_known_anyway(self, server, api, keeper):
+        assert self.minute(server, kept(api, Costs())) == 0
+
+
 class TestTheLeader:
     def writes(self, api, server, replica, lease="carico-kube-scheduler"):
         before = len(server.changes)
