@@ -291,8 +291,9 @@ class DemandScheduler:
         if elapsed_s >= REMEMBER_EVERY_S:
             self._remembered_at = now
             # Nobody has looked in a longer pause: pods may not have run all the time. A node may have made up what the
-            # API does not show.
-            self.loads.remember(set(self._workloads.values()), min(elapsed_s, 2 * REMEMBER_EVERY_S), now)
+            # API does not show. Of many workloads, those that are noted first are forgotten first: a set would have
+            # another order in every process.
+            self.loads.remember(dict.fromkeys(self._workloads.values()), min(elapsed_s, 2 * REMEMBER_EVERY_S), now)
             new_outliers = self.outliers.look(self.loads.far(), now)
         for node in self.loads.silent(now, FORGOTTEN_AFTER_S):
             self.loads.forget(node)

@@ -92,3 +92,16 @@ def test_of_thousands_of_workloads_those_that_have_not_run_for_longest_are_forgo
     remembered = {int(name.rpartition("-")[2]) for name in scheduler.save(250.0)["cpu"]}
     assert len(remembered) == 1000
     assert remembered >= set(range(50 * 64 - 15 * 64, 50 * 64)), "the latest 15 turns, and a part of the one before"
+
+
+def test_of_workloads_that_run_at_the_same_time_those_of_the_oldest_pods_are_forgotten_first(report, monkeypatch):
+    """The order must not be that of a set, which is another one in every process."""
+    monkeypatch.setattr(memory_module, "MOST_WORKLOADS", 20)
+    scheduler = DemandScheduler(DEMAND, sees_pods=True)
+    names = [f"workload-{number}" for number in range(60)]
+    for name in names:
+        scheduler.pod_changed(f"pod-of-{name}", name, "a", False, 5.0, running=True)
+    running = {f"pod-of-{name}": name for name in names}
+    scheduler.report(report("a", running, cores=64.0, known=dict.fromkeys(names, Estimate(0.1, 1e-6))), 5.0)
+    scheduler.tick(5.0)
+    assert list(scheduler.save(5.0)["cpu"]) == names[-20:]
