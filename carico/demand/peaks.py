@@ -1,7 +1,8 @@
 """How much memory pods hold at their peak, learned from what they hold now. Pure.
 
 Pods hold less memory before and after their peak, but have to fit at their peak. A workload counts as unknown until the
-memory of its pods has stopped growing for a while, and again whenever it grows.
+memory of its pods has stopped growing for a while, and again whenever it grows beyond the peak that is known. As long
+as pods hold less than that, they are no witnesses of the peak: they may be young, and still grow.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from carico.saved import checked_array
 
 RISE = 1.1
 RISE_GIB = 0.02
-"""Memory has grown if it exceeds `RISE` times the earlier memory by more than `RISE_GIB`."""
+"""Memory has grown if it is more than `RISE` times the earlier memory and `RISE_GIB`."""
 
 
 @dataclass
@@ -28,9 +29,13 @@ class _Peak:
     """The peak."""
     level: float
     """Memory when it was last found to have grown, or the least memory since then."""
-    observed_at: float
+    held: float
+    """Memory at the latest observation."""
     rose_at: float = -math.inf
     settled: bool = False
+    """Whether the peak is known: memory has stayed constant at it."""
+    variance: float = math.inf
+    """Variance of the peak, as it was known then."""
 
 
 class Peaks:
@@ -52,6 +57,7 @@ class Peaks:
         self._peak_s = peak_s
         self._peaks: dict[str, _Peak] = {}
         self._costs: dict[str, Estimate] = {}
+        self._observed_at = -math.inf
 
     @property
     def workloads(self) -> list[str]:
@@ -64,21 +70,27 @@ class Peaks:
 
     def observe(self, held: Mapping[str, Estimate], fresh: Collection[str], at: float) -> None:
         """Take in the memory of a pod of each workload now, GiB; the pods of `fresh` workloads have just started."""
+        elapsed_s, self._observed_at = at - self._observed_at, at
         for workload, (gib, variance) in held.items():
-            peak = self._peaks.setdefault(workload, _Peak(0.0, gib, at))
-            if gib > RISE * peak.level + RISE_GIB:
+            peak = self._peaks.setdefault(workload, _Peak(0.0, gib, gib))
+            if _exceeds(gib, peak.level):
                 peak.level, peak.rose_at = gib, at
+                peak.settled &= gib <= peak.gib
             peak.level = min(peak.level, gib)
             if workload in fresh and not peak.settled:
                 peak.gib = gib  # an assumption so far, not an observation
-            kept = math.exp(-(at - peak.observed_at) / self._peak_s)
-            peak.gib, peak.observed_at = gib + kept * max(peak.gib - gib, 0.0), at
-            if workload in fresh or at - peak.rose_at < self._growth_s:
-                least = peak.gib if peak.settled else max(peak.gib, self._first.mean)
-                self._costs[workload] = Estimate(least, self._first.variance)
+            may_grow = workload in fresh or at - peak.rose_at < self._growth_s
+            if gib < peak.held or not may_grow:  # while pods grow, their peak is still to come
+                peak.gib = gib + math.exp(-elapsed_s / self._peak_s) * max(peak.gib - gib, 0.0)
+            if not may_grow and not _exceeds(peak.gib, gib):
+                peak.settled, peak.variance = True, variance
+            elif not peak.settled:
+                peak.gib = max(peak.gib, gib)
+            peak.held = gib
+            if peak.settled:
+                self._costs[workload] = Estimate(max(peak.gib, gib), max(peak.variance, variance))
             else:
-                peak.settled = True
-                self._costs[workload] = Estimate(peak.gib, variance)
+                self._costs[workload] = Estimate(max(peak.gib, self._first.mean), self._first.variance)
 
     def save(self) -> dict[str, Any]:
         """Return everything that was learned, as JSON values."""
@@ -99,12 +111,18 @@ class Peaks:
         if any(min(numbers) < 0 for numbers in found.values()):
             raise InvalidState("a peak below 0 GiB: the saved state is damaged; delete it")
         self._peaks = {
-            workload: _Peak(gib, level, at, settled=bool(settled))
-            for workload, (gib, level, settled, _, _) in found.items()
+            workload: _Peak(gib, level, level, settled=bool(settled), variance=variance)
+            for workload, (gib, level, settled, _, variance) in found.items()
         }
+        self._observed_at = at
         self._costs = {workload: Estimate(mean, variance) for workload, (_, _, _, mean, variance) in found.items()}
 
     def forget(self, kept: Collection[str]) -> None:
         """Drop the workloads that are not among `kept`."""
         for workload in self._peaks.keys() - set(kept):
             del self._peaks[workload], self._costs[workload]
+
+
+def _exceeds(gib: float, earlier: float) -> bool:
+    """Whether memory is more than an earlier one, noise and small changes aside."""
+    return gib > RISE * earlier + RISE_GIB

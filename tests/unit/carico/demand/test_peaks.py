@@ -67,3 +67,42 @@ def test_workloads_that_are_gone_are_dropped(peaks):
     peaks.forget(kept=())
     assert peaks.workloads == []
     assert peaks.cost("job") == FIRST
+
+
+def test_pods_that_grow_up_to_the_known_peak_are_no_news(peaks):
+    """The next wave of a job: its pods are young, but how large they become is known."""
+    hold(peaks, 1.2, 0, 10)
+    known = peaks.cost("job")
+    hold(peaks, lambda at: 0.1 + 0.05 * (at - 10), 10, 30)
+    assert peaks.cost("job") == pytest.approx(known, rel=0.1)
+    hold(peaks, lambda at: 1.1 + 0.05 * (at - 30), 30, 36)
+    assert peaks.cost("job") == pytest.approx((1.375, FIRST.variance)), "they hold more than ever before"
+
+
+def test_pods_that_hold_less_than_earlier_ones_are_no_witnesses_of_the_peak(peaks):
+    """After a restart an agent sees what pods of all ages hold, and then new pods that hold little yet."""
+    hold(peaks, lambda at: 0.5 + 0.2 * at, 0, 3)
+    hold(peaks, 0.2, 3, 6)
+    assert peaks.cost("job") == pytest.approx((0.97, FIRST.variance), abs=0.1)
+
+
+def test_a_peak_does_not_fade_while_no_pod_runs(peaks):
+    hold(peaks, 1.2, 0, 10)
+    for at in range(10, 300):
+        peaks.observe({}, (), float(at))
+    hold(peaks, 0.1, 300, 301, fresh=("job",))
+    assert peaks.cost("job").mean == pytest.approx(1.2, rel=0.02)
+
+
+def test_memory_that_swings_does_not_keep_an_old_peak_for_ever(peaks):
+    hold(peaks, 2.0, 0, 4)
+    hold(peaks, lambda at: 0.3 if at % 1 else 0.2, 4, 604)
+    assert peaks.cost("job").mean <= FIRST.mean
+
+
+def test_a_peak_that_is_known_is_known_after_a_restart(peaks):
+    hold(peaks, 1.2, 0, 10)
+    again = Peaks(FIRST, growth_s=2.0, peak_s=60.0)
+    again.restore(peaks.save(), at=1000.0)
+    hold(again, lambda at: 0.1 + 0.05 * (at - 1000), 1000, 1015)
+    assert again.cost("job") == pytest.approx((1.2, 1e-4), rel=0.1)
