@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from carico.arrays import finite
 from carico.demand.regression import Estimate
+from carico.demand.workload import check_saved_workloads
 from carico.errors import InvalidInput, InvalidState
 
 MOST_WORKLOADS = 10_000
@@ -141,6 +142,7 @@ class Memory:
                 f"the saved state remembers {len(state)} workloads, at most {MOST_WORKLOADS} are remembered: "
                 f"it is damaged; delete it"
             )
+        check_saved_workloads(state)
         known = {}
         for workload, values in state.items():
             try:

@@ -16,8 +16,11 @@ from carico.demand.pods import CHURN, PodCounts
 from carico.demand.regression import Estimate, Regression
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
-from carico.errors import InvalidState
+from carico.demand.workload import check_saved_workloads
 from carico.saved import checked_mapping
+
+MOST_TIMES = 10.0
+"""No node of a size has learned that a pod, or the empty node, demands more than this many times that size."""
 
 
 class NodeDemand:
@@ -52,19 +55,7 @@ class NodeDemand:
         self._variant = variant
         self._pods = PodCounts(variant.churn_s, since)
         self._observed_at = since
-        self._cpu = Regression(
-            Estimate(variant.first_cores, variant.first_doubt_cores**2),
-            variant.noise_cores,
-            variant.drift_cores,
-            variant.fade_s,
-        )
-        self._memory = Regression(
-            Estimate(variant.first_gib, variant.first_doubt_gib**2),
-            variant.noise_gib,
-            variant.drift_gib,
-            variant.fade_s,
-        )
-        self._peaks = Peaks(Estimate(variant.first_gib, variant.first_doubt_gib**2), variant.growth_s, variant.peak_s)
+        self._cpu, self._memory, self._peaks = _parts(variant)
         self._held_gib = 0.0
         self._stops: defaultdict[str, float] = defaultdict(float)
         """Rate of stops by workload, per second, at the time of the latest observation."""
@@ -178,19 +169,17 @@ class NodeDemand:
         Raises
         ------
         InvalidState
-            If the state is damaged; nothing has changed then.
+            If the state is damaged, or cannot be of a node of this size; nothing has changed then.
         """
-        before = self.save()
-        try:
-            self._cpu.restore(checked_mapping(state, "cpu"))
-            self._memory.restore(checked_mapping(state, "memory"))
-            self._peaks.restore(checked_mapping(state, "peaks"), self._observed_at)
-        except InvalidState:
-            self._cpu.restore(before["cpu"])
-            self._memory.restore(before["memory"])
-            raise
-        self._cpu.advance(elapsed_s)
-        self._memory.advance(elapsed_s)
+        cpu, memory, peaks = _parts(self._variant)
+        most_cores, most_gib = (MOST_TIMES * size for size in self._size)
+        cpu.restore(checked_mapping(state, "cpu"), most_cores)
+        memory.restore(checked_mapping(state, "memory"), most_gib)
+        peaks.restore(checked_mapping(state, "peaks"), self._observed_at, most_gib)
+        check_saved_workloads({*cpu.workloads, *memory.workloads, *peaks.workloads} - {CHURN})
+        cpu.advance(elapsed_s)
+        memory.advance(elapsed_s)
+        self._cpu, self._memory, self._peaks = cpu, memory, peaks
 
     def _decay_stops(self, elapsed_s: float) -> None:
         kept = math.exp(-elapsed_s / self._variant.stops_s)
@@ -198,3 +187,14 @@ class NodeDemand:
             self._stops[workload] *= kept
             if self._stops[workload] < 1e-3:
                 del self._stops[workload]
+
+
+def _parts(variant: DemandVariant) -> tuple[Regression, Regression, Peaks]:
+    """Return what learns cores, what learns memory, and what learns peaks of memory."""
+    cpu = Estimate(variant.first_cores, variant.first_doubt_cores**2)
+    memory = Estimate(variant.first_gib, variant.first_doubt_gib**2)
+    return (
+        Regression(cpu, variant.noise_cores, variant.drift_cores, variant.fade_s),
+        Regression(memory, variant.noise_gib, variant.drift_gib, variant.fade_s),
+        Peaks(memory, variant.growth_s, variant.peak_s),
+    )

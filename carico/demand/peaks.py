@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from carico.demand.regression import Estimate
+from carico.demand.regression import BASELINE_VARIANCE, Estimate
 from carico.errors import InvalidState
 from carico.saved import checked_array
 
@@ -99,8 +99,16 @@ class Peaks:
             for workload, peak in self._peaks.items()
         }
 
-    def restore(self, state: Mapping[str, Any], at: float) -> None:
-        """Continue at a time from what `save` returned.
+    def restore(self, state: Mapping[str, Any], at: float, most: float) -> None:
+        """Continue at a time from what `save` returned; whether the names are those of workloads is not checked.
+
+        Parameters
+        ----------
+        state : mapping
+        at : float
+            Seconds.
+        most : float
+            No peak can be higher, GiB.
 
         Raises
         ------
@@ -108,8 +116,16 @@ class Peaks:
             If the state is damaged; nothing has changed then.
         """
         found = {workload: checked_array(state, workload, (5,)).tolist() for workload in state}
-        if any(min(numbers) < 0 for numbers in found.values()):
-            raise InvalidState("a peak below 0 GiB: the saved state is damaged; delete it")
+        for workload, (*memory, settled, mean, variance) in found.items():
+            if not (
+                all(0 <= gib <= most for gib in (*memory, mean))
+                and settled in (0, 1)
+                and 0 <= variance <= max(BASELINE_VARIANCE, self._first.variance)
+            ):
+                raise InvalidState(
+                    f"pods of {workload!r:.300} must have a peak in [0, {most:g}] GiB on this node, with a variance, "
+                    f"got {found[workload]}: the saved state is damaged; delete it"
+                )
         self._peaks = {
             workload: _Peak(gib, level, level, settled=bool(settled), variance=variance)
             for workload, (gib, level, settled, _, variance) in found.items()

@@ -145,8 +145,14 @@ class Regression:
             "covariance": self._covariance.tolist(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `save` returned.
+    def restore(self, state: Mapping[str, Any], most: float) -> None:
+        """Continue from what `save` returned; whether the names are those of workloads is not checked.
+
+        Parameters
+        ----------
+        state : mapping
+        most : float
+            No mean can be further from 0, cores or GiB.
 
         Raises
         ------
@@ -165,6 +171,14 @@ class Regression:
         mean, covariance = (
             checked_array(state, name, shape) for name, shape in (("mean", (size,)), ("covariance", (size, size)))
         )
+        if np.abs(mean).max() > most:
+            raise InvalidState(
+                f"mean must be in [{-most:g}, {most:g}] on this node, got {mean[np.abs(mean).argmax()]:g}: "
+                f"the saved state is damaged; delete it"
+            )
+        variances, largest = covariance.diagonal(), max(BASELINE_VARIANCE, self.first.variance)
+        if not (variances.min() >= 0 and variances.max() <= largest):
+            raise InvalidState(f"a variance is not in [0, {largest:g}]: the saved state is damaged; delete it")
         if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance).min() < -1e-6:
             raise InvalidState("covariance is not a covariance matrix: the saved state is damaged; delete it")
         self._rows = {name: row for row, name in enumerate(names, start=1)}

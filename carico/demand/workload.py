@@ -15,13 +15,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from carico.errors import InvalidInput, InvalidState
 
 LATENCY_CRITICAL = "carico.dev/latency-critical"
 """A label of pods that answer requests; its value is "true"."""
 TEMPLATED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"})
 """Kinds of controllers whose pods are copies of one template."""
+LONGEST_NAME = 317
+"""An agent takes a pod's namespace and name for its workload until it knows better: 63 characters, a slash, and 253."""
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "runtimeClassName")
 """Fields of a pod's spec that kube-scheduler's filters look at, besides its requests."""
 _DIGITS = 8
@@ -105,6 +109,35 @@ def workload_named(pod: str) -> str:
     if generated:
         stem = _TEMPLATE_HASH.sub("", stem)
     return f"{namespace}/{_ORDINAL.sub('', stem) or name}"
+
+
+def check_workload(name: str) -> None:
+    """Refuse what cannot be the name of a workload.
+
+    Raises
+    ------
+    InvalidInput
+        If it is empty or longer than any, or contains a space or a character that is not printable.
+    """
+    if not (0 < len(name) <= LONGEST_NAME and name.isprintable() and " " not in name):
+        raise InvalidInput(
+            f"the name of a workload is 1 to {LONGEST_NAME} printable characters without spaces, got {name[:400]!r}"
+        )
+
+
+def check_saved_workloads(names: Iterable[str]) -> None:
+    """Refuse a saved state if any of the names in it cannot be that of a workload.
+
+    Raises
+    ------
+    InvalidState
+        See `check_workload`.
+    """
+    try:
+        for name in names:
+            check_workload(name)
+    except InvalidInput as error:
+        raise InvalidState(f"the saved state is damaged, delete it: {error}") from error
 
 
 def _digest(text: str) -> str:

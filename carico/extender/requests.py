@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from carico.demand.memory import MOST_WORKLOADS
 from carico.demand.report import MOST_CORES, MOST_GIB
+from carico.demand.workload import check_saved_workloads
 from carico.errors import InvalidState, TelemetryMalformed
 from carico.telemetry.metrics_server import parse_quantity
 
@@ -62,6 +63,7 @@ class LastRequests:
         """
         if not isinstance(state, Mapping) or len(state) > MOST_WORKLOADS:
             raise InvalidState(f"the saved requests must be of at most {MOST_WORKLOADS} workloads; delete them")
+        check_saved_workloads(state)
         for workload, values in state.items():
             if not (isinstance(values, list) and len(values) == 2 and all(map(_is_amount, values))):
                 raise InvalidState(

@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, Message
 
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.workload import check_workload
 from carico.errors import InvalidInput
 from carico.model.aggregator import ReplicaView, impossible
 from carico.model.subspace import Subspace
@@ -30,8 +31,6 @@ MAX_MESSAGE_BYTES = 64 * 1024
 MOST_PODS_NAMED = 1_000
 """The most pods that a report counts, or that an answer names: far more than run on any node."""
 _MOST_WORKLOADS = 1_000
-_LONGEST_WORKLOAD = 317
-"""An agent takes a pod's namespace and name for its workload until it knows better: 63 characters, a slash, and 253."""
 _LONGEST_VERSION = 64
 _UID = re.compile(POD_UID)
 _MOST_PODS = 1_000_000
@@ -146,7 +145,8 @@ def read_report_reply(data: bytes) -> ReportReply:
     workloads = dict(message.workloads)
     _require_at_most(MOST_PODS_NAMED, "pods", len(workloads))
     _require_uids(workloads)
-    _require_workloads(workloads.values())
+    for workload in workloads.values():
+        check_workload(workload)
     return ReportReply(workloads, _version(message.version))
 
 
@@ -232,7 +232,8 @@ def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
         for each in message.workloads
     }
     names = [*(each.name for each in message.workloads), *message.unknown_workloads]
-    _require_workloads(names)
+    for name in names:
+        check_workload(name)
     if len(set(names)) < len(names):
         raise InvalidInput(f"a report names every workload once, got these: {', '.join(names)[:300]}")
     numbered = (None, *names)
@@ -295,15 +296,6 @@ def _require_uids(uids: Collection[str]) -> None:
     if not all(map(_UID.fullmatch, uids)):
         wrong = next(uid for uid in uids if not _UID.fullmatch(uid))
         raise InvalidInput(f"the UID of a pod is 1 to 128 letters, digits, '.', '_' and '-', got {wrong[:300]!r}")
-
-
-def _require_workloads(names: Collection[str]) -> None:
-    for name in names:
-        if not (0 < len(name) <= _LONGEST_WORKLOAD and name.isprintable() and " " not in name):
-            raise InvalidInput(
-                f"the name of a workload is 1 to {_LONGEST_WORKLOAD} printable characters without spaces, "
-                f"got {name[:400]!r}"
-            )
 
 
 def _version(version: str) -> str:

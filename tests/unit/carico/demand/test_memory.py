@@ -140,6 +140,8 @@ def test_what_is_taken_over_is_bounded(memory, monkeypatch):
         {"pi": [0.2, 0.01, 5.0, math.nan]},
         {"pi": [-0.2, 0.01, 5.0, 1.0]},
         {"pi": "much"},
+        {"p\ni": [0.2, 0.01, 5.0, 1.0]},
+        {"": [0.2, 0.01, 5.0, 1.0]},
         {f"job-{number}": [0.2, 0.01, 5.0, 1.0] for number in range(memory_module.MOST_WORKLOADS + 1)},
     ],
 )

@@ -139,6 +139,17 @@ def test_what_was_learned_survives_a_restart(node):
         (("peaks",), []),
         (("peaks", "pi"), [0.1]),
         (("peaks", "pi"), [-1.0, 0.0, 1.0, 0.0, 0.0]),
+        (("peaks", "pi"), [330.0, 0.0, 1.0, 1.0, 0.0]),
+        (("peaks", "pi"), [1.0, 1.0, 0.5, 1.0, 0.0]),
+        (("peaks", "pi"), [1.0, 1.0, 1.0, 1.0, -1e-9]),
+        (("peaks", "two words"), [1.0, 1.0, 1.0, 1.0, 0.1]),
+        (("cpu", "mean", 1), 170.0),
+        (("memory", "mean", 0), -330.0),
+        (("cpu", "covariance", 0, 0), 2e3),
+        (("cpu", "covariance", 1, 1), -1e-7),
+        (("cpu", "workloads", 0), ""),
+        (("memory", "workloads", 0), "pi\x1b[2J"),
+        (("memory", "workloads", 0), "p" * 400),
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(node, path, value):

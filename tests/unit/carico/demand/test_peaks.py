@@ -103,6 +103,6 @@ def test_memory_that_swings_does_not_keep_an_old_peak_for_ever(peaks):
 def test_a_peak_that_is_known_is_known_after_a_restart(peaks):
     hold(peaks, 1.2, 0, 10)
     again = Peaks(FIRST, growth_s=2.0, peak_s=60.0)
-    again.restore(peaks.save(), at=1000.0)
+    again.restore(peaks.save(), at=1000.0, most=16.0)
     hold(again, lambda at: 0.1 + 0.05 * (at - 1000), 1000, 1015)
     assert again.cost("job") == pytest.approx((1.2, 1e-4), rel=0.1)
