@@ -1,31 +1,31 @@
 """The core of the scheduler of the variant `demand`: where a pod goes, and how long its answer is held. Pure.
 
-Nodes are filled to a level of load (`filling`). The node with the most room takes the pod. If no node has room, and no
-other waiting pod would find room meanwhile, the answer is held for a moment: room appears many times a second, but a
-refused pod comes back after a second at the earliest.
+Nodes are filled to a level of load (`filling`), which is a higher one if waiting pods should share CPUs (`sharing`).
+The node with the most room takes the pod. If no node has room, the answer may be held for a moment (`holding`).
 """
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from carico.arrays import FloatArray, IntArray
+from carico.arrays import IntArray
 from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision, Rooms
 from carico.demand.filling import level, needed_gib
+from carico.demand.holding import Holding
 from carico.demand.loads import Loads, Rows
+from carico.demand.overview import NodeLoad, WorkloadCost, Workloads, count_workloads, node_loads, workload_costs
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
+from carico.demand.sharing import MOST_SUMMED, Sharing
 from carico.demand.waiting import Kind, Waiting
-from carico.demand.witnesses import Witnesses, is_own
+from carico.demand.witnesses import Witnesses
 from carico.errors import NotReady
 from carico.outliers import Outlier, Outliers
 from carico.saved import checked_mapping
@@ -37,64 +37,6 @@ REMEMBER_EVERY_S = 5.0
 """How often is noted what the workloads cost whose pods run."""
 _MOST_TRIED = 16
 """The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
-_MOST_SUMMED = 100
-"""If more kinds of pods wait, it is not computed whether all of them fit at once."""
-_MOST_TIMES = 16.0
-_ABOVE = 0.75
-_FEWEST = 4
-"""Where it is decided for all nodes whether pods share CPUs, a node counts as at most 16 times as large as three
-quarters of the nodes are: one that claims to be huge must not overload all others. With fewer nodes it is not told."""
-
-
-class NodeLoad(NamedTuple):
-    """The load of a node; None is unknown."""
-
-    node: str
-    reserved: int
-    """Pods in flight to the node."""
-    cores: float | None
-    load_cores: float | None
-    """The load, with the pods in flight and a margin for doubt, less the load of pods that are about to stop."""
-    level_cores: float | None
-    """The load up to which the node is filled."""
-    gib: float | None
-    load_gib: float | None
-    pod_capacity: float | None
-    """How many more pods the node takes, if it reports no demand."""
-    age_s: float | None
-    """Seconds since the node reported."""
-    stale: bool
-    """Whether the report is too old to be believed."""
-
-
-class WorkloadCost(NamedTuple):
-    """What a pod of a workload demands, according to all nodes together."""
-
-    workload: str
-    cores: float
-    cores_doubt: float
-    """Standard deviation."""
-    gib: float
-    gib_doubt: float
-    pods: int
-    """Running pods."""
-    nodes: int
-    """Nodes that run them."""
-    idle_s: float
-    """Seconds since one ran."""
-
-
-class Workloads(NamedTuple):
-    """How many workloads are known."""
-
-    running: int
-    """Workloads of which a node counts a pod."""
-    waiting: int
-    """Workloads of which pods wait for a node, and none runs."""
-    unknown: int
-    """Of both, those whose cost in cores or GiB is not known: no node has observed their pods well yet."""
-    remembered: int
-    """Other workloads whose cost is remembered."""
 
 
 class DemandScheduler:
@@ -140,12 +82,8 @@ class DemandScheduler:
         self._uncounted = Uncounted(stale_after_s)
         self.waiting = Waiting()
         self._candidates = Candidates()
-        self._held: tuple[str, float] | None = None
-        """The pod whose answer is held, and until when."""
-        self._may_hold = True
-        self._generation = -1
-        self._demanding: dict[frozenset[str], IntArray] = {}
-        """Cache for this generation of loads: see `_demanding_among`."""
+        self._sharing = Sharing(variant, self.waiting, self._candidates)
+        self._holding = Holding(variant.hold_s)
         self._remembered_at = 0.0
         self.outliers = Outliers()
         self.room_appeared = 0
@@ -183,9 +121,9 @@ class DemandScheduler:
                 self.loads.note_critical(uid, node)
             self.loads.place(uid, kind.workload, node, now)
             self._due[uid] = now + self._timeout_s
-            self._held, self._may_hold = None, True
+            self._holding.placed()
             return decision
-        hold_s = self._hold_s(uid, kind, now)
+        hold_s = self._holding.hold_s(uid, lambda: self._others_fit(kind, now), now)
         if not hold_s:
             self.waiting.refused.add(uid)
         return replace(decision, hold_s=hold_s)
@@ -309,22 +247,8 @@ class DemandScheduler:
 
     def nodes(self, now: float) -> list[NodeLoad]:
         """Return the load of every node that has reported."""
-        loads, names = self.loads, self.loads.nodes
-        rows = loads.rows(names)
-        columns = (
-            loads.cores(rows),
-            np.maximum(loads.cpu_load(rows), 0.0),
-            level(self._variant, loads.cores(rows), 0.0, share=self._share(), critical=loads.critical(rows)),
-            loads.gib(rows),
-            loads.memory_load(rows),
-            loads.capacity(rows),
-            loads.age_s(rows, now),
-        )
-        values = (column.tolist() for column in (*columns, loads.age_s(rows, now) > self._stale_after_s))
-        coming = [len(loads.in_flight_to(name)) for name in names]
-        found = zip(names, coming, *values, strict=True)
-        # NaN, which differs from itself, stands for unknown.
-        return [NodeLoad._make(None if value != value else value for value in row) for row in found]
+        share, stale_after_s = self._share(), self._stale_after_s
+        return node_loads(self.loads, self._variant, now, share=share, stale_after_s=stale_after_s)
 
     def known(self) -> dict[str, dict[str, WorkloadReport]]:
         """Return what each node knows about each workload, before it is pooled, by workload and node."""
@@ -352,46 +276,12 @@ class DemandScheduler:
 
     def costs(self, now: float) -> list[WorkloadCost]:
         """Return the costs of all workloads that any node knows, or that are remembered."""
-        found = []
-        for workload in sorted(self.loads.workloads()):
-            if is_own(workload) and not self.loads.runs(workload):
-                continue
-            cores, gib = self._told(workload)
-            running = [each.pods for each in self.loads.at_nodes(workload).values() if each.pods]
-            found.append(
-                WorkloadCost(
-                    workload,
-                    cores.mean,
-                    math.sqrt(cores.variance),
-                    gib.mean,
-                    math.sqrt(gib.variance),
-                    sum(running),
-                    len(running),
-                    self.loads.idle_s(workload, now),
-                )
-            )
-        return found
+        return workload_costs(self.loads, now)
 
     def workloads(self) -> Workloads:
         """Return how many workloads are known."""
-        # Pods of the platform, which no node counts, are not waited for to become known.
-        running = set(filter(self.loads.runs, set(self._workloads.values())))
-        waiting = {kind.workload for kind in self.waiting.kinds} - running
-        remembered = {name for memory in self.loads.remembered for name in memory.workloads}
-        present = running | waiting
-        pools = self.loads.cpu, self.loads.memory
-        unknown = sum(not all(pool.knows(workload) for pool in pools) for workload in present)
-        return Workloads(len(running), len(waiting), unknown, len(remembered - present))
-
-    def _told(self, workload: str) -> tuple[Estimate, Estimate]:
-        """What people are told of a workload: what its pods demand, or used to if none runs any more."""
-        if self.loads.runs(workload):
-            return self.cost(workload)
-        cpu, memory = (
-            memory.known(workload) if workload in memory else now
-            for memory, now in zip(self.loads.remembered, self.cost(workload), strict=True)
-        )
-        return cpu, memory
+        waiting = {kind.workload for kind in self.waiting.kinds}
+        return count_workloads(self.loads, set(self._workloads.values()), waiting)
 
     def _end_uncounted(self, node: str, now: float) -> None:
         """End the reservations of pods that the node's agent leaves out; as long as it is silent, they hold."""
@@ -444,69 +334,12 @@ class DemandScheduler:
         )
 
     def _share(self) -> bool:
-        """Whether all waiting pods fit below the higher level, where they may go, and would otherwise wait for long.
-
-        They would not wait for long if enough other pods stop soon. Pods that may not be placed above the lower level
-        do not fit.
-        """
-        if len(self.waiting.kinds) > _MOST_SUMMED:
-            return False
-        variant = self._variant
-        wanted: defaultdict[str, float] = defaultdict(float)
-        widest: defaultdict[str, float] = defaultdict(float)
-        for kind, number in self.waiting.kinds.items():
-            cores = self.loads.cpu.cost(kind.workload)
-            wanted[kind.placement] += number * (cores.mean + variant.caution * cores.variance)
-            widest[kind.placement] = max(widest[kind.placement], cores.mean)
-        everywhere = self._demanding_among(self._candidates.usable)
-        in_all, soon = sum(wanted.values()), variant.patience_s * float(self.loads.freed(everywhere).sum())
-        if soon >= in_all or not self._take(everywhere, in_all, max(widest.values(), default=0.0)):
-            return False
-        for placement, cores_wanted in wanted.items():
-            rows = self._demanding_among(self._candidates.set_of(placement))
-            if rows is not everywhere and not self._take(rows, cores_wanted, widest[placement]):
-                return False
-        return True
-
-    def _take(self, rows: IntArray, cores: float, widest: float) -> bool:
-        """Whether nodes have room for this many cores below the higher level, and may take pods of `widest` cores."""
-        variant = self._variant
-        if self.loads.any_critical:
-            rows = rows[~self.loads.critical(rows)]
-        size = _believed(self.loads.cores(rows))
-        if widest > variant.wide * float(size.max(initial=0.0)):
-            return False
-        room = variant.threads_per_core * size - self.loads.cpu_load(rows)
-        return cores <= float(np.maximum(room, 0.0).sum())
-
-    def _demanding_among(self, nodes: frozenset[str]) -> IntArray:
-        """The rows of those of these nodes that report their demand; of all such nodes if none are given."""
-        if self._generation != self.loads.generation or len(self._demanding) > _MOST_SUMMED:
-            self._generation = self.loads.generation
-            self._demanding.clear()
-        rows = self._demanding.get(nodes)
-        if rows is None:
-            found = [node for node in self.loads.demanding if node in nodes] if nodes else self.loads.demanding
-            rows = self._demanding[nodes] = self.loads.rows(found)
-        return rows
-
-    def _hold_s(self, uid: str, kind: Kind, now: float) -> float:
-        """How long the answer about a pod without room may be held."""
-        if self._held is not None and self._held[0] == uid:
-            hold_s = self._held[1] - now
-            if hold_s > 1e-6 and not self._others_fit(kind, now):
-                return hold_s
-            self._held, self._may_hold = None, False
-            return 0.0
-        if not self._may_hold or self._others_fit(kind, now):
-            return 0.0
-        self._held = uid, now + self._variant.hold_s
-        return self._variant.hold_s
+        return self._sharing.applies(self.loads)
 
     def _others_fit(self, kind: Kind, now: float) -> bool:
         """Whether a waiting pod of another kind would find room; tries the cheapest workload of each placement."""
         cheapest: dict[str, tuple[float, str]] = {}
-        for other in islice(self.waiting.kinds, _MOST_SUMMED):
+        for other in islice(self.waiting.kinds, MOST_SUMMED):
             if other != kind:
                 cost = self.loads.cpu.cost(other.workload).mean, other.workload
                 cheapest[other.placement] = min(cost, cheapest.get(other.placement, cost))
@@ -545,18 +378,9 @@ class DemandScheduler:
             return
         fits = self._takes_any(node, now)
         if fits:
-            self._may_hold = True
+            self._holding.room_appeared()
             self.room_appeared += 1
         wanted = bool(self.waiting.refused)
         if self._wake_up is not None and self._wake_up.observe(node, float(fits), now, wanted=wanted):
             row = self.loads.row(node)
             self._wake(node, float(self.loads.cores(row) - self.loads.cpu_load(row)))
-
-
-def _believed(cores: FloatArray) -> FloatArray:
-    """Return the sizes of nodes as they are believed where something is decided for all nodes."""
-    if cores.size < _FEWEST:
-        return cores
-    place = int(_ABOVE * (cores.size - 1))
-    believed: FloatArray = np.minimum(cores, _MOST_TIMES * np.partition(cores, place)[place])
-    return believed
