@@ -6,9 +6,9 @@ twice or not at all. Nodes are columns of arrays, because one decision looks at 
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice, repeat
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 from carico.outliers import MOST, Said
+from carico.scheduling.rows import NodeRows
 
 FIRST_START_UP_S = 1.5
 """The assumed time from a decision to the report that counts the pod, until that time has been observed."""
@@ -27,8 +28,6 @@ START_UP_GAIN = 0.1
 """Weight of a new observation in a node's average start-up time."""
 MOST_START_UP_S = 5.0
 """Longer start-ups count as this long: such pods wait for an image or a volume."""
-_MOST_LOCAL = 64
-"""Workloads for which an array over all nodes is cached."""
 
 
 Workloads = Mapping[str, WorkloadReport]
@@ -63,7 +62,9 @@ class Loads:
         """What workloads used to cost: cores, GiB."""
         self.cpu = Pool(cpu, variant.finest_cores, self.remembered[0])
         self.memory = Pool(memory, variant.finest_gib, self.remembered[1])
-        self._rows: dict[str, int] = {}
+        self._rows = NodeRows()
+        self._node_of: dict[int, str] = {}
+        """The node of every column that has one."""
         self._free: list[int] = []
         self._reports: dict[str, DemandReport] = {}
         self._in_flight: dict[str, InFlight] = {}
@@ -77,12 +78,10 @@ class Loads:
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
-        self._knowing: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        """The nodes whose latest reports contain each workload, with their columns."""
+        self._knowing: defaultdict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
+        """The columns of the nodes whose latest reports contain each workload, with its pods and their GiB there."""
         self._running: Counter[str] = Counter()
         """The number of running pods that nodes report, by workload."""
-        self._local: OrderedDict[str, FloatArray] = OrderedDict()
-        """The result of `local` for all columns, of the workloads that were asked for last."""
         self._all_rows: IntArray | None = None
         self.generation = 0
         """Increases whenever the set of known nodes changes, or the set of nodes that report their demand."""
@@ -143,7 +142,7 @@ class Loads:
             over = self._over[node] = {uid: None for uid in self._over[node] if uid in report.counted}
             if not over:
                 del self._over[node]
-        self._note_local(node, row, report.workloads, {} if before is None else before.workloads)
+        self._note_local(row, report.workloads, {} if before is None else before.workloads)
         self._columns[:, row] = np.nan
         self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
         self._columns[self._AT, row] = now
@@ -162,6 +161,7 @@ class Loads:
     def forget(self, node: str) -> None:
         """Drop a node that has left the cluster."""
         row = self._rows.pop(node)
+        del self._node_of[row]
         self._drop_report(node, row)
         self._columns[:, row] = np.nan
         self._free.append(row)
@@ -172,30 +172,25 @@ class Loads:
         before = self._reports.pop(node, None)
         if before is not None:
             self.generation += 1
-            self._note_local(node, row, {}, before.workloads)
+            self._note_local(row, {}, before.workloads)
             self.cpu.forget(node)
             self.memory.forget(node)
         self._over.pop(node, None)
 
-    def _note_local(self, node: str, row: int, after: Workloads, before: Workloads) -> None:
+    def _note_local(self, row: int, after: Workloads, before: Workloads) -> None:
         """Update what a node knows about every workload."""
         for name in before.keys() - after.keys():
-            del self._knowing[name][node]
+            del self._knowing[name][row]
             if not self._knowing[name]:
                 del self._knowing[name]
             self._run(name, -before[name].pods)
-            if name in self._local:
-                self._local[name][:, row] = 0.0
-        local = self._local
         for name, each in after.items():
             known = before.get(name)
+            self._knowing[name][row] = each.pods, each.gib.mean
             if known is None:
-                self._knowing[name][node] = row
                 self._run(name, each.pods)
             elif known.pods != each.pods:
                 self._run(name, each.pods - known.pods)
-            if name in local:
-                local[name][:, row] = each.pods, each.gib.mean
 
     def _run(self, workload: str, more: int) -> None:
         """Note that nodes report so many more running pods of a workload."""
@@ -289,7 +284,8 @@ class Loads:
 
     def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
         """What the nodes that know a workload have reported about it, by node."""
-        return {node: self._reports[node].workloads[workload] for node in self._knowing.get(workload, ())}
+        names = self._node_of
+        return {names[row]: self._reports[names[row]].workloads[workload] for row in self._knowing.get(workload, ())}
 
     def row(self, node: str) -> int:
         """Return the column of a node; -1 if it has not reported."""
@@ -297,7 +293,7 @@ class Loads:
 
     def rows(self, nodes: Sequence[str]) -> IntArray:
         """Return the columns of nodes; -1, whose column is NaN, for nodes that have not reported."""
-        return np.fromiter(map(self._rows.get, nodes, repeat(-1)), np.intp, len(nodes))
+        return self._rows.of(nodes)
 
     def mark(self, rows: IntArray) -> tuple[int, bytes] | None:
         """Return a value that is equal for equal sets of columns, while no node comes or goes; None if any is -1."""
@@ -368,19 +364,14 @@ class Loads:
 
     def local(self, workload: str, rows: Rows) -> FloatArray:
         """A workload's number of pods on each node, and a pod's memory as that node knows it, GiB; (2, nodes)."""
-        known = self._local.get(workload)
-        if known is None:
-            known = np.zeros((2, self._pods.size))
-            nodes = self._knowing.get(workload, {})
-            if nodes:
-                told = [self._reports[node].workloads[workload] for node in nodes]
-                known[:, list(nodes.values())] = [each.pods for each in told], [each.gib.mean for each in told]
-            self._local[workload] = known
-            if len(self._local) > _MOST_LOCAL:
-                self._local.popitem(last=False)
-        else:
-            self._local.move_to_end(workload)
-        wanted: FloatArray = known[:, rows]
+        known = self._knowing.get(workload, {})
+        if isinstance(rows, int):
+            return np.array(known.get(rows, (0.0, 0.0)))
+        told = np.zeros((2, self._pods.size))
+        if known:
+            pods_and_gib = np.fromiter(chain.from_iterable(known.values()), np.float64, 2 * len(known))
+            told[:, np.fromiter(known, np.intp, len(known))] = pods_and_gib.reshape(-1, 2).T
+        wanted: FloatArray = told[:, rows]
         return wanted
 
     def in_flight_counts(self, workload: str, rows: Rows) -> FloatArray:
@@ -454,12 +445,12 @@ class Loads:
         if not self._free:
             size = self._pods.size
             self._columns = np.concatenate((self._columns, np.full((7, size), np.nan)), axis=1)
-            self._local.clear()
             self._pods = np.concatenate((self._pods, np.zeros(size, np.int64)))
             self._has_critical = np.concatenate((self._has_critical, np.zeros(size, np.bool_)))
             self._start_up_s = np.concatenate((self._start_up_s, np.full(size, FIRST_START_UP_S)))
             self._free = list(range(2 * size - 2, size - 2, -1))
         row = self._rows[node] = self._free.pop()
+        self._node_of[row] = node
         self._has_critical[row] = node in self._critical_at
         self._start_up_s[row] = FIRST_START_UP_S
         self._all_rows = None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import repeat
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from carico.arrays import FloatArray, IntArray
 from carico.errors import InvalidInput
 from carico.scheduling.decision import Decision
 from carico.scheduling.ledger import Ledger
+from carico.scheduling.rows import NodeRows
 
 
 class CaricoPlugin:
@@ -38,7 +38,7 @@ class CaricoPlugin:
     def __init__(self, stale_after_s: float = math.inf) -> None:
         self.ledger = Ledger()
         self.stale_after_s = stale_after_s
-        self._row: dict[str, int] = {}
+        self._row = NodeRows()
         self._free: list[int] = []
         # Rows: Pod-Capacity, time of the report. The last column belongs to no node and stays NaN: column -1 stands for
         # every node that has not reported.
@@ -98,7 +98,7 @@ class CaricoPlugin:
         now : float
             The time, seconds, on the clock of the reports.
         """
-        rows = np.fromiter(map(self._row.get, nodes, repeat(-1)), np.intp, len(nodes))
+        rows = self._row.of(nodes)
         pod_capacity, reported_at = (column[rows] for column in self._reports)
         return Decision(
             nodes, pod_capacity, self._reserved(nodes, rows), now - reported_at, stale_after_s=self.stale_after_s
@@ -131,7 +131,7 @@ class CaricoPlugin:
     def _reserved(self, nodes: Sequence[str], rows: IntArray) -> IntArray:
         """Pods on their way to each candidate."""
         counts = self.ledger.counts()
-        known = np.fromiter(map(self._row.get, counts, repeat(-1)), np.intp, len(counts))
+        known = self._row.of(list(counts))
         by_row = np.zeros(self._reports.shape[1], np.int64)
         by_row[known] = np.fromiter(counts.values(), np.int64, len(counts))
         by_row[-1] = 0
