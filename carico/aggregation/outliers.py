@@ -31,8 +31,8 @@ class ExchangeOutliers:
     """Notes what nodes exchange, and looks every few seconds who is far from the others."""
 
     def __init__(self) -> None:
-        self._usage: dict[str, FloatArray] = {}
-        """By node, shape (d,)."""
+        self._columns: dict[str, FloatArray] = {}
+        """What each node has exchanged last, shape (d, r)."""
         self._exchanges: Counter[str] = Counter()
         """Since the last look."""
         self._outliers = Outliers()
@@ -45,12 +45,12 @@ class ExchangeOutliers:
 
     def note(self, node: str, subspace: Subspace) -> None:
         """Note an exchange."""
-        self._usage[node] = np.sqrt(np.square(subspace.columns).sum(axis=-1) / BATCH_SIZE)
+        self._columns[node] = subspace.columns
         self._exchanges[node] += 1
 
     def forget(self, node: str) -> None:
         """Forget a node that is no longer counted."""
-        self._usage.pop(node, None)
+        self._columns.pop(node, None)
         self._exchanges.pop(node, None)
 
     def look(self, now: float) -> list[Outlier]:
@@ -66,7 +66,7 @@ class ExchangeOutliers:
         return found
 
     def _far(self, elapsed_s: float) -> dict[tuple[str, str], Said]:
-        names = list(self._usage)
+        names = list(self._columns)
         if len(names) < _FEWEST:
             return {}
         rates = np.array([self._exchanges[name] for name in names]) / elapsed_s
@@ -75,7 +75,7 @@ class ExchangeOutliers:
             (names[row], "exchanges per second"): Said(float(rates[row]), often)
             for row in np.flatnonzero(rates > _OFTEN * max(often, _SELDOM_PER_S)).tolist()
         }
-        usage = np.array([self._usage[name] for name in names])
+        usage = np.sqrt([np.einsum("dr,dr->d", each, each) / BATCH_SIZE for each in self._columns.values()])
         median = np.median(usage, axis=0)
         apart = np.abs(usage - median)
         most = np.maximum(_TIMES * np.quantile(apart, _MOST_NODES, axis=0, method="lower"), _APART)

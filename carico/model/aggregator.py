@@ -70,18 +70,21 @@ def impossible(subspace: Subspace, samples: int = BATCH_SIZE) -> str:
         n.
     """
     most = samples * (1.0 + _ROUNDING)
-    with np.errstate(over="ignore", invalid="ignore"):
-        gram = subspace.columns @ subspace.columns.T
-    energies = gram.diagonal()
-    if not energies.max() <= most:
+    (resources, rank), columns = subspace.basis.shape, subspace.columns
+    values = subspace.singular_values.tolist()
+    sound = values[0] <= math.sqrt(most * resources)  # or squares might overflow
+    # Of these few numbers, Python finds the extremes sooner than numpy.
+    entries = (columns @ columns.T).ravel().tolist() if sound else []
+    if not sound or max(entries) > most:  # the largest entry of a Gram matrix is on its diagonal
+        with np.errstate(over="ignore"):
+            energies = np.square(columns).sum(axis=-1).tolist()
         return (
             f"no telemetry in [0, 1] has this subspace: the energy of a resource is at most {most:g}, "
-            f"got {', '.join(f'{energy:g}' for energy in energies.tolist())}"
+            f"got {', '.join(f'{energy:g}' for energy in energies)}"
         )
-    resources, rank = subspace.basis.shape
-    cut_off = subspace.singular_values[-1] ** 2 if rank < resources else 0.0
-    if gram.min() < -cut_off - samples * _ROUNDING:
-        return f"no telemetry in [0, 1] has this subspace: products of usages are not negative, got {gram.min():g}"
+    cut_off = values[-1] ** 2 if rank < resources else 0.0
+    if min(entries) < -cut_off - samples * _ROUNDING:
+        return f"no telemetry in [0, 1] has this subspace: products of usages are not negative, got {min(entries):g}"
     return ""
 
 
