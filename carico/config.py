@@ -39,6 +39,9 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     certificate: str
     key: str
     ca: str
+    nodes_ca: str | None = None
+    """A CA for nodes only: its certificates get to the ports that nodes call (reports, exchange), and to no other, so
+    that none of them can pass for a server's. Those ports trust `ca`, too."""
 
 
 class StatusConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +70,9 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ----------
     host, port
         Where the server listens for nodes and other replicas.
+    replica_port : int, optional
+        Where the server listens for other replicas, if not on `port`, too. A `tls` with `nodes_ca` needs it, because
+        certificates of that CA get to `port`.
     tls : TlsFiles, optional
         Without it nothing is encrypted, which needs `insecure_loopback` and a loopback `host`.
     insecure_loopback : bool
@@ -89,6 +95,7 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     host: str = "127.0.0.1"
     port: Port = 50051
+    replica_port: Port | None = None
     tls: TlsFiles | None = None
     insecure_loopback: bool = False
     resources: Annotated[int, Meta(ge=1, le=64)] = 2
@@ -100,6 +107,11 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reconcile_every_s: Seconds = 1.0
     status: StatusConfig = StatusConfig()
     logs: LogConfig = LogConfig()
+
+    def __post_init__(self) -> None:
+        """Refuse to serve replicas where nodes' certificates get to; msgspec reports a ValueError."""
+        if self.tls is not None and self.tls.nodes_ca is not None and self.replica_port is None:
+            raise ValueError("`tls: {nodes_ca: ...}` lets its certificates get to `port`: give a `replica_port`, too")
 
 
 class HttpLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,6 +237,33 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variant: str = DEFAULT_VARIANT.name
     wake_up: WakeUpConfig = WakeUpConfig()
     limits: HttpLimits = HttpLimits()
+    status: StatusConfig = StatusConfig()
+    logs: LogConfig = LogConfig()
+
+
+class SignerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The signer of nodes' certificates (``carico signer``).
+
+    Parameters
+    ----------
+    authority : str
+        The folder of the CA for nodes: `ca.crt` and `ca.key`, which are read for every signature.
+    namespace : str, optional
+        The agents' namespace; by default the environment variable NAMESPACE (the downward API).
+    life_hours : int
+        How long certificates are valid, unless a request asks for less. They are renewed after two thirds of that: with
+        the default, a week, there may be no signer for two days. A node that has left the cluster has a certificate
+        for that long at most.
+    kubernetes : KubernetesConfig
+    tls : TlsFiles, optional
+        Only for the status.
+    """
+
+    authority: str
+    namespace: ObjectName | None = None
+    life_hours: Annotated[int, Meta(ge=1, le=8760)] = 168
+    kubernetes: KubernetesConfig = KubernetesConfig()
+    tls: TlsFiles | None = None
     status: StatusConfig = StatusConfig()
     logs: LogConfig = LogConfig()
 

@@ -42,5 +42,11 @@ def run_aggregator(config: AggregatorConfig, stop: threading.Event) -> None:
             },
         ) as status,
     ):
-        _log.info("serving", extra={"host": config.host, "port": server.port, "status_port": status.port})
+        serving = {
+            "host": config.host,
+            "port": server.port,
+            "replica_port": server.replica_port,
+            "status_port": status.port,
+        }
+        _log.info("serving", extra=serving)
         stop.wait()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from carico.outliers import MOST_SHOWN, Outlier
 from carico.rpc.clients import ReplicaClient
 from carico.rpc.identity import AGGREGATOR, NODE
 from carico.rpc.messages import read_exchange, read_view, write_reply, write_view
-from carico.rpc.server import Caller, RpcServer
+from carico.rpc.server import Answer, Caller, RpcServer
 from carico.rpc.tls import ClientTls
 
 _log = logging.getLogger(__name__)
@@ -56,6 +57,8 @@ class AggregationServer:
     ----------
     port : int
         The port that is listened on.
+    replica_port : int
+        The port that is listened on for other replicas; it may be the same.
 
     Raises
     ------
@@ -91,17 +94,22 @@ class AggregationServer:
         self._arrived = threading.Event()
         self._closing = threading.Event()
         peers = self._peers()
-        self._server = RpcServer(
-            "carico.v1.Aggregation",
-            unary={"Reconcile": self._reconcile},
+        for_replicas: dict[str, Answer] = {"Reconcile": self._reconcile}
+        apart = config.replica_port is not None
+        self._server = self._serve(
+            config.port,
+            unary={} if apart else for_replicas,
             streams={"ExchangeStream": self._exchange},
-            tls=config.tls,
-            insecure_loopback=config.insecure_loopback,
-            host=config.host,
-            port=config.port,
-            refused=lambda why: metrics.refused.labels(why).inc(),
+            for_nodes=True,
         )
-        self.port = self._server.port
+        self._replica_server = self._server
+        if config.replica_port is not None:
+            try:
+                self._replica_server = self._serve(config.replica_port, unary=for_replicas, streams={})
+            except BaseException:
+                self._server.close()
+                raise
+        self.port, self.replica_port = self._server.port, self._replica_server.port
         self._merging = threading.Thread(target=self._merge_forever, name="merge", daemon=True)
         self._merging.start()
         self._reconciling = [
@@ -125,7 +133,7 @@ class AggregationServer:
         """Return why the server cannot go on; an empty text means that it can."""
         if not self._merging.is_alive():
             return "the merge thread has ended"
-        if not self._server.loop.is_alive():
+        if not (self._server.loop.is_alive() and self._replica_server.loop.is_alive()):
             return "the thread that answers calls has ended"
         return "reconciling has ended" if any(peer.done() for peer in self._reconciling) else ""
 
@@ -137,8 +145,21 @@ class AggregationServer:
         """Finish the calls in progress and stop serving; closing twice is fine."""
         self._closing.set()
         self._arrived.set()
-        self._server.close()
+        for server in dict.fromkeys((self._replica_server, self._server)):
+            server.close()
         self._merging.join()
+
+    def _serve(self, port: int, for_nodes: bool = False, **methods: Any) -> RpcServer:
+        return RpcServer(
+            "carico.v1.Aggregation",
+            tls=self._config.tls,
+            insecure_loopback=self._config.insecure_loopback,
+            host=self._config.host,
+            port=port,
+            refused=lambda why: self._metrics.refused.labels(why).inc(),
+            for_nodes=for_nodes,
+            **methods,
+        )
 
     def _exchange(self, data: bytes, caller: Caller) -> bytes:
         node, subspace = read_exchange(data, self._config.resources)

@@ -1,4 +1,4 @@
-"""A certificate authority for trying CARICO out, and certificates for CARICO's processes; needs cryptography.
+"""A certificate authority for CARICO's processes, in a folder; needs cryptography.
 
 This is no public-key infrastructure: the CA's key lies in the same folder as the certificates. If you have a CA already
 (cert-manager, or your company's), let it sign: `carico.rpc.identity` says which names a certificate needs.
@@ -27,6 +27,9 @@ from carico.files import write_whole
 from carico.rpc.identity import NODE, SERVER, node_name
 
 CA = "ca"
+CA_NAME = "CARICO CA"
+NODES_CA_NAME = "CARICO nodes CA"
+"""The name of a CA that is for nodes only, and so another one than the servers'."""
 _EARLIER = timedelta(minutes=5)
 """How long before now a certificate's validity begins, because the clocks of machines differ."""
 
@@ -61,8 +64,13 @@ class Authority:
         if not 1 <= self.valid_days <= 36_500:
             raise InvalidInput(f"a certificate is valid for 1 to 36500 days, got {self.valid_days}")
 
-    def make_ca(self) -> Path:
+    def make_ca(self, name: str = CA_NAME) -> Path:
         """Make the CA and return the file of its certificate.
+
+        Parameters
+        ----------
+        name : str, optional
+            Its common name. Where two CAs are trusted, their names must differ: TLS looks for a CA by its name.
 
         Raises
         ------
@@ -70,9 +78,9 @@ class Authority:
             If there is a CA already and `overwrite` is false.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _named("CARICO CA")
+        named = _named(name)
         certificate = (
-            self._builder(name, name, key.public_key())
+            self._builder(named, named, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
@@ -104,6 +112,28 @@ class Authority:
     def make_node(self, name: str) -> Path:
         """Make a node's certificate, ``node-NAME.crt`` and ``.key``; raises as `make_server` does."""
         return self._issue(f"node-{name}", name, _node_names(name), [ExtendedKeyUsageOID.CLIENT_AUTH])
+
+    def sign_node(self, name: str, key: ec.EllipticCurvePublicKey, lasts: timedelta) -> bytes:
+        """Return a certificate for a node's own key, as PEM; nothing is written.
+
+        Parameters
+        ----------
+        name : str
+            The node's.
+        key : EllipticCurvePublicKey
+        lasts : timedelta
+            How long the certificate is valid, unless the CA expires before.
+
+        Raises
+        ------
+        InvalidInput
+            If the name is invalid, there is no CA, or the CA has expired.
+        """
+        ca, ca_key = self._ca()
+        until = min(self.now + lasts, ca.not_valid_after_utc)
+        if until <= self.now:
+            raise InvalidInput(f"the CA in {self.folder} has expired at {ca.not_valid_after_utc}: renew it")
+        return _pem(self._signed(name, _node_names(name), [ExtendedKeyUsageOID.CLIENT_AUTH], key, until, ca, ca_key))
 
     def keeps_server(self, name: str, hosts: Sequence[str]) -> bool:
         """Whether this CA's certificate for exactly these hosts exists, with a third of its time left."""
@@ -188,17 +218,31 @@ class Authority:
     ) -> Path:
         ca, ca_key = self._ca()
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = (
-            self._builder(_named(name), ca.subject, key.public_key())
+        until = self.now + timedelta(days=self.valid_days)
+        return self._write(file, self._signed(name, names, usages, key.public_key(), until, ca, ca_key), key)
+
+    def _signed(
+        self,
+        name: str,
+        names: Sequence[x509.GeneralName],
+        usages: Sequence[x509.ObjectIdentifier],
+        key: ec.EllipticCurvePublicKey,
+        until: datetime,
+        ca: x509.Certificate,
+        ca_key: ec.EllipticCurvePrivateKey,
+    ) -> x509.Certificate:
+        return (
+            self._builder(_named(name), ca.subject, key, until)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(ca_key, hashes.SHA256())
         )
-        return self._write(file, certificate, key)
 
-    def _builder(self, subject: x509.Name, issuer: x509.Name, key: object) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, issuer: x509.Name, key: object, until: datetime | None = None
+    ) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -206,7 +250,7 @@ class Authority:
             .public_key(key)  # type: ignore[arg-type]  # our EC key, or a certificate's key
             .serial_number(x509.random_serial_number())
             .not_valid_before(self.now - _EARLIER)
-            .not_valid_after(self.now + timedelta(days=self.valid_days))
+            .not_valid_after(until or self.now + timedelta(days=self.valid_days))
         )
 
     def _ca(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -104,6 +104,7 @@ class CapacityServer:
             port=port,
             refused=refused,
             connection_age_s=connection_age_s,
+            for_nodes=True,
         )
 
     @property

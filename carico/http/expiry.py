@@ -1,4 +1,4 @@
-"""How long a process's certificates remain valid: a gauge, and a warning a day when they expire soon."""
+"""How long a process's certificates remain valid: a gauge, and a warning a day when one of them expires soon."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from carico.config import TlsFiles
 from carico.errors import InvalidConfig
 from carico.rpc.tls import Signature, signature_of
-from carico.rpc.validity import valid_until
+from carico.rpc.validity import valid_between
 
 _log = logging.getLogger(__name__)
 
 DAY_S = 86_400.0
 WARN_S = 14 * DAY_S
-"""How long before its end a certificate is warned of, seconds."""
+"""How long before its end a certificate is warned of, seconds. A certificate that is renewed by itself, after two
+thirds of its life, may live for less than that: it is warned of in the last quarter of its life."""
 _LOOK_EVERY_S = 3600.0
 
 
@@ -45,9 +46,10 @@ class Expiry:
         self._files = files
         self._unix_time = unix_time
         self._seen: Signature = ()
-        self._ends: dict[str, float] = {}
-        """When the certificates expire that could be read last."""
+        self._valid: dict[str, tuple[float, float]] = {}
+        """From when until when the certificates are valid that could be read last."""
         self._warned_at = -math.inf
+        self._looking = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="expiry", daemon=True)
         if files is not None:
@@ -70,7 +72,7 @@ class Expiry:
         """Yield the gauge."""
         gauge = GaugeMetricFamily(
             "carico_certificate_expiry_seconds",
-            "Seconds until the process's certificate, and its CA's, expire; negative afterwards.",
+            "Seconds until the process's certificate, and its CAs', expire; negative afterwards.",
             labels=["of"],
         )
         for of, left_s in self._left_s().items():
@@ -78,32 +80,45 @@ class Expiry:
         yield gauge
 
     def look(self) -> None:
-        """Warn if a certificate expires within `WARN_S`, unless there was a warning within the last day."""
-        of, left_s = min(self._left_s().items(), key=lambda each: each[1], default=("", math.inf))
-        if left_s > WARN_S or self._unix_time() < self._warned_at + DAY_S:
+        """Warn if a certificate expires soon, unless there was a warning within the last day."""
+        with self._looking:
+            self._look()
+
+    def _look(self) -> None:
+        assert self._files is not None
+        near = {of: left_s for of, left_s in self._left_s().items() if left_s <= self._warn_s(of)}
+        if not near or self._unix_time() < self._warned_at + DAY_S:
             return
         self._warned_at = self._unix_time()
-        assert self._files is not None
-        file = self._files.ca if of == "ca" else self._files.certificate
-        end = datetime.fromtimestamp(self._ends[of], UTC)
+        of, left_s = min(near.items(), key=lambda each: each[1])
+        end = datetime.fromtimestamp(self._valid[of][1], UTC)
         _log.warning(
-            "%s %s at %s, and nobody is trusted without it: renew it, with `carico deploy` or as it was made",
-            file,
+            "%s %s at %s, and nobody is trusted without it: %s",
+            getattr(self._files, of),
             "expires" if left_s > 0 else "has expired",
             f"{end:%Y-%m-%d %H:%M} UTC",
+            "renew it, with `carico deploy` or as it was made"
+            if self._warn_s(of) == WARN_S
+            else "it is renewed by itself, and the log of the pod's container `certificate` says why it is not",
             extra={"days_left": math.floor(left_s / DAY_S)},
         )
+
+    def _warn_s(self, of: str) -> float:
+        """Return how long before its end a certificate is warned of; only nodes' are renewed by themselves."""
+        begin, end = self._valid[of]
+        by_itself = of == "certificate" and self._files is not None and self._files.nodes_ca is not None
+        return min(WARN_S, (end - begin) / 4) if by_itself else WARN_S
 
     def _left_s(self) -> dict[str, float]:
         assert self._files is not None
         signature = signature_of(self._files)
         if signature != self._seen:
             try:
-                self._ends, self._seen = valid_until(self._files), signature
+                self._valid, self._seen = valid_between(self._files), signature
             except InvalidConfig as error:  # being replaced, or damaged: the previous ones stay in force
                 _log.debug("certificates cannot be read: %s", error)
         now = self._unix_time()
-        return {of: end - now for of, end in self._ends.items()}
+        return {of: end - now for of, (_, end) in self._valid.items()}
 
     def _run(self) -> None:
         self.look()

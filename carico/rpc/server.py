@@ -99,8 +99,14 @@ OnRefused = Callable[[str], None]
 ``too_many_connections``."""
 
 
-def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+def server_credentials(files: TlsFiles, for_nodes: bool = False) -> grpc.ServerCredentials:
     """Return the credentials of a server that requires a certificate of the same CA from every client.
+
+    Parameters
+    ----------
+    files : TlsFiles
+    for_nodes : bool, optional
+        Whether a certificate of the CA of nodes will do, too, if there is such a CA.
 
     Raises
     ------
@@ -110,7 +116,8 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     pem = PemFiles(files)
 
     def configuration() -> grpc.ServerCertificateConfiguration:
-        return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], pem.ca)
+        trusted = pem.callers_ca if for_nodes else pem.ca
+        return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], trusted)
 
     def replaced() -> grpc.ServerCertificateConfiguration | None:
         return configuration() if pem.changed() else None
@@ -143,6 +150,8 @@ class RpcServer:
         of the connections may carry no call.
     idle_each : int, optional
         How many connections of an address may carry no call.
+    for_nodes : bool, optional
+        Whether nodes call, so that certificates of their CA are trusted, see `TlsFiles`.
 
     Attributes
     ----------
@@ -171,6 +180,7 @@ class RpcServer:
         connection_age_s: float = CONNECTION_AGE_S,
         most_callers: int = MOST_CALLERS,
         idle_each: int = EACH,
+        for_nodes: bool = False,
     ) -> None:
         self._connection_age_s = connection_age_s
         most_callers = self._most_callers = _possible(most_callers)
@@ -180,7 +190,7 @@ class RpcServer:
         self._cut = FewLines(_log, logging.WARNING, "connections without a call were cut, too many of an address")
         if tls is None:
             require_loopback(host, insecure_loopback)
-        credentials = None if tls is None else server_credentials(tls)
+        credentials = None if tls is None else server_credentials(tls, for_nodes)
         # On the wire, a call with one message each way is a stream of one. gRPC would pass on a unary call when its
         # message has arrived, and calls whose message never does would not be counted.
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {

@@ -1,5 +1,8 @@
 """Security of every gRPC connection: both sides show a certificate of the same CA, or the connection is on loopback.
 
+Nodes may have a CA of their own (`nodes_ca`), whose key is on the cluster. It is trusted only on ports that nodes call,
+and there beside the other CA; clients never trust it. So TLS itself keeps its certificates from passing for a server's.
+
 Certificates may be replaced while a process runs: both sides check their files on every new connection, and a server
 ends connections after about an hour. Files that are damaged or only partly replaced are not loaded, and the previous
 certificates stay in force.
@@ -32,15 +35,22 @@ class PemFiles:
     ------
     InvalidConfig
         If a file cannot be read or is not PEM, or the key is not the certificate's; the message names the file.
+
+    Attributes
+    ----------
+    certificate, key, ca, callers_ca : bytes
+        As PEM; `callers_ca` holds all CAs that are trusted where nodes call.
+    client : ssl.SSLContext
+        A client's side, which trusts `ca` only.
     """
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
-        self._paths = [Path(files.certificate), Path(files.key), Path(files.ca)]
+        self._paths = _paths(files)
         self._seen = signature_of(self._files)
         self._kept = FewLines(_log, logging.WARNING, "certificates not replaced, the old ones stay in force")
         try:
-            self.certificate, self.key, self.ca, self.client = self._read()
+            self.certificate, self.key, self.ca, self.callers_ca, self.client = self._read()
         except OSError as error:
             raise InvalidConfig(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
 
@@ -60,13 +70,13 @@ class PemFiles:
         if signature_of(self._files) != signature:  # replaced while being read: try again next time
             self._seen = ()
             return False
-        self.certificate, self.key, self.ca, self.client = content
+        self.certificate, self.key, self.ca, self.callers_ca, self.client = content
         _log.info("certificates replaced", extra={"certificate": str(self._paths[0])})
         return True
 
-    def _read(self) -> tuple[bytes, bytes, bytes, ssl.SSLContext]:
+    def _read(self) -> tuple[bytes, bytes, bytes, bytes, ssl.SSLContext]:
         """Read the files and let OpenSSL check them: gRPC would only refuse every connection."""
-        certificate, key, ca = self._paths
+        certificate, key, ca, *nodes_ca = self._paths
         pem = [path.read_bytes() for path in self._paths]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -80,21 +90,33 @@ class PemFiles:
             raise InvalidConfig(
                 f"{certificate} and {key} must be a PEM certificate and its key without a password: {error}"
             ) from error
-        try:
-            context.load_verify_locations(ca)
-        except ssl.SSLError as error:
-            raise InvalidConfig(f"{ca} must hold the certificate of a CA, as PEM: {error}") from error
+        _trust(context, ca)
+        for path in nodes_ca:
+            _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), path)
         context.set_alpn_protocols(["h2"])
-        return pem[0], pem[1], pem[2], context
+        return pem[0], pem[1], pem[2], b"\n".join(pem[2:]), context
 
 
 def signature_of(files: TlsFiles) -> Signature:
     """Return a value that changes when a file is replaced; empty while a file is missing."""
     try:
-        found = [Path(file).stat() for file in (files.certificate, files.key, files.ca)]
+        found = [path.stat() for path in _paths(files)]
     except OSError:
         return ()
     return tuple((status.st_ino, status.st_mtime_ns, status.st_size) for status in found)
+
+
+def _paths(files: TlsFiles) -> list[Path]:
+    """Return the certificate, the key, the CA and, if there is one, the CA of nodes."""
+    named = [files.certificate, files.key, files.ca]
+    return [Path(file) for file in (named if files.nodes_ca is None else [*named, files.nodes_ca])]
+
+
+def _trust(context: ssl.SSLContext, ca: Path) -> None:
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        raise InvalidConfig(f"{ca} must hold the certificate of a CA, as PEM: {error}") from error
 
 
 class ClientTls:

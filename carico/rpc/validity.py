@@ -1,4 +1,4 @@
-"""Until when a process's own certificate and its CA are valid, as OpenSSL reads them; needs no other package.
+"""When a process's own certificate and its CAs are valid, as OpenSSL reads them; needs no other package.
 
 Python shows the certificates of peers only. So a process shakes hands with itself, in memory, which takes some
 milliseconds. cryptography could read the files, too, but would add 9 MB to every agent.
@@ -16,19 +16,19 @@ _ANY_TIME = 0x20_0000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name: a certificate that has expired is read, too."""
 
 
-def valid_until(files: TlsFiles) -> dict[str, float]:
-    """Return when the certificate and the CA of a process expire, seconds since 1970.
+def valid_between(files: TlsFiles) -> dict[str, tuple[float, float]]:
+    """Return from when until when the certificate and the CAs of a process are valid, seconds since 1970.
 
     Returns
     -------
     dict
-        ``certificate``: the process's own. ``ca``: of several certificates in the CA's file the one that is valid for
-        longest, because nobody is trusted any more when it expires.
+        ``certificate``: the process's own. ``ca``, and ``nodes_ca`` if there is one: of several certificates in the
+        file the one that is valid for longest, because nobody is trusted any more when it expires.
 
     Raises
     ------
     InvalidConfig
-        If the files are not a certificate, its key and the CA that issued it.
+        If the files are not a certificate, its key and the CA that issued it, which may be that of nodes.
     """
     shows = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     shows.check_hostname = False
@@ -36,17 +36,22 @@ def valid_until(files: TlsFiles) -> dict[str, float]:
     reads = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     reads.verify_mode = ssl.CERT_REQUIRED
     reads.verify_flags |= ssl.VerifyFlags(_ANY_TIME) | ssl.VERIFY_X509_PARTIAL_CHAIN
+    cas = {"ca": files.ca} | ({} if files.nodes_ca is None else {"nodes_ca": files.nodes_ca})
+    found: dict[str, tuple[float, float]] = {}
     try:
         for context in (shows, reads):
             context.load_cert_chain(files.certificate, files.key, password="")
-        reads.load_verify_locations(files.ca)
+        for of, file in cas.items():
+            reads.load_verify_locations(file)
+            alone = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            alone.load_verify_locations(file)
+            times = [_times(each) for each in alone.get_ca_certs()]
+            found |= {of: max(times, key=lambda each: each[1])} if times else {}
         own = _shown(shows, reads)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise InvalidConfig(
-            f"{files.certificate}, {files.key} and {files.ca} must be a certificate, its key and its CA: {error}"
-        ) from error
-    authorities = [_end(each) for each in reads.get_ca_certs()]
-    return {"certificate": _end(own)} | ({"ca": max(authorities)} if authorities else {})
+        named = " and ".join([files.certificate, files.key, *cas.values()])
+        raise InvalidConfig(f"{named} must be a certificate, its key and its CA: {error}") from error
+    return {"certificate": _times(own)} | found
 
 
 def _shown(shows: ssl.SSLContext, reads: ssl.SSLContext) -> Mapping[str, object]:
@@ -62,5 +67,6 @@ def _shown(shows: ssl.SSLContext, reads: ssl.SSLContext) -> Mapping[str, object]
     return server.getpeercert() or {}
 
 
-def _end(certificate: Mapping[str, object]) -> float:
-    return float(ssl.cert_time_to_seconds(str(certificate["notAfter"])))
+def _times(certificate: Mapping[str, object]) -> tuple[float, float]:
+    begin, end = (float(ssl.cert_time_to_seconds(str(certificate[name]))) for name in ("notBefore", "notAfter"))
+    return begin, end

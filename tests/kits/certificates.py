@@ -3,16 +3,17 @@
 from datetime import UTC, datetime
 
 from carico.config import TlsFiles
-from carico.deployment.authority import Authority
+from carico.deployment.authority import CA_NAME, Authority
 
 
 class Certificates:
     """A CA in a folder, and what it signs, each certificate once."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, name=CA_NAME):
         self._folder = folder
+        self.ca = folder / "ca.crt"
         self._authority = Authority(folder, datetime.now(UTC), valid_days=90, overwrite=True)
-        self._authority.make_ca()
+        self._authority.make_ca(name)
 
     def server(self, name, *hosts):
         """Return the certificate of a server; its URI is ``carico:server:NAME``."""

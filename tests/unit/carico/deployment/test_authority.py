@@ -12,7 +12,7 @@ from carico.cli import main
 from carico.config import TlsFiles
 from carico.deployment.authority import Authority
 from carico.errors import InvalidInput
-from carico.rpc.validity import valid_until
+from carico.rpc.validity import valid_between
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -114,7 +114,8 @@ class TestRenewed:
         renewed = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
         x509.load_pem_x509_certificate(issued.read_bytes()).verify_directly_issued_by(renewed)
         assert renewed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-        ends = valid_until(TlsFiles(str(issued), str(issued.with_suffix(".key")), str(folder / "ca.crt")))
+        files = TlsFiles(str(issued), str(issued.with_suffix(".key")), str(folder / "ca.crt"))
+        ends = {of: end for of, (_, end) in valid_between(files).items()}
         assert ends["ca"] == (NOW + timedelta(days=665)).timestamp()
 
 

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from carico.aggregation.process import run_aggregator
 from carico.config import AggregatorConfig, StatusConfig, TlsFiles
-from carico.deployment.authority import Authority
+from carico.deployment.authority import NODES_CA_NAME, Authority
 from carico.errors import InvalidConfig
 from carico.http.expiry import DAY_S, Expiry
-from carico.rpc.validity import valid_until
+from carico.rpc.validity import valid_between
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -62,6 +62,10 @@ def watch():
     yield run
     for each in opened:
         each.expiry.close()
+
+
+def valid_until(files):
+    return {of: end for of, (_, end) in valid_between(files).items()}
 
 
 @pytest.mark.parametrize(
@@ -169,3 +173,44 @@ def test_a_process_that_begins_with_an_old_certificate_warns_and_exports_it(tmp_
     ]
     assert 9 * DAY_S < left_s <= 10 * DAY_S
     assert [each for each in caplog.records if "server-aggregator.crt expires at" in each.getMessage()]
+
+
+@pytest.fixture
+def of_nodes_ca(tmp_path):
+    """Return a function that makes a node's certificate of a CA for nodes, which lives for some days."""
+
+    def run(days):
+        Authority(tmp_path, NOW, 3650, overwrite=True).make_ca()
+        nodes = Authority(tmp_path / "nodes", NOW, 2000, overwrite=True)
+        nodes.make_ca(NODES_CA_NAME)
+        made = Authority(tmp_path / "nodes", NOW, days, overwrite=True).make_node("node-a")
+        return TlsFiles(
+            str(made), str(made.with_suffix(".key")), str(tmp_path / "ca.crt"), str(tmp_path / "nodes" / "ca.crt")
+        )
+
+    return run
+
+
+def test_a_nodes_certificate_may_be_of_the_cas_for_nodes_which_is_shown_too(of_nodes_ca):
+    files = of_nodes_ca(7)
+    assert {of: (end - NOW.timestamp()) / DAY_S for of, end in valid_until(files).items()} == {
+        "certificate": 7,
+        "ca": 3650,
+        "nodes_ca": 2000,
+    }
+
+
+def test_a_certificate_that_is_renewed_by_itself_is_warned_of_when_that_has_failed(of_nodes_ca, watch, caplog):
+    watched = watch(of_nodes_ca(7))
+    assert watched.warnings(caplog, 0) == []
+    assert watched.warnings(caplog, 7 * 2 / 3) == [], "the renewal is due"
+    (warning,) = watched.warnings(caplog, 5.5)
+    assert "node-node-a.crt expires at 2030-01-08" in warning
+    assert "the log of the pod's container `certificate` says why" in warning
+
+
+def test_one_that_lives_for_long_is_warned_of_as_any_other(of_nodes_ca, watch, caplog):
+    watched = watch(of_nodes_ca(365))
+    assert watched.warnings(caplog, 350.9) == []
+    (warning,) = watched.warnings(caplog, 351.1)
+    assert "`carico deploy`" in warning

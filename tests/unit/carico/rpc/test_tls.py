@@ -25,7 +25,8 @@ def copy(tmp_path):
     def run(files, folder="mine"):
         (tmp_path / folder).mkdir(exist_ok=True)
         copied = []
-        for name, source in msgspec.structs.asdict(files).items():
+        for name in ("certificate", "key", "ca"):
+            source = getattr(files, name)
             file = tmp_path / folder / f"{name}.pem"
             draft = file.with_suffix(".draft")
             shutil.copyfile(source, draft)
