@@ -42,7 +42,7 @@ from carico.files import require_writable
 from carico.http.expiry import Expiry
 from carico.http.health import serve_status
 from carico.http.tls import ServerTls
-from carico.kube.reflector import ENDED, Pods, Reflector
+from carico.kube.reflector import ENDED, Objects, Reflector
 from carico.model.variants import Variant
 from carico.rpc.server import OnRefused
 from carico.rpc.tls import require_loopback
@@ -89,7 +89,7 @@ OnReport = Callable[[CapacityReport], Mapping[str, str]]
 class KubeApi(Protocol):
     """The part of the Kubernetes API that is needed (`carico.kube.client.KubeClient`)."""
 
-    def pods(self, field_selector: str) -> Pods:
+    def pods(self, field_selector: str) -> Objects:
         """Return the pods that a field selector selects."""
         ...
 

@@ -59,6 +59,39 @@ class _Pod(msgspec.Struct):
     status: _PodStatus | None = None
 
 
+class _RequestMetadata(_Version):
+    uid: str
+    name: str
+
+
+class _RequestSpec(msgspec.Struct):
+    request: str
+    signer: str = msgspec.field(name="signerName")
+    usages: list[str] | None = None
+    username: str = ""
+    extra: dict[str, list[str]] | None = None
+    expires_s: int | None = msgspec.field(name="expirationSeconds", default=None)
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    reason: str | None = None
+    message: str | None = None
+
+
+class _RequestStatus(msgspec.Struct):
+    certificate: str | None = None
+    conditions: list[_Condition] | None = None
+
+
+class _SigningRequest(msgspec.Struct):
+    """The fields of a CertificateSigningRequest that its signer and its maker rely on."""
+
+    metadata: _RequestMetadata
+    spec: _RequestSpec
+    status: _RequestStatus | None = None
+
+
 class _PageMetadata(_Version):
     following: str | None = msgspec.field(name="continue", default=None)
 
@@ -117,6 +150,7 @@ class KubeClient:
         self._core = kubernetes.client.CoreV1Api(self._api)
         self._custom = kubernetes.client.CustomObjectsApi(self._api)
         self._coordination = kubernetes.client.CoordinationV1Api(self._api)
+        self._certificates = kubernetes.client.CertificatesV1Api(self._api)
 
     @classmethod
     def from_config(
@@ -153,9 +187,44 @@ class KubeClient:
         """Close idle connections."""
         self._api.rest_client.pool_manager.clear()
 
-    def pods(self, field_selector: str) -> PodSelection:
+    def pods(self, field_selector: str) -> Selection:
         """Return the pods of all namespaces that match a field selector."""
-        return PodSelection(self, self._core.list_pod_for_all_namespaces, field_selector)
+        return Selection(self, self._core.list_pod_for_all_namespaces, field_selector)
+
+    def signing_requests(self, signer: str) -> Selection:
+        """Return the CertificateSigningRequests to a signer."""
+        call = self._certificates.list_certificate_signing_request
+        return Selection(self, call, f"spec.signerName={signer}", "signing requests", _SigningRequest)
+
+    def signing_request(self, name: str) -> dict[str, Any]:
+        """Return a CertificateSigningRequest.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, refuses, or sends no such object.
+        """
+        return _signing_request(self.get(self._certificates.read_certificate_signing_request, name))
+
+    def create_signing_request(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Create a CertificateSigningRequest; raises as `signing_request` does."""
+        return _signing_request(self.get(self._certificates.create_certificate_signing_request, dict(request)))
+
+    def approve_signing_request(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the conditions Approved or Denied of a request that nobody has changed since it was read.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, or refuses: with status 409 if somebody has changed the request.
+        """
+        call = self._certificates.replace_certificate_signing_request_approval
+        return _signing_request(self.get(call, request["metadata"]["name"], dict(request)))
+
+    def answer_signing_request(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the certificate, or the condition Failed, of a request; raises as `approve_signing_request` does."""
+        call = self._certificates.replace_certificate_signing_request_status
+        return _signing_request(self.get(call, request["metadata"]["name"], dict(request)))
 
     def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
         """Set annotations of a node; None removes one.
@@ -302,31 +371,40 @@ class KubeClient:
             response.release_conn()
 
 
-class PodSelection:
-    """Pods to be listed and watched, by one thread at a time; made by `KubeClient.pods`."""
+class Selection:
+    """Objects of a kind to be listed and watched, by one thread at a time; made by `KubeClient`."""
 
-    def __init__(self, client: KubeClient, call: Callable[..., Any], field_selector: str) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        call: Callable[..., Any],
+        field_selector: str,
+        what: str = "pods",
+        kind: type[msgspec.Struct] = _Pod,
+    ) -> None:
         self._client = client
         self._call = call
         self._fields = field_selector
+        self._what = what
+        self._kind = kind
         self._watched: urllib3.BaseHTTPResponse | None = None
         self._closed = False
 
     def list(self) -> tuple[list[dict[str, Any]], str]:
-        """Return the pods and their resource version.
+        """Return the objects and their resource version.
 
         Raises
         ------
         KubeError
             If the API server does not answer, or refuses.
         """
-        pods, version = self._client.listing(self._call, field_selector=self._fields)
-        for pod in pods:
-            _read(_Pod, pod)
-        return pods, version
+        things, version = self._client.listing(self._call, field_selector=self._fields)
+        for thing in things:
+            _read(self._kind, thing)
+        return things, version
 
     def watch(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield ADDED, MODIFIED, DELETED or BOOKMARK, and the pod.
+        """Yield ADDED, MODIFIED, DELETED or BOOKMARK, and the object.
 
         The watch ends when the server closes the stream, as it does every few minutes, when nothing has come for
         `silence_s`, or with `close`.
@@ -356,8 +434,8 @@ class PodSelection:
                 event = _read(_Event, _decoded(line))
                 if event.type == "ERROR":
                     status = _read(_Status, event.object)
-                    raise KubeRefused(f"the watch on pods has ended: {status.message}", status.code)
-                _read(_Bookmark if event.type == "BOOKMARK" else _Pod, event.object)
+                    raise KubeRefused(f"the watch on {self._what} has ended: {status.message}", status.code)
+                _read(_Bookmark if event.type == "BOOKMARK" else self._kind, event.object)
                 yield event.type, event.object
         except Exception:  # a connection that is shut down under a read may fail in any way
             if not self._closed:
@@ -388,6 +466,11 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
         raise KubeUnreachable(f"a watch broke off: {error}") from error
     if rest:
         raise KubeUnreachable("a watch broke off within an event")
+
+
+def _signing_request(answer: dict[str, Any]) -> dict[str, Any]:
+    _read(_SigningRequest, answer)
+    return answer
 
 
 def _message(body: str | bytes | None) -> str:

@@ -1,8 +1,8 @@
-"""Follows the pods of a selection in a thread: lists them, watches from there, and passes on every pod's latest state.
+"""Follows a selection of objects in a thread: lists them, watches from there, and passes on each one's latest state.
 
-A stream that ends is resumed where it ended. If the API server no longer remembers that version (410), or a callback
-fails, pods are listed again, and those that are gone by then are passed on as deleted: nothing is missed, but something
-may be passed on twice.
+They are pods, or signing requests. A stream that ends is resumed where it ended. If the API server no longer remembers
+that version (410), or a callback fails, objects are listed again, and those that are gone by then are passed on as
+deleted: nothing is missed, but something may be passed on twice.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PATIENCE_S = 5.0
 """How long to wait for the thread's end, which takes longer only if a server does not answer at all."""
 
 
-class Pods(Protocol):
-    """A selection of pods, see `carico.kube.client.PodSelection`."""
+class Objects(Protocol):
+    """A selection of objects, see `carico.kube.client.Selection`."""
 
     def list(self) -> tuple[list[dict[str, Any]], str]:
-        """Return all pods and their resource version."""
+        """Return all objects and their resource version."""
         ...
 
     def watch(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what has happened since that version: ADDED, MODIFIED, DELETED or BOOKMARK, and the pod."""
+        """Yield what has happened since that version: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
         ...
 
     def close(self) -> None:
@@ -52,37 +52,41 @@ def _ignore(*_: object) -> None:
 
 
 class Reflector:
-    """Follows pods from `start` to `close`, or within a `with` block; no callback is called afterwards.
+    """Follows objects from `start` to `close`, or within a `with` block; no callback is called afterwards.
 
     Parameters
     ----------
-    pods : Pods
+    objects : Objects
         Closed with the reflector.
     changed : callable
-        Called with every pod that is new or different, as the API's JSON has it.
+        Called with every object that is new or different, as the API's JSON has it.
     clock : Clock
     rng : random.Random
         Spreads the waits after failures, so that replicas do not all come back at once.
     deleted : callable, optional
-        Called with the UID of every pod that is gone.
+        Called with the UID of every object that is gone.
     listed : callable, optional
         Called after every complete listing.
     following : callable, optional
-        Called with whether pods are followed at the moment, whenever that changes; at first they are not. A stream that
-        was resumed counts only when it brings something: bookmarks come once a minute.
+        Called with whether objects are followed at the moment, whenever that changes; at first they are not. A stream
+        that was resumed counts only when it brings something: bookmarks come once a minute.
+    what : str, optional
+        What the objects are, for messages.
     """
 
     def __init__(
         self,
-        pods: Pods,
+        objects: Objects,
         changed: Callable[[dict[str, Any]], None],
         clock: Clock,
         rng: random.Random,
         deleted: Callable[[str], None] = _ignore,
         listed: Callable[[], None] = _ignore,
         following: Callable[[bool], None] = _ignore,
+        what: str = "pods",
     ) -> None:
-        self._pods = pods
+        self._objects = objects
+        self._what = what
         self._changed = changed
         self._deleted = deleted
         self._listed = listed
@@ -95,7 +99,7 @@ class Reflector:
         self._failures = 0
         self._stop = threading.Event()
         self._hurried = threading.Event()
-        self._thread = threading.Thread(target=self.run, name="watch on pods", daemon=True)
+        self._thread = threading.Thread(target=self.run, name=f"watch on {what}", daemon=True)
 
     def start(self) -> None:
         """Start following in a thread."""
@@ -109,7 +113,7 @@ class Reflector:
         """Stop following."""
         self._stop.set()
         self._hurried.set()
-        self._pods.close()
+        self._objects.close()
         self._thread.join(_PATIENCE_S)
 
     def hurry(self) -> None:
@@ -124,7 +128,7 @@ class Reflector:
         self.close()
 
     def run(self) -> None:
-        """Follow pods in the thread; failures are logged and followed by another attempt, after up to 30 s."""
+        """Follow the objects in the thread; failures are logged and followed by another attempt, after up to 30 s."""
         while not self._stop.is_set():
             wait_s = self.follow()
             if wait_s:
@@ -139,11 +143,13 @@ class Reflector:
             if isinstance(error, KubeRefused):  # whatever the reason, 410 or another: start over
                 self._version = None
             if not (isinstance(error, KubeRefused) and error.status == _GONE and self._failures == 1):
-                _log.warning("pods are not followed at the moment: %s", error, extra={"failures": self._failures})
+                _log.warning(
+                    "%s are not followed at the moment: %s", self._what, error, extra={"failures": self._failures}
+                )
         except Exception:  # a fault of a callback or a library must not end the thread unnoticed
             self._failures += 1
             self._version = None
-            _log.exception("pods are not followed at the moment", extra={"failures": self._failures})
+            _log.exception("%s are not followed at the moment", self._what, extra={"failures": self._failures})
         if not self._failures:
             return 0.0
         self._note_whether_following(False)
@@ -159,33 +165,33 @@ class Reflector:
         if self._version is None:
             self._version = self._list()
         began, events = self._clock.now(), 0
-        for kind, pod in self._pods.watch(self._version):
-            self._take(kind, pod)
+        for kind, thing in self._objects.watch(self._version):
+            self._take(kind, thing)
             events += 1
             self._failures = 0
         lasted = events or self._clock.now() - began >= _SHORT_S
         self._failures = 0 if lasted else self._failures + 1
 
     def _list(self) -> str:
-        pods, version = self._pods.list()
-        present = {pod["metadata"]["uid"] for pod in pods}
+        things, version = self._objects.list()
+        present = {thing["metadata"]["uid"] for thing in things}
         for uid in self._known - present:
             self._tell(self._deleted, uid)
-        for pod in pods:
-            self._tell(self._changed, pod)
+        for thing in things:
+            self._tell(self._changed, thing)
         self._known = present
         self._tell(self._listed)
         self._note_whether_following(True)
         return version
 
-    def _take(self, kind: str, pod: dict[str, Any]) -> None:
+    def _take(self, kind: str, thing: dict[str, Any]) -> None:
         if kind == "DELETED":
-            self._known.discard(pod["metadata"]["uid"])
-            self._tell(self._deleted, pod["metadata"]["uid"])
+            self._known.discard(thing["metadata"]["uid"])
+            self._tell(self._deleted, thing["metadata"]["uid"])
         elif kind != "BOOKMARK":
-            self._known.add(pod["metadata"]["uid"])
-            self._tell(self._changed, pod)
-        self._version = pod["metadata"]["resourceVersion"]
+            self._known.add(thing["metadata"]["uid"])
+            self._tell(self._changed, thing)
+        self._version = thing["metadata"]["resourceVersion"]
         self._note_whether_following(True)
 
     def _note_whether_following(self, following: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from carico.clock import Clock
 from carico.errors import CaricoError, PodEventsError
-from carico.kube.reflector import ENDED, Pods
+from carico.kube.reflector import ENDED, Objects
 from carico.podevents.reconnecting import SessionSource
 from carico.podevents.source import PLATFORM_NAMESPACES, full_name
 
@@ -28,7 +28,7 @@ class KubeWatch(SessionSource):
 
     Parameters
     ----------
-    pods : Pods
+    pods : Objects
         The pods bound to the node; its methods raise `CaricoError`. Closed with the source.
     node : str
         Name of the node.
@@ -40,7 +40,7 @@ class KubeWatch(SessionSource):
 
     def __init__(
         self,
-        pods: Pods,
+        pods: Objects,
         node: str,
         excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
         clock: Clock | None = None,

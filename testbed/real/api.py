@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from carico.errors import KubeRefused, KubeUnreachable
-from carico.kube.client import KubeClient, PodSelection
+from carico.kube.client import KubeClient, Selection
 from carico.kube.objects import KubeObjects
 
 RUN_LABEL = "carico.dev/run"
@@ -49,11 +49,11 @@ class ClusterApi:
         """Close idle connections."""
         self._client.close()
 
-    def pods_in(self, namespace: str) -> PodSelection:
+    def pods_in(self, namespace: str) -> Selection:
         """Return the pods of a namespace, to be listed and watched."""
         return self._client.pods(f"metadata.namespace={namespace}")
 
-    def pods_on(self, node: str) -> PodSelection:
+    def pods_on(self, node: str) -> Selection:
         """Return the pods of a node, to be listed and watched."""
         return self._client.pods(f"spec.nodeName={node}")
 

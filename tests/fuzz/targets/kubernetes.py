@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 from carico.deployment.costs import _Answer as KnownWorkloads
 from carico.deployment.costs import join, show, show_by_node
 from carico.errors import KubeError, KubeRefused, TelemetryMalformed
-from carico.kube.client import KubeClient, PodSelection, _read
+from carico.kube.client import KubeClient, Selection, _read
 from carico.kube.reflector import Reflector
 from carico.podevents.kube_watch import KubeWatch
 from carico.telemetry.metrics_server import MetricsServerSource, allocatable, checked
@@ -76,7 +76,7 @@ def followed(kind, pod):
     if kind == "BOOKMARK":
         return
     assert isinstance(pod["metadata"]["uid"], str)
-    assert KubeWatch(PodSelection(None, None, ""), "node-1")._counts(pod) in (True, False)
+    assert KubeWatch(Selection(None, None, ""), "node-1")._counts(pod) in (True, False)
     for extender in (thesis_extender(), demand_extender()):
         extender.pod_seen(pod)
         extender.tick()
@@ -85,7 +85,7 @@ def followed(kind, pod):
 
 
 def read_watch(data):
-    return list(PodSelection(Client(data), None, "").watch("1"))
+    return list(Selection(Client(data), None, "").watch("1"))
 
 
 def events_are_followed(events):
@@ -99,10 +99,10 @@ def read_list(data):
     try:
         document = json.loads(data.decode())
     except (ValueError, RecursionError):
-        return PodSelection(Client(data), None, "").list()
+        return Selection(Client(data), None, "").list()
     if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
         document["metadata"].pop("continue", None)  # the same page would follow for ever
-    return PodSelection(Client(json.dumps(document).encode()), None, "").list()
+    return Selection(Client(json.dumps(document).encode()), None, "").list()
 
 
 def list_is_followed(listed):

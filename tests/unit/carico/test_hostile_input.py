@@ -16,7 +16,7 @@ from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
 from carico.errors import InvalidInput, InvalidState, KubeError, PodEventsError, TelemetryError
-from carico.kube.client import KubeClient, PodSelection
+from carico.kube.client import KubeClient, Selection
 from carico.model.node_model import NodeModel
 from carico.podevents import containerd_pb2 as pb
 from carico.podevents.containerd import ContainerdEvents
@@ -148,7 +148,7 @@ def test_a_list_of_pods(data):
             return with_random_value(data, listed)
 
     try:
-        pods, version = PodSelection(Client(), None, "").list()
+        pods, version = Selection(Client(), None, "").list()
     except KubeError:
         return
     assert isinstance(version, str)
@@ -186,7 +186,7 @@ def test_a_watch_on_pods(data, kind):
         def call(self, call, **options):
             return Answer()
 
-    pods = PodSelection(Client(), None, "")
+    pods = Selection(Client(), None, "")
     source = KubeWatch(pods, "node-1")
     try:
         for event, pod in pods.watch("1"):
