@@ -8,8 +8,10 @@
     │   ├── InvalidState                   a saved state that does not fit the model that reads it
     │   ├── InvalidConfig                  a configuration file that cannot be read or whose content is invalid
     │   ├── InvalidRequest                 a request to the extender that makes no sense
+    │   ├── NotSigned                      a request for a node's certificate that the signer refuses
     │   └── InvalidJournal                 a journal of decisions that cannot be read
-    ├── NotReady                           the extender cannot decide yet, or pods are not ready in time
+    ├── CertificateRefused                 the signer refuses this node a certificate
+    ├── NotReady                           the extender cannot decide yet, or something is not ready in time
     ├── KubeError                          a request to the Kubernetes API failed; `may_pass`: retrying may help
     │   ├── KubeUnreachable                no answer, or an incomplete one
     │   └── KubeRefused                    the API server refused the request
@@ -55,12 +57,24 @@ class InvalidRequest(InvalidInput):
     """A request to the extender that makes no sense."""
 
 
+class NotSigned(InvalidInput):
+    """A request for a node's certificate that the signer refuses; `reason` is one word, for the request's condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CertificateRefused(CaricoError):
+    """The signer refuses this node a certificate, or signs something else."""
+
+
 class InvalidJournal(InvalidInput):
     """A journal of decisions that cannot be read."""
 
 
 class NotReady(CaricoError):
-    """The extender cannot decide yet, or the pods of a deployment are not ready in time."""
+    """The extender cannot decide yet, or pods or a certificate are not ready in time."""
 
 
 class KubeError(CaricoError):

@@ -28,8 +28,8 @@ def add(commands: Commands) -> None:
         description=(
             "Makes the certificates that are missing or expire soon, and applies the manifests (server-side, as the "
             "field manager `carico`): agents on all nodes, two schedulers and, for the variants of the thesis, two "
-            "aggregation servers. Run it again after an upgrade, and when nodes have been added, because each node "
-            "needs a certificate."
+            "aggregation servers. Nodes get their certificates from the schedulers' pods by themselves, those that are "
+            "added later, too. Run it again after an upgrade."
         ),
     )
     of_cluster(deploy)
@@ -62,7 +62,9 @@ def add(commands: Commands) -> None:
         help="run servers and schedulers on nodes of the control plane, and leave the other nodes to pods",
     )
     _of_ca(deploy)
-    deploy.add_argument("--new-ca", action="store_true", help="replace the CA and all certificates, and roll all pods")
+    deploy.add_argument(
+        "--new-ca", action="store_true", help="replace both CAs and all certificates, and roll all pods"
+    )
     deploy.add_argument("--force-conflicts", action="store_true", help="take over fields that others have changed")
     deploy.add_argument(
         "--dry-run", action="store_true", help="print the YAML, without certificates, and contact no cluster"
@@ -73,15 +75,15 @@ def add(commands: Commands) -> None:
         "renew",
         help="renew the certificates of CARICO on a cluster that expire soon",
         description=(
-            "Renews certificates of which less than a third of the time is left, and gives nodes that were added a "
-            "certificate. Servers read theirs within minutes; agents are rolled. Nothing else is changed, so the "
-            "command can be run regularly."
+            "Renews servers' certificates, and CAs, of which less than a third of the time is left; nodes renew theirs "
+            "by themselves. Servers read the new ones within minutes. Nothing else is changed, so the command can be "
+            "run regularly."
         ),
     )
     of_cluster(renew)
     _of_ca(renew)
-    renew.add_argument("--all", action="store_true", help="renew all certificates, but not the CA")
-    _waiting(renew, "agents to be ready")
+    renew.add_argument("--all", action="store_true", help="renew all servers' certificates, but not the CAs")
+    _waiting(renew, "pods to be ready, if another CA has rolled them")
     renew.set_defaults(run=_renew)
     undeploy = commands.add_parser(
         "undeploy",

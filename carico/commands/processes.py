@@ -1,4 +1,4 @@
-"""``carico agent``, ``carico aggregator`` and ``carico extender``: CARICO's processes, run from a configuration file.
+"""``carico agent``, ``aggregator``, ``extender`` and ``signer``: CARICO's processes, run from a configuration file.
 
 Each sets up its logs, runs until SIGTERM or Ctrl-C, shuts down in order and exits with code 0.
 """
@@ -16,11 +16,11 @@ from carico.commands import Commands
 from carico.commands.stopping import stop_signal
 
 if TYPE_CHECKING:
-    from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig
+    from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, SignerConfig
 
 _log = logging.getLogger(__name__)
 
-_Config = TypeVar("_Config", "AgentConfig", "AggregatorConfig", "ExtenderConfig")
+_Config = TypeVar("_Config", "AgentConfig", "AggregatorConfig", "ExtenderConfig", "SignerConfig")
 
 
 def add(commands: Commands) -> None:
@@ -57,6 +57,17 @@ def add(commands: Commands) -> None:
     )
     _add_config(extender, "ExtenderConfig")
     extender.set_defaults(run=_extender)
+    signer = commands.add_parser(
+        "signer",
+        help="sign the certificates of nodes (needs the extra `scheduler`)",
+        description=(
+            "Follows the CertificateSigningRequests to carico.dev/node. Signs those that an agent has made with the "
+            "token of its pod, for the node that the API server says this pod is on, and refuses all others. Several "
+            "may run. Status and metrics have a separate port. Runs until SIGTERM or Ctrl-C."
+        ),
+    )
+    _add_config(signer, "SignerConfig")
+    signer.set_defaults(run=_signer)
 
 
 def _add_config(parser: argparse.ArgumentParser, declared: str) -> None:
@@ -83,6 +94,13 @@ def _extender(options: argparse.Namespace) -> None:
     from carico.extender.process import run_extender
 
     _run(options.config, ExtenderConfig, run_extender)
+
+
+def _signer(options: argparse.Namespace) -> None:
+    from carico.config import SignerConfig
+    from carico.enrolment.process import run_signer
+
+    _run(options.config, SignerConfig, run_signer)
 
 
 def _run(file: Path, kind: type[_Config], run: Callable[[_Config, threading.Event], None]) -> None:

@@ -30,6 +30,8 @@ CA = "ca"
 CA_NAME = "CARICO CA"
 NODES_CA_NAME = "CARICO nodes CA"
 """The name of a CA that is for nodes only, and so another one than the servers'."""
+SIGNER = "carico.dev/node"
+"""The name in the Kubernetes API of the signer that has that CA's key, see `carico.enrolment`."""
 _EARLIER = timedelta(minutes=5)
 """How long before now a certificate's validity begins, because the clocks of machines differ."""
 
@@ -138,10 +140,6 @@ class Authority:
     def keeps_server(self, name: str, hosts: Sequence[str]) -> bool:
         """Whether this CA's certificate for exactly these hosts exists, with a third of its time left."""
         return self._keeps(self.folder / f"server-{name}.crt", _server_names(name, hosts))
-
-    def keeps_node(self, name: str) -> bool:
-        """Whether this CA's certificate of the node exists, with a third of its time left."""
-        return self._keeps(self.folder / f"node-{name}.crt", _node_names(name))
 
     def keeps_ca(self) -> bool:
         """Whether the CA has a third of its time left.

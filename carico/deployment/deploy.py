@@ -29,16 +29,15 @@ from carico.deployment.manifests import (
     lease,
     manifests,
 )
-from carico.deployment.rollout import Tell, wait_gone, wait_rolled_out
+from carico.deployment.rollout import Tell, rolled_out, wait_gone, wait_rolled_out
 from carico.errors import InvalidInput, KubeRefused
 from carico.extender.process import ANNOTATION
 from carico.kube.objects import KubeObject, KubeObjects, title
 
 ISSUED = "carico.dev/certificates"
-"""Annotation of a pod that rolls it: when an agent's certificate was made; for servers, which read renewed files, which
-CA they have."""
+"""Annotation of a pod that rolls it: digests of the CAs that it was started with. All processes read renewed files."""
 RENEWED = "carico.dev/certificates-renewed"
-"""Annotation of an agent whose certificate was renewed without deploying; it replaces `ISSUED`."""
+"""Annotation of a pod that was given another CA without deploying; it replaces `ISSUED`."""
 _REMEDIES = {
     401: "log in again, or give another --context",
     403: "deploying needs the rights of a cluster administrator",
@@ -87,7 +86,7 @@ class Deployment:
         wait_s : float, optional
             How long to wait for pods to be ready, seconds; 0 does not wait.
         new_ca : bool, optional
-            Replace the CA, and therefore all certificates.
+            Replace both CAs, and therefore all certificates.
 
         Raises
         ------
@@ -116,13 +115,15 @@ class Deployment:
             wait_rolled_out(
                 self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
             )
+        self._remove_keys_of_nodes(choices.namespace)
 
     def renew(
         self, namespace: str, now: datetime, folder: Path | None = None, every: bool = False
     ) -> list[dict[str, Any]]:
         """Renew the certificates of a deployment that expire soon, and change nothing else.
 
-        Servers read their new certificates within minutes. Agents are rolled, because they do so at their start.
+        Servers read their new certificates within minutes, and nodes renew theirs without help. Pods are rolled only if
+        a CA was replaced.
 
         Parameters
         ----------
@@ -142,7 +143,8 @@ class Deployment:
         Raises
         ------
         InvalidInput
-            If CARICO is not deployed there, or certificates cannot be used.
+            If CARICO is not deployed there, is of a version before nodes got certificates of their own, or certificates
+            cannot be used.
         KubeError
             If the API server does not answer, or refuses an object; the message names the object.
         """
@@ -154,6 +156,11 @@ class Deployment:
         ]
         if not deployed:
             raise InvalidInput(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
+        if any(_mounts(thing, certificates.KEYS_OF_NODES) for thing in deployed):
+            raise InvalidInput(
+                "the deployed agents are of an earlier version, with all nodes' keys in one Secret: bring CARICO up to "
+                "date with `carico deploy`, which gives every node a key of its own, or renew with that version"
+            )
         if folder is not None and not has_ca(folder) and certificates.CA_SECRET in self._secrets(namespace):
             folder = None
         before = {title(thing): _annotations(thing).get(ISSUED) for thing in deployed}
@@ -202,38 +209,38 @@ class Deployment:
         new_ca: bool = False,
     ) -> list[dict[str, Any]]:
         """Return the objects that hold certificates, and annotate those with pods that need to be rolled."""
-        nodes = [node["metadata"]["name"] for node in self.kube.list("v1", "Node")]
         hosts = certificates.hosts_of(objects)
         with TemporaryDirectory(prefix="carico-") as temporary:
-            where = Path(temporary)
-            self._gather(namespace, folder, where, new_ca)
-            authority = Authority(where, now, overwrite=True)
-            certificates.make(authority, hosts, nodes, renew)
-            packed = certificates.pack(authority, list(hosts), nodes, namespace, with_ca_key=folder is None)
+            authority = Authority(Path(temporary) / "servers", now, overwrite=True)
+            nodes = Authority(Path(temporary) / "nodes", now, overwrite=True)
+            for each in (authority, nodes):
+                each.folder.mkdir()
+            self._gather(namespace, folder, authority.folder, nodes.folder, new_ca=new_ca)
+            certificates.make(authority, nodes, hosts, renew)
+            packed = certificates.pack(authority, nodes, list(hosts), namespace, with_ca_key=folder is None)
             if folder is not None:  # before anything is applied, so that no certificate has a CA that is lost
-                copy_ca(where, folder)
+                copy_ca(authority.folder, folder)
                 self.tell(
                     f"the CA and its key are kept in {folder}: `carico deploy` and `carico renew` need them there"
                 )
             ca = authority.ca_digest()
-            for thing in objects:
-                if thing["kind"] == "StatefulSet":
-                    _annotations(thing)[ISSUED] = ca
-                elif thing["kind"] == "DaemonSet":
-                    made = certificates.issued(authority, [f"node-{node}" for node in nodes])
-                    _annotations(thing)[ISSUED] = self._rolled_for(thing, f"{made} {ca}")
+            # Servers read the CA of nodes when it is replaced. Nodes need a new certificate then, so they are rolled.
+            for kind, digest in (("StatefulSet", ca), ("DaemonSet", f"{ca} {nodes.ca_digest()}")):
+                for thing in objects:
+                    if thing["kind"] == kind:
+                        _annotations(thing)[ISSUED] = self._rolled_for(thing, digest)
             return packed
 
     def _rolled_for(self, thing: KubeObject, issued: str) -> str:
-        """Return the annotation that does not roll pods again that were rolled when these certificates were made."""
+        """Return the annotation that does not roll pods again that were rolled when they got these CAs."""
         there = _annotations(self.kube.read(thing) or {})
         return there.get(ISSUED, issued) if there.get(RENEWED) == issued else issued
 
-    def _gather(self, namespace: str, folder: Path | None, where: Path, new_ca: bool) -> None:
-        """Put the CA and the certificates that there are into a folder."""
+    def _gather(self, namespace: str, folder: Path | None, servers: Path, nodes: Path, *, new_ca: bool) -> None:
+        """Put the CAs and the certificates that there are into folders."""
         found = self._secrets(namespace)
         if new_ca:
-            self.tell("the CA is replaced: all certificates are made anew, and all pods are rolled")
+            self.tell("both CAs are replaced: all certificates are made anew, and all pods are rolled")
             return
         in_folder = folder is not None and has_ca(folder)
         if found and certificates.CA_SECRET not in found and not in_folder:
@@ -242,10 +249,10 @@ class Deployment:
                 f"the CA's key is not {where_not}on the cluster: give the folder of the last deployment "
                 f"(--certificates), or replace the CA and all certificates with `carico deploy --new-ca`"
             )
-        certificates.unpack(found, where)
+        certificates.unpack(found, servers, nodes)
         if in_folder:
             assert folder is not None
-            copy_ca(folder, where)
+            copy_ca(folder, servers)
             if certificates.CA_SECRET in found:
                 self.tell(f"the CA in {folder} takes over from the one that was kept on the cluster")
 
@@ -267,6 +274,24 @@ class Deployment:
         for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR):
             if thing["metadata"]["name"] == certificates.CA_SECRET:
                 self._remove(thing)
+
+    def _remove_keys_of_nodes(self, namespace: str) -> None:
+        """Remove the Secret with all nodes' keys of an earlier version once no agent needs it any more."""
+        metadata = {"name": certificates.KEYS_OF_NODES, "namespace": namespace}
+        keys = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        if self.kube.read(keys) is None:
+            return
+        agents = self.kube.list("apps/v1", "DaemonSet", namespace, labels=SELECTOR)
+        if not all(map(rolled_out, agents)):
+            self.tell(
+                f"{title(keys)}, with the keys of all nodes, stays until all agents have got keys of their own: run "
+                f"`carico deploy` again"
+            )
+        elif self._remove(keys):
+            self.tell(
+                "keys that somebody has copied from it are good until they expire, within a year, or until the CA is "
+                "replaced: `carico deploy --new-ca`"
+            )
 
     def _remove_aggregators(self, namespace: str) -> None:
         """Remove the aggregation servers of an earlier deployment of another variant."""
@@ -315,6 +340,11 @@ def _annotations(thing: KubeObject) -> dict[str, str]:
     metadata = thing["spec"]["template"].setdefault("metadata", {}) if thing else {}
     annotations: dict[str, str] = metadata.setdefault("annotations", {})
     return annotations
+
+
+def _mounts(thing: KubeObject, secret: str) -> bool:
+    volumes = thing["spec"]["template"]["spec"].get("volumes") or ()
+    return any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
 
 
 def _has_pods(thing: KubeObject) -> bool:

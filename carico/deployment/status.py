@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE
+from carico.deployment.authority import SIGNER
+from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE, KEYS_OF_NODES
 from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeRefused, KubeUnreachable, NotReady
@@ -26,6 +27,10 @@ STATUS_PORT = 9443
 """The status port in the extender's manifests."""
 OBSERVER = "carico-scheduler-0"
 """The pod that is asked if there is no leading kube-scheduler, because nothing is scheduled."""
+_SIGNED_WITHIN_S = 60.0
+"""How long a node's request for a certificate may wait before that is a problem."""
+_REFUSED_FOR_S = 900.0
+"""How long a refused request counts as a problem; Kubernetes keeps it for an hour."""
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -148,6 +153,13 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     if not workloads:
         problems.append(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
     problems += _expiring(kube, namespace, now)
+    problems += _unsigned(kube, namespace, now)
+    keys = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": KEYS_OF_NODES, "namespace": namespace}}
+    if kube.read(keys) is not None:
+        problems.append(
+            f"{title(keys)} still holds the keys of all nodes, for agents of an earlier version: run `carico deploy` "
+            f"again when all agents are up to date"
+        )
     observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
     answers = leader or (OBSERVER if observing else "")
@@ -368,6 +380,35 @@ def _expiring(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:
         return []
     when = f"expire in {age(left_s)}" if left_s > 0 else "have expired"
     return [f"certificates {when} (the first one at {expire}): run `carico renew`"]
+
+
+def _unsigned(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:
+    """Say which nodes wait for a certificate in vain; nothing if the caller may not list requests."""
+    try:
+        found = kube.list("certificates.k8s.io/v1", "CertificateSigningRequest")
+    except KubeRefused as error:
+        if error.status != 403:
+            raise
+        return []
+    waiting, refused = 0, []
+    for request in found:
+        if (request.get("spec") or {}).get("signerName") != SIGNER:
+            continue
+        status, age_s = request.get("status") or {}, _seconds_since(request["metadata"].get("creationTimestamp"), now)
+        against = [each for each in status.get("conditions") or () if each.get("type") in ("Denied", "Failed")]
+        if against and age_s <= _REFUSED_FOR_S:
+            refused.append(str(against[0].get("message") or against[0].get("reason")))
+        elif not (against or status.get("certificate")) and age_s > _SIGNED_WITHIN_S:
+            waiting += 1
+    problems = []
+    if waiting:
+        log = f"`kubectl -n {namespace} logs carico-scheduler-0 -c signer`"
+        problems.append(f"{waiting} requests for nodes' certificates have no answer: see {log}")
+    if refused:
+        problems.append(
+            f"{len(refused)} requests for nodes' certificates were refused of late, for example: {refused[0]}"
+        )
+    return problems
 
 
 def _leader(kube: KubeObjects, namespace: str, now: datetime) -> str:

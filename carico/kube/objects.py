@@ -23,6 +23,7 @@ _APIS = {
     "networking.k8s.io/v1": "NetworkingV1Api",
     "rbac.authorization.k8s.io/v1": "RbacAuthorizationV1Api",
     "scheduling.k8s.io/v1": "SchedulingV1Api",
+    "certificates.k8s.io/v1": "CertificatesV1Api",
     "coordination.k8s.io/v1": "CoordinationV1Api",
     "admissionregistration.k8s.io/v1": "AdmissionregistrationV1Api",
 }

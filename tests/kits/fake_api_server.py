@@ -1,7 +1,7 @@
 """A small fake Kubernetes API server over real HTTP: it stores objects by path and serves watches of pods.
 
 No controller acts on its objects; `fake_cluster` does. It supports label selectors and the field selector of a pod's
-namespace.
+namespace. It serves watches of signing requests, too, whose maker it notes as the real one does.
 """
 
 import json
@@ -60,6 +60,8 @@ class FakeApiServer:
         A path whose requests are answered only when the event is set.
     log : str
         The log of every container.
+    user : dict
+        The `username` and `extra` of who makes signing requests.
     watches : list of list
         Scripts of the next watches. A step is an event (kind, object), raw bytes, "cut" (the connection breaks) or
         "stall" (silence until the server closes); a script of "gone" alone answers 410 instead of a stream. Watches
@@ -72,6 +74,7 @@ class FakeApiServer:
         self.refuse, self.statuses, self.forbidden = {}, [], set()
         self.silent = "", threading.Event()
         self.log = ""
+        self.user = {}
         self.watches = []
         self.version = 100
         self._events = []
@@ -86,7 +89,7 @@ class FakeApiServer:
             def do(self):
                 owner._answer(self)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = do  # noqa: N815
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do  # noqa: N815
 
             def log_message(self, *_):
                 pass
@@ -141,10 +144,10 @@ class FakeApiServer:
     def _recorded(self, event, path, thing):
         """Record a change of a pod for the watches, and return the object with its new version."""
         place = _PATH.fullmatch(path)
-        if place and place["plural"] == "pods" and not place["part"]:
+        if place and place["plural"] in ("pods", "certificatesigningrequests") and not place["part"]:
             self.version += 1
             thing = thing | {"metadata": thing["metadata"] | {"resourceVersion": str(self.version)}}
-            self._events.append((self.version, place["namespace"], event, thing))
+            self._events.append((self.version, place, event, thing))
             self._news.notify_all()
         return thing
 
@@ -165,7 +168,7 @@ class FakeApiServer:
             status, message = refused[0]
             self._send(handler, status, {"kind": "Status", "message": message})
         elif query.get("watch", "").lower() == "true":
-            self._watch(handler, query)
+            self._watch(handler, path, query)
         else:
             if method != "GET":
                 self.changes.append(request)
@@ -213,10 +216,24 @@ class FakeApiServer:
             thing["metadata"]["namespace"] = place["namespace"]
         if place["plural"] == "pods":
             thing["status"] = {"phase": "Pending"}
+        if place["plural"] == "certificatesigningrequests":
+            if f"{path}/{name}" in self.objects:
+                return 409, {"kind": "Status", "message": f"{name} already exists"}
+            thing["spec"] |= self.user
         if "dryRun" not in request.query:
             self.put(f"{path}/{name}", **thing)
             self.created(path, thing)
-        return 201, thing
+        return 201, self.objects.get(f"{path}/{name}", thing)
+
+    def _put(self, request):
+        """Replace the status of a signing request, by its parts `approval` and `status`."""
+        path = request.path.rpartition("/")[0]
+        if path not in self.objects:
+            return 404, {"kind": "Status", "message": f"{path} not found"}
+        if request.body["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
+            return 409, {"kind": "Status", "message": "the object has been modified"}
+        self.put(path, **self.objects[path] | {"status": request.body.get("status") or {}})
+        return 200, self.objects[path]
 
     def _patch(self, request):
         path, body = request.path, request.body
@@ -241,7 +258,7 @@ class FakeApiServer:
             return 200, {"metadata": {"resourceVersion": str(self.version)}, "items": things}
         return (200, {}) if gone else (404, {"kind": "Status", "message": f"{path} not found"})
 
-    def _watch(self, handler, query):
+    def _watch(self, handler, path, query):
         script = self.watches.pop(0) if self.watches else None
         if script == ["gone"]:
             self._send(handler, 410, {"kind": "Status", "code": 410})
@@ -250,7 +267,7 @@ class FakeApiServer:
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
         with suppress(OSError):  # the client is gone
-            for step in self._changes(query) if script is None else script:
+            for step in self._changes(path, query) if script is None else script:
                 if step == "stall":
                     with self._news:
                         self._news.wait_for(lambda: self._over, 20)
@@ -263,9 +280,10 @@ class FakeApiServer:
                 handler.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
             handler.wfile.write(b"0\r\n\r\n")
 
-    def _changes(self, query):
-        """Yield the changes of pods since a version until the server closes."""
+    def _changes(self, path, query):
+        """Yield the changes of a kind since a version until the server closes."""
         seen, namespace = int(query.get("resourceVersion", 0)), _namespace(query)
+        plural = _PATH.fullmatch(path)["plural"]
         while True:
             with self._news:
                 while self.version <= seen and not self._over:
@@ -273,7 +291,11 @@ class FakeApiServer:
                 if self._over:
                     return
                 news, seen = [event for event in self._events if event[0] > seen], self.version
-            yield from ((event, thing) for _, place, event, thing in news if namespace in (None, place))
+            yield from (
+                (event, thing)
+                for _, place, event, thing in news
+                if place["plural"] == plural and namespace in (None, place["namespace"])
+            )
 
     @staticmethod
     def _send(handler, status, answer):

@@ -23,6 +23,7 @@ NEEDS_AN_EXTRA = (
     "carico.aggregation",
     "carico.config",
     "carico.deployment",
+    "carico.enrolment",
     "carico.extender",
     "carico.http",
     "carico.kube",

@@ -5,10 +5,11 @@ import copy
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
 
 from carico.deployment.authority import Authority
 from carico.deployment.deploy import ISSUED, Deployment
-from carico.deployment.manifests import Choices
+from carico.deployment.manifests import LABELS, Choices
 from carico.errors import InvalidInput, KubeRefused, KubeUnreachable, NotReady
 from carico.extender.process import ANNOTATION
 from carico.testing import ManualClock
@@ -51,19 +52,15 @@ def test_the_namespace_comes_first_and_mounted_objects_before_their_pods(cluster
     deployed.deploy()
     paths = [change.path for change in cluster.changes]
     assert paths[0] == "/api/v1/namespaces/carico"
-    mounted = [f"{SECRETS}/carico-agent-tls", "/api/v1/namespaces/carico/configmaps/carico-agent"]
-    assert max(map(paths.index, mounted)) < paths.index(AGENTS)
+    maps = "/api/v1/namespaces/carico/configmaps"
+    for pods, mounted in {
+        AGENTS: [f"{maps}/carico-agent", f"{maps}/carico-ca"],
+        SCHEDULERS: [f"{SECRETS}/carico-nodes-ca", f"{SECRETS}/carico-signer-tls"],
+    }.items():
+        assert max(map(paths.index, mounted)) < paths.index(pods)
     assert {change.query["fieldManager"] for change in cluster.changes} == {"carico"}
     assert deployed.lines[0] == "namespace/carico serverside-applied"
     assert "daemonset.apps/carico-agent serverside-applied" in deployed.lines
-
-
-def test_every_node_gets_a_certificate_and_a_key(cluster, deployed):
-    deployed.deploy()
-    keys = cluster.objects[f"{SECRETS}/carico-agent-tls"]["data"]
-    assert sorted(keys) == ["node-a", "node-b"]
-    text = base64.b64decode(keys["node-a"]).decode()
-    assert (text.count("BEGIN CERTIFICATE"), text.count("BEGIN PRIVATE KEY")) == (1, 1)
 
 
 def test_a_second_deployment_changes_nothing(cluster, deployed):
@@ -71,16 +68,6 @@ def test_a_second_deployment_changes_nothing(cluster, deployed):
     before = dict(cluster.objects)
     deployed.deploy()
     assert cluster.objects == before
-
-
-def test_renewed_certificates_roll_the_agents(cluster, deployed):
-    deployed.deploy()
-    first = cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED]
-    cluster.put("/api/v1/nodes/node-c")
-    deployed.deploy(now=datetime(2030, 3, 1, tzinfo=UTC))
-    assert cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED] == first
-    deployed.deploy(now=datetime(2030, 10, 1, tzinfo=UTC))
-    assert cluster.objects[AGENTS]["spec"]["template"]["metadata"]["annotations"][ISSUED] > first
 
 
 def test_with_a_folder_the_key_of_the_ca_stays_off_the_cluster(cluster, deployed, tmp_path):
@@ -183,36 +170,124 @@ class TestRenewal:
         assert self.renew(deployed, NOW, folder=tmp_path) == []
         assert cluster.objects == before
 
-    def test_certificates_that_expire_soon_are_renewed_and_only_agents_are_rolled(self, cluster, deployed, tmp_path):
+    def test_certificates_that_expire_soon_are_renewed_and_no_pods_are_rolled(self, cluster, deployed, tmp_path):
         deployed.deploy(folder=tmp_path)
-        first, schedulers = secret(cluster, "carico-extender-tls"), copy.deepcopy(cluster.objects[SCHEDULERS])
-        ca = (tmp_path / "ca.crt").read_bytes()
-        assert self.renew(deployed, folder=tmp_path) == ["carico-agent"]
-        assert secret(cluster, "carico-extender-tls") != first
-        assert cluster.objects[SCHEDULERS] == schedulers
-        assert (tmp_path / "ca.crt").read_bytes() == ca
+        first = secret(cluster, "carico-extender-tls")
+        before = {path: copy.deepcopy(cluster.objects[path]) for path in (AGENTS, SCHEDULERS)}
+        ca, nodes_ca = (tmp_path / "ca.crt").read_bytes(), secret(cluster, "carico-nodes-ca")
         assert self.renew(deployed, folder=tmp_path) == []
-        issued = annotations(cluster, AGENTS)[ISSUED]
-        deployed.deploy(now=self.LATER, folder=tmp_path)
-        assert annotations(cluster, AGENTS)[ISSUED] == issued, "deploying does not roll them once more"
-        deployed.deploy(now=datetime(2031, 8, 1, tzinfo=UTC), folder=tmp_path)
-        assert annotations(cluster, AGENTS)[ISSUED] > issued
+        assert secret(cluster, "carico-extender-tls") != first
+        assert {path: cluster.objects[path] for path in before} == before
+        assert ((tmp_path / "ca.crt").read_bytes(), secret(cluster, "carico-nodes-ca")) == (ca, nodes_ca)
+
+    def test_the_nodes_ca_is_renewed_with_its_key(self, cluster, deployed):
+        deployed.deploy()
+        first = secret(cluster, "carico-nodes-ca")
+        assert self.renew(deployed, datetime(2038, 1, 1, tzinfo=UTC)) == []
+        second = secret(cluster, "carico-nodes-ca")
+        assert second["tls.crt"] != first["tls.crt"]
+        assert second["tls.key"] == first["tls.key"]
+        noted = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]["nodes-ca.crt"]
+        assert noted.encode() == second["tls.crt"]
+
+    def test_agents_are_rolled_once_if_the_nodes_ca_was_lost(self, cluster, deployed):
+        deployed.deploy()
+        del cluster.objects[f"{SECRETS}/carico-nodes-ca"]
+        assert self.renew(deployed) == ["carico-agent"]
+        assert self.renew(deployed) == []
+        there = annotations(cluster, AGENTS)
+        deployed.deploy(now=self.LATER)
+        assert annotations(cluster, AGENTS)[ISSUED] == there[ISSUED], "deploying does not roll them once more"
 
     def test_all_are_renewed_on_request(self, cluster, deployed):
         deployed.deploy()
         first = secret(cluster, "carico-extender-tls")
-        assert self.renew(deployed, NOW + timedelta(days=1), every=True) == ["carico-agent"]
+        assert self.renew(deployed, NOW + timedelta(days=1), every=True) == []
         assert secret(cluster, "carico-extender-tls") != first
 
     def test_a_key_that_is_kept_on_the_cluster_stays_there(self, cluster, deployed, tmp_path):
         deployed.deploy()
-        assert self.renew(deployed, folder=tmp_path / "empty") == ["carico-agent"]
+        assert self.renew(deployed, folder=tmp_path / "empty") == []
         assert f"{SECRETS}/carico-ca" in cluster.objects
         assert not (tmp_path / "empty").exists()
 
     def test_where_nothing_is_deployed_there_is_nothing_to_renew(self, deployed):
         with pytest.raises(InvalidInput, match="not deployed in the namespace carico: run `carico deploy`"):
             self.renew(deployed)
+
+
+def test_the_nodes_ca_is_another_one_whose_key_stays_on_the_cluster(cluster, deployed, tmp_path):
+    deployed.deploy(folder=tmp_path)
+    nodes_ca = secret(cluster, "carico-nodes-ca")
+    data = cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"]["data"]
+    assert (data["nodes-ca.crt"].encode(), data["ca.crt"]) == (nodes_ca["tls.crt"], (tmp_path / "ca.crt").read_text())
+    ours, theirs = (x509.load_pem_x509_certificate(data[name].encode()) for name in ("ca.crt", "nodes-ca.crt"))
+    assert ours.subject != theirs.subject, "TLS tells CAs by their names"
+    assert ours.public_key() != theirs.public_key()
+    assert nodes_ca["tls.key"] != (tmp_path / "ca.key").read_bytes()
+    before = annotations(cluster, AGENTS)[ISSUED]
+    deployed.deploy(folder=tmp_path, new_ca=True)
+    assert secret(cluster, "carico-nodes-ca") != nodes_ca
+    assert annotations(cluster, AGENTS)[ISSUED] != before
+
+
+class TestUpgrade:
+    """From a version that kept the keys of all nodes in one Secret."""
+
+    KEYS = f"{SECRETS}/carico-agent-tls"
+
+    @pytest.fixture
+    def earlier(self, cluster, deployed, kube, monkeypatch):
+        deployed.deploy()
+        names = {"name": "carico-agent-tls", "namespace": "carico", "labels": LABELS}
+        cluster.put(self.KEYS, data={"node-a": "eA=="}, metadata=names)
+        spec = cluster.objects[AGENTS]["spec"]["template"]["spec"]
+        spec["volumes"] = [*spec["volumes"], {"name": "all", "secret": {"secretName": "carico-agent-tls"}}]
+        deployed.lines.clear()
+        applied, self.up_to_date = kube.apply, 1
+
+        def apply(thing, force=False):
+            applied(thing, force)
+            if thing["kind"] == "DaemonSet":
+                self.set_up_to_date(cluster, self.up_to_date)
+
+        monkeypatch.setattr(kube, "apply", apply)
+        return cluster
+
+    def set_up_to_date(self, cluster, agents):
+        for path in (AGENTS, SCHEDULERS, SCHEDULERS.replace("scheduler", "aggregator")):
+            thing = cluster.objects[path]
+            thing["metadata"]["generation"] = 1
+            wanted = {"desiredNumberScheduled": 2, "updatedNumberScheduled": agents, "numberReady": agents}
+            thing["status"] = {"observedGeneration": 1, "readyReplicas": 2} | wanted
+
+    def test_the_keys_stay_until_all_agents_have_their_own(self, earlier, deployed):
+        deployed.deploy()
+        assert self.KEYS in earlier.objects
+        assert "stays until all agents have got keys of their own: run `carico deploy` again" in deployed.lines[-1]
+
+    def test_then_they_are_removed(self, earlier, deployed):
+        deployed.clock.on_advance = lambda seconds: self.set_up_to_date(earlier, 2)
+        deployed.deploy(wait_s=60)
+        assert self.KEYS not in earlier.objects
+        assert "secret/carico-agent-tls deleted" in deployed.lines
+        assert "`carico deploy --new-ca`" in deployed.lines[-1]
+
+    def test_so_they_are_by_a_later_deployment(self, earlier, deployed):
+        deployed.deploy()
+        self.up_to_date = 2
+        deployed.deploy()
+        assert self.KEYS not in earlier.objects
+
+    def test_renewing_is_refused_because_agents_would_keep_their_certificates(self, earlier, deployed):
+        before = copy.deepcopy(earlier.objects)
+        with pytest.raises(InvalidInput, match="all nodes' keys in one Secret: bring CARICO up to date with `carico d"):
+            deployed.deployment.renew("carico", NOW)
+        assert earlier.objects == before
+
+    def test_removing_everything_removes_them_too(self, earlier, deployed):
+        deployed.undeploy()
+        assert self.KEYS not in earlier.objects
 
 
 def test_demand_is_deployed_without_aggregators(cluster, deployed):
@@ -246,14 +321,6 @@ class TestRefused:
         cluster.refuse.clear()
         deployed.deploy()
         assert AGENTS in cluster.objects
-
-    def test_new_nodes_get_certificates_even_if_others_own_fields(self, cluster, deployed):
-        deployed.deploy()
-        cluster.put("/api/v1/nodes/node-c")
-        cluster.refuse["PATCH", "/carico-agent"] = 409, "conflict with kubectl"
-        with pytest.raises(KubeRefused, match="--force-conflicts"):
-            deployed.deploy()
-        assert "node-c" in cluster.objects[f"{SECRETS}/carico-agent-tls"]["data"]
 
     def test_fields_are_taken_over_on_request(self, cluster, deployed):
         deployed.deploy(force=True)

@@ -9,8 +9,16 @@ import pytest
 import yaml
 
 from carico import __version__
-from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, KeptCostsConfig, read_config
-from carico.deployment.certificates import hosts_of
+from carico.config import (
+    AgentConfig,
+    AggregatorConfig,
+    ExtenderConfig,
+    KeptCostsConfig,
+    SignerConfig,
+    read_config,
+)
+from carico.deployment.authority import SIGNER
+from carico.deployment.certificates import NODES_CA_SECRET, hosts_of
 from carico.deployment.manifests import (
     IMAGE,
     KUBE_SCHEDULER_IMAGE,
@@ -21,6 +29,8 @@ from carico.deployment.manifests import (
     containers,
     manifests,
 )
+from carico.enrolment.requester import NAME
+from carico.enrolment.rules import ACCOUNT, NODE_OF_TOKEN, USAGES
 from carico.errors import InvalidInput, UnknownVariant
 from carico.extender.process import ANNOTATION
 from carico.podevents.source import PLATFORM_NAMESPACES
@@ -29,7 +39,12 @@ from carico.rpc.tls import is_loopback
 FOLDER = files("carico") / "manifests"
 OBJECTS = manifests(Choices())
 WITH_PODS = [thing for thing in OBJECTS if "template" in thing.get("spec", {})]
-CONFIGURATIONS = {"agent": AgentConfig, "aggregator": AggregatorConfig, "extender": ExtenderConfig}
+CONFIGURATIONS = {
+    "agent": AgentConfig,
+    "aggregator": AggregatorConfig,
+    "extender": ExtenderConfig,
+    "signer": SignerConfig,
+}
 
 
 def found(kind, name):
@@ -118,7 +133,7 @@ class TestPrivileges:
         assert [mount["mountPath"] for mount in agent["volumeMounts"] if not mount.get("readOnly")] == [
             "/var/lib/carico"
         ]
-        assert "/etc/carico/nodes" not in [mount["mountPath"] for mount in agent["volumeMounts"]]
+        assert not [mount for mount in agent["volumeMounts"] if "secrets" in mount["mountPath"]], "it has no token"
 
     def test_no_pod_has_a_token_unasked(self):
         for thing in WITH_PODS:
@@ -127,7 +142,7 @@ class TestPrivileges:
             assert spec["automountServiceAccountToken"] is False
             assert found("ServiceAccount", name)["automountServiceAccountToken"] is False
 
-    def test_only_kube_scheduler_and_the_extender_have_a_token_each_that_of_its_own_account(self):
+    def test_only_four_containers_have_a_token_each_that_of_its_own_account(self):
         tokens = {}
         for name, (spec, container) in all_containers().items():
             volumes = {volume["name"]: volume for volume in spec["volumes"]}
@@ -136,15 +151,40 @@ class TestPrivileges:
                 projected = volume.get("projected", {}).get("sources", [])
                 if any("serviceAccountToken" in source for source in projected):
                     tokens[name] = mount["mountPath"], spec["serviceAccountName"]
-                if volume.get("secret", {}).get("secretName") == "carico-extender-token":
-                    secret = found("Secret", "carico-extender-token")
+                if (name_of := volume.get("secret", {}).get("secretName", "")).endswith("-token"):
+                    secret = found("Secret", name_of)
                     account = secret["metadata"]["annotations"]["kubernetes.io/service-account.name"]
                     tokens[name] = mount["mountPath"], account
         folder = "/var/run/secrets/kubernetes.io/serviceaccount"
         assert tokens == {
             "carico-scheduler/kube-scheduler": (folder, "carico-scheduler"),
             "carico-scheduler/extender": (folder, "carico-extender"),
+            "carico-scheduler/signer": (folder, "carico-signer"),
+            "carico-agent/certificate": (folder, "carico-agent"),
         }
+
+    def test_only_the_signer_has_the_key_of_the_nodes_ca_and_nobody_that_of_many_nodes(self):
+        mounting = set()
+        for name, (spec, container) in all_containers().items():
+            volumes = {volume["name"]: volume for volume in spec["volumes"]}
+            for mount in container["volumeMounts"]:
+                text = str(volumes[mount["name"]])
+                assert "carico-agent-tls" not in text
+                if NODES_CA_SECRET in text:
+                    mounting.add(name)
+        assert mounting == {"carico-scheduler/signer"}
+
+    def test_a_nodes_key_is_in_memory_where_only_the_two_containers_of_its_pod_see_it(self):
+        spec = pod("carico-agent")
+        (volume,) = [each for each in spec["volumes"] if each["name"] == "certificate"]
+        assert volume["emptyDir"]["medium"] == "Memory"
+        mounts = {
+            name: mount.get("readOnly", False)
+            for name, (_, container) in all_containers().items()
+            for mount in container["volumeMounts"]
+            if mount["name"] == "certificate"
+        }
+        assert mounts == {"carico-agent/certificate": False, "carico-agent/agent": True}
 
     def test_roles_grant_exactly_these_rights(self):
         rules = {
@@ -153,6 +193,31 @@ class TestPrivileges:
             if each["kind"] in ("Role", "ClusterRole")
         }
         assert rules == {
+            ("ClusterRole", "carico-agent"): [
+                {
+                    "apiGroups": ["certificates.k8s.io"],
+                    "resources": ["certificatesigningrequests"],
+                    "verbs": ["create", "get"],
+                },
+            ],
+            ("ClusterRole", "carico-signer"): [
+                {
+                    "apiGroups": ["certificates.k8s.io"],
+                    "resources": ["certificatesigningrequests"],
+                    "verbs": ["list", "watch"],
+                },
+                {
+                    "apiGroups": ["certificates.k8s.io"],
+                    "resources": ["certificatesigningrequests/approval", "certificatesigningrequests/status"],
+                    "verbs": ["update"],
+                },
+                {
+                    "apiGroups": ["certificates.k8s.io"],
+                    "resources": ["signers"],
+                    "resourceNames": [SIGNER],
+                    "verbs": ["approve", "sign"],
+                },
+            ],
             ("ClusterRole", "carico-extender"): [
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
                 {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
@@ -182,14 +247,17 @@ class TestPrivileges:
         }
         bindings = [each for each in OBJECTS if each["kind"].endswith("RoleBinding")]
         assert {each["roleRef"]["name"] for each in bindings} == {
+            "carico-agent",
             "carico-extender",
             "carico-scheduler",
+            "carico-signer",
             "extension-apiserver-authentication-reader",
             "system:kube-scheduler",
             "system:volume-scheduler",
         }
         for each in bindings:
-            account = "carico-extender" if each["roleRef"]["name"] == "carico-extender" else "carico-scheduler"
+            role = each["roleRef"]["name"]
+            account = role if role in ("carico-agent", "carico-extender", "carico-signer") else "carico-scheduler"
             assert each["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "carico"}]
 
     def test_kube_scheduler_uses_the_lock_in_the_manifests(self):
@@ -197,6 +265,13 @@ class TestPrivileges:
         assert configuration["leaderElection"]["resourceName"] == LEASE
         (rule,) = found("ValidatingAdmissionPolicy", "carico-scheduler-lock")["spec"]["validations"]
         assert f"request.name == '{LEASE}'" in rule["expression"]
+
+    def test_the_policy_admits_the_requests_that_agents_make(self):
+        policy = found("ValidatingAdmissionPolicy", "carico-signing-requests")
+        text = str(policy["spec"]["validations"])
+        for wanted in (f"'{SIGNER}'", f"'{NODE_OF_TOKEN}'", f"'{NAME}'", *(f"'{usage}'" for usage in USAGES)):
+            assert wanted in text
+        assert policy["spec"]["matchConditions"][0]["expression"].endswith(f":{ACCOUNT}$')")
 
     def test_the_policy_admits_the_extenders_annotation(self):
         policy = found("ValidatingAdmissionPolicy", "carico-node-annotations")
@@ -209,7 +284,7 @@ class TestPrivileges:
 class TestConfigurations:
     def test_all_connections_beyond_loopback_use_tls(self, configuration):
         assert configuration.tls is not None
-        assert not configuration.insecure_loopback
+        assert not getattr(configuration, "insecure_loopback", False)
         assert configuration.status.tls or is_loopback(configuration.status.host)
 
     def test_all_configured_files_are_mounted(self, configuration):
@@ -217,10 +292,12 @@ class TestConfigurations:
         ((spec, container),) = [each for path, each in all_containers().items() if path.endswith(f"/{name}")]
         assert container["command"][:2] == ["carico", name]
         mounts = tuple(mount["mountPath"] + "/" for mount in container["volumeMounts"])
-        needed = [configuration.tls.certificate, configuration.tls.key, configuration.tls.ca, container["command"][-1]]
+        needed = [*msgspec.structs.astuple(configuration.tls), container["command"][-1]]
         if name == "agent":
             needed += [configuration.checkpoint, configuration.cgroup + "/", configuration.pod_events.cgroup_root + "/"]
             needed += [configuration.pod_events.pod_logs + "/"]
+        if name == "signer":
+            needed.append(f"{configuration.authority}/ca.key")
         if name == "extender":
             needed += [configuration.journal.file, configuration.status.key]
         for file in needed:
@@ -234,12 +311,17 @@ class TestConfigurations:
         declared = {port["name"]: port["containerPort"] for port in container["ports"]}
         own = {
             "agent": {},
-            "aggregator": {"grpc": getattr(configuration, "port", 0)},
+            "aggregator": {
+                "grpc": getattr(configuration, "port", 0),
+                "replicas": getattr(configuration, "replica_port", 0),
+            },
             "extender": {"reports": getattr(configuration, "report_port", 0)},
+            "signer": {},
         }
-        assert declared == own[name] | {"status": configuration.status.port}
+        status = "signer-status" if name == "signer" else "status"
+        assert declared == own[name] | {status: configuration.status.port}
         for probe in ("livenessProbe", "readinessProbe"):
-            assert (container[probe]["httpGet"]["port"], container[probe]["httpGet"]["scheme"]) == ("status", "HTTPS")
+            assert (container[probe]["httpGet"]["port"], container[probe]["httpGet"]["scheme"]) == (status, "HTTPS")
 
     def test_agents_call_every_replica_by_a_name_in_its_certificate(self, tmp_path):
         (tmp_path / "agent.yaml").write_text(found("ConfigMap", "carico-agent")["data"]["agent.yaml"])
@@ -305,7 +387,7 @@ class TestNetworkPolicies:
             == {
                 ("agent", "aggregator", 50051),
                 ("agent", "scheduler", 50052),
-                ("aggregator", "aggregator", 50051),
+                ("aggregator", "aggregator", 50053),
             }
         )
 
@@ -404,7 +486,7 @@ class TestChoices:
         (schedulers,) = [
             each for each in manifests(Choices(variant="demand", observe=True)) if each["kind"] == "StatefulSet"
         ]
-        assert [each["name"] for each in containers(schedulers["spec"]["template"])] == ["extender"]
+        assert [each["name"] for each in containers(schedulers["spec"]["template"])] == ["extender", "signer"]
         with pytest.raises(InvalidInput, match="there is nothing to observe: use the variant demand"):
             Choices(observe=True)
 
@@ -448,28 +530,30 @@ class TestInitContainers:
     def run(self, name, folder, **environment):
         (container,) = [each for each in pod("carico-agent")["initContainers"] if each["name"] == name]
         _, flag, program = container["command"]
-        for path in ("/etc/carico/nodes", "/run/carico", "/var/lib/carico"):
-            program = program.replace(path, str(folder / path.lstrip("/")))
+        program = program.replace("/var/lib/carico", str(folder / "var/lib/carico"))
         return subprocess.run(
             [sys.executable, flag, program], env=environment, capture_output=True, text=True, timeout=60
         )
 
-    def test_an_agent_gets_only_its_own_key(self, tmp_path):
-        there, here = tmp_path / "etc/carico/nodes", tmp_path / "run/carico"
-        there.mkdir(parents=True)
-        here.mkdir(parents=True)
-        for node in ("node-a", "node-b"):
-            (there / node).write_text(f"key of {node}")
-        for _ in range(2):  # a pod that is restarted runs it again
-            assert self.run("certificate", tmp_path, NODE_NAME="node-b").returncode == 0
-        (file,) = here.iterdir()
-        assert (file.name, file.read_text(), file.stat().st_mode & 0o777) == ("node.pem", "key of node-b", 0o400)
+    def test_the_agent_waits_for_its_certificate_in_the_file_that_it_reads(self, tmp_path):
+        (container,) = [each for each in pod("carico-agent")["initContainers"] if each["name"] == "certificate"]
+        agent = yaml.safe_load(found("ConfigMap", "carico-agent")["data"]["agent.yaml"])
+        assert container["restartPolicy"] == "Always", "it renews beside the agent"
+        options = dict(option.removeprefix("--").split("=") for option in container["command"][3:])
+        assert options == {"out": agent["tls"]["certificate"], "nodes-ca": agent["tls"]["nodes_ca"]}
+        assert agent["tls"]["key"] == options["out"]
+        assert container["startupProbe"]["exec"]["command"] == ["test", "-s", options["out"]]
+        parsed = subprocess.run(
+            [sys.executable, "-m", "carico", "enrol", *container["command"][3:], "--help"],
+            capture_output=True,
+            timeout=60,
+        )
+        assert parsed.returncode == 0, parsed.stderr
 
-    def test_without_a_key_the_error_gives_the_remedy(self, tmp_path):
-        (tmp_path / "etc/carico/nodes").mkdir(parents=True)
-        done = self.run("certificate", tmp_path, NODE_NAME="node-new")
-        assert done.returncode == 1
-        assert "no certificate of the node node-new: run `carico deploy` again" in done.stderr
+    def test_agents_may_reach_the_api_server(self):
+        (policy,) = [each for each in POLICIES if each["metadata"]["name"] == "carico-agent"]
+        anywhere = [rule["ports"] for rule in policy["spec"]["egress"] if "to" not in rule]
+        assert [[port["port"] for port in ports] for ports in anywhere] == [[443, 6443], [53, 53]]
 
     def test_the_checkpoint_folder_becomes_writable_for_the_group(self, tmp_path):
         folder = tmp_path / "var/lib/carico"

@@ -35,10 +35,11 @@ def shipped(name):
 @pytest.fixture
 def processes(tmp_path):
     """Aggregation server, extender and agent with the shipped configuration, except for ports, files and pod events."""
-    make(Authority(tmp_path, datetime.now(UTC)), {server: ["localhost"] for server in SERVERS}, ["node-a"])
-    (tmp_path / "node.pem").write_bytes(
-        b"".join((tmp_path / f"node-node-a.{kind}").read_bytes() for kind in ("crt", "key"))
-    )
+    nodes = Authority(tmp_path / "nodes", datetime.now(UTC))
+    nodes.folder.mkdir()
+    make(Authority(tmp_path, datetime.now(UTC)), nodes, {server: ["localhost"] for server in SERVERS})
+    own = nodes.make_node("node-a")
+    (tmp_path / "node.pem").write_bytes(own.read_bytes() + own.with_suffix(".key").read_bytes())
     running = {}
 
     def start(name, **changes):
@@ -53,16 +54,17 @@ def processes(tmp_path):
         return running[name]
 
     def of(server):
-        return {"certificate": f"server-{server}.crt", "key": f"server-{server}.key", "ca": "ca.crt"}
+        own = {"certificate": f"server-{server}.crt", "key": f"server-{server}.key"}
+        return own | {"ca": "ca.crt", "nodes_ca": "nodes/ca.crt"}
 
-    aggregator = start("aggregator", port=0, peers=[], tls=of("aggregator"))
+    aggregator = start("aggregator", port=0, replica_port=0, peers=[], tls=of("aggregator"))
     extender = start("extender", port=0, report_port=0, kubernetes=None, journal=None, tls=of("extender"))
     start(
         "agent",
         node="node-a",
         aggregator=f"localhost:{aggregator.told('port')}",
         schedulers=[f"localhost:{extender.told('report_port')}"],
-        tls={"certificate": "node.pem", "key": "node.pem", "ca": "ca.crt"},
+        tls={"certificate": "node.pem", "key": "node.pem", "ca": "ca.crt", "nodes_ca": "nodes/ca.crt"},
         pod_events={"source": "processes", "pattern": "^no such program$"},
         checkpoint="state.json",
     )
@@ -94,7 +96,7 @@ def test_the_processes_work_together_and_no_port_accepts_plain_text(processes):
     status = int(agent.told("status_port"))
     ready = HTTP.replace(b"healthz", b"readyz")
     wait_for(lambda: answer(status, ready, anybody).startswith(b"HTTP/1.1 200"), agent)
-    for name, number in {"agent": 1, "aggregator": 2, "extender": 2}.items():
+    for name, number in {"agent": 1, "aggregator": 3, "extender": 2}.items():
         process = processes[name]
         ports = listening(process)
         assert len(ports) == number, name
