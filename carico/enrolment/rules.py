@@ -27,6 +27,8 @@ USAGES = ("client auth", "digital signature")
 REQUIRED_USAGE = "client auth"
 MOST_BYTES = 4096
 """Of a request as PEM; one with a P-256 key has about 400."""
+LEAST_S = 600
+"""The shortest life of a certificate that may be asked for, as in Kubernetes."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,11 @@ def granted(spec: Mapping[str, Any], namespace: str, life: timedelta) -> Granted
             f"a node's certificate is for {REQUIRED_USAGE!r}, beside it only {USAGES[1]!r} may be asked for, "
             f"got {list(usages)}",
         )
-    shorter_s = spec.get("expirationSeconds")
-    if shorter_s is not None:
-        life = min(life, timedelta(seconds=max(shorter_s, 0)))
+    asked_s = spec.get("expirationSeconds")
+    if asked_s is not None and asked_s < LEAST_S:
+        raise NotSigned("TooShort", f"a certificate is valid for at least {LEAST_S} s, {asked_s} were asked for")
+    if asked_s is not None and asked_s < life.total_seconds():
+        life = timedelta(seconds=asked_s)
     return Granted(node, _key(spec.get("request")), life)
 
 
@@ -102,7 +106,7 @@ def _key(encoded: object) -> ec.EllipticCurvePublicKey:
         is_signed = request.is_signature_valid
     except NotSigned:
         raise
-    except (InvalidSignature, TypeError, UnsupportedAlgorithm, ValueError) as error:
+    except (InvalidSignature, TypeError, UnsupportedAlgorithm, ValueError, x509.InvalidVersion) as error:
         raise NotSigned("InvalidRequest", f"`request` must be a PKCS #10 request as PEM: {error}") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise NotSigned("OtherKey", "a node's key is on the curve P-256")

@@ -3,6 +3,7 @@
 import base64
 import io
 from contextlib import contextmanager, redirect_stdout
+from datetime import UTC, datetime
 
 import kubernetes.client
 import kubernetes.config
@@ -12,6 +13,7 @@ from kubernetes.client.exceptions import ApiException
 
 from carico.cli import main
 from carico.config import TlsFiles
+from carico.deployment.authority import Authority
 
 NAMESPACE = "carico"
 WITH_AGGREGATORS = ("--variant", "thesis-rebased")
@@ -85,17 +87,28 @@ class Cluster:
     def server_files(self, server, folder):
         """Write the files that a server's pod mounts, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        content = self.secret(f"carico-{server}-tls") | {"ca.crt": self._ca()}
+        content = self.secret(f"carico-{server}-tls") | self.cas()
         for name, text in content.items():
             (folder / name).write_bytes(text)
-        return TlsFiles(*(str(folder / name) for name in ("tls.crt", "tls.key", "ca.crt")))
+        return TlsFiles(*(str(folder / name) for name in ("tls.crt", "tls.key", "ca.crt", "nodes-ca.crt")))
 
     def node_files(self, node, folder):
-        """Write the files that a node's agent mounts, and return their paths."""
+        """Make a certificate as the signer does, write the files that a node's agent has, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "ca.crt").write_bytes(self._ca())
-        (folder / f"{node}.pem").write_bytes(self.secret("carico-agent-tls")[node])
-        return TlsFiles(str(folder / f"{node}.pem"), str(folder / f"{node}.pem"), str(folder / "ca.crt"))
+        for name, text in self.cas().items():
+            (folder / name).write_bytes(text)
+        made = self.nodes_authority(folder / "authority").make_node(node)
+        own = folder / f"{node}.pem"
+        own.write_bytes(made.read_bytes() + made.with_suffix(".key").read_bytes())
+        return TlsFiles(str(own), str(own), str(folder / "ca.crt"), str(folder / "nodes-ca.crt"))
+
+    def nodes_authority(self, folder):
+        """Write what the signer mounts: the CA for nodes with its key."""
+        folder.mkdir(parents=True, exist_ok=True)
+        secret = self.secret("carico-nodes-ca")
+        for kind in ("crt", "key"):
+            (folder / f"ca.{kind}").write_bytes(secret[f"tls.{kind}"])
+        return Authority(folder, datetime.now(UTC), overwrite=True)
 
     def nodes(self):
         """Return the names of all nodes."""
@@ -124,5 +137,7 @@ class Cluster:
             if error.status != 404:
                 raise
 
-    def _ca(self):
-        return self.core.read_namespaced_config_map("carico-ca", NAMESPACE).data["ca.crt"].encode()
+    def cas(self):
+        """Return the certificates of both CAs, as all pods mount them."""
+        data = self.core.read_namespaced_config_map("carico-ca", NAMESPACE).data
+        return {name: text.encode() for name, text in data.items()}

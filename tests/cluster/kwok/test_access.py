@@ -60,6 +60,8 @@ def make_lease(core, namespace, name, **options):
 
 SCHEDULER = "carico-scheduler"
 EXTENDER = "carico-extender"
+SIGNER = "carico-signer"
+AGENT = "carico-agent"
 ALLOWED = [
     # kube-scheduler: reads pods and nodes, binds pods, says why pods wait, takes the lock.
     ("list", "", "pods", {}),
@@ -105,12 +107,32 @@ ALLOWED_TO_NONE = [
     ("get", "", "nodes", {"subresource": "proxy"}),
     ("update", "coordination.k8s.io", "leases", {"namespace": "kube-node-lease", "name": "access-node"}),
     ("create", "apps", "daemonsets", {"namespace": NAMESPACE}),
-    ("create", "certificates.k8s.io", "certificatesigningrequests", {}),
+    ("list", "", "configmaps", {}),
+    ("delete", "certificates.k8s.io", "certificatesigningrequests", {}),
+    ("update", "certificates.k8s.io", "certificatesigningrequests", {}),
+    ("patch", "certificates.k8s.io", "certificatesigningrequests", {"subresource": "approval"}),
+    ("approve", "certificates.k8s.io", "signers", {"name": "kubernetes.io/kube-apiserver-client"}),
+    ("sign", "certificates.k8s.io", "signers", {"name": "kubernetes.io/kubelet-serving"}),
+    ("attest", "certificates.k8s.io", "signers", {"name": "carico.dev/node"}),
+    ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-nodes-ca"}),
+    ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-signer-token"}),
     ("create", "", "serviceaccounts", {"subresource": "token", "namespace": NAMESPACE}),
     ("create", "rbac.authorization.k8s.io", "clusterrolebindings", {}),
     ("escalate", "rbac.authorization.k8s.io", "clusterroles", {}),
     ("impersonate", "", "users", {}),
     ("patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", {}),
+]
+ALLOWED_TO_THE_SIGNER = [
+    ("list", "certificates.k8s.io", "certificatesigningrequests", {}),
+    ("watch", "certificates.k8s.io", "certificatesigningrequests", {}),
+    ("update", "certificates.k8s.io", "certificatesigningrequests", {"subresource": "approval"}),
+    ("update", "certificates.k8s.io", "certificatesigningrequests", {"subresource": "status"}),
+    ("approve", "certificates.k8s.io", "signers", {"name": "carico.dev/node"}),
+    ("sign", "certificates.k8s.io", "signers", {"name": "carico.dev/node"}),
+]
+ALLOWED_TO_AGENTS = [
+    ("create", "certificates.k8s.io", "certificatesigningrequests", {}),
+    ("get", "certificates.k8s.io", "certificatesigningrequests", {"name": "any"}),
 ]
 ALLOWED_TO_THE_SCHEDULER = [
     ("get", "", "pods", {"namespace": NAMESPACE}),
@@ -153,16 +175,30 @@ def test_kube_scheduler_may_not_what_only_the_extender_needs(cluster):
     assert not cluster.may(SCHEDULER, "patch", "", "nodes", name="access-node")
 
 
-@pytest.mark.parametrize("account", [SCHEDULER, EXTENDER, "carico-aggregator", "carico-agent"])
+@pytest.mark.parametrize("right", ALLOWED_TO_THE_SIGNER, ids=named)
+def test_the_signer_alone_may_sign(cluster, right):
+    *what, where = right
+    may = {account for account in (SCHEDULER, EXTENDER, SIGNER, AGENT) if cluster.may(account, *what, **where)}
+    assert may == {SIGNER}
+
+
+@pytest.mark.parametrize("right", ALLOWED_TO_AGENTS, ids=named)
+def test_agents_alone_may_ask_for_certificates(cluster, right):
+    *what, where = right
+    may = {account for account in (SCHEDULER, EXTENDER, SIGNER, AGENT) if cluster.may(account, *what, **where)}
+    assert may == {AGENT}
+
+
+@pytest.mark.parametrize("account", [SCHEDULER, EXTENDER, SIGNER, "carico-aggregator", AGENT])
 @pytest.mark.parametrize("right", ALLOWED_TO_NONE, ids=named)
 def test_no_account_may(cluster, account, right):
     *what, where = right
     assert not cluster.may(account, *what, **where)
 
 
-@pytest.mark.parametrize("account", ["carico-aggregator", "carico-agent"])
+@pytest.mark.parametrize("account", ["carico-aggregator", AGENT, SIGNER])
 @pytest.mark.parametrize("right", ALLOWED_TO_THE_SCHEDULER, ids=named)
-def test_accounts_that_do_not_call_the_api_have_no_rights(cluster, account, right):
+def test_other_accounts_have_none_of_the_schedulers_rights(cluster, account, right):
     *what, where = right
     assert not cluster.may(account, *what, **where)
 

@@ -70,7 +70,7 @@ def program(name):
 def test_every_object_is_listed_and_created(deployed):
     code, again = deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
     assert code == 0
-    for line in ["daemonset.apps/carico-agent", "statefulset.apps/carico-scheduler", "secret/carico-agent-tls"]:
+    for line in ["daemonset.apps/carico-agent", "statefulset.apps/carico-scheduler", "secret/carico-nodes-ca"]:
         assert f"{line} serverside-applied\n" in again
     pods = deployed.core.list_namespaced_pod(NAMESPACE).items
     components = [pod.metadata.labels["app.kubernetes.io/component"] for pod in pods]
@@ -80,23 +80,13 @@ def test_every_object_is_listed_and_created(deployed):
 
 def test_a_second_deployment_changes_nothing(deployed):
     def seen():
-        secrets = ["carico-ca", "carico-agent-tls", "carico-extender-tls", "carico-aggregator-tls"]
+        secrets = ["carico-ca", "carico-nodes-ca", "carico-extender-tls", "carico-aggregator-tls"]
         pods = {pod.metadata.uid for pod in deployed.core.list_namespaced_pod(NAMESPACE).items}
         return [deployed.secret(name) for name in secrets], pods
 
     before = seen()
     deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
     assert seen() == before
-
-
-def test_a_new_node_gets_a_certificate_and_the_others_keep_theirs(deployed):
-    before = deployed.secret("carico-agent-tls")
-    deployed.add_node("late")
-    deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
-    after = deployed.secret("carico-agent-tls")
-    assert sorted(after) == deployed.nodes()
-    assert "late" in after
-    assert {node: after[node] for node in before} == before
 
 
 def test_the_cas_key_is_in_the_users_folder_and_not_on_the_cluster(deployed):
@@ -107,24 +97,29 @@ def test_the_cas_key_is_in_the_users_folder_and_not_on_the_cluster(deployed):
     assert "carico-ca" not in [secret.metadata.name for secret in secrets]
 
 
-def test_renewing_rolls_agents_alone_and_the_next_deployment_nothing(deployed):
+def test_renewing_rolls_nothing_and_nor_does_the_next_deployment(deployed):
     def pods():
-        found = deployed.core.list_namespaced_pod(NAMESPACE).items
-        return {pod.metadata.uid: pod.metadata.labels["app.kubernetes.io/component"] for pod in found}
+        return {pod.metadata.uid for pod in deployed.core.list_namespaced_pod(NAMESPACE).items}
 
     before, first = pods(), deployed.secret("carico-extender-tls")
     assert deployed.carico("renew", "--wait", "60") == (0, mock.ANY)
-    assert pods() == before
+    assert deployed.secret("carico-extender-tls") == first
     code, out = deployed.carico("renew", "--all", "--wait", "60")
     assert code == 0, out
-    assert "daemonset.apps/carico-agent is rolled" in out
     assert deployed.secret("carico-extender-tls") != first
-    after = pods()
-    assert {after[uid] for uid in set(before) & set(after)} == {"aggregator", "scheduler"}
-    assert "agent" in after.values()
     code, out = deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
     assert code == 0, out
-    assert pods() == after
+    assert pods() == before
+
+
+def test_the_keys_of_an_earlier_version_are_removed_when_all_agents_have_their_own(deployed):
+    labels = deployed.core.read_namespaced_secret("carico-nodes-ca", NAMESPACE).metadata.labels
+    keys = {"metadata": {"name": "carico-agent-tls", "labels": labels}, "stringData": {"node": "of an earlier version"}}
+    deployed.core.create_namespaced_secret(NAMESPACE, keys)
+    assert "secret/carico-agent-tls still holds the keys of all nodes" in deployed.carico("status")[1]
+    code, out = deployed.carico("deploy", *WITH_AGGREGATORS, "--wait", "60")
+    assert (code, "secret/carico-agent-tls deleted" in out) == (0, True), out
+    assert deployed.secret("carico-agent-tls") is None
 
 
 def test_a_changed_configuration_rolls_only_its_own_pods(deployed):
@@ -285,10 +280,10 @@ def kubeconfig_of(deployed, account, folder):
     return kubeconfig_with(deployed, token, account, folder)
 
 
-def extender_token(deployed, within_s=60.0):
-    """Wait until Kubernetes has filled the Secret that the extender's container mounts, and return the token."""
+def extender_token(deployed, account="carico-extender", within_s=60.0):
+    """Wait until Kubernetes has filled the Secret that a container mounts for its account, and return the token."""
     deadline = time.monotonic() + within_s
-    while "token" not in (content := deployed.secret("carico-extender-token")):
+    while "token" not in (content := deployed.secret(f"{account}-token")):
         assert time.monotonic() < deadline, f"there was no token within {within_s:g} s"
         time.sleep(0.1)
     assert set(content) == {"token", "ca.crt", "namespace"}
@@ -423,7 +418,8 @@ def test_a_nodes_certificate_cannot_report_for_another_node(deployed, tmp_path):
 
 
 def test_no_account_can_read_the_cas_key(deployed):
-    for account in ("carico-scheduler", "carico-extender", "carico-aggregator", "carico-agent"):
-        with deployed.acting_as(account) as core, pytest.raises(ApiException) as refused:
-            core.read_namespaced_secret("carico-ca", NAMESPACE)
-        assert refused.value.status == 403
+    for account in ("carico-scheduler", "carico-extender", "carico-signer", "carico-aggregator", "carico-agent"):
+        for secret in ("carico-ca", "carico-nodes-ca"):
+            with deployed.acting_as(account) as core, pytest.raises(ApiException) as refused:
+                core.read_namespaced_secret(secret, NAMESPACE)
+            assert refused.value.status == 403

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, read_config
+from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, SignerConfig, read_config
 from carico.errors import InvalidConfig
 from tests.fuzz.target import Target
 from workloads.errors import InvalidScenario
@@ -98,6 +98,7 @@ TARGETS = [
             ExtenderConfig,
             (b"limits: {body_bytes: 2048, all_bodies_bytes: 4096}\nkubernetes: null\njournal: {keep: 0}\n",),
         ),
+        ("signer", SignerConfig, (b"authority: a\nlife_hours: 1\nnamespace: b\n",)),
     )
 ] + [
     Target(

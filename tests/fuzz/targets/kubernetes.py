@@ -1,16 +1,26 @@
 """Answers and events of the Kubernetes API, and of what is asked through it."""
 
+import base64
 import json
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import urllib3
+from cryptography import x509
 from kubernetes.client.exceptions import ApiException
+from prometheus_client import CollectorRegistry
 
+from carico.deployment.authority import NODES_CA_NAME, Authority
 from carico.deployment.costs import _Answer as KnownWorkloads
 from carico.deployment.costs import join, show, show_by_node
-from carico.errors import KubeError, KubeRefused, TelemetryMalformed
-from carico.kube.client import KubeClient, Selection, _read
+from carico.enrolment.metrics import SignerMetrics
+from carico.enrolment.rules import granted
+from carico.enrolment.signer import Signer
+from carico.errors import KubeError, KubeRefused, NotSigned, TelemetryMalformed
+from carico.kube.client import KubeClient, Selection, _read, _SigningRequest
 from carico.kube.reflector import Reflector
 from carico.podevents.kube_watch import KubeWatch
 from carico.telemetry.metrics_server import MetricsServerSource, allocatable, checked
@@ -18,6 +28,7 @@ from carico.testing import ManualClock
 from tests.fuzz.target import Target
 from tests.fuzz.targets.extender import POD as SHOWN
 from tests.fuzz.targets.extender import demand_extender, thesis_extender
+from tests.kits.signing_requests import AGENT, NODE_OF_TOKEN, pkcs10, spec
 
 POD = {
     "metadata": {
@@ -93,6 +104,59 @@ def events_are_followed(events):
     for kind, pod in events:
         reflector._take(kind, pod)
         followed(kind, pod)
+
+
+class Written:
+    """An API that takes every answer to a signing request, and notes it."""
+
+    def __init__(self):
+        self.certificates = []
+
+    def approve_signing_request(self, request):
+        json.dumps(request)
+        return request
+
+    def answer_signing_request(self, request):
+        json.dumps(request)
+        self.certificates.append((request, request["status"].get("certificate")))
+        return request
+
+
+@cache
+def nodes_ca():
+    folder = TemporaryDirectory(prefix="carico-fuzz-")
+    authority = Authority(Path(folder.name), NOW)
+    authority.make_ca(NODES_CA_NAME)
+    return folder, authority
+
+
+def read_signing_requests(data):
+    selection = Selection(Client(data), None, "", "signing requests", _SigningRequest)
+    return [request for kind, request in selection.watch("1") if kind in ("ADDED", "MODIFIED")]
+
+
+def only_agents_get_certificates(requests):
+    for request in requests:
+        api = Written()
+        signer = Signer(
+            api, nodes_ca()[1], "carico", timedelta(days=7), lambda: NOW, SignerMetrics(CollectorRegistry())
+        )
+        signer.consider(request)
+        for _, certificate in api.certificates:
+            if certificate is not None:
+                assert request["spec"]["username"] == AGENT
+                made = x509.load_pem_x509_certificate(base64.b64decode(certificate))
+                names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+                (node,) = request["spec"]["extra"][NODE_OF_TOKEN]
+                assert list(names) == [x509.UniformResourceIdentifier(f"carico:node:{node}")]
+
+
+def read_pkcs10(data):
+    return granted(spec(data), "carico", timedelta(days=7))
+
+
+def the_key_is_on_p_256(given):
+    assert (given.node, given.key.curve.name) == ("node-a", "secp256r1")
 
 
 def read_list(data):
@@ -203,6 +267,8 @@ def _line(kind, thing):
 
 
 STATUS = {"kind": "Status", "message": "gone", "code": 410}
+PKCS10 = pkcs10()
+REQUEST = {"metadata": {"uid": "u", "resourceVersion": "5", "name": "carico-node-1"}, "spec": spec(PKCS10)}
 TARGETS = [
     Target(
         "kubernetes.watch",
@@ -224,6 +290,27 @@ TARGETS = [
         list_is_followed,
         (json.dumps({"metadata": {"resourceVersion": "7"}, "items": [POD, POD]}).encode(),),
         form="json",
+    ),
+    Target(
+        "kubernetes.signing_requests",
+        "a watch on signing requests",
+        read_signing_requests,
+        (KubeError,),
+        only_agents_get_certificates,
+        (
+            _line("ADDED", REQUEST),
+            _line("MODIFIED", REQUEST | {"status": {"conditions": [{"type": "Approved"}]}}),
+            _line("ADDED", REQUEST | {"spec": spec(PKCS10, username="somebody", expirationSeconds=600)}),
+        ),
+        form="lines",
+    ),
+    Target(
+        "kubernetes.pkcs10",
+        "the PKCS #10 request in a signing request",
+        read_pkcs10,
+        (NotSigned,),
+        the_key_is_on_p_256,
+        (PKCS10,),
     ),
     Target(
         "kubernetes.refusal",

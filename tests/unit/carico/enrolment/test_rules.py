@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carico.deployment.authority import NODES_CA_NAME, Authority
@@ -21,6 +21,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LIFE = timedelta(days=7)
 KEY = ec.generate_private_key(ec.SECP256R1())
 GOOD = pkcs10(KEY)
+DER = x509.load_pem_x509_csr(GOOD).public_bytes(Encoding.DER)
 
 
 def refused(asked, reason, message=None):
@@ -41,7 +42,13 @@ class TestGranted:
         given = granted(spec(GOOD, node="node-b"), "carico", LIFE)
         assert (given.node, given.key, given.life) == ("node-b", KEY.public_key(), LIFE)
 
-    @pytest.mark.parametrize(("asked_s", "got"), [(600, 600), (10**9, LIFE.total_seconds()), (None, 604_800)])
+    @pytest.mark.parametrize("asked_s", [599, 0, -1])
+    def test_but_not_for_less_than_ten_minutes(self, asked_s):
+        refused(spec(GOOD, expirationSeconds=asked_s), "TooShort", "at least 600 s")
+
+    @pytest.mark.parametrize(
+        ("asked_s", "got"), [(600, 600), (10**30, 604_800), (10**9, LIFE.total_seconds()), (None, 604_800)]
+    )
     def test_a_shorter_life_may_be_asked_for_and_no_longer_one(self, asked_s, got):
         assert granted(spec(GOOD, expirationSeconds=asked_s), "carico", LIFE).life.total_seconds() == got
 
@@ -115,7 +122,7 @@ class TestRefused:
 
     def test_the_key_of_somebody_else(self):
         """A public key alone is anybody's: its owner must have signed the request."""
-        der = bytearray(x509.load_pem_x509_csr(GOOD).public_bytes(Encoding.DER))
+        der = bytearray(DER)
         der[-1] ^= 1
         pem = b"-----BEGIN CERTIFICATE REQUEST-----\n" + base64.encodebytes(bytes(der))
         refused(spec(pem + b"-----END CERTIFICATE REQUEST-----\n"), "InvalidRequest")
@@ -167,7 +174,26 @@ def test_whatever_is_asked_only_the_node_of_an_agents_token_is_granted(
     assert node_name(given.node) == given.node
     assert set(usages) <= {"client auth", "digital signature"}
     assert given.key == KEY.public_key()
-    assert timedelta(0) <= given.life <= LIFE
+    assert timedelta(minutes=10) <= given.life <= LIFE
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(DER) - 1), st.integers(0, 255)), min_size=1, max_size=3), st.integers(0, 9)
+)
+@example([(DER.index(bytes([2, 1, 0])) + 2, 1)], 0)  # another version
+def test_a_damaged_request_is_refused_or_is_for_a_key_that_has_signed_it(changes, cut):
+    der = bytearray(DER)
+    for position, byte in changes:
+        der[position] = byte
+    encoded = base64.encodebytes(bytes(der[: len(der) - cut]))
+    pem = b"-----BEGIN CERTIFICATE REQUEST-----\n" + encoded + b"-----END CERTIFICATE REQUEST-----\n"
+    try:
+        given_ = granted(spec(pem), "carico", LIFE)
+    except NotSigned as why:
+        assert why.reason in ("InvalidRequest", "OtherKey")  # noqa: PT017
+        return
+    assert given_.key == KEY.public_key()
+    assert bytes(der) == DER
 
 
 NAMES = st.lists(
