@@ -10,6 +10,9 @@ from carico.commands import Commands
 from carico.commands.arguments import whole_number
 from carico.errors import InvalidInput
 
+MOST_LETTERS = 64
+"""Of a common name, see RFC 5280."""
+
 
 def add(commands: Commands) -> None:
     """Declare the command."""
@@ -36,6 +39,7 @@ def add(commands: Commands) -> None:
     what.add_argument(
         "--renew", metavar="FILE", type=Path, help="replace a certificate with one that is valid from now on"
     )
+    certs.add_argument("--name", metavar="NAME", help="the name of the CA, with --ca (default: CARICO CA)")
     certs.add_argument(
         "--host", metavar="HOST", action="append", default=[], help="a name or address of the server; repeatable"
     )
@@ -45,13 +49,15 @@ def add(commands: Commands) -> None:
 
 
 def _certs(options: argparse.Namespace) -> None:
-    from carico.deployment.authority import Authority
+    from carico.deployment.authority import CA_NAME, Authority
 
+    if options.name is not None and not (options.ca and 1 <= len(options.name) <= MOST_LETTERS):
+        raise InvalidInput(f"--name is for --ca, and has 1 to {MOST_LETTERS} letters")
     if options.host and options.server is None:
         raise InvalidInput("--host is for --server: nobody connects to a CA or to a node")
     authority = Authority(options.out, datetime.now(UTC), options.days, options.force)
     if options.ca:
-        made = authority.make_ca()
+        made = authority.make_ca(options.name or CA_NAME)
     elif options.server is not None:
         made = authority.make_server(options.server, options.host)
     elif options.node is not None:

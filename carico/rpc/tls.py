@@ -14,6 +14,7 @@ import ipaddress
 import logging
 import ssl
 from pathlib import Path
+from typing import cast
 
 from carico.config import TlsFiles
 from carico.errors import InvalidConfig
@@ -21,6 +22,8 @@ from carico.logs import FewLines
 
 _log = logging.getLogger(__name__)
 
+Parts = tuple[tuple[tuple[str, str], ...], ...]
+"""A name in a certificate, as Python shows it."""
 Signature = tuple[tuple[int, int, int], ...]
 
 
@@ -90,9 +93,13 @@ class PemFiles:
             raise InvalidConfig(
                 f"{certificate} and {key} must be a PEM certificate and its key without a password: {error}"
             ) from error
-        _trust(context, ca)
+        names = _trust(context, ca)
         for path in nodes_ca:
-            _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), path)
+            if same := names & _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), path):
+                raise InvalidConfig(
+                    f"{ca} and {path} hold CAs of the same name, {min(same)}: TLS looks for a CA by its name, so give "
+                    f"one another name (`carico certs --ca --name NAME`)"
+                )
         context.set_alpn_protocols(["h2"])
         return pem[0], pem[1], pem[2], b"\n".join(pem[2:]), context
 
@@ -112,11 +119,16 @@ def _paths(files: TlsFiles) -> list[Path]:
     return [Path(file) for file in (named if files.nodes_ca is None else [*named, files.nodes_ca])]
 
 
-def _trust(context: ssl.SSLContext, ca: Path) -> None:
+def _trust(context: ssl.SSLContext, ca: Path) -> set[str]:
+    """Trust a file's CAs, and return their names."""
     try:
         context.load_verify_locations(ca)
     except ssl.SSLError as error:
         raise InvalidConfig(f"{ca} must hold the certificate of a CA, as PEM: {error}") from error
+    return {
+        ", ".join("=".join(part) for parts in cast(Parts, each["subject"]) for part in parts)
+        for each in context.get_ca_certs()
+    }
 
 
 class ClientTls:

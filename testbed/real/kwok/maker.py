@@ -87,7 +87,18 @@ class KwokMaker:
             # Without a path kwokctl would download etcdctl, which only snapshots of etcd run, and we take none.
             "etcdctlBinary": str(self._programs["etcd"]),
         }
-        head = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokctlConfiguration", "options": options}
+        head = {
+            "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+            "kind": "KwokctlConfiguration",
+            "options": options,
+            # As on clusters of kubeadm; kube-apiserver itself does not enable it.
+            "componentsPatches": [
+                {
+                    "name": "kube-apiserver",
+                    "extraArgs": [{"key": "enable-admission-plugins", "value": "NodeRestriction"}],
+                }
+            ],
+        }
         configuration = folder / "kwokctl.yaml"
         configuration.write_text(yaml.safe_dump(head) + "---\n" + _stages(), encoding="utf-8")
         # One cluster at a time, because kwokctl finds free ports first and listens on them somewhat later.

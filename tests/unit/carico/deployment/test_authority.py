@@ -126,6 +126,10 @@ def test_an_invalid_validity_is_refused(tmp_path, days):
 
 
 class TestCommand:
+    def test_a_ca_may_have_another_name(self, tmp_path):
+        assert main(["certs", "--out", str(tmp_path), "--ca", "--name", "Of nodes"]) == 0
+        assert loaded(tmp_path / "ca.crt").subject.rfc4514_string() == "CN=Of nodes"
+
     def test_makes_all_certificates_of_a_cluster(self, tmp_path, capsys):
         out = ["certs", "--out", str(tmp_path / "certs")]
         assert main([*out, "--ca"]) == 0
@@ -145,6 +149,9 @@ class TestCommand:
             (["--server", "aggregator", "--host", "a b"], "a host is an IP address or a DNS name"),
             (["--ca", "--host", "localhost"], "--host is for --server"),
             (["--ca", "--days", "0"], "1 to 36500 days"),
+            (["--node", "node-a", "--name", "x"], "--name is for --ca"),
+            (["--ca", "--name", ""], "1 to 64 letters"),
+            (["--ca", "--name", 65 * "x"], "1 to 64 letters"),
             (["--renew", "nothing.crt"], "there is no CA"),
         ],
     )

@@ -173,6 +173,47 @@ def test_pods_that_are_not_ready_are_a_problem(kube, healthy):
     assert read_status(kube, "carico", NOW).problems == ["daemonset.apps/carico-agent: 1 of 2 pods ready"]
 
 
+def ask(cluster, name, made, signer="carico.dev/node", **status):
+    path = f"/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}"
+    cluster.put(path, metadata={"name": name, "creationTimestamp": made}, spec={"signerName": signer}, status=status)
+
+
+LATELY = "2030-01-01T11:55:00Z"
+
+
+class TestCertificatesOfNodes:
+    def test_requests_that_are_signed_or_quite_new_are_no_problem(self, kube, healthy):
+        ask(healthy, "signed", MADE, conditions=[{"type": "Approved"}], certificate="eA==")
+        ask(healthy, "new", "2030-01-01T11:59:30Z")
+        ask(healthy, "others", MADE, signer="kubernetes.io/kubelet-serving")
+        ask(healthy, "refused-long-ago", MADE, conditions=[{"type": "Denied", "message": "no"}])
+        assert read_status(kube, "carico", NOW).problems == []
+
+    def test_requests_without_an_answer_are_one(self, kube, healthy):
+        ask(healthy, "one", LATELY)
+        ask(healthy, "approved", LATELY, conditions=[{"type": "Approved"}])
+        (problem,) = read_status(kube, "carico", NOW).problems
+        assert problem.startswith("2 requests for nodes' certificates have no answer: see `kubectl -n carico logs")
+
+    @pytest.mark.parametrize("kind", ["Denied", "Failed"])
+    def test_so_are_refused_ones_with_the_reason(self, kube, healthy, kind):
+        ask(healthy, "one", LATELY, conditions=[{"type": kind, "reason": "NoNode", "message": "names no node"}])
+        assert read_status(kube, "carico", NOW).problems == [
+            "1 requests for nodes' certificates were refused of late, for example: names no node"
+        ]
+
+    def test_who_may_not_list_requests_sees_the_rest(self, kube, healthy):
+        ask(healthy, "one", LATELY)
+        healthy.refuse["GET", "/certificatesigningrequests"] = 403, "not you"
+        assert read_status(kube, "carico", NOW).problems == []
+
+    def test_the_keys_of_an_earlier_version_are_a_problem_while_they_are_there(self, kube, healthy):
+        healthy.put("/api/v1/namespaces/carico/secrets/carico-agent-tls", data={"node-a": "eA=="})
+        (problem,) = read_status(kube, "carico", NOW).problems
+        assert problem.startswith("secret/carico-agent-tls still holds the keys of all nodes")
+        assert "run `carico deploy` again" in problem
+
+
 def test_a_rollout_that_has_not_started_is_a_problem(kube, healthy):
     healthy.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]["metadata"]["generation"] = 2
     assert len(read_status(kube, "carico", NOW).problems) == 1

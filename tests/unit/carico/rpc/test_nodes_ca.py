@@ -160,6 +160,12 @@ def test_no_certificate_of_the_nodes_ca_makes_a_server_for_agents(nodes_pki, of_
             report(server.port, of_nodes("node-a"))
 
 
+def test_cas_of_the_same_name_are_refused(of_nodes, other_pki):
+    """TLS would take one of them for the other, and refuse what the latter has signed."""
+    with pytest.raises(InvalidConfig, match=r"CAs of the same name, commonName=CARICO CA: .*give one another name"):
+        PemFiles(msgspec.structs.replace(of_nodes("node-a"), nodes_ca=str(other_pki.ca)))
+
+
 def test_a_file_that_is_no_ca_is_refused(of_nodes, tmp_path):
     (tmp_path / "rubbish.crt").write_text("rubbish")
     for file, message in (("rubbish.crt", "rubbish.crt must hold the certificate of a CA"), ("none", "cannot read")):
