@@ -88,7 +88,8 @@ class AggregatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     merge_every_s : float
         Subspaces that arrive within this time are merged together.
     peers : tuple of str
-        host:port of other replicas; of every two replicas only one needs to name the other.
+        host:port of other replicas, with the `replica_port` if they have one; of every two replicas only one needs to
+        name the other.
     reconcile_every_s : float
         How often the replicas exchange their views, on average.
     """

@@ -27,6 +27,7 @@ from carico.deployment.manifests import (
     is_aggregators,
     labelled,
     lease,
+    let_agents_reach_api_server,
     manifests,
 )
 from carico.deployment.rollout import Tell, rolled_out, wait_gone, wait_rolled_out
@@ -99,6 +100,7 @@ class Deployment:
         """
         self._refuse_second_deployment(choices.namespace)
         objects = manifests(choices)
+        let_agents_reach_api_server(objects, self._api_ports())
         namespace, *others = objects
         found = self.kube.read(namespace)
         if found is not None and not _is_ours(found):
@@ -268,6 +270,12 @@ class Deployment:
         secret = labelled("Secret", STATUS_KEY, namespace, "scheduler", type="Opaque")
         made = {"key": base64.b64encode(secrets.token_hex(32).encode()).decode()}
         return secret | {"data": (self.kube.read(secret) or {}).get("data") or made}
+
+    def _api_ports(self) -> set[int]:
+        """Return the ports of the API servers behind their Service; network plug-ins may look at these."""
+        metadata = {"name": "kubernetes", "namespace": "default"}
+        found = self.kube.read({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}) or {}
+        return {int(port["port"]) for subset in found.get("subsets") or () for port in subset.get("ports") or ()}
 
     def _remove_ca_key(self, namespace: str) -> None:
         """Remove the CA's key of an earlier deployment that kept it on the cluster."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -39,6 +39,8 @@ LABELS = {
 SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Label and taint of the control plane's nodes."""
+API_PORT = 443
+"""The port of the Service of the API server."""
 COMPONENT = "app.kubernetes.io/component"
 LEASE = "carico-kube-scheduler"
 """The lock of the scheduler's replicas; kube-scheduler creates it."""
@@ -133,6 +135,16 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
     # The ConfigMaps come before the pods that mount them.
     first = next(index for index, thing in enumerate(objects) if "template" in thing.get("spec", {}))
     return objects[:first] + maps + objects[first:]
+
+
+def let_agents_reach_api_server(objects: Iterable[dict[str, Any]], ports: Iterable[int]) -> None:
+    """Add ports of the API server to those that agents' pods may connect to, for nodes' certificates."""
+    for thing in objects:
+        if thing["kind"] == "NetworkPolicy" and thing["metadata"]["name"] == "carico-agent":
+            for rule in thing["spec"]["egress"]:
+                open_ports = [each["port"] for each in rule["ports"]]
+                if API_PORT in open_ports:
+                    rule["ports"] += [{"port": port} for port in sorted(set(ports).difference(open_ports))]
 
 
 def is_aggregators(thing: Mapping[str, Any]) -> bool:

@@ -36,7 +36,7 @@ VISIBLE = 0.2
 """A pressure above that of idle nodes, which was at most 0.1, for single seconds."""
 ROLLED_S = 5.0
 SILENT_S = 3.0
-"""A rolled agent is silent for longer: its pod ends, and the new pod first runs two init containers."""
+"""A rolled agent is silent for longer: its pod ends, and the new pod first prepares a folder and gets a certificate."""
 KEPT = 0.25
 """The error up to which an estimate counts as right (tests/cluster/test_estimators.py)."""
 TAKEN_S = 2.0

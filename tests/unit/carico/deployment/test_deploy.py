@@ -231,6 +231,18 @@ def test_the_nodes_ca_is_another_one_whose_key_stays_on_the_cluster(cluster, dep
     assert annotations(cluster, AGENTS)[ISSUED] != before
 
 
+@pytest.mark.parametrize(("behind", "opened"), [(None, []), (6443, []), (8443, [8443])])
+def test_agents_may_reach_the_port_that_the_api_server_has_here(cluster, deployed, behind, opened):
+    if behind is not None:
+        subsets = [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "https", "port": behind}]}]
+        cluster.put("/api/v1/namespaces/default/endpoints/kubernetes", subsets=subsets)
+    deployed.deploy()
+    policy = cluster.objects["/apis/networking.k8s.io/v1/namespaces/carico/networkpolicies/carico-agent"]
+    (rule,) = [rule for rule in policy["spec"]["egress"] if {"port": 443} in rule["ports"]]
+    assert [port["port"] for port in rule["ports"]] == [443, 6443, *opened]
+    assert "to" not in rule
+
+
 class TestUpgrade:
     """From a version that kept the keys of all nodes in one Secret."""
 
