@@ -147,7 +147,7 @@ def test_agents_run_alone_and_nothing_is_scheduled(deployed):
     pods = deployed.core.list_namespaced_pod(NAMESPACE).items
     by_component = {pod.metadata.labels["app.kubernetes.io/component"]: pod for pod in pods}
     assert sorted(by_component) == ["agent", "scheduler"]
-    assert [container.name for container in by_component["scheduler"].spec.containers] == ["extender"]
+    assert [container.name for container in by_component["scheduler"].spec.containers] == ["extender", "signer"]
     _, out = deployed.carico("status")
     assert "observing: nothing is scheduled" in out
     assert "no kube-scheduler leads" not in out
