@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,7 @@ from carico.kube.objects import KubeObject, KubeObjects, title
 from carico.outliers import amount
 from carico.printable import printable
 
+_T = TypeVar("_T")
 Count = Annotated[int, Meta(ge=0)]
 STATUS_PORT = 9443
 """The status port in the extender's manifests."""
@@ -154,12 +155,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         problems.append(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
     problems += _expiring(kube, namespace, now)
     problems += _unsigned(kube, namespace, now)
-    keys = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": KEYS_OF_NODES, "namespace": namespace}}
-    if kube.read(keys) is not None:
-        problems.append(
-            f"{title(keys)} still holds the keys of all nodes, for agents of an earlier version: run `carico deploy` "
-            f"again when all agents are up to date"
-        )
+    problems += _earlier_keys(kube, namespace)
     observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
     answers = leader or (OBSERVER if observing else "")
@@ -384,12 +380,7 @@ def _expiring(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:
 
 def _unsigned(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:
     """Say which nodes wait for a certificate in vain; nothing if the caller may not list requests."""
-    try:
-        found = kube.list("certificates.k8s.io/v1", "CertificateSigningRequest")
-    except KubeRefused as error:
-        if error.status != 403:
-            raise
-        return []
+    found = _if_allowed(lambda: kube.list("certificates.k8s.io/v1", "CertificateSigningRequest")) or []
     waiting, refused = 0, []
     for request in found:
         if (request.get("spec") or {}).get("signerName") != SIGNER:
@@ -409,6 +400,27 @@ def _unsigned(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:
             f"{len(refused)} requests for nodes' certificates were refused of late, for example: {refused[0]}"
         )
     return problems
+
+
+def _earlier_keys(kube: KubeObjects, namespace: str) -> list[str]:
+    """Say so if the Secret with all nodes' keys is still there; nothing if the caller may not read it."""
+    keys = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": KEYS_OF_NODES, "namespace": namespace}}
+    if _if_allowed(lambda: kube.read(keys)) is None:
+        return []
+    return [
+        f"{title(keys)} still holds the keys of all nodes, for agents of an earlier version: run `carico deploy` again "
+        f"when all agents are up to date"
+    ]
+
+
+def _if_allowed(ask: Callable[[], _T]) -> _T | None:
+    """Return what is asked for; None if the caller lacks the right to it."""
+    try:
+        return ask()
+    except KubeRefused as error:
+        if error.status != 403:
+            raise
+        return None
 
 
 def _leader(kube: KubeObjects, namespace: str, now: datetime) -> str:

@@ -80,7 +80,7 @@ TARGETS = [
         partial(read_as, kind),
         (InvalidConfig,),
         config_comes_back,
-        (b"", _shipped(name), *more),
+        (_shipped(name), b"", *more),
         form="yaml",
     )
     for name, kind, more in (

@@ -202,10 +202,14 @@ class TestCertificatesOfNodes:
             "1 requests for nodes' certificates were refused of late, for example: names no node"
         ]
 
-    def test_who_may_not_list_requests_sees_the_rest(self, kube, healthy):
+    def test_who_may_not_read_requests_and_keys_sees_the_rest(self, kube, healthy):
         ask(healthy, "one", LATELY)
-        healthy.refuse["GET", "/certificatesigningrequests"] = 403, "not you"
+        for path in ("/certificatesigningrequests", "/secrets/carico-agent-tls"):
+            healthy.refuse["GET", path] = 403, "not you"
         assert read_status(kube, "carico", NOW).problems == []
+        healthy.refuse["GET", "/certificatesigningrequests"] = 500, "no such luck"
+        with pytest.raises(KubeRefused, match="no such luck"):
+            read_status(kube, "carico", NOW)
 
     def test_the_keys_of_an_earlier_version_are_a_problem_while_they_are_there(self, kube, healthy):
         healthy.put("/api/v1/namespaces/carico/secrets/carico-agent-tls", data={"node-a": "eA=="})
