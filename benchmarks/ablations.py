@@ -24,8 +24,13 @@ class LoadsWithoutCredit(Loads):
 
     def cpu_load(self, rows: Rows) -> FloatArray:
         """The load of nodes with a margin for doubt, cores."""
-        load: FloatArray = super().cpu_load(rows) + self._start_up_s[rows] * self.freed(rows)
+        load: FloatArray = super().cpu_load(rows) + super().credit(rows)
         return load
+
+    def credit(self, rows: Rows) -> FloatArray:
+        """Nothing."""
+        none: FloatArray = 0.0 * super().credit(rows)
+        return none
 
 
 class LoadsWithoutCritical(Loads):
@@ -41,6 +46,14 @@ class LoadsWithoutPodsInFlight(Loads):
     def place(self, uid: str, workload: str, node: str, now: float) -> None:
         """Forget where a pod goes."""
         self.end(uid)
+
+
+class LoadsWithoutShowing(Loads):
+    """Loads that do not tell that pods will soon show what an unknown workload costs."""
+
+    def is_coming(self, workload: str) -> bool:
+        """Return that no pod of the workload is on its way."""
+        return False
 
 
 class WithoutCredit(DemandScheduler):
@@ -65,6 +78,14 @@ class WithoutPodsInFlight(DemandScheduler):
     def __init__(self, variant: DemandVariant, **options: Any) -> None:
         super().__init__(variant, **options)
         self.loads = LoadsWithoutPodsInFlight(variant)
+
+
+class WithoutShowing(DemandScheduler):
+    """Lets pods of unknown workloads share CPUs before the first of them has shown what it costs."""
+
+    def __init__(self, variant: DemandVariant, **options: Any) -> None:
+        super().__init__(variant, **options)
+        self.loads = LoadsWithoutShowing(variant)
 
 
 class OwnKnowledge(Pool):
@@ -150,6 +171,7 @@ CORES: dict[str, type[DemandScheduler]] = {
     "credit": WithoutCredit,
     "critical": WithoutCritical,
     "in-flight": WithoutPodsInFlight,
+    "showing": WithoutShowing,
 }
 """The scheduler's core without a rule, by the rule's name."""
 

@@ -207,6 +207,8 @@ RULES: dict[str, str] = {
     "the higher level": ",threads_per_core=0",
     "patience": ",patience_s=0",
     "the limit for wide pods": ",wide=10",
+    "the gap for wide pods": ",gap=0",
+    "no sharing of the unknown": f"{WITHOUT}showing",
     "quiet nodes for servers": f"{WITHOUT}critical",
     "the credit for stopping pods": f"{WITHOUT}credit",
     "pods in flight": f"{WITHOUT}in-flight",

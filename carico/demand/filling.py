@@ -5,7 +5,9 @@ is lost, and if a pod fits only in part, only the excess has to share CPUs. The 
 thread per core, because pods stop at any moment. The higher level is two threads per core. It applies if everything
 that waits fits below it and would otherwise wait for long, because hardly any pod stops: then nothing waits, and the
 last pods share CPUs instead. A pod that demands more than half a node is never placed above the lower level, because it
-would halve the speed of all.
+would halve the speed of all. If such a pod has several threads and only such pods wait, it waits for a gap: a part of
+it must fit below the lower level, lest two programs share CPUs all the time to use the little that one leaves idle.
+`scheduler` says when the wait would be in vain.
 
 A node with a latency-critical pod takes only pods that fit as a whole below half of its cores: requests to a server
 wait for a CPU even if CPUs are free on average, because pods and requests come in bursts. `scheduler` makes an
@@ -19,9 +21,18 @@ import numpy as np
 from carico.arrays import BoolArray, FloatArray
 from carico.demand.settings import DemandVariant
 
+PARALLEL_CORES = 1.5
+"""A pod that demands more has several threads, which wait for each other when they share CPUs."""
+
 
 def level(
-    variant: DemandVariant, cores: FloatArray, pod_cores: float, *, share: bool, critical: BoolArray | None = None
+    variant: DemandVariant,
+    cores: FloatArray,
+    pod_cores: float,
+    *,
+    share: bool,
+    critical: BoolArray | None = None,
+    gap: BoolArray | None = None,
 ) -> FloatArray:
     """Return the load up to which nodes are filled, cores.
 
@@ -36,12 +47,22 @@ def level(
         Whether pods that wait should share CPUs rather than wait on.
     critical : array of bool, (n,), optional
         Whether the nodes have latency-critical pods; by default none has.
+    gap : array of bool, (n,), optional
+        Whether the pod waits for a gap on these nodes; by default on none.
     """
     usual: FloatArray = cores + variant.headroom * np.sqrt(cores)
+    if gap is not None:
+        usual = np.where(gap, usual - variant.gap * pod_cores, usual)
     if share:
         higher = np.maximum(usual, variant.threads_per_core * cores)
         usual = np.where(pod_cores <= variant.wide * cores, higher, usual)
     return usual if critical is None else np.where(critical, variant.critical_share * cores - pod_cores, usual)
+
+
+def least_wide(variant: DemandVariant, cores: FloatArray) -> FloatArray:
+    """Return above which demand a pod is a wide one with several threads on each node, cores."""
+    least: FloatArray = np.maximum(variant.wide * cores, PARALLEL_CORES)
+    return least
 
 
 def needed_gib(variant: DemandVariant, gib: FloatArray, variance: float, alike: FloatArray) -> FloatArray:

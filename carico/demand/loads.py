@@ -326,6 +326,11 @@ class Loads:
         """Cores that stopping pods have recently freed per second."""
         return self._column(self._CREDIT, rows)
 
+    def credit(self, rows: Rows) -> FloatArray:
+        """The load of pods that are about to stop, as `cpu_load` subtracts it; cores."""
+        credit: FloatArray = self._start_up_s[rows] * self._column(self._CREDIT, rows)
+        return credit
+
     def memory_load(self, rows: Rows) -> FloatArray:
         """Memory that nodes hold, with a margin for doubt; GiB."""
         return self._column(self._MEMORY, rows)
@@ -374,6 +379,10 @@ class Loads:
         wanted: FloatArray = told[:, rows]
         return wanted
 
+    def is_coming(self, workload: str) -> bool:
+        """Whether any pod of a workload is in flight."""
+        return workload in self._counts
+
     def in_flight_counts(self, workload: str, rows: Rows) -> FloatArray:
         """Number of pods of a workload in flight to each node."""
         if workload not in self._counts:
@@ -417,8 +426,9 @@ class Loads:
             cores = self.cpu.cost(workload)
             cpu += number * cores.mean
             # The pods of a workload are either all cheap or all expensive: standard deviations add up, not variances.
-            cpu_variance += number**2 * cores.variance
-            alike = number + (report.workloads[workload].pods if workload in report.workloads else 0)
+            running = report.workloads[workload].pods if workload in report.workloads else 0
+            alike = number + running
+            cpu_variance += (alike**2 - running**2) * cores.variance
             memory_variance += alike**2 * self.memory.cost(workload).variance
         costs = zip(self.cpu.costs(report.workloads), self.memory.costs(report.workloads), strict=True)
         for (name, each), (cores, gib) in zip(report.workloads.items(), costs, strict=True):

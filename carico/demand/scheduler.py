@@ -16,7 +16,7 @@ import numpy as np
 from carico.arrays import IntArray
 from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision, Rooms
-from carico.demand.filling import level, needed_gib
+from carico.demand.filling import PARALLEL_CORES, least_wide, level, needed_gib
 from carico.demand.holding import Holding
 from carico.demand.loads import Loads, Rows
 from carico.demand.overview import NodeLoad, WorkloadCost, Workloads, count_workloads, node_loads, workload_costs
@@ -321,9 +321,16 @@ class DemandScheduler:
                 if not elsewhere.any():
                     critical = critical & ~too_large  # or the pod would wait for ever
         kept = critical if loads.any_critical else None
-        fill_to = level(variant, loads.cores(rows), cpu.mean, share=share, critical=kept)
+        load, gap = loads.cpu_load(rows), None
+        if self._waits_for_gap(cpu.mean, rows if placement is None else self._rows_of(placement)):
+            gap = cpu.mean > least_wide(variant, loads.cores(rows))
+            # Nobody can say of one or two pods whether they are about to stop.
+            load = np.where(gap, load + loads.credit(rows), load)
+        # Pods that are on their way will soon show whether more of their kind fit.
+        share = share and (loads.cpu.knows(workload) or not loads.is_coming(workload))
+        fill_to = level(variant, loads.cores(rows), cpu.mean, share=share, critical=kept, gap=gap)
         return Rooms(
-            fill_to - loads.cpu_load(rows),
+            fill_to - load,
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
             needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, in_flight + running),
             loads.capacity(rows),
@@ -332,6 +339,19 @@ class DemandScheduler:
             critical,
             loads.age_s(rows, now),
         )
+
+    def _waits_for_gap(self, cores: float, among: Rows) -> bool:
+        """Whether a pod that demands these cores waits for a gap on those of these nodes where it is wide.
+
+        It does not if a narrower pod waits, which would take every gap, nor if hardly any pod of these nodes stops.
+        """
+        variant, loads, kinds = self._variant, self.loads, self.waiting.kinds
+        if cores <= PARALLEL_CORES or len(kinds) > MOST_SUMMED:
+            return False
+        least = float(np.nanmin(least_wide(variant, loads.cores(among)), initial=np.inf))
+        if any(loads.cpu.cost(kind.workload).mean <= least for kind in kinds):
+            return False
+        return variant.patience_s * float(np.nansum(loads.freed(among))) >= cores
 
     def _share(self) -> bool:
         return self._sharing.applies(self.loads)

@@ -67,6 +67,8 @@ class DemandVariant:
     """Pods that would wait no longer than this for other pods to stop are not placed above the lower level."""
     wide: float = 0.5
     """Pods that demand more than this share of a node's cores are never placed above the lower level."""
+    gap: float = 0.3
+    """Share of such a pod that must fit below the lower level if it has several threads and only such pods wait."""
     critical_share: float = 0.5
     """Share of a node's cores up to which a node with a latency-critical pod takes pods that fit as a whole."""
     memory_limit: float = 0.95

@@ -80,6 +80,42 @@ def test_a_node_takes_a_pod_of_any_size_as_long_as_a_core_is_idle(scheduler, rep
     assert place(scheduler, workload, nodes=["a"], now=1.0, most=1) == []
 
 
+class TestGap:
+    """A node with a pod of 3.4 of its 4 cores has room for half a core, which is less than 0.3 of another such pod."""
+
+    KNOWN = {"huge": Estimate(3.4, 1e-6), "light": Estimate(0.1, 1e-6)}
+
+    def decided(self, scheduler, report, stops=0.06, cores=4.0):
+        for node in ("a", "b"):
+            pods = {f"old-{node}": "huge"}
+            scheduler.report(report(node, pods, cores=cores, stops=stops, known=self.KNOWN), 0.0)
+        return scheduler.filter("next", Kind("huge"), ["a", "b"], 0.0).node
+
+    def test_a_wide_pod_waits_for_a_gap(self, scheduler, report):
+        crowd(scheduler, "huge")
+        assert self.decided(scheduler, report) is None
+        scheduler.pod_gone("old-a", 1.0)
+        scheduler.report(report("a", {"light": "light"}, known=self.KNOWN), 1.0)
+        assert scheduler.filter("next", Kind("huge"), ["a", "b"], 1.0).node == "a"
+
+    def test_it_does_not_wait_if_another_pod_would_take_the_gap(self, scheduler, report):
+        crowd(scheduler, "huge")
+        crowd(scheduler, "light", pods=1)
+        assert self.decided(scheduler, report)
+
+    def test_it_does_not_wait_where_pods_hardly_ever_stop(self, scheduler, report):
+        crowd(scheduler, "huge")
+        assert self.decided(scheduler, report, stops=0.04), "in 10 s 2 x 0.04 x 3.4 cores become free, less than 3.4"
+
+    def test_it_does_not_wait_on_a_large_node(self, scheduler, report):
+        crowd(scheduler, "huge")
+        assert self.decided(scheduler, report, cores=6.0), "half of a pod and more fits"
+
+    def test_that_pods_of_its_kind_may_stop_soon_makes_no_gap(self, scheduler, report):
+        crowd(scheduler, "huge")
+        assert self.decided(scheduler, report, stops=0.3) is None, "0.3 x 1.5 s x 3.4 cores are not counted"
+
+
 def test_the_node_with_the_most_room_is_next(scheduler, report):
     scheduler.report(report("a", demand=2.0), 0.0)
     scheduler.report(report("b", demand=0.5), 0.0)
@@ -94,6 +130,33 @@ def test_of_an_unknown_workload_few_are_placed_until_it_is_known(scheduler, repo
     known = {"new": Estimate(0.1, 1e-4)}
     scheduler.report(report("a", {"new-0": "new", "new-1": "new"}, known=known), 1.0)
     assert len(place(scheduler, "new", nodes=["a"], now=1.0)) > 20
+
+
+def test_an_unknown_workload_shares_nothing_while_its_pods_are_on_their_way(scheduler, report):
+    busy = {f"old-{number}": "pi" for number in range(4)}
+    scheduler.report(report("a"), 0.0)
+    scheduler.report(report("b", {**busy, "one-more": "pi"}), 0.0)
+    assert place(scheduler, "new") == ["a", "a"], "everything that waits would fit below the higher level"
+    scheduler.report(report("a", {"new-0": "new", "new-1": "new"}, known={"new": Estimate(1.0, 0.01)}), 1.0)
+    assert len(place(scheduler, "new", now=1.0)) > 5, "now it is known, and does"
+
+
+def test_an_unknown_workload_may_share_if_none_of_its_pods_tells_what_it_costs(scheduler, report):
+    scheduler.report(report("a", {f"old-{number}": "pi" for number in range(5)}), 0.0)
+    assert place(scheduler, "new", nodes=["a"]) == ["a"]
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+def test_the_doubt_about_pods_that_run_and_pods_on_their_way_adds_up(scheduler, report, counted):
+    crowd(scheduler, "new")
+    scheduler.report(report("a"), 0.0)
+    assert place(scheduler, "new", nodes=["a"]) == ["a", "a"]
+    pods = {f"new-{number}": "new" for number in range(counted)}
+    workloads = {"new": WorkloadReport(counted, 0.0, Estimate(1.0, 1.0), Estimate(0.1, 1e-6))}
+    seen = Estimate(0.2 + counted, float(counted))
+    scheduler.report(DemandReport("a", 4.0, 8.0, seen, 1.0, 1.0, workloads, pods), 1.0)
+    assert scheduler.nodes(1.0)[0].load_cores == pytest.approx(0.2 + 2 + 2**2)
+    assert scheduler.filter("another", Kind("new"), ["a"], 1.0).node is None
 
 
 def test_what_one_node_has_learned_all_know(scheduler, report):
