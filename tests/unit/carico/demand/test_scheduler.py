@@ -80,22 +80,23 @@ def test_a_node_takes_a_pod_of_any_size_as_long_as_a_core_is_idle(scheduler, rep
     assert place(scheduler, workload, nodes=["a"], now=1.0, most=1) == []
 
 
+HUGE = {"huge": Estimate(3.4, 1e-6), "light": Estimate(0.1, 1e-6)}
+
+
 class TestGap:
     """A node with a pod of 3.4 of its 4 cores has room for half a core, which is less than 0.3 of another such pod."""
-
-    KNOWN = {"huge": Estimate(3.4, 1e-6), "light": Estimate(0.1, 1e-6)}
 
     def decided(self, scheduler, report, stops=0.06, cores=4.0):
         for node in ("a", "b"):
             pods = {f"old-{node}": "huge"}
-            scheduler.report(report(node, pods, cores=cores, stops=stops, known=self.KNOWN), 0.0)
+            scheduler.report(report(node, pods, cores=cores, stops=stops, known=HUGE), 0.0)
         return scheduler.filter("next", Kind("huge"), ["a", "b"], 0.0).node
 
     def test_a_wide_pod_waits_for_a_gap(self, scheduler, report):
         crowd(scheduler, "huge")
         assert self.decided(scheduler, report) is None
         scheduler.pod_gone("old-a", 1.0)
-        scheduler.report(report("a", {"light": "light"}, known=self.KNOWN), 1.0)
+        scheduler.report(report("a", {"light": "light"}, known=HUGE), 1.0)
         assert scheduler.filter("next", Kind("huge"), ["a", "b"], 1.0).node == "a"
 
     def test_it_does_not_wait_if_another_pod_would_take_the_gap(self, scheduler, report):
