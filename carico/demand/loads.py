@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,8 +78,8 @@ class Loads:
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
-        self._knowing: defaultdict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
-        """The columns of the nodes whose latest reports contain each workload, with its pods and their GiB there."""
+        self._knowing: defaultdict[str, dict[int, WorkloadReport]] = defaultdict(dict)
+        """What the latest reports that contain each workload say of it, by the column of the node."""
         self._running: Counter[str] = Counter()
         """The number of running pods that nodes report, by workload."""
         self._all_rows: IntArray | None = None
@@ -186,7 +186,7 @@ class Loads:
             self._run(name, -before[name].pods)
         for name, each in after.items():
             known = before.get(name)
-            self._knowing[name][row] = each.pods, each.gib.mean
+            self._knowing[name][row] = each
             if known is None:
                 self._run(name, each.pods)
             elif known.pods != each.pods:
@@ -284,8 +284,7 @@ class Loads:
 
     def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
         """What the nodes that know a workload have reported about it, by node."""
-        names = self._node_of
-        return {names[row]: self._reports[names[row]].workloads[workload] for row in self._knowing.get(workload, ())}
+        return {self._node_of[row]: known for row, known in self._knowing.get(workload, {}).items()}
 
     def row(self, node: str) -> int:
         """Return the column of a node; -1 if it has not reported."""
@@ -371,11 +370,12 @@ class Loads:
         """A workload's number of pods on each node, and a pod's memory as that node knows it, GiB; (2, nodes)."""
         known = self._knowing.get(workload, {})
         if isinstance(rows, int):
-            return np.array(known.get(rows, (0.0, 0.0)))
+            here = known.get(rows)
+            return np.array((0.0, 0.0) if here is None else (here.pods, here.gib.mean))
         told = np.zeros((2, self._pods.size))
         if known:
-            pods_and_gib = np.fromiter(chain.from_iterable(known.values()), np.float64, 2 * len(known))
-            told[:, np.fromiter(known, np.intp, len(known))] = pods_and_gib.reshape(-1, 2).T
+            columns = np.fromiter(known, np.intp, len(known))
+            told[:, columns] = [each.pods for each in known.values()], [each.gib.mean for each in known.values()]
         wanted: FloatArray = told[:, rows]
         return wanted
 
