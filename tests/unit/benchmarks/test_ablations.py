@@ -52,6 +52,11 @@ def test_latency_critical_pods(rule, expected):
     assert core.loads.critical(core.loads.rows(["new"])).tolist() == [expected]
 
 
+@pytest.mark.parametrize(("rule", "expected"), [("", True), ("showing", False)])
+def test_pods_that_will_soon_show_what_they_cost(rule, expected):
+    assert loaded(rule).loads.is_coming("pi") == expected
+
+
 @pytest.mark.parametrize("rule", CORES)
 def test_simulated_clusters_get_the_core_without_the_rule(rule):
     with without(rule):
