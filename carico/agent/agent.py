@@ -26,7 +26,7 @@ from carico.model.report import Report
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.podevents.source import PodChange, PodEventSource
-from carico.rpc.messages import MOST_PODS_NAMED
+from carico.scheduling.report import MOST_PODS_NAMED
 from carico.telemetry.counters import usage_vector
 from carico.telemetry.sampler import Batch, Sampler
 

@@ -9,10 +9,10 @@ from carico import __version__
 from carico.clock import Clock, SystemClock
 from carico.config import CONNECTION_AGE_S, TlsFiles
 from carico.rpc.identity import NODE
-from carico.rpc.messages import MAX_MESSAGE_BYTES, MOST_PODS_NAMED, read_report, write_report_reply
+from carico.rpc.messages import MAX_MESSAGE_BYTES, read_report, write_report_reply
 from carico.rpc.server import Caller, OnRefused, RpcServer
 from carico.rpc.versions import OtherVersions
-from carico.scheduling.report import CapacityReport, ReportReply
+from carico.scheduling.report import MOST_PODS_NAMED, CapacityReport, ReportReply
 
 _UNDER_WAY_S = 10.0
 """No report arrives later than this: one report in five is answered, and without an answer the agent opens a new

@@ -24,12 +24,10 @@ from carico.model.aggregator import ReplicaView, impossible
 from carico.model.subspace import Subspace
 from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
-from carico.scheduling.report import POD_UID, CapacityReport, ReportReply
+from carico.scheduling.report import MOST_PODS_NAMED, POD_UID, CapacityReport, ReportReply
 
 MAX_MESSAGE_BYTES = 64 * 1024
 """Far more than the largest sound messages: a subspace of 64 resources (33 KiB), a report of 250 pods (20 KiB)."""
-MOST_PODS_NAMED = 1_000
-"""The most pods that a report counts, or that an answer names: far more than run on any node."""
 _MOST_WORKLOADS = 1_000
 _LONGEST_VERSION = 64
 _UID = re.compile(POD_UID)

@@ -14,6 +14,8 @@ from carico.demand.report import DemandReport
 
 POD_UID = r"[A-Za-z0-9._-]{1,128}"
 """The pattern of a pod's UID."""
+MOST_PODS_NAMED = 1_000
+"""The most pods that a report counts, or that an answer names: far more than run on any node."""
 
 
 @dataclass(frozen=True)

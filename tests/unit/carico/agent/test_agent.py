@@ -11,7 +11,7 @@ from carico.errors import PodEventsError, TelemetryFileMissing
 from carico.model.subspace import Subspace
 from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PodChange
-from carico.rpc.messages import MOST_PODS_NAMED
+from carico.scheduling.report import MOST_PODS_NAMED
 from carico.telemetry.counters import Counters
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.sampler import Sampler

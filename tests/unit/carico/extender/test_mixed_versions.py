@@ -12,9 +12,9 @@ from carico.demand.report import DemandReport, WorkloadReport
 from carico.extender.report_server import CapacityServer
 from carico.rpc import capacity_pb2
 from carico.rpc.clients import ReportClient
-from carico.rpc.messages import MAX_MESSAGE_BYTES, MOST_PODS_NAMED
+from carico.rpc.messages import MAX_MESSAGE_BYTES
 from carico.rpc.server import RpcServer
-from carico.scheduling.report import CapacityReport, ReportReply
+from carico.scheduling.report import MOST_PODS_NAMED, CapacityReport, ReportReply
 from tests.kits.blocking import Blocking
 
 DEADLINE_S = 10.0

@@ -20,7 +20,6 @@ from carico.rpc import aggregation_pb2, capacity_pb2
 from carico.rpc.identity import node_name
 from carico.rpc.messages import (
     MAX_MESSAGE_BYTES,
-    MOST_PODS_NAMED,
     read_exchange,
     read_reply,
     read_report,
@@ -33,7 +32,7 @@ from carico.rpc.messages import (
     write_report_reply,
     write_view,
 )
-from carico.scheduling.report import CapacityReport, ReportReply
+from carico.scheduling.report import MOST_PODS_NAMED, CapacityReport, ReportReply
 
 telemetry = st.integers(1, 5).flatmap(
     lambda d: arrays(np.float64, (d, 10), elements=st.floats(0, 1)).map(Subspace.from_batch)
