@@ -74,7 +74,7 @@ def test_a_loop_that_must_not_wait_outlives_its_server(serve, pki, until, caplog
             until(lambda: calls.failed)
             assert calls.latest() is not None, "the last view stays in use"
             # UNAVAILABLE, or CANCELLED if the call was under way.
-            assert f"localhost:{port}" in caplog.text
+            until(lambda: f"localhost:{port}" in caplog.text)
             serve(port)
             before = calls.succeeded
             until(lambda: calls.submit(OWN) or calls.succeeded > before)
