@@ -98,8 +98,11 @@ class FakeProc:
         """In [0, 1]. `elapse` uses this load and the ones below; a test may set them at any time."""
         self.cpu_pressure = self.memory_pressure = self.io_pressure = 0.0
         self.memory_utilisation = 0.1
+        self.reads_per_s = self.read_s = 0.0
+        """Reads of 128 KiB from the disk per second, and how long each of them takes."""
         self._busy_s = self._idle_s = 0.0
         self._waited_s = {"cpu": 0.0, "memory": 0.0, "io": 0.0}
+        self._reads, self._reading_s = 1000.0, 1.0
         (self.root / "pressure").mkdir(parents=True, exist_ok=True)
         self.elapse(0.0)
 
@@ -116,6 +119,11 @@ class FakeProc:
             f"MemTotal: {total_kb:>15} kB\nMemFree:  {free_kb:>15} kB\nMemAvailable: {free_kb:>11} kB\n"
             f"Buffers:  {0:>15} kB\nCached:   {0:>15} kB\nSwapCached: {0:>13} kB\n",
         )
+        self._reads += self.reads_per_s * seconds
+        self._reading_s += self.reads_per_s * self.read_s * seconds
+        reads, milliseconds = round(self._reads), round(1000 * self._reading_s)
+        counters = f"{reads} 0 {256 * reads} {milliseconds} 0 0 0 0 0 {milliseconds} {milliseconds}\n"
+        self.write("diskstats", f"   8       0 sda {counters}   8       1 sda1 {counters} 253       0 dm-0 {counters}")
         for what in self._waited_s:
             self._waited_s[what] += getattr(self, f"{what}_pressure") * seconds
             self.write(

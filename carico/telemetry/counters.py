@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,8 +40,15 @@ class Counters:
     """`some total` of memory pressure since boot, microseconds; 0 if the source does not provide it."""
     io_pressure_us: Number = 0.0
     """The same for I/O."""
+    disk_reading_ms: Number = 0
+    """How long reads from disks took since boot, in all, milliseconds; 0 if the source does not provide it."""
+    disk_read_work: Number = 0
+    """How much was read since boot: sectors of 512 bytes, and `SECTORS_PER_READ` more for each read."""
 
 
+SECTORS_PER_READ = 128
+"""A read takes about as long as it takes to transfer so many sectors (64 KiB), a tenth of a millisecond on a
+solid-state disk: so disks do about as much work in a second, whether their reads are small or large."""
 _values = attrgetter(*(field.name for field in fields(Counters)))
 
 
@@ -57,6 +65,15 @@ class Telemetry:
     """0 if the source does not provide it."""
     io_pressure: Number = 0.0
     """0 if the source does not provide it."""
+
+
+class DiskUse(NamedTuple):
+    """What a node read from its disks between two readings."""
+
+    reading: float
+    """Reads under way at a time, on average; by Little's law, the time that all reads took, per second."""
+    work_per_s: float
+    """How much was read, see `Counters.disk_read_work`."""
 
 
 CPU_METRICS = ("utilisation-and-pressure", "utilisation")
@@ -97,6 +114,22 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         memory_pressure=memory,
         io_pressure=io,
     )
+
+
+def disk_use_between(previous: Counters, current: Counters) -> DiskUse | None:
+    """Return what one node read from its disks between two readings.
+
+    Returns
+    -------
+    DiskUse or None
+        None if the source does not provide it, or a disk was taken away meanwhile: the rest of them show less then.
+    """
+    elapsed_s = float(current.at_s) - float(previous.at_s)
+    reading_s = (float(current.disk_reading_ms) - float(previous.disk_reading_ms)) / 1000
+    work = float(current.disk_read_work) - float(previous.disk_read_work)
+    if not current.disk_read_work or elapsed_s <= 0 or reading_s < 0 or work < 0:
+        return None
+    return DiskUse(reading_s / elapsed_s, work / elapsed_s)
 
 
 def consecutive(readings: Sequence[Counters]) -> tuple[Counters, Counters]:

@@ -1,8 +1,9 @@
-"""Telemetry of this machine from procfs: `/proc/stat`, `/proc/meminfo` and `/proc/pressure/` (thesis §4.2.1).
+"""Telemetry of this machine from procfs: `stat`, `meminfo`, `pressure/` (thesis §4.2.1) and `diskstats`.
 
 This module only reads; `counters` computes the usage between two readings. The files stay open, so that a reading costs
 one or two system calls per file and no path look-up. A reading is complete, or an error. CARICO does not use the
-pressure of memory and I/O: it is 0 if the kernel does not provide it, and only thorough captures read it.
+pressure of memory and I/O: it is 0 if the kernel does not provide it. Only thorough captures read it, and what was read
+from disks, which is 0 if there is no such file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from carico.clock import Clock, SystemClock
 from carico.telemetry.counters import Counters
+from carico.telemetry.disks import NO_DISKS, DiskCounters, disk_stats_if_any
 from carico.telemetry.files import KeptOpen, PressureFile, pressure_if_any
 from carico.telemetry.source import TelemetrySource
 
@@ -63,8 +65,10 @@ class ProcfsSource(TelemetrySource):
             self._pressure = opened.enter_context(PressureFile(self.root / "pressure" / "cpu", _KIND))
             self._memory_pressure = pressure_if_any(self.root / "pressure" / "memory", _KIND, opened)
             self._io_pressure = pressure_if_any(self.root / "pressure" / "io", _KIND, opened)
+            self._disk_stats = disk_stats_if_any(self.root / "diskstats", _KIND, opened)
             self._files = opened.pop_all()
         self._memory_pressure_us = self._io_pressure_us = 0
+        self._disks = NO_DISKS
 
     def read(self) -> Counters:
         """Return the present counters.
@@ -83,13 +87,14 @@ class ProcfsSource(TelemetrySource):
     def capture(self, thorough: bool = True) -> Callable[[], Counters]:
         """See `TelemetrySource`.
 
-        Only thorough captures read the pressure of memory and I/O, whose last values the others repeat, and check that
-        no file was removed or replaced.
+        Only thorough captures read the disks and the pressure of memory and I/O, whose last values the others repeat,
+        and check that no file was removed or replaced.
         """
         if thorough:
             stat, meminfo = self._stat.read(), self._meminfo.read()
             self._memory_pressure_us = self._memory_pressure.some_total_us() if self._memory_pressure else 0
             self._io_pressure_us = self._io_pressure.some_total_us() if self._io_pressure else 0
+            self._disks = self._disk_stats.counters() if self._disk_stats else NO_DISKS
             pressure = self._pressure.read()
         else:
             stat, meminfo, pressure = self._stat.peek(), self._meminfo.peek(), self._pressure.peek()
@@ -103,6 +108,7 @@ class ProcfsSource(TelemetrySource):
             pressure=pressure,
             memory_pressure_us=self._memory_pressure_us,
             io_pressure_us=self._io_pressure_us,
+            disks=self._disks,
         )
 
     def _counters(
@@ -113,6 +119,7 @@ class ProcfsSource(TelemetrySource):
         pressure: bytes,
         memory_pressure_us: int,
         io_pressure_us: int,
+        disks: DiskCounters,
     ) -> Counters:
         cpu_total, cpu_idle = _cpu_times(self._stat, stat)
         total, free, buffers, cached = _memory(self._meminfo, meminfo)
@@ -127,6 +134,8 @@ class ProcfsSource(TelemetrySource):
             memory_cached=cached,
             memory_pressure_us=memory_pressure_us,
             io_pressure_us=io_pressure_us,
+            disk_reading_ms=disks.reading_ms,
+            disk_read_work=disks.read_work,
         )
 
     def cpus(self) -> float:

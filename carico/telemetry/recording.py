@@ -56,6 +56,8 @@ class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_cached: Amount
     memory_pressure_us: Amount = 0.0
     io_pressure_us: Amount = 0.0
+    disk_reading_ms: Amount = 0.0
+    disk_read_work: Amount = 0.0
 
 
 Line = TypeVar("Line", Header, Reading)

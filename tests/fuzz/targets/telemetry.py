@@ -12,7 +12,7 @@ from pathlib import Path
 from carico.errors import RecordingEnded, TelemetryError
 from carico.podevents.process_table import MatchingProcesses
 from carico.telemetry.cgroup import CgroupSource
-from carico.telemetry.counters import telemetry_between
+from carico.telemetry.counters import disk_use_between, telemetry_between
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.recording import ReplaySource
 from carico.testing import FakeProc, ManualClock
@@ -20,7 +20,7 @@ from tests.fuzz.target import Target
 from tests.unit.carico.telemetry.cgroup_trees import TREES
 
 FOLDER = Path(tempfile.mkdtemp())
-PROC_FILES = ("stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io")
+PROC_FILES = ("stat", "meminfo", "pressure/cpu", "pressure/memory", "pressure/io", "diskstats")
 CUT = b"\n---\n"
 """Separates the files of an input, which come in a fixed order; files that an input lacks are sound."""
 MACHINE = FakeProc(FOLDER / "proc")
@@ -63,6 +63,7 @@ def counters_are_sound(read):
         assert all(math.isfinite(float(value)) and value >= 0 for value in vars(counters).values())
     telemetry = telemetry_between(first, second)
     assert all(0 <= float(value) <= 1 for value in vars(telemetry).values())
+    assert disk_use_between(first, second) in (None, (0.0, 0.0)), "the files do not change between two readings"
 
 
 def read_tree(hierarchy, data):
@@ -123,6 +124,8 @@ READING = {
     "memory_free": 5e8,
     "memory_buffers": 0.0,
     "memory_cached": 0.0,
+    "disk_reading_ms": 5.0,
+    "disk_read_work": 7.0,
 }
 RECORDING = b"".join(
     json.dumps(line).encode() + b"\n" for line in (HEADER, READING, READING | {"at_s": 1.1, "io_pressure_us": 4.0})
@@ -130,7 +133,7 @@ RECORDING = b"".join(
 TARGETS = [
     Target(
         "telemetry.procfs",
-        "/proc/stat, meminfo and pressure",
+        "/proc/stat, meminfo, pressure and diskstats",
         read_procfs,
         (TelemetryError,),
         counters_are_sound,

@@ -108,7 +108,7 @@ def test_this_machine_can_be_read_and_leaves_nothing_open():
     before = descriptors()
     with ProcfsSource() as source:
         first, second = source.read(), source.read()
-        assert descriptors() == before + 5
+        assert descriptors() == before + 6
     assert descriptors() == before
     assert 0 < first.cpu_idle <= first.cpu_total <= second.cpu_total
     assert first.cpu_pressure_us <= second.cpu_pressure_us
