@@ -77,9 +77,12 @@ class Demand:
     """The pod ends after this time, whatever work it has done."""
     service: Service | None = None
     """The requests that the pod serves, if it is a server; the threads of its phase are then a mean."""
+    read_bytes: float = 0.0
+    """What the pod reads from its node's disk, evenly over its work; a thread that waits for the disk does not
+    compute."""
 
     def __post_init__(self) -> None:
-        numbers = (self.memory_bytes, self.variation, self.initial_memory_bytes, self.memory_ramp)
+        numbers = (self.memory_bytes, self.variation, self.initial_memory_bytes, self.memory_ramp, self.read_bytes)
         if not 0 <= self.contention_loss < 1:
             raise InvalidDemand(f"contention_loss must be in [0, 1), got {self.contention_loss}")
         if not (self.cpu_seconds > 0 and self.duration_s > 0 and all(0 <= number < math.inf for number in numbers)):
@@ -88,6 +91,8 @@ class Demand:
             raise InvalidDemand("a pod with endless work needs a duration_s, or it never ends")
         if not 1 <= len(self.phases) <= 2 or not math.isclose(sum(phase.share for phase in self.phases), 1.0):
             raise InvalidDemand(f"one or two phases whose shares add up to 1 are needed, got {self.phases}")
+        if self.read_bytes and (math.isinf(self.cpu_seconds) or len(self.phases) > 1):
+            raise InvalidDemand(f"a pod that reads has a fixed amount of work in one phase: {self}")
         if self.cycles < 1 or any(phase.threads <= 0 or phase.share <= 0 for phase in self.phases):
             raise InvalidDemand(f"cycles, threads and shares must be positive: {self}")
 
@@ -200,12 +205,18 @@ def web(
 
 
 def task(
-    cores: float, cpu_seconds: float, memory: str | float = "16Mi", variation: float = 0, growth: float = 0
+    cores: float,
+    cpu_seconds: float,
+    memory: str | float = "16Mi",
+    variation: float = 0,
+    growth: float = 0,
+    reads: str | float = 0,
 ) -> Demand:
     """A fixed amount of work: `cpu_seconds`, done by `cores` threads, with `memory` resident all the time.
 
     Unlike a stressor, the less CPU it gets, the longer it takes. `variation` is the coefficient of variation of the
-    work between pods; memory grows evenly over the first `growth` of the work, a share of it.
+    work between pods; memory grows evenly over the first `growth` of the work, a share of it. `reads` bytes are read
+    from the node's disk, evenly over the work; pods with more work read more.
     """
     _positive(cores=cores, cpu_seconds=cpu_seconds)
     if not (0 <= variation < math.inf and 0 <= growth <= 1):
@@ -218,6 +229,7 @@ def task(
         memory_bytes=peak,
         initial_memory_bytes=min(PROCESS_BYTES, peak),
         memory_ramp=growth,
+        read_bytes=memory_bytes(str(reads)),
     )
 
 

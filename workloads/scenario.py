@@ -27,6 +27,8 @@ Cores = Annotated[int, Meta(ge=1, le=1024)] | Annotated[float, Meta(ge=0.1, le=1
 """CPUs of a node; a fraction is a quota of a shared machine's CPUs, as a control group has."""
 MAX_PODS = 110
 """The kubelet's default."""
+DiskKind = Literal["hdd", "ssd"]
+"""A disk that serves one stream of reads at its full speed, or several."""
 # `$` alone would accept a final line break.
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$(?!\n)")]
 
@@ -109,6 +111,8 @@ class NodePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     speed: Annotated[float, Meta(gt=0, le=100)] = 1.0
     """Speed of a core, relative to the thesis's nodes, whose CPU-seconds the demand models count."""
     max_pods: Count = MAX_PODS
+    disk: DiskKind | None = None
+    """The kind of disk that jobs read from; None if no job reads."""
 
     @property
     def memory_bytes(self) -> int:
@@ -124,13 +128,17 @@ class ClusterShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory: str = "8Gi"
     max_pods: Count = MAX_PODS
     """The most pods that a node takes (the kubelet's default)."""
+    disk: DiskKind | None = None
+    """The kind of disk that jobs read from; None if no job reads."""
     pools: list[NodePool] = []
-    """Nodes that differ, pool by pool, in place of the four fields above."""
+    """Nodes that differ, pool by pool, in place of the five fields above."""
 
     @property
     def each_pool(self) -> list[NodePool]:
         """The pools; a single pool if all nodes are alike."""
-        return self.pools or [NodePool("node", self.nodes, self.cores, self.memory, max_pods=self.max_pods)]
+        return self.pools or [
+            NodePool("node", self.nodes, self.cores, self.memory, max_pods=self.max_pods, disk=self.disk)
+        ]
 
     @property
     def each_node(self) -> list[NodePool]:
@@ -244,7 +252,7 @@ def _check_shape(shape: ClusterShape) -> None:
     if len(set(names)) != len(names):
         raise InvalidScenario(f"two pools have the same name: {', '.join(names)}")
     if shape.pools and msgspec.structs.replace(shape, pools=[]) != ClusterShape():
-        raise InvalidScenario("a cluster has pools, or nodes, cores, memory and max_pods of its own, not both")
+        raise InvalidScenario("a cluster has pools, or nodes, cores, memory, max_pods and disk of its own, not both")
 
 
 AFTER = {"added": ("absent",), "removed": ("up", "down"), "failed": ("up",), "recovered": ("down",)}
@@ -281,6 +289,13 @@ def _check(job: JobSpec, cluster: ClusterShape) -> None:
         raise InvalidScenario(f"{job.pods} pods need as many numbers of relative work, work has {len(job.work)}")
     if job.work and math.isinf(job.demand.cpu_seconds):
         raise InvalidScenario(f"workload {job.workload} runs for a time, not until work is done: leave work out")
+    if job.demand.read_bytes:
+        without = [pool.name for pool in cluster.each_pool if pool.disk is None]
+        if without:
+            raise InvalidScenario(
+                f"it reads from a disk, and these nodes have none: {', '.join(without)}; give the cluster, or each of "
+                f"its pools, a disk: hdd or ssd"
+            )
     if job.placement == "rest" and len(cluster.each_node) < 2:
         raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed")
 

@@ -99,6 +99,7 @@ class SimulatedCluster:
             agent_cores=parameters.agent_cores if scheduler.variant is not None or observer is not None else 0.0,
             boot_s=start,
             speed=[node.speed for node in each_node],
+            disks=[node.disk for node in each_node],
         )
         self._api = ApiServer(env, parameters.watch_latency_s)
         self._servers = Servers(self._fleet, parameters, requests_rng)

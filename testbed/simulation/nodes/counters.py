@@ -6,6 +6,7 @@ import numpy as np
 
 from carico.arrays import FloatArray
 from carico.telemetry.counters import Counters
+from testbed.simulation.nodes.disks import Disks
 from testbed.simulation.nodes.memory import NodeMemory
 
 JIFFIES_PER_S = 100
@@ -29,8 +30,8 @@ class KernelCounters:
         self.busy_s: FloatArray = np.zeros(cores.size)
         self.pressure_s: FloatArray = np.zeros(cores.size)
 
-    def read(self, now: float, memory: NodeMemory) -> Counters:
-        """Return what /proc would show on every node at `now`, seconds."""
+    def read(self, now: float, memory: NodeMemory, disks: Disks | None = None) -> Counters:
+        """Return what /proc would show on every node at `now`, seconds; `disks` are None if no node has one."""
         total_s = self._cores * (now - self._boot_s)
         used = memory.shown
         cached = np.minimum(CACHE_SHARE * memory.total, memory.total - used)
@@ -43,4 +44,6 @@ class KernelCounters:
             memory_free=memory.total - used - cached,
             memory_buffers=np.zeros(memory.total.size),
             memory_cached=cached,
+            disk_reading_ms=0 if disks is None else np.floor(disks.reading_s * 1000),
+            disk_read_work=0 if disks is None else np.floor(disks.read_work),
         )

@@ -7,6 +7,7 @@ task ended.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from carico.telemetry.counters import Counters
 from testbed.simulation.nodes.contention import Contention, Tick
 from testbed.simulation.nodes.counters import KernelCounters
 from testbed.simulation.nodes.cpu import cgroup_weight, share_cpu, some_pressure, throttled_pressure
+from testbed.simulation.nodes.disks import Disks
 from testbed.simulation.nodes.hypervisor import Hypervisor
 from testbed.simulation.nodes.memory import NodeMemory
 from testbed.simulation.nodes.phases import switch_phases
@@ -23,6 +25,7 @@ from testbed.simulation.nodes.shared_host import work_per_cpu_second
 from testbed.simulation.nodes.tasks import NOTHING_S, ContainerWeights, Ended, Tasks, per_node
 from testbed.simulation.parameters import SimulationParameters
 from workloads.demand import Demand
+from workloads.scenario import DiskKind
 
 
 class NodeFleet:
@@ -44,6 +47,8 @@ class NodeFleet:
         The time from which the counters count.
     speed : float or array_like
         Work that every node does in a CPU-second.
+    disks : sequence, optional
+        The kind of every node's disk; by default no node has one.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class NodeFleet:
         agent_cores: float = 0.0,
         boot_s: float = 0.0,
         speed: ArrayLike = 1.0,
+        disks: Sequence[DiskKind | None] = (),
     ) -> None:
         self.nodes = nodes
         self.cores: FloatArray = np.broadcast_to(np.asarray(cores, dtype=np.float64), nodes)
@@ -74,6 +80,7 @@ class NodeFleet:
         self._hypervisor = Hypervisor(self.cores, mean_speed, parameters, rng)
         self._memory = NodeMemory(self.memory_bytes, parameters, rng)
         self._counters = KernelCounters(self.cores, boot_s)
+        self._disks = Disks(disks) if any(disks) else None
         self._up: FloatArray = np.ones(nodes)
         self._tasks = Tasks(nodes)
         self._last_tick: Tick | None = None
@@ -85,7 +92,10 @@ class NodeFleet:
 
     def run_container(self, node: int, demand: Demand, work: float, weights: ContainerWeights, ended: Ended) -> int:
         """Start a pod's container on `node` now and return its task; `ended` is called when the task is over."""
-        return self._tasks.add_container(node, demand, work, weights=weights, ended=ended)
+        task = self._tasks.add_container(node, demand, work, weights=weights, ended=ended)
+        if self._disks is not None:
+            self._disks.begin(self._tasks, task)
+        return task
 
     def run_burst(self, node: int, cpu_s: float, ended: Ended | None = None) -> None:
         """Let the container runtime of `node` spend `cpu_s`, in competition with everything else."""
@@ -126,6 +136,8 @@ class NodeFleet:
         cores, speed = self._hypervisor.cores, self._hypervisor.speed
         active = tasks.active
         node, threads, system = tasks.node[active], tasks.threads[active], tasks.system[active]
+        if self._disks is not None:
+            threads = threads * (1.0 - tasks.reading[active])
         weight = tasks.weight[active]
         rate = self._rates(node, threads, system, weight)
         self._last_tick = Tick(
@@ -138,6 +150,8 @@ class NodeFleet:
         useful = speed[node] * (1.0 - lost)
         if parameters.host_limit < 1.0:
             useful = useful * work_per_cpu_second(rate, threads, system, parameters.host_limit * float(cores.sum()))
+        if self._disks is not None:
+            self._disks.advance(tasks, active, node, threads, rate * useful, dt)
         progress = rate * useful * dt
         before = tasks.left[active]
         tasks.left[active] = before - progress
@@ -168,7 +182,7 @@ class NodeFleet:
 
     def counters(self) -> Counters:
         """Return what the nodes' /proc shows now: cumulative, in the kernel's own units."""
-        return self._counters.read(self.now, self._memory)
+        return self._counters.read(self.now, self._memory, self._disks)
 
     def contention(self, tasks: IntArray) -> Contention:
         """Return what containers met on their nodes in the last tick, even if they were started after it.

@@ -64,6 +64,10 @@ class Tasks:
         """CPU-seconds in which memory grows from its start to its peak."""
         self.resident: FloatArray = np.zeros(rows)
         self.oom_adj: FloatArray = np.zeros(rows)
+        self.read_bytes: FloatArray = np.zeros(rows)
+        """Bytes to read from the node's disk in each CPU-second of work."""
+        self.reading: FloatArray = np.zeros(rows)
+        """Share of the time in which the task's threads wait for the disk."""
         self._columns = list(vars(self))
         self._containers: IntArray = np.zeros(nodes, dtype=np.int64)
         self._ended: dict[int, Ended] = {}
@@ -124,6 +128,8 @@ class Tasks:
         self.phase_threads[task] = (first.threads, last.threads)
         self.phase_work[task] = (cycle * first.share, cycle * last.share)
         self.phase_left[task] = self.phase_work[task, 0] if len(demand.phases) == 2 else math.inf
+        if demand.read_bytes:
+            self.read_bytes[task] = demand.read_bytes / demand.cpu_seconds
         self.memory_peak[task] = demand.memory_bytes
         ramp = demand.memory_ramp * work if math.isfinite(work) else 0.0
         self.memory_start[task] = demand.initial_memory_bytes if ramp else demand.memory_bytes

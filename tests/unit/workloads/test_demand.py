@@ -96,6 +96,17 @@ class TestTask:
         with pytest.raises(InvalidDemand, match=r"growth be in \[0, 1\], got 0 and 1.5"):
             task(cores=1, cpu_seconds=60, growth=1.5)
 
+    def test_a_task_may_read_from_a_disk(self):
+        assert task(cores=1, cpu_seconds=1, reads="1500Mi").read_bytes == 1500 * 2**20
+        assert task(cores=1, cpu_seconds=1).read_bytes == 0
+        for reads in ("many", "-1Gi"):
+            with pytest.raises(WorkloadError, match="is not a quantity"):
+                task(cores=1, cpu_seconds=1, reads=reads)
+        with pytest.raises(InvalidDemand, match="a pod that reads has a fixed amount of work in one phase"):
+            Demand(cpu_seconds=math.inf, duration_s=1, memory_bytes=0, read_bytes=1)
+        with pytest.raises(InvalidDemand, match="the rest finite and not negative"):
+            Demand(cpu_seconds=1, memory_bytes=0, read_bytes=-1)
+
     def test_ends_by_work_and_not_by_time(self):
         demand = task(cores=1.5, cpu_seconds=60, memory="1Gi")
         assert (demand.cpu_seconds, demand.duration_s) == (60, math.inf)

@@ -227,15 +227,27 @@ class TestNoScenario:
         ("cluster", "message"),
         [
             ("{pools: [{name: a, nodes: 1}, {name: a, nodes: 2}]}", "two pools have the same name: a, a"),
-            ("{nodes: 3, pools: [{name: a, nodes: 1}]}", "has pools, or nodes, cores, memory and max_pods of its own"),
+            (
+                "{nodes: 3, pools: [{name: a, nodes: 1}]}",
+                "has pools, or nodes, cores, memory, max_pods and disk of its own",
+            ),
             ("{pools: [{name: a}]}", "missing required field `nodes` - at `$.cluster.pools[0]`"),
             ("{pools: [{name: a, nodes: 1, speed: 0}]}", "> 0.0 - at `$.cluster.pools[0].speed`"),
             ("{pools: [{name: a, nodes: 1, memory: 8X}]}", "the memory of a node: '8X' is not a quantity"),
             ("{max_pods: 0}", ">= 1 - at `$.cluster.max_pods`"),
+            ("{disk: tape}", "Invalid enum value 'tape' - at `$.cluster.disk`"),
+            ("{disk: hdd, pools: [{name: a, nodes: 1}]}", "has pools, or nodes, cores, memory, max_pods and disk of"),
         ],
     )
     def test_the_cluster_must_make_sense(self, cluster, message):
         assert message in refusal(SMALL + f"cluster: {cluster}\n")
+
+    @pytest.mark.parametrize(
+        "cluster", ["{nodes: 2}", "{pools: [{name: a, nodes: 1, disk: ssd}, {name: b, nodes: 1}]}"]
+    )
+    def test_a_job_that_reads_needs_a_disk_on_every_node(self, cluster):
+        reads = with_job(workload="task", parameters={"cores": 1, "cpu_seconds": 1, "reads": "1Gi"})
+        assert "job pi: it reads from a disk, and these nodes have none: " in refusal(reads + f"cluster: {cluster}\n")
 
     def test_the_rest_of_one_node_is_no_place(self):
         text = with_job(placement="rest") + "cluster: {nodes: 1}\n"
