@@ -118,19 +118,21 @@ class LoadsAlone(Loads):
 
     cpu: OwnKnowledge
     memory: OwnKnowledge
+    reads: OwnKnowledge
 
     def __init__(self, variant: DemandVariant) -> None:
         super().__init__(variant)
         self.cpu = OwnKnowledge(self.cpu.first, variant.finest_cores)
         self.memory = OwnKnowledge(self.memory.first, variant.finest_gib)
+        self.reads = OwnKnowledge(self.reads.first, variant.finest_reads)
 
     @contextmanager
     def asked_by(self, node: str | None) -> Iterator[None]:
         """Let a node ask what workloads cost."""
         before = self.cpu.node
-        self.cpu.node = self.memory.node = node
+        self.cpu.node = self.memory.node = self.reads.node = node
         yield
-        self.cpu.node = self.memory.node = before
+        self.cpu.node = self.memory.node = self.reads.node = before
 
     def _sum_up(self, node: str) -> None:
         with self.asked_by(node):

@@ -105,6 +105,9 @@ def _borg() -> str:
 
 
 _TASK = "name: {}, workload: task, parameters: {{{}}}, pods: {}"
+_READERS = (
+    "name: readers, workload: task, parameters: {{cores: 1, cpu_seconds: 1, reads: {}, variation: 0.2}}, pods: {}"
+)
 _CRITICAL = (
     "name: web, workload: web, parameters: {duration_s: 900, rate_per_s: 20}, pods: 1, requests: {cpu: 100m}, "
     "placement: first, disturbance: true, platform: true, latency_critical: true"
@@ -197,6 +200,25 @@ SHAPES: dict[str, Shape] = {
     "service-beside-jobs": Shape(
         _jobs("service-beside-jobs", _SERVICE, "name: pi, workload: pi, pods: 500, start_s: 10"),
     ),
+    "readers": Shape("readers"),
+    "readers-ssd": Shape(
+        _jobs("readers-ssd", _READERS.format("2000Mi", 400), cluster="nodes: 8, disk: ssd"),
+    ),
+    "readers-and-cpu": Shape(
+        _jobs(
+            "readers-and-cpu",
+            _READERS.format("1500Mi", 80),
+            "name: cpu, workload: task, parameters: {cores: 1, cpu_seconds: 20, variation: 0.2}, pods: 300",
+            cluster="nodes: 8, disk: hdd",
+        ),
+    ),
+    "half-readers": Shape(
+        _jobs(
+            "half-readers",
+            _TASK.format("half", "cores: 1, cpu_seconds: 5, reads: 750Mi, variation: 0.2", 200),
+            cluster="nodes: 8, disk: hdd",
+        ),
+    ),
     "kubernetes-1.33": Shape("pi-2000 x 500", settings={"pop_from_backoff": True, "queueing_hints": True}),
 }
 
@@ -215,6 +237,7 @@ RULES: dict[str, str] = {
     "the held answer": ",hold_s=0",
     "pooling": f"{WITHOUT}pooling",
     "the memory of workloads": ",learned_s=1e12",
+    "the disk": ",reads_from=1e9",
     "fading": ",fade_s=1e9",
     "churn as a workload": ",churn_s=0",
     "censoring": ",saturated=10",

@@ -26,6 +26,7 @@ from carico.demand.settings import DemandVariant
 from carico.demand.workload import workload_named
 from carico.podevents.source import PodChange, PodEventSource
 from carico.scheduling.report import ReportReply
+from carico.telemetry.counters import disk_use_between
 from carico.telemetry.sampler import Batch, Sampler
 
 REPORT_PERIOD_S = 1.0
@@ -120,6 +121,7 @@ class DemandAgent(AgentLoop):
                     self._cores * (float(whole.cpu_utilisation) + float(whole.cpu_pressure)),
                     gib * float(np.mean(batch.samples.memory_utilisation)),
                     float(whole.at_s),
+                    disk_use_between(batch.readings[0], batch.readings[-1]),
                 )
             if self._due(now):
                 self._report(now)
@@ -151,6 +153,14 @@ class DemandAgent(AgentLoop):
                 report.demand_cores.mean,
             ),
             "demand_doubt_cores": ("Standard deviation of demand_cores", report.demand_cores.variance**0.5),
+            **(
+                {}
+                if report.disk is None
+                else {
+                    "disk_reads": ("Reads from disks under way, according to the model", report.disk.reads),
+                    "disk_reads_level": ("Reads that disks serve without slowing each other down", report.disk.level),
+                }
+            ),
             "held_gib": ("Memory in use, GiB", report.held_gib),
             "pods": ("Running pods", len(report.counted)),
             "pod_capacity": (

@@ -17,12 +17,14 @@ import numpy as np
 from carico.arrays import BoolArray, FloatArray
 from carico.demand.regression import Estimate
 
+NO_READS = Estimate(0.0, 0.0)
 NO_REPORT = "no report yet"
 TOO_OLD = "last report too old"
 NO_DEMAND = "reports no demand"
 CPU_FULL = "CPU full"
 KEPT_IDLE = "kept half idle"
 MEMORY_FULL = "memory full"
+DISK_FULL = "disk saturated"
 ROOM = "has room"
 
 
@@ -36,10 +38,11 @@ class Rooms(NamedTuple):
     idle: BoolArray
     critical: BoolArray
     age_s: FloatArray
+    reads: FloatArray
 
     def fits(self, stale_after_s: float) -> BoolArray:
         """Return whether each node has room for the pod, (n,)."""
-        fits = (self.room > 0) & (self.room_gib >= self.needs_gib) | self.idle | (self.pods >= 1)
+        fits = (self.room > 0) & (self.room_gib >= self.needs_gib) & (self.reads >= 0) | self.idle | (self.pods >= 1)
         answer: BoolArray = fits & (self.age_s <= stale_after_s)
         return answer
 
@@ -63,6 +66,9 @@ class NodeRoom(NamedTuple):
     """Whether the node is kept half idle for a latency-critical pod: then the pod must fit as a whole."""
     age_s: float
     """Seconds since the node reported."""
+    reads: float
+    """How many more reads the node's disks serve at a time, less half of what the pod reads; infinite if it reads
+    nothing, or the disks are not known."""
 
     def verdict(self, stale_after_s: float) -> str:
         """Return the kind of the verdict, one of this module's constants."""
@@ -76,7 +82,9 @@ class NodeRoom(NamedTuple):
             return ROOM
         if not self.cores > 0:
             return KEPT_IDLE if self.critical else CPU_FULL
-        return ROOM if self.gib >= self.needs_gib else MEMORY_FULL
+        if not self.gib >= self.needs_gib:
+            return MEMORY_FULL
+        return ROOM if self.reads >= 0 else DISK_FULL
 
     def reason(self, stale_after_s: float) -> str:
         """Return why the node was refused; empty if it was not."""
@@ -88,6 +96,8 @@ class NodeRoom(NamedTuple):
             return f"CPU full: its load is {abs(self.cores):.2f} cores above its level"
         if verdict == MEMORY_FULL:
             return f"needs {math.ceil(100 * self.needs_gib) / 100:.2f} GiB, has {_down(self.gib)}"
+        if verdict == DISK_FULL:
+            return f"disk saturated: with the pod, {-self.reads:.2f} more reads would be under way than it serves"
         if verdict == TOO_OLD:
             return f"last report {self.age_s:.0f} s ago"
         if verdict == NO_DEMAND:
@@ -113,6 +123,8 @@ class DemandDecision:
     stale_after_s: float
     hold_s: float = 0.0
     """If no node has room: decide again when anything has changed, or after this time; 0 refuses the pod now."""
+    reads: Estimate = NO_READS
+    """Reads from disks that the pod has under way."""
 
     @cached_property
     def fits(self) -> BoolArray:
@@ -150,8 +162,10 @@ class DemandDecision:
         out = np.flatnonzero(~self.fits)
         # Thousands of full nodes share a few texts: each text is made once, and its key are the numbers that it shows.
         rooms = self.rooms
-        shown = np.stack([rooms.room, rooms.room_gib, rooms.needs_gib, rooms.pods, rooms.age_s, rooms.critical])[:, out]
-        shown[:4] = np.round(100 * shown[:4])
+        shown = np.stack(
+            [rooms.room, rooms.room_gib, rooms.needs_gib, rooms.pods, rooms.reads, rooms.age_s, rooms.critical]
+        )[:, out]
+        shown[:5] = np.round(100 * shown[:5])
         key = np.nan_to_num(np.round(shown), nan=-1.0).T
         _, first, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
         texts = [self.verdict(index).reason(self.stale_after_s) for index in out[first].tolist()]

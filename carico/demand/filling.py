@@ -16,9 +16,12 @@ exception for a pod that is too large for that, and could go nowhere else.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from carico.arrays import BoolArray, FloatArray
+from carico.demand.regression import Estimate
 from carico.demand.settings import DemandVariant
 
 PARALLEL_CORES = 1.5
@@ -63,6 +66,26 @@ def least_wide(variant: DemandVariant, cores: FloatArray) -> FloatArray:
     """Return above which demand a pod is a wide one with several threads on each node, cores."""
     least: FloatArray = np.maximum(variant.wide * cores, PARALLEL_CORES)
     return least
+
+
+def reads_left(variant: DemandVariant, room: FloatArray, pod: Estimate) -> FloatArray:
+    """Return how far the reads under way are below what nodes' disks serve, with half of those of the pod.
+
+    Threads that share a CPU lose nothing, but a disk may serve two readers worse than one. So half of the pod must fit,
+    unlike for CPU. What is not known to read is not held back.
+
+    Parameters
+    ----------
+    variant : DemandVariant
+    room : array, (n,)
+        How many more reads may be under way on each node.
+    pod : Estimate
+        Reads that the pod has under way.
+    """
+    if not pod.mean - math.sqrt(pod.variance) > variant.reads_from:
+        return np.full_like(room, np.inf)[()]
+    left: FloatArray = room - pod.mean / 2
+    return left
 
 
 def needed_gib(variant: DemandVariant, gib: FloatArray, variance: float, alike: FloatArray) -> FloatArray:

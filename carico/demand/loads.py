@@ -6,6 +6,7 @@ twice or not at all. Nodes are columns of arrays, because one decision looks at 
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
@@ -58,10 +59,12 @@ class Loads:
         cpu = Estimate(variant.first_cores, variant.first_doubt_cores**2)
         memory = Estimate(variant.first_gib, variant.first_doubt_gib**2)
         constants = variant.returning, variant.learned_s, variant.remember_s
-        self.remembered = Memory(cpu, *constants), Memory(memory, *constants)
-        """What workloads used to cost: cores, GiB."""
+        reads = Estimate(0.0, variant.first_doubt_reads**2)
+        self.remembered = Memory(cpu, *constants), Memory(memory, *constants), Memory(reads, *constants)
+        """What workloads used to cost: cores, GiB, reads."""
         self.cpu = Pool(cpu, variant.finest_cores, self.remembered[0])
         self.memory = Pool(memory, variant.finest_gib, self.remembered[1])
+        self.reads = Pool(reads, variant.finest_reads, self.remembered[2])
         self._rows = NodeRows()
         self._node_of: dict[int, str] = {}
         """The node of every column that has one."""
@@ -85,14 +88,14 @@ class Loads:
         self._all_rows: IntArray | None = None
         self.generation = 0
         """Increases whenever the set of known nodes changes, or the set of nodes that report their demand."""
-        self._columns: FloatArray = np.full((7, 1), np.nan)
+        self._columns: FloatArray = np.full((8, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
         self._has_critical: BoolArray = np.zeros(1, np.bool_)
         self._start_up_s: FloatArray = np.full(1, FIRST_START_UP_S)
         """How long pods are in flight to each node, on average: a large node starts many, one after the other."""
 
     # Rows of `_columns`; the last column belongs to no node and stays NaN.
-    _CORES, _GIB, _LOAD, _MEMORY, _AT, _CREDIT, _CAPACITY = range(7)
+    _CORES, _GIB, _LOAD, _MEMORY, _AT, _CREDIT, _CAPACITY, _READS = range(8)
 
     def __len__(self) -> int:
         """Number of nodes that have reported."""
@@ -134,6 +137,8 @@ class Loads:
         self.generation += before is None
         self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
+        reads = {name: known.reads for name, known in report.workloads.items() if known.reads is not None}
+        self.reads.update(node, reads)
         row = self._rows[node]
         for uid in [uid for uid in self._in_flight_to.get(node, ()) if uid in report.counted]:
             took_s = now - self._remove(uid).since
@@ -175,6 +180,7 @@ class Loads:
             self._note_local(row, {}, before.workloads)
             self.cpu.forget(node)
             self.memory.forget(node)
+            self.reads.forget(node)
         self._over.pop(node, None)
 
     def _note_local(self, row: int, after: Workloads, before: Workloads) -> None:
@@ -263,6 +269,7 @@ class Loads:
         for workload in filter(self.runs, workloads):
             self.cpu.remember(workload, elapsed_s, now)
             self.memory.remember(workload, elapsed_s, now)
+            self.reads.remember(workload, elapsed_s, now)
         for memory in self.remembered:
             memory.forget(now)
 
@@ -333,6 +340,10 @@ class Loads:
     def memory_load(self, rows: Rows) -> FloatArray:
         """Memory that nodes hold, with a margin for doubt; GiB."""
         return self._column(self._MEMORY, rows)
+
+    def reads_room(self, rows: Rows) -> FloatArray:
+        """How many more reads may be under way on nodes, with those of the pods in flight; infinite if unknown."""
+        return self._column(self._READS, rows)
 
     def age_s(self, rows: Rows, now: float) -> FloatArray:
         """Seconds since nodes reported; NaN if they never did."""
@@ -448,13 +459,22 @@ class Loads:
         self._columns[self._LOAD, row] = max(cpu, 0.0) + caution * cpu_variance - self._start_up_s[row] * credit
         self._columns[self._MEMORY, row] = max(memory, 0.0) + caution * memory_variance
         self._columns[self._CREDIT, row] = credit
+        self._columns[self._READS, row] = self._reads_left(report, change, over)
         counted = len(report.counted) - list(report.counted.values()).count(None)
         self._pods[row] = counted - sum(over[name] for name in over if name is not None) + sum(change.values())
+
+    def _reads_left(self, report: DemandReport, coming: Mapping[str, int], over: Mapping[str | None, int]) -> float:
+        """How many more reads may be under way on a node."""
+        if report.disk is None:
+            return math.inf
+        reads = report.disk.reads + sum(number * self.reads.cost(workload).mean for workload, number in coming.items())
+        reads -= sum(number * self.reads.cost(ended).mean for ended, number in over.items() if ended is not None)
+        return report.disk.level - max(reads, 0.0)
 
     def _add_row(self, node: str) -> None:
         if not self._free:
             size = self._pods.size
-            self._columns = np.concatenate((self._columns, np.full((7, size), np.nan)), axis=1)
+            self._columns = np.concatenate((self._columns, np.full((8, size), np.nan)), axis=1)
             self._pods = np.concatenate((self._pods, np.zeros(size, np.int64)))
             self._has_critical = np.concatenate((self._has_critical, np.zeros(size, np.bool_)))
             self._start_up_s = np.concatenate((self._start_up_s, np.full(size, FIRST_START_UP_S)))

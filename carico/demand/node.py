@@ -11,16 +11,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from carico.arrays import finite
+from carico.demand.disk import Disk
 from carico.demand.peaks import Peaks
 from carico.demand.pods import CHURN, PodCounts
 from carico.demand.regression import Estimate, Regression
-from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.report import MOST_READS, DemandReport, DiskReport, WorkloadReport
 from carico.demand.settings import DemandVariant
 from carico.demand.workload import check_saved_workloads
 from carico.saved import checked_mapping
+from carico.telemetry.counters import DiskUse
 
 MOST_TIMES = 10.0
 """No node of a size has learned that a pod, or the empty node, demands more than this many times that size."""
+MOST_LEARNED_READS = 10_000.0
+"""No node, whatever its size, has learned that a pod, or the empty node, has more reads under way."""
 
 
 class NodeDemand:
@@ -55,7 +59,9 @@ class NodeDemand:
         self._variant = variant
         self._pods = PodCounts(variant.churn_s, since)
         self._observed_at = since
-        self._cpu, self._memory, self._peaks = _parts(variant)
+        self._cpu, self._memory, self._peaks, self._reads = _parts(variant)
+        self._disk = Disk(variant.disk_s)
+        self._sees_disk = False
         self._held_gib = 0.0
         self._stops: defaultdict[str, float] = defaultdict(float)
         """Rate of stops by workload, per second, at the time of the latest observation."""
@@ -85,7 +91,7 @@ class NodeDemand:
         finite("cores, GiB", [cores, gib], low=1e-3)
         self._size = cores, gib
 
-    def observe(self, cores: float, gib: float, at: float) -> None:
+    def observe(self, cores: float, gib: float, at: float, disk: DiskUse | None = None) -> None:
         """Learn from telemetry.
 
         Parameters
@@ -96,6 +102,8 @@ class NodeDemand:
             Memory in use.
         at : float
             When the interval ended, seconds.
+        disk : DiskUse, optional
+            What was read from the node's disks, if the node sees it.
         """
         variant, elapsed_s = self._variant, at - self._observed_at
         means = self._pods.means(at)
@@ -103,6 +111,12 @@ class NodeDemand:
         self._decay_stops(elapsed_s)
         self._cpu.advance(elapsed_s)
         self._cpu.learn(means, cores, censored=cores > variant.saturated * self._size[0])
+        if disk is not None:
+            self._sees_disk = True
+            self._disk.observe(disk, elapsed_s)
+            self._reads.advance(elapsed_s)
+            self._reads.learn(means, disk.reading)
+            self._reads.forget()
         means.pop(CHURN, None)
         self._memory.advance(elapsed_s)
         self._memory.learn(means, gib)
@@ -139,6 +153,8 @@ class NodeDemand:
         now = self._pods.now
         kept = math.exp(-max(at - self._observed_at, 0.0) / self._variant.stops_s)
         cores, unknown = self._cpu.costs(), self._cpu.first
+        reads = self._reads.costs() if self._sees_disk else {}
+        reading = min(max(self._reads.demand(now).mean, 0.0), MOST_READS)
         names = dict.fromkeys([*now, *cores, *self._peaks.workloads])
         names.pop(CHURN, None)
         return DemandReport(
@@ -153,15 +169,23 @@ class NodeDemand:
                     kept * self._stops.get(name, 0.0),
                     cores.get(name, unknown),
                     self._peaks.cost(name),
+                    reads.get(name),
                 )
                 for name in names
             },
             dict(self._pods.running),
+            DiskReport(reading, self._disk.level) if self._sees_disk else None,
         )
 
     def save(self) -> dict[str, Any]:
         """Return everything that was learned about workloads, as JSON values, but not which pods run."""
-        return {"cpu": self._cpu.save(), "memory": self._memory.save(), "peaks": self._peaks.save()}
+        return {
+            "cpu": self._cpu.save(),
+            "memory": self._memory.save(),
+            "peaks": self._peaks.save(),
+            "reads": self._reads.save(),
+            "disk": self._disk.save(),
+        }
 
     def restore(self, state: Mapping[str, Any], elapsed_s: float) -> None:
         """Continue from what `save` returned `elapsed_s` seconds ago.
@@ -171,15 +195,19 @@ class NodeDemand:
         InvalidState
             If the state is damaged, or cannot be of a node of this size; nothing has changed then.
         """
-        cpu, memory, peaks = _parts(self._variant)
+        cpu, memory, peaks, reads = _parts(self._variant)
+        disk = Disk(self._variant.disk_s)
         most_cores, most_gib = (MOST_TIMES * size for size in self._size)
         cpu.restore(checked_mapping(state, "cpu"), most_cores)
         memory.restore(checked_mapping(state, "memory"), most_gib)
         peaks.restore(checked_mapping(state, "peaks"), self._observed_at, most_gib)
-        check_saved_workloads({*cpu.workloads, *memory.workloads, *peaks.workloads} - {CHURN})
-        cpu.advance(elapsed_s)
-        memory.advance(elapsed_s)
-        self._cpu, self._memory, self._peaks = cpu, memory, peaks
+        if "reads" in state:  # an earlier version saves nothing about disks
+            reads.restore(checked_mapping(state, "reads"), MOST_LEARNED_READS)
+            disk.restore(checked_mapping(state, "disk"))
+        check_saved_workloads({*cpu.workloads, *memory.workloads, *peaks.workloads, *reads.workloads} - {CHURN})
+        for regression in (cpu, memory, reads):
+            regression.advance(elapsed_s)
+        self._cpu, self._memory, self._peaks, self._reads, self._disk = cpu, memory, peaks, reads, disk
 
     def _decay_stops(self, elapsed_s: float) -> None:
         kept = math.exp(-elapsed_s / self._variant.stops_s)
@@ -189,12 +217,14 @@ class NodeDemand:
                 del self._stops[workload]
 
 
-def _parts(variant: DemandVariant) -> tuple[Regression, Regression, Peaks]:
-    """Return what learns cores, what learns memory, and what learns peaks of memory."""
+def _parts(variant: DemandVariant) -> tuple[Regression, Regression, Peaks, Regression]:
+    """Return what learns cores, what learns memory, what learns peaks of memory, and what learns reads."""
     cpu = Estimate(variant.first_cores, variant.first_doubt_cores**2)
     memory = Estimate(variant.first_gib, variant.first_doubt_gib**2)
+    reads = Estimate(0.0, variant.first_doubt_reads**2)
     return (
         Regression(cpu, variant.noise_cores, variant.drift_cores, variant.fade_s),
         Regression(memory, variant.noise_gib, variant.drift_gib, variant.fade_s),
         Peaks(memory, variant.growth_s, variant.peak_s),
+        Regression(reads, variant.noise_reads, variant.drift_reads, variant.fade_s),
     )

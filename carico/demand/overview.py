@@ -51,6 +51,9 @@ class WorkloadCost(NamedTuple):
     """Nodes that run them."""
     idle_s: float
     """Seconds since one ran."""
+    reads: float
+    """Reads from its node's disks that a pod has under way; 0 if pods are not known to read."""
+    reads_doubt: float
 
 
 class Workloads(NamedTuple):
@@ -94,7 +97,7 @@ def workload_costs(loads: Loads, now: float) -> list[WorkloadCost]:
     for workload in sorted(loads.workloads()):
         if is_own(workload) and not loads.runs(workload):
             continue
-        cores, gib = _told(loads, workload)
+        cores, gib, reads = _told(loads, workload)
         running = [each.pods for each in loads.at_nodes(workload).values() if each.pods]
         found.append(
             WorkloadCost(
@@ -106,6 +109,8 @@ def workload_costs(loads: Loads, now: float) -> list[WorkloadCost]:
                 sum(running),
                 len(running),
                 loads.idle_s(workload, now),
+                reads.mean,
+                math.sqrt(reads.variance),
             )
         )
     return found
@@ -129,13 +134,13 @@ def count_workloads(loads: Loads, shown: Collection[str], waiting: Collection[st
     return Workloads(len(running), len(present) - len(running), unknown, len(remembered - present))
 
 
-def _told(loads: Loads, workload: str) -> tuple[Estimate, Estimate]:
+def _told(loads: Loads, workload: str) -> tuple[Estimate, Estimate, Estimate]:
     """What people are told of a workload: what its pods demand, or used to if none runs any more."""
-    known = loads.cpu.cost(workload), loads.memory.cost(workload)
+    known = loads.cpu.cost(workload), loads.memory.cost(workload), loads.reads.cost(workload)
     if loads.runs(workload):
         return known
-    cpu, memory = (
+    cpu, memory, reads = (
         memory.known(workload) if workload in memory else now
         for memory, now in zip(loads.remembered, known, strict=True)
     )
-    return cpu, memory
+    return cpu, memory, reads

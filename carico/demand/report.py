@@ -12,6 +12,8 @@ from carico.errors import InvalidInput
 MOST_CORES = 10_000.0
 MOST_GIB = 1_000_000.0
 """Bounds on the size of a node and on the demand of a pod."""
+MOST_READS = 1_000_000.0
+"""Bound on the reads under way on a node."""
 MOST_PODS = 10_000
 """Bound on the number of pods on a node."""
 
@@ -33,6 +35,8 @@ class WorkloadReport:
     cores: Estimate
     gib: Estimate
     """The demand of a pod."""
+    reads: Estimate | None = None
+    """Reads that a pod has under way; None if that is not known."""
 
     def __post_init__(self) -> None:
         (cores, cores_variance), (gib, gib_variance) = self.cores, self.gib
@@ -44,12 +48,35 @@ class WorkloadReport:
             and 0 <= cores_variance <= MOST_CORES
             and 0 <= gib <= MOST_GIB
             and 0 <= gib_variance <= MOST_GIB
+            and (self.reads is None or (0 <= self.reads.mean <= MOST_READS and 0 <= self.reads.variance <= MOST_READS))
         ):
             return
         _check("pods", self.pods, MOST_PODS)
         _check("stops_per_s", self.stops_per_s, MOST_PODS)
         _check_estimate("a pod's cores", self.cores, MOST_CORES)
         _check_estimate("a pod's GiB", self.gib, MOST_GIB)
+        if self.reads is not None:
+            _check_estimate("a pod's reads", self.reads, MOST_READS)
+
+
+@dataclass(frozen=True)
+class DiskReport:
+    """What a node knows about its disks.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is not finite, negative, or larger than any node's.
+    """
+
+    reads: float
+    """Reads under way now, with all pods that the node counts."""
+    level: float
+    """How many reads may be under way, see `carico.demand.disk`."""
+
+    def __post_init__(self) -> None:
+        _check("reads under way", self.reads, MOST_READS)
+        _check("level of reads", self.level, MOST_READS)
 
 
 @dataclass(frozen=True)
@@ -72,6 +99,8 @@ class DemandReport:
         What the node knows about every workload, by the workload's name.
     counted : mapping
         The workload of every pod that `demand_cores` counts, by UID; None for pods of the platform.
+    disk : DiskReport, optional
+        The node's disks; None if the node does not see what is read from them.
 
     Raises
     ------
@@ -87,6 +116,7 @@ class DemandReport:
     baseline_gib: float
     workloads: Mapping[str, WorkloadReport]
     counted: Mapping[str, str | None]
+    disk: DiskReport | None = None
 
     def __post_init__(self) -> None:
         for name, value, most in (("cores", self.cores, MOST_CORES), ("gib", self.gib, MOST_GIB)):

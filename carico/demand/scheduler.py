@@ -16,7 +16,7 @@ import numpy as np
 from carico.arrays import IntArray
 from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision, Rooms
-from carico.demand.filling import PARALLEL_CORES, least_wide, level, needed_gib
+from carico.demand.filling import PARALLEL_CORES, least_wide, level, needed_gib, reads_left
 from carico.demand.holding import Holding
 from carico.demand.loads import Loads, Rows
 from carico.demand.overview import NodeLoad, WorkloadCost, Workloads, count_workloads, node_loads, workload_costs
@@ -37,6 +37,8 @@ REMEMBER_EVERY_S = 5.0
 """How often is noted what the workloads cost whose pods run."""
 _MOST_TRIED = 16
 """The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
+_SAVED = "cpu", "memory", "reads"
+"""What is remembered of workloads; earlier versions save no reads."""
 
 
 class DemandScheduler:
@@ -256,8 +258,7 @@ class DemandScheduler:
 
     def save(self, now: float) -> dict[str, Any]:
         """Return what is remembered of workloads, as JSON values."""
-        cpu, memory = self.loads.remembered
-        return {"cpu": cpu.save(now), "memory": memory.save(now)}
+        return {name: memory.save(now) for name, memory in zip(_SAVED, self.loads.remembered, strict=True)}
 
     def restore(self, state: Mapping[str, Any], elapsed_s: float, now: float) -> None:
         """Take over what `save` returned `elapsed_s` seconds ago, here or elsewhere, as far as less is known here.
@@ -268,8 +269,8 @@ class DemandScheduler:
             If the state is damaged; what is remembered has not changed then.
         """
         parts = [
-            memory.read(checked_mapping(state, name), elapsed_s, now)
-            for name, memory in zip(("cpu", "memory"), self.loads.remembered, strict=True)
+            memory.read(checked_mapping({"reads": {}} | dict(state), name), elapsed_s, now)
+            for name, memory in zip(_SAVED, self.loads.remembered, strict=True)
         ]
         for memory, part in zip(self.loads.remembered, parts, strict=True):
             memory.take_over(part, now)
@@ -301,7 +302,8 @@ class DemandScheduler:
     def _decision(self, kind: Kind, nodes: Sequence[str], rows: IntArray, now: float) -> DemandDecision:
         cores, gib = self.cost(kind.workload)
         rooms = self._rooms(kind.workload, rows, now, share=self._share())
-        return DemandDecision(nodes, kind.workload, cores, gib, rooms, stale_after_s=self._stale_after_s)
+        reads = self.loads.reads.cost(kind.workload)
+        return DemandDecision(nodes, kind.workload, cores, gib, rooms, self._stale_after_s, reads=reads)
 
     def _rooms(self, workload: str, rows: Rows, now: float, *, share: bool, placement: str | None = None) -> Rooms:
         """What nodes offer a pod of a workload, and what the pod needs there.
@@ -338,6 +340,7 @@ class DemandScheduler:
             loads.idle(rows) & ~critical,
             critical,
             loads.age_s(rows, now),
+            reads_left(variant, loads.reads_room(rows), loads.reads.cost(workload)),
         )
 
     def _waits_for_gap(self, cores: float, among: Rows) -> bool:

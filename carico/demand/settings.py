@@ -1,6 +1,7 @@
 """The constants of the variant `demand`, each with its meaning; `benchmarks/shapes.py` shows the effect of each rule.
 
-There are two resources: CPU in cores, whose demand may exceed the supply, and memory in GiB, whose demand may not.
+There are three resources: CPU in cores, whose demand may exceed the supply; memory in GiB, whose demand may not; and
+the disk, in reads under way at a time, of which more than the disk serves only slow each other down.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ class DemandVariant:
     """The assumed demand of a pod of an unknown workload."""
     first_doubt_cores: float = 1.0
     first_doubt_gib: float = 0.6
-    """Standard deviation of the assumed demand."""
+    first_doubt_reads: float = 0.5
+    """Standard deviation of the assumed demand; a pod of an unknown workload is assumed to read nothing."""
     fade_s: float = 300.0
     """Time constant with which what was learned of a workload fades back to the assumption."""
     noise_cores: float = 0.2
     noise_gib: float = 0.05
+    noise_reads: float = 0.2
     """Standard deviation of the part of an observation that pods do not explain."""
     drift_cores: float = 0.05
     drift_gib: float = 0.005
+    drift_reads: float = 0.02
     """How far the demand of the empty node drifts in a second (standard deviation of a random walk)."""
     saturated: float = 1.8
     """Threads per core above which pressure is close to its ceiling, so that the true demand may be higher."""
@@ -42,6 +46,8 @@ class DemandVariant:
     """The longest time from a pod's start until it holds its initial memory."""
     growth_s: float = 2.0
     """How long a workload is doubted after its memory has grown."""
+    disk_s: float = 900.0
+    """After this time, more reads are tried again than were found to saturate a node's disks."""
     steps_per_s: float = 2.0
     """How often a node learns from its telemetry."""
     report_change: float = 0.3
@@ -56,6 +62,7 @@ class DemandVariant:
     """The variance of a well-known workload's cost when it returns, as a share of that of an unknown one."""
     finest_cores: float = 0.05
     finest_gib: float = 0.01
+    finest_reads: float = 0.02
     """The smallest standard deviation that a node is credited with: it limits the influence of one node on all."""
     caution: float = 1.0
     """Demand, in cores or GiB, that is added for each core² or GiB² of a demand's variance."""
@@ -71,6 +78,8 @@ class DemandVariant:
     """Share of such a pod that must fit below the lower level if it has several threads and only such pods wait."""
     critical_share: float = 0.5
     """Share of a node's cores up to which a node with a latency-critical pod takes pods that fit as a whole."""
+    reads_from: float = 0.05
+    """Pods that certainly have more reads under way, on average, do not go to nodes whose disks are saturated."""
     memory_limit: float = 0.95
     """Share of a node's memory that pods may fill."""
     hold_s: float = 2.0
@@ -86,9 +95,12 @@ class DemandVariant:
         for name in (
             "first_doubt_cores",
             "first_doubt_gib",
+            "first_doubt_reads",
             "fade_s",
             "noise_cores",
             "noise_gib",
+            "noise_reads",
+            "disk_s",
             "steps_per_s",
             "stops_s",
             "learned_s",

@@ -41,6 +41,10 @@ class Known(msgspec.Struct, frozen=True):
     last_requested_cores: Amount | None = None
     last_requested_gib: Amount | None = None
     """What the last pod requested."""
+    reads: Amount = 0.0
+    """Reads from its node's disks that a pod has under way; 0 if pods are not known to read, or from an extender of an
+    older version."""
+    reads_doubt: Amount = 0.0
 
 
 class KnownAtNode(msgspec.Struct, frozen=True):
@@ -53,6 +57,8 @@ class KnownAtNode(msgspec.Struct, frozen=True):
     gib: float
     gib_doubt: float
     pods: int
+    reads: Amount = 0.0
+    reads_doubt: Amount = 0.0
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -145,17 +151,24 @@ def show_by_node(costs: Sequence[KnownAtNode]) -> str:
     if not costs:
         return _NOTHING
     rows = [
-        [cost.workload, cost.node, cost.pods, _amount(cost.cores, cost.cores_doubt), _amount(cost.gib, cost.gib_doubt)]
+        [
+            cost.workload,
+            cost.node,
+            cost.pods,
+            _amount(cost.cores, cost.cores_doubt),
+            _amount(cost.gib, cost.gib_doubt),
+            _reads(cost),
+        ]
         for cost in costs
     ]
-    return table([["WORKLOAD", "NODE", "PODS", "CORES", "GIB"], *rows])
+    return _table([["WORKLOAD", "NODE", "PODS", "CORES", "GIB", "READS"], *rows], costs)
 
 
 def show(costs: Sequence[Cost]) -> str:
     """Return the costs as a table in kubectl's style."""
     if not costs:
         return _NOTHING
-    header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "RAN", "ALL PODS"]
+    header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "READS", "RAN", "ALL PODS"]
     rows = [
         [
             cost.workload,
@@ -166,16 +179,27 @@ def show(costs: Sequence[Cost]) -> str:
             _shown(cost.requested_cores),
             _amount(cost.gib, cost.gib_doubt),
             _shown(cost.requested_gib),
+            _reads(cost),
             _ran(cost),
             _verdict(cost),
         ]
         for cost in costs
     ]
-    return table([header, *rows])
+    return _table([header, *rows], costs)
+
+
+def _table(rows: Sequence[Sequence[object]], costs: Sequence[Known] | Sequence[KnownAtNode]) -> str:
+    """Return a table, without what pods read if none is known to read."""
+    without = -1 if any(cost.reads for cost in costs) else rows[0].index("READS")
+    return table([[cell for number, cell in enumerate(row) if number != without] for row in rows])
 
 
 def _amount(mean: float, doubt: float) -> str:
     return f"{mean:.2f} ± {doubt:.2f}"
+
+
+def _reads(cost: Known | KnownAtNode) -> str:
+    return _amount(cost.reads, cost.reads_doubt) if cost.reads else "-"
 
 
 def _verdict(cost: Cost) -> str:

@@ -237,6 +237,7 @@ class DemandExtender(Readiness):
                 "cores_doubt": math.sqrt(each.cores.variance),
                 "gib": each.gib.mean,
                 "gib_doubt": math.sqrt(each.gib.variance),
+                **({} if each.reads is None else {"reads": each.reads.mean, "reads_doubt": each.reads.variance**0.5}),
                 "pods": each.pods,
             }
             for workload, nodes in sorted(known.items())

@@ -22,7 +22,7 @@ from typing import IO, Annotated, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from carico.demand.decision import CPU_FULL, KEPT_IDLE, MEMORY_FULL, ROOM, TOO_OLD, DemandDecision, NodeRoom
+from carico.demand.decision import CPU_FULL, DISK_FULL, KEPT_IDLE, MEMORY_FULL, ROOM, TOO_OLD, DemandDecision, NodeRoom
 from carico.extender.api import PodId
 from carico.files import not_following
 from carico.scheduling.decision import Decision, NodeVerdict
@@ -51,6 +51,9 @@ class Room(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the node ran no pod: then it takes any pod."""
     critical: bool = False
     """Whether the node was kept half idle for a latency-critical pod."""
+    reads: Finite | None = None
+    """How many more reads the node's disks served at a time, less half of what the pod reads; absent if the pod was not
+    known to read, or the disks were not known."""
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -61,12 +64,14 @@ class Amount(msgspec.Struct, frozen=True):
     """Standard deviation."""
 
 
-class Cost(msgspec.Struct, frozen=True):
+class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a pod of a workload was believed to demand under the variant `demand`."""
 
     workload: str
     cores: Amount
     gib: Amount
+    reads: Amount | None = None
+    """Reads from disks under way; absent if the pod was not known to read."""
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -112,7 +117,9 @@ def kind_of(candidate: Candidate) -> str:
             return ROOM
         if candidate.room.cores <= 0:
             return KEPT_IDLE if candidate.room.critical else CPU_FULL
-        return MEMORY_FULL if candidate.room.gib < candidate.room.needs_gib else TOO_OLD
+        if candidate.room.gib < candidate.room.needs_gib:
+            return MEMORY_FULL
+        return DISK_FULL if candidate.room.reads is not None and candidate.room.reads < 0 else TOO_OLD
     if candidate.pod_capacity is None:
         return "no capacity reported yet"
     if candidate.score is None:
@@ -149,7 +156,9 @@ def entry(pod: PodId, decision: Decision | DemandDecision, at: float, limit: int
 def _demand_entry(pod: PodId, decision: DemandDecision, at: float, limit: int) -> Entry:
     best = decision.among_best(limit)
     others = decision.count_verdicts() - best.count_verdicts() if best is not decision else {}
-    cores, gib = (Amount(each.mean, math.sqrt(each.variance)) for each in (decision.cores, decision.gib))
+    cores, gib, reads = (
+        Amount(each.mean, math.sqrt(each.variance)) for each in (decision.cores, decision.gib, decision.reads)
+    )
     return Entry(
         schema_version=1,
         at=at,
@@ -158,7 +167,7 @@ def _demand_entry(pod: PodId, decision: DemandDecision, at: float, limit: int) -
         stale_after_s=decision.stale_after_s if math.isfinite(decision.stale_after_s) else None,
         candidates=[_demand_candidate(verdict, decision.stale_after_s) for verdict in best.verdicts],
         omitted=dict(others),
-        cost=Cost(decision.workload, cores, gib),
+        cost=Cost(decision.workload, cores, gib, reads if reads.mean else None),
     )
 
 
@@ -317,9 +326,14 @@ def _demand_candidate(node: NodeRoom, stale_after_s: float) -> Candidate:
         pod_capacity=None if math.isnan(node.pods) else node.pods,
         age_s=node.age_s if known else None,
         score=None if math.isnan(node.pods) or node.age_s > stale_after_s else node.pods,
-        room=Room(node.cores, node.gib, node.needs_gib, node.idle, node.critical) if tells else None,
+        room=_room(node) if tells else None,
         refused=node.reason(stale_after_s),
     )
+
+
+def _room(node: NodeRoom) -> Room:
+    reads = node.reads if math.isfinite(node.reads) else None
+    return Room(node.cores, node.gib, node.needs_gib, node.idle, node.critical, reads)
 
 
 def _candidate(verdict: NodeVerdict, score: float) -> Candidate:

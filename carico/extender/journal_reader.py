@@ -217,7 +217,8 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
     shown = ranked if show_all else ranked[:SHOWN]
     lines = [
         f"  {printable(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
-        f"{cost.gib.mean:.2f} ± {cost.gib.doubt:.2f} GiB",
+        f"{cost.gib.mean:.2f} ± {cost.gib.doubt:.2f} GiB"
+        + (f", {cost.reads.mean:.2f} ± {cost.reads.doubt:.2f} reads at a time" if cost.reads else ""),
         *_waits(entry, ranked),
         f"  {'node':<32}{'cores left':>11}{'GiB left':>10}{'needed':>8}{'age s':>7}  verdict",
     ]
@@ -268,7 +269,7 @@ def _has_room(candidate: Candidate) -> bool:
     room = candidate.room
     if room is None:
         return candidate.score is not None and candidate.score >= 1
-    return room.idle or (room.cores > 0 and room.gib >= room.needs_gib)
+    return room.idle or (room.cores > 0 and room.gib >= room.needs_gib and (room.reads is None or room.reads >= 0))
 
 
 def _row(candidate: Candidate, entry: Entry) -> str:

@@ -30,12 +30,14 @@ END_S = 3.0
 """How long the process waits at its end for the ConfigMap to be written."""
 KEY = "costs.json"
 MOST_BYTES = 900 << 10
-"""The limit of the text: a ConfigMap holds at most 1 MiB, which is enough for some 6,000 workloads."""
+"""The limit of the text: a ConfigMap holds at most 1 MiB, which is enough for some 4,000 workloads."""
 OWNER = "extender"
 """The owner of the text; what an extender remembers holds on all nodes, so any extender may continue from it."""
 _DIGITS = 4
 CHANGE = 0.05
 """A mean or a weight that has changed by more than this share is news."""
+READS = 0.02
+"""A mean number of reads that has changed by no more than this is no news: most pods read next to nothing."""
 DOUBT = 2.0
 """A variance that has changed by more than this factor is news."""
 RAN_S = 3600.0
@@ -234,21 +236,25 @@ def differs(kept: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     [False, False, True]
     >>> differs(kept, kept | {"cpu": runs, "at_unix_s": 7200.0})
     True
+    >>> few, fewer, many = ({"pi": [reads, 0.01, 20.0, 0.0]} for reads in (0.002, 0.001, 0.5))
+    >>> [differs(kept | {"reads": few}, kept | {"reads": reads}) for reads in (fewer, many)]
+    [False, True]
     """
     elapsed_s = state["at_unix_s"] - kept["at_unix_s"]
-    learned = ("cpu", "memory")
+    least = {"cpu": 0.0, "memory": 0.0, "reads": READS}
+    parts = [(kept.get(part, {}), state.get(part, {}), each) for part, each in least.items()]
     return any(
-        kept[part].keys() != state[part].keys()
-        or any(_is_news(kept[part][workload], now, elapsed_s) for workload, now in state[part].items())
-        for part in learned
-    ) or any(kept.get(part) != state.get(part) for part in (kept.keys() | state.keys()) - {"at_unix_s", *learned})
+        before.keys() != after.keys()
+        or any(_is_news(before[workload], now, elapsed_s, each) for workload, now in after.items())
+        for before, after, each in parts
+    ) or any(kept.get(part) != state.get(part) for part in (kept.keys() | state.keys()) - {"at_unix_s", *least})
 
 
-def _is_news(before: Sequence[float], now: Sequence[float], elapsed_s: float) -> bool:
+def _is_news(before: Sequence[float], now: Sequence[float], elapsed_s: float, least: float) -> bool:
     """Whether what is remembered of a workload has changed: mean, variance, weight, and how long it has been idle."""
     (mean, variance, weight, idle_s), (mean_now, variance_now, weight_now, idle_now_s) = before, now
     return (
-        abs(mean_now - mean) > CHANGE * max(mean, mean_now)
+        abs(mean_now - mean) > max(CHANGE * max(mean, mean_now), least)
         or abs(weight_now - weight) > CHANGE * max(weight, weight_now)
         or max(variance, variance_now) > DOUBT * min(variance, variance_now)
         or abs(idle_s + elapsed_s - idle_now_s) > RAN_S
@@ -278,7 +284,7 @@ def fitting(state: Mapping[str, Any], most_bytes: int) -> dict[str, Any]:
     }
     rest = {name: value for name, value in state.items() if name not in parts}
     idle_s: dict[str, float] = {}
-    for part in (state["cpu"], state["memory"]):
+    for part in (state["cpu"], state["memory"], state.get("reads", {})):
         for workload, values in part.items():
             idle_s[workload] = min(values[-1], idle_s.get(workload, values[-1]))
     recent = sorted(idle_s, key=lambda workload: idle_s[workload])

@@ -35,7 +35,7 @@ class CountedPods(_message.Message):
     def __init__(self, uids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Demand(_message.Message):
-    __slots__ = ("cores", "gib", "demand_cores", "demand_cores_variance", "held_gib", "baseline_gib", "workloads", "unknown_workloads", "counted")
+    __slots__ = ("cores", "gib", "demand_cores", "demand_cores_variance", "held_gib", "baseline_gib", "workloads", "unknown_workloads", "counted", "disk")
     CORES_FIELD_NUMBER: _ClassVar[int]
     GIB_FIELD_NUMBER: _ClassVar[int]
     DEMAND_CORES_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class Demand(_message.Message):
     WORKLOADS_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_WORKLOADS_FIELD_NUMBER: _ClassVar[int]
     COUNTED_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
     cores: float
     gib: float
     demand_cores: float
@@ -54,10 +55,19 @@ class Demand(_message.Message):
     workloads: _containers.RepeatedCompositeFieldContainer[Workload]
     unknown_workloads: _containers.RepeatedScalarFieldContainer[str]
     counted: _containers.RepeatedCompositeFieldContainer[Pod]
-    def __init__(self, cores: _Optional[float] = ..., gib: _Optional[float] = ..., demand_cores: _Optional[float] = ..., demand_cores_variance: _Optional[float] = ..., held_gib: _Optional[float] = ..., baseline_gib: _Optional[float] = ..., workloads: _Optional[_Iterable[_Union[Workload, _Mapping]]] = ..., unknown_workloads: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Pod, _Mapping]]] = ...) -> None: ...
+    disk: Disk
+    def __init__(self, cores: _Optional[float] = ..., gib: _Optional[float] = ..., demand_cores: _Optional[float] = ..., demand_cores_variance: _Optional[float] = ..., held_gib: _Optional[float] = ..., baseline_gib: _Optional[float] = ..., workloads: _Optional[_Iterable[_Union[Workload, _Mapping]]] = ..., unknown_workloads: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Pod, _Mapping]]] = ..., disk: _Optional[_Union[Disk, _Mapping]] = ...) -> None: ...
+
+class Disk(_message.Message):
+    __slots__ = ("reads", "level")
+    READS_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    reads: float
+    level: float
+    def __init__(self, reads: _Optional[float] = ..., level: _Optional[float] = ...) -> None: ...
 
 class Workload(_message.Message):
-    __slots__ = ("name", "pods", "stops_per_s", "cores", "cores_variance", "gib", "gib_variance")
+    __slots__ = ("name", "pods", "stops_per_s", "cores", "cores_variance", "gib", "gib_variance", "reads", "reads_variance")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PODS_FIELD_NUMBER: _ClassVar[int]
     STOPS_PER_S_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +75,8 @@ class Workload(_message.Message):
     CORES_VARIANCE_FIELD_NUMBER: _ClassVar[int]
     GIB_FIELD_NUMBER: _ClassVar[int]
     GIB_VARIANCE_FIELD_NUMBER: _ClassVar[int]
+    READS_FIELD_NUMBER: _ClassVar[int]
+    READS_VARIANCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     pods: int
     stops_per_s: float
@@ -72,7 +84,9 @@ class Workload(_message.Message):
     cores_variance: float
     gib: float
     gib_variance: float
-    def __init__(self, name: _Optional[str] = ..., pods: _Optional[int] = ..., stops_per_s: _Optional[float] = ..., cores: _Optional[float] = ..., cores_variance: _Optional[float] = ..., gib: _Optional[float] = ..., gib_variance: _Optional[float] = ...) -> None: ...
+    reads: float
+    reads_variance: float
+    def __init__(self, name: _Optional[str] = ..., pods: _Optional[int] = ..., stops_per_s: _Optional[float] = ..., cores: _Optional[float] = ..., cores_variance: _Optional[float] = ..., gib: _Optional[float] = ..., gib_variance: _Optional[float] = ..., reads: _Optional[float] = ..., reads_variance: _Optional[float] = ...) -> None: ...
 
 class Pod(_message.Message):
     __slots__ = ("uid", "workload")

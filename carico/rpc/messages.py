@@ -17,7 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from carico.demand.regression import Estimate
-from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.report import DemandReport, DiskReport, WorkloadReport
 from carico.demand.workload import check_workload
 from carico.errors import InvalidInput
 from carico.model.aggregator import ReplicaView, impossible
@@ -226,6 +226,7 @@ def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
             each.stops_per_s,
             Estimate(each.cores, each.cores_variance),
             Estimate(each.gib, each.gib_variance),
+            Estimate(each.reads, each.reads_variance) if each.HasField("reads") else None,
         )
         for each in message.workloads
     }
@@ -252,6 +253,7 @@ def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
         message.baseline_gib,
         workloads,
         counted,
+        DiskReport(message.disk.reads, message.disk.level) if message.HasField("disk") else None,
     )
 
 
@@ -267,12 +269,16 @@ def _demand_message(demand: DemandReport) -> capacity_pb2.Demand:
         baseline_gib=demand.baseline_gib,
         unknown_workloads=names[len(demand.workloads) :],
     )
+    if demand.disk is not None:
+        message.disk.reads, message.disk.level = demand.disk.reads, demand.disk.level
     # Parts that are made in their place take less time than parts that are copied into it.
     for name, known in demand.workloads.items():
         workload = message.workloads.add()
         workload.name, workload.pods, workload.stops_per_s = name, known.pods, known.stops_per_s
         workload.cores, workload.cores_variance = known.cores
         workload.gib, workload.gib_variance = known.gib
+        if known.reads is not None:
+            workload.reads, workload.reads_variance = known.reads
     for uid, of in demand.counted.items():
         pod = message.counted.add()
         pod.uid, pod.workload = uid, numbers[of]

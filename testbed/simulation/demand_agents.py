@@ -17,7 +17,7 @@ from carico.arrays import BoolArray, FloatArray
 from carico.demand.node import NodeDemand
 from carico.demand.report import DemandReport
 from carico.demand.settings import DemandVariant
-from carico.telemetry.counters import Counters, Telemetry, telemetry_between
+from carico.telemetry.counters import Counters, Telemetry, disk_use_between, telemetry_between
 from testbed.results.schema import REPORTED
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 
@@ -124,13 +124,16 @@ class DemandAgents:
             return
         telemetry = telemetry_between(Counters(*self._before[:, nodes]), Counters(*reading[:, nodes]))
         demand = self._cores[nodes] * (np.asarray(telemetry.cpu_utilisation) + np.asarray(telemetry.cpu_pressure))
+        pairs = zip(self._before[:, nodes].T.tolist(), reading[:, nodes].T.tolist(), strict=True)
+        disks = [disk_use_between(Counters(*before), Counters(*after)) for before, after in pairs]
         held = self._gib[nodes] * self._memory[nodes] / self._samples[nodes]
         self._before[:, nodes] = reading[:, nodes]
         self._memory[nodes] = self._samples[nodes] = 0.0
         ended = reading[_AT, nodes]
-        for node, cores, gib, until in zip(*(each.tolist() for each in (nodes, demand, held, ended)), strict=True):
+        columns = (each.tolist() for each in (nodes, demand, held, ended))
+        for node, cores, gib, until, disk in zip(*columns, disks, strict=True):
             model = self._models[node]
-            model.observe(cores, gib, until)
+            model.observe(cores, gib, until, disk)
             at, cores_told, gib_told = self._reported[:, node]
             change = max(abs(model.demand().mean - cores_told), abs(gib - gib_told))
             overdue = now - at > REPORT_PERIOD_S - SAMPLE_PERIOD_S / 2

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from carico.demand.regression import Estimate
-from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.report import DemandReport, DiskReport, WorkloadReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
@@ -29,7 +29,7 @@ from tests.fuzz.target import Target
 
 RESOURCES = 2
 OWN = Subspace.from_batch(np.random.default_rng(1).random((RESOURCES, 10)))
-KNOWN = WorkloadReport(2, 0.5, Estimate(0.5, 0.1), Estimate(0.2, 0.01))
+KNOWN = WorkloadReport(2, 0.5, Estimate(0.5, 0.1), Estimate(0.2, 0.01), Estimate(0.8, 0.01))
 DEMANDS = DemandReport(
     "node-1",
     4.0,
@@ -39,6 +39,7 @@ DEMANDS = DemandReport(
     1.0,
     {"jobs/pi": KNOWN, "jobs/web": KNOWN},
     {"uid-0": None, "uid-1": "jobs/pi", "uid-2": "jobs/new"},
+    DiskReport(1.7, 1.25),
 )
 
 
@@ -58,6 +59,7 @@ def a_scheduler_decides_after(report):
     scheduler.report(report.demand, 0.0)
     rows = scheduler.loads.rows([report.node])
     assert np.isfinite([scheduler.loads.cpu_load(rows), scheduler.loads.memory_load(rows)]).all()
+    assert not np.isnan(scheduler.loads.reads_room(rows)).any()
     assert np.isfinite(scheduler.cost("jobs/pi")).all()
     assert scheduler.filter("uid", Kind("jobs/pi"), [report.node], 0.0).node in (None, report.node)
 

@@ -17,6 +17,7 @@ from carico.errors import InvalidState
 from carico.model.node_model import NodeModel
 from carico.rpc.messages import read_report, write_report
 from carico.scheduling.report import CapacityReport
+from carico.telemetry.counters import DiskUse
 from tests.fuzz.target import Target
 from tests.fuzz.targets.messages import DEMANDS
 
@@ -112,7 +113,7 @@ def a_node():
         node.observe(0.2, 1.0, at=float(second))
     node.pod_started("pod-a", "jobs/pi", at=3.0)
     for second in range(4, 30):
-        node.observe(0.7, 1.1, at=float(second))
+        node.observe(0.7, 1.1, at=float(second), disk=DiskUse(0.1 * second, 1e4 * second))
     return node
 
 

@@ -256,6 +256,7 @@ def test_folders_of_logs(tmp_path_factory, names):
 
 
 COSTS = {"stops_per_s": 0.5, "cores": 0.5, "cores_variance": 0.1, "gib": 0.2, "gib_variance": 0.01}
+COSTS |= {"reads": 0.8, "reads_variance": 0.01}
 REPORT = {
     "node": "a",
     "pod_capacity": 2.5,
@@ -267,6 +268,7 @@ REPORT = {
         "demand_cores_variance": 0.1,
         "held_gib": 3.0,
         "baseline_gib": 1.0,
+        "disk": {"reads": 1.7, "level": 1.25},
         "workloads": [COSTS | {"name": "jobs/pi", "pods": 2}, COSTS | {"name": "jobs/web", "pods": 1}],
         "unknown_workloads": ["jobs/new"],
         "counted": [{"uid": f"uid-{number}", "workload": number} for number in range(4)],
@@ -296,6 +298,7 @@ def test_a_scheduler_decides_after_any_accepted_report_of_demand(data):
     scheduler.report(report.demand, 0.0)
     rows = scheduler.loads.rows([report.node])
     assert np.isfinite([scheduler.loads.cpu_load(rows), scheduler.loads.memory_load(rows)]).all()
+    assert not np.isnan(scheduler.loads.reads_room(rows)).any()
     assert np.isfinite(scheduler.cost("jobs/pi")).all()
     assert scheduler.filter("uid", Kind("jobs/pi"), [report.node], 0.0).node in (None, report.node)
 

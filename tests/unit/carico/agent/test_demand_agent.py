@@ -29,6 +29,8 @@ class Node(TelemetrySource):
         self.clock = ManualClock()
         self.pods, self.script, self.told = {}, {}, None
         self.busy = self.waited_us = self.before = 0.0
+        self.has_disk, self.reading = False, 0.0
+        self.read_ms = self.read_work = 1.0
 
     def read(self):
         now = self.clock.now()
@@ -39,9 +41,13 @@ class Node(TelemetrySource):
         self.busy += min(threads, CPUS) * elapsed * 100
         self.waited_us += min(max(threads / CPUS - 1, 0.0), 1.0) * elapsed * 1e6
         held = 1.0 + 0.5 * len(self.pods)
+        self.read_ms += 1000 * self.reading * elapsed
+        self.read_work += 1e5 * self.reading * elapsed
         return Counters(
-            now, now * CPUS * 100, now * CPUS * 100 - self.busy, self.waited_us, 8 * GIB, (8 - held) * GIB, 0, 0
-        )
+            now, now * CPUS * 100, now * CPUS * 100 - self.busy, self.waited_us, 8 * GIB, (8 - held) * GIB, 0, 0,
+            disk_reading_ms=self.read_ms if self.has_disk else 0,
+            disk_read_work=self.read_work if self.has_disk else 0,
+        )  # fmt: skip
 
     def cpus(self):
         return CPUS
@@ -211,3 +217,23 @@ def test_after_the_machine_was_stopped_the_gap_teaches_nothing(run, node):
     node.script = {10.0: lambda: node.clock.advance(30.0)}
     agent, _ = run(45)
     assert agent.latest.workloads["default/pi"].cores.mean == pytest.approx(1.0, abs=0.3)
+
+
+def test_it_reports_what_pods_read_if_it_sees_the_disks(run, node):
+    def add():
+        node.add("uid-1", "default/pi-x2k4p", 0.1)
+        node.reading = 0.8
+
+    node.has_disk, node.script = True, {5.0: add}
+    agent, scheduler = run(20)
+    report = scheduler.given[-2].demand
+    assert report.workloads["default/pi"].reads.mean == pytest.approx(0.8, abs=0.1)
+    assert report.disk.reads == pytest.approx(0.8, abs=0.1)
+    shown = {name: value for name, (_, value) in agent.gauges().items()}
+    assert (shown["disk_reads"], shown["disk_reads_level"]) == (agent.latest.disk.reads, 2.0)
+
+
+def test_it_says_nothing_of_disks_that_it_does_not_see(run):
+    agent, _ = run(3)
+    assert agent.latest.disk is None
+    assert not any(name.startswith("disk") for name in agent.gauges())

@@ -9,6 +9,7 @@ import pytest
 from carico.demand.node import NodeDemand
 from carico.demand.settings import DEMAND
 from carico.errors import InvalidInput, InvalidState
+from carico.telemetry.counters import DiskUse
 
 COST = {"pi": 1.0, "web": 0.2}
 GIB = {"pi": 0.02, "web": 0.3}
@@ -150,11 +151,21 @@ def test_what_was_learned_survives_a_restart(node):
         (("cpu", "workloads", 0), ""),
         (("memory", "workloads", 0), "pi\x1b[2J"),
         (("memory", "workloads", 0), "p" * 400),
+        (("reads",), None),
+        (("reads", "mean"), [0.0] * 9),
+        (("disk",), None),
+        (("disk", "0"), [1.0]),
+        (("disk", "0"), [1.1, 1000.0, 0.0]),
+        (("disk", "0"), [0.5, 2e9, 0.0]),
+        (("disk", "0"), [0.5, 1000.0, -1.0]),
+        (("reads", "mean", 0), 10_001.0),
+        (("reads",), {"workloads": ["two words"], "mean": [0.0, 0.5], "covariance": [[0.1, 0.0], [0.0, 0.1]]}),
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(node, path, value):
     load = Load(node, 1)
     load.run(10, {"pi": 2, "web": 1})
+    node.observe(2.2, 1.3, load.now + 0.5, DiskUse(0.9, 1e5))
     saved = json.loads(json.dumps(node.save()))
     damaged = json.loads(json.dumps(saved))
     part = damaged
@@ -226,3 +237,55 @@ class TestChange:
             node.pod_started(f"pod-{number}", "pi", now)
             now = self.steps(node, 3.95, 5, now)
         assert node.report(now).workloads["pi"].cores.mean > 0.7
+
+
+class TestDisk:
+    """A node whose disks are seen; a pod of `reader` has a read under way for 0.8 of the time, a pod of `web` never."""
+
+    def run(self, node, counts, since=0.0):
+        """Run so many pods of each workload for ten seconds each, and return the report."""
+        now, running = since, []
+        for readers, webs in counts:
+            while running:
+                node.pod_stopped(running.pop(), now)
+            for name, number in (("reader", readers), ("web", webs)):
+                for pod in range(number):
+                    running.append(f"{name}-{now}-{pod}")
+                    node.pod_started(running[-1], name, now)
+            for _ in range(20):
+                now += 0.5
+                node.observe(0.2 + 0.1 * len(running), 1.0, now, DiskUse(0.8 * readers, 4e4 * readers))
+        return node.report(now)
+
+    def test_it_learns_what_pods_read(self, node):
+        report = self.run(node, [(0, 0), (1, 0), (2, 1), (0, 2), (3, 1)])
+        assert report.workloads["reader"].reads.mean == pytest.approx(0.8, abs=0.05)
+        assert report.workloads["web"].reads.mean == pytest.approx(0.0, abs=0.05)
+        assert report.disk.reads == pytest.approx(2.4, abs=0.1)
+        assert report.disk.level == pytest.approx(4.8, abs=0.1), "twice as many as were tried"
+
+    def test_demand_follows_pods_before_telemetry_shows_them(self, node):
+        self.run(node, [(0, 0), (1, 0), (2, 1)])
+        node.pod_started("another", "reader", 30.1)
+        assert node.report(30.2).disk.reads == pytest.approx(2.4, abs=0.2)
+
+    def test_a_node_that_does_not_see_its_disks_says_nothing_about_them(self, node):
+        report = Load(node, 1).run(10, {"pi": 2})
+        assert report.disk is None
+        assert {known.reads for known in report.workloads.values()} == {None}
+
+    def test_what_was_learned_survives_a_restart(self, node):
+        before = self.run(node, [(0, 0), (1, 0), (2, 1)])
+        again = NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=30.0)
+        again.restore(json.loads(json.dumps(node.save())), elapsed_s=0.0)
+        again.observe(0.2, 1.0, 30.5, DiskUse(0.0, 0.0))
+        after = again.report(30.5)
+        assert after.disk.level == before.disk.level
+        assert after.workloads["reader"].reads.mean == pytest.approx(before.workloads["reader"].reads.mean, abs=0.05)
+
+    def test_a_state_of_an_older_version_is_taken_over(self, node):
+        Load(node, 1).run(10, {"pi": 2})
+        older = {name: part for name, part in node.save().items() if name not in ("reads", "disk")}
+        again = NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=0.0)
+        again.restore(older, elapsed_s=0.0)
+        assert again.save()["cpu"] == node.save()["cpu"]

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from carico.demand.regression import Estimate
+from carico.demand.report import DiskReport
 from carico.errors import InvalidInput
 
 
@@ -28,3 +29,12 @@ def test_estimates_are_numbers_that_a_pod_can_have(report, estimate):
         dataclasses.replace(report("a").workloads["pi"], cores=estimate)
     with pytest.raises(InvalidInput, match="pods must be in"):
         dataclasses.replace(report("a").workloads["pi"], pods=-1)
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 1e7])
+def test_reads_are_numbers_that_a_node_can_have(report, value):
+    with pytest.raises(InvalidInput, match=r"a pod's reads must be in \[0, .+\], got"):
+        dataclasses.replace(report("a").workloads["pi"], reads=Estimate(value, 0.1))
+    for field, name in (("reads", "reads under way"), ("level", "level of reads")):
+        with pytest.raises(InvalidInput, match=rf"{name} must be in \[0, .+\], got"):
+            dataclasses.replace(DiskReport(1.0, 2.0), **{field: value})

@@ -31,7 +31,7 @@ def test_a_node_cannot_make_up_what_a_workload_costs(scheduler, report):
     scheduler.report(report("liar", known=CHEAP), 3.0)
     assert scheduler.costs(3.0) == [], "what only a node says is shown while it says that it runs"
     scheduler.tick(10.0)
-    assert scheduler.save(10.0) == {"cpu": {}, "memory": {}}
+    assert scheduler.save(10.0) == {"cpu": {}, "memory": {}, "reads": {}}
 
 
 def test_a_node_is_believed_from_the_moment_that_the_api_shows_the_pod_there(scheduler, report):

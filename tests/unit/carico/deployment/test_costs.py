@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from carico.cli import main
 from carico.demand.workload import workload_of
-from carico.deployment.costs import Known, join, read_costs, show
+from carico.deployment.costs import Known, KnownAtNode, join, read_costs, show, show_by_node
 from carico.deployment.manifests import LABELS, OBSERVES
 from carico.errors import KubeUnreachable, NotReady
 
@@ -55,6 +55,17 @@ def test_the_table_says_what_requests_waste_and_risk():
         f"{WEB}   Job/web             2      1       0.25 ± 0.01   1.00        0.50 ± 0.05   1.00        now   "
         "1.5 cores wasted, 1.0 GiB wasted",
     ]
+
+
+def test_the_table_says_what_pods_read_where_any_is_known_to():
+    web, pi = KNOWN
+    pi = msgspec.structs.replace(pi, reads=0.9, reads_doubt=0.1)
+    header, first, second = show(join([web, pi], PODS)).splitlines()
+    assert header.split()[-5:] == ["REQUESTED", "READS", "RAN", "ALL", "PODS"]
+    at = header.index("READS")
+    assert (first[at : at + 11], second[at : at + 11].rstrip()) == ("0.90 ± 0.10", "-")
+    at_nodes = show_by_node([KnownAtNode(PI, "a", 1.0, 0.05, 0.02, 0.01, 3, 0.9, 0.1)]).splitlines()
+    assert at_nodes[1].endswith("0.90 ± 0.10")
 
 
 def test_what_is_in_doubt_is_neither_waste_nor_risk():

@@ -313,6 +313,7 @@ def test_what_nodes_carry_and_what_workloads_cost_can_be_shown(harness):
     cost = next(cost for cost in harness.extender.costs() if cost["workload"] == PI)
     assert (cost["pods"], cost["nodes"]) == (1, 1)
     assert cost["cores"] == pytest.approx(1.0, abs=0.01)
+    assert (cost["reads"], cost["reads_doubt"]) == (0.0, 0.5), "nodes that do not see their disks"
     (at_node,) = (cost for cost in harness.extender.costs_at_nodes() if cost["workload"] == PI)
     assert (at_node["node"], at_node["pods"], at_node["cores"]) == ("a", 1, 1.0)
     shown = [harness.extender.nodes(), harness.extender.costs(), harness.extender.costs_at_nodes()]

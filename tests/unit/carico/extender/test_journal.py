@@ -15,7 +15,7 @@ from carico.cli import main
 from carico.commands.journal import JOURNAL
 from carico.config import JournalConfig
 from carico.demand.regression import Estimate
-from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.report import DemandReport, DiskReport, WorkloadReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
@@ -434,6 +434,37 @@ class TestDemand:
             "  waits: node-2 comes closest: CPU full: its load is 1.75 cores above its level"
         )
         assert explain(refused).splitlines()[-1].endswith("no report yet")
+
+    @pytest.fixture
+    def reading(self):
+        """A pod that reads, and is placed on the second of two nodes, because the first one's disk is saturated."""
+        scheduler = DemandScheduler(DEMAND)
+        for number, reads in enumerate((2.0, 0.3)):
+            known = {"jobs/pi": WorkloadReport(1, 0.0, self.KNOWN, Estimate(0.5, 1e-6), Estimate(0.9, 1e-4))}
+            pods = {f"pod-{number}": "jobs/pi"}
+            disk = DiskReport(reads, 1.25)
+            report = DemandReport(f"node-{number}", 4.0, 8.0, Estimate(1.0, 0.0), 1.0, 1.0, known, pods, disk)
+            scheduler.report(report, 0.0)
+        return scheduler.decision(Kind("jobs/pi"), ["node-0", "node-1"], 1.0)
+
+    def test_a_saturated_disk_is_told_made_again_and_explained(self, file, reading):
+        write(file, reading)
+        ((_, line),) = read_entries(file)
+        saturated, chosen = line.candidates
+        assert (saturated.room.reads, chosen.room.reads) == (
+            pytest.approx(-1.2, abs=0.01),
+            pytest.approx(0.5, abs=0.01),
+        )
+        assert decide_again(line) == ""
+        shown = explain(line)
+        assert "a pod demands 1.00 ± 0.00 cores, 0.50 ± 0.00 GiB, 0.90 ± 0.01 reads at a time" in shown
+        assert [row.rpartition("  ")[2] for row in shown.splitlines()[-2:]] == ["chosen", "disk saturated"]
+
+    def test_a_line_of_an_older_version_is_read(self, file, decisions):
+        write(file, *decisions)
+        text = file.read_bytes()
+        assert b'"reads"' not in text, "nodes that do not see their disks leave it out, as older versions do"
+        assert len(list(read_entries(file))) == 2
 
     def test_of_many_candidates_the_best_are_kept_and_the_others_counted(self, file, decisions):
         write(file, *decisions, max_nodes=2)

@@ -8,11 +8,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from carico import __version__
 from carico.demand.regression import Estimate
-from carico.demand.report import DemandReport, WorkloadReport
+from carico.demand.report import DemandReport, DiskReport, WorkloadReport
 from carico.extender.report_server import CapacityServer
 from carico.rpc import capacity_pb2
 from carico.rpc.clients import ReportClient
-from carico.rpc.messages import MAX_MESSAGE_BYTES
+from carico.rpc.messages import MAX_MESSAGE_BYTES, read_report, write_report
 from carico.rpc.server import RpcServer
 from carico.scheduling.report import MOST_PODS_NAMED, CapacityReport, ReportReply
 from tests.kits.blocking import Blocking
@@ -51,6 +51,20 @@ def older_messages():
 
 
 OlderReport, OlderReply = older_messages()
+
+
+def report_before_disks():
+    """The class of reports as they were when nodes reported demand, but nothing about disks."""
+    file = descriptor_pb2.FileDescriptorProto()
+    capacity_pb2.DESCRIPTOR.CopyToProto(file)
+    messages = {each.name: each for each in file.message_type}
+    for name, most in (("Demand", 9), ("Workload", 7)):
+        fields = [field for field in messages[name].field if field.number <= most]
+        del messages[name].field[:], messages[name].oneof_decl[:]
+        messages[name].field.extend(fields)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("carico.v1.CapacityReport"))
 
 
 def reported(number, demand=None, version=__version__, node="node-a", counted=None):
@@ -162,3 +176,15 @@ def test_a_scheduler_speaks_once_of_every_other_version(scheduler, client, caplo
         client.report(reported(1, demand, version, node))  # answered, for it counts a new pod
     spoken = [message.partition(", ")[0] for message in caplog.messages]
     assert spoken == ["node-1's agent has version 0.0.9", "node-3's agent has version 0.0.8"]
+
+
+def test_versions_without_and_with_disks_understand_each_other():
+    """Each takes what it knows: an older scheduler ignores disks, an older agent reports none."""
+    read = {"jobs/pi": dataclasses.replace(DEMAND.workloads["jobs/pi"], reads=Estimate(0.9, 0.01))}
+    present = dataclasses.replace(DEMAND, workloads=read, disk=DiskReport(1.7, 1.25))
+    older = report_before_disks()
+    taken = older.FromString(write_report(reported(1, present)))
+    assert taken.demand.workloads[0].cores == 0.5
+    taken.DiscardUnknownFields()
+    without, _ = read_report(taken.SerializeToString())
+    assert without == reported(1, DEMAND)

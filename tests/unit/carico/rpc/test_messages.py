@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from carico.demand.regression import Estimate
-from carico.demand.report import MOST_CORES, MOST_GIB, MOST_PODS, DemandReport, WorkloadReport
+from carico.demand.report import MOST_CORES, MOST_GIB, MOST_PODS, MOST_READS, DemandReport, DiskReport, WorkloadReport
 from carico.errors import InvalidInput
 from carico.model.aggregator import Aggregator, ReplicaView, impossible
 from carico.model.subspace import Subspace
@@ -46,6 +46,7 @@ costs = st.builds(
     st.floats(0, MOST_PODS),
     st.builds(Estimate, cores, st.floats(0, MOST_CORES**2)),
     st.builds(Estimate, gib, st.floats(0, MOST_GIB**2)),
+    st.none() | st.builds(Estimate, st.floats(0, MOST_READS), st.floats(0, MOST_READS**2)),
 )
 demands = st.builds(
     DemandReport,
@@ -59,6 +60,7 @@ demands = st.builds(
     st.lists(names, max_size=3).flatmap(
         lambda others: st.dictionaries(uids, st.none() | st.sampled_from([*others, "jobs/pi"]), max_size=5)
     ),
+    st.none() | st.builds(DiskReport, st.floats(0, MOST_READS), st.floats(0, MOST_READS)),
 )
 any_number = st.floats() | st.sampled_from([0.0, 1.0, -1.0, 0.5**0.5, 1e308, -1e308, math.nan, math.inf])
 
@@ -117,11 +119,12 @@ class TestRoundTrip:
 
     def test_a_full_nodes_report_and_its_answer_fit_well(self):
         names = [f"{'w' * 57}-{number:02}" for number in range(64)]
-        known = WorkloadReport(4, 0.123, Estimate(0.123, 0.123), Estimate(0.123, 0.123))
+        known = WorkloadReport(4, 0.123, Estimate(0.123, 0.123), Estimate(0.123, 0.123), Estimate(0.123, 0.123))
         counted = {f"{number:036}": names[number % 64] for number in range(250)}
         demand = DemandReport(
-            "n" * 63, 64.0, 256.0, Estimate(1.23, 0.123), 1.23, 1.23, dict.fromkeys(names, known), counted
-        )
+            "n" * 63, 64.0, 256.0, Estimate(1.23, 0.123), 1.23, 1.23, dict.fromkeys(names, known), counted,
+            DiskReport(0.123, 0.123),
+        )  # fmt: skip
         assert len(write_report(CapacityReport("n" * 63, 1.23, 250, 1.7e9, 10**9, demand))) < MAX_MESSAGE_BYTES / 3
         assert len(write_report_reply(ReportReply(counted, "0.1.0"))) < MAX_MESSAGE_BYTES / 2
 
@@ -274,6 +277,13 @@ class TestHostileDemand:
             ({"baseline_gib": 1e300}, "baseline_gib must be in"),
             ({"workloads": [{"name": "jobs/pi", "cores_variance": math.nan}]}, "a pod's cores must be in"),
             ({"workloads": [{"name": "jobs/pi", "gib": -1.0}]}, "a pod's GiB must be in"),
+            ({"workloads": [{"name": "jobs/pi", "reads": -1.0}]}, "a pod's reads must be in"),
+            (
+                {"workloads": [{"name": "jobs/pi", "reads": 1.0, "reads_variance": math.inf}]},
+                "a pod's reads must be in",
+            ),
+            ({"disk": {"reads": math.nan}}, "reads under way must be in"),
+            ({"disk": {"level": 1e7}}, "level of reads must be in"),
             ({"workloads": [{"name": "jobs/pi", "pods": 2**32 - 1}]}, "pods must be in"),
             ({"workloads": [{"name": ""}]}, "the name of a workload is 1 to 317 printable characters"),
             ({"workloads": [{"name": "a" * 318}]}, "the name of a workload"),

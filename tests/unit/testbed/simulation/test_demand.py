@@ -83,3 +83,32 @@ def test_a_held_answer_saves_attempts():
     held, refused = (cluster(of, f"{DEMAND},hold_s={hold_s}") for hold_s in (2, 0))
     held.run(), refused.run()
     assert held.scheduling_attempts < refused.scheduling_attempts
+
+
+class TestDisks:
+    """Nodes with disks, and pods that read from them."""
+
+    READERS = job("readers", workload="task", pods=20, parameters={"cores": 1, "cpu_seconds": 1, "reads": "750Mi"})
+
+    @pytest.mark.parametrize("disk", ["hdd", "ssd"])
+    def test_pods_that_do_not_read_run_as_if_there_were_none(self, disk):
+        with_disks = scenario(*SMALL.jobs, disk=disk)
+        assert run(with_disks, DEMAND).pods == run(SMALL, DEMAND).pods
+
+    def test_readers_wait_instead_of_slowing_each_other_down(self):
+        of = scenario(self.READERS, disk="hdd")
+        ours, without = (run(of, f"{DEMAND}{changed}") for changed in ("", ",reads_from=1e9"))
+        check(of, ours)
+        assert ours.job_completion_time_s["readers"] < 0.7 * without.job_completion_time_s["readers"]
+
+    def test_a_disk_that_serves_many_at_a_time_is_used(self):
+        of = scenario(self.READERS, disk="ssd")
+        ours, without = (run(of, f"{DEMAND}{changed}") for changed in ("", ",reads_from=1e9"))
+        assert ours.job_completion_time_s["readers"] < 1.3 * without.job_completion_time_s["readers"]
+
+    def test_pods_that_compute_are_not_kept_waiting_by_readers(self):
+        """Readers come first and wait; pods that compute pass them by."""
+        computes = job("pi", pods=24, start_s=5)
+        alone, beside = (run(scenario(*jobs, disk="hdd"), DEMAND) for jobs in ([computes], [self.READERS, computes]))
+        assert beside.job_completion_time_s["pi"] < 1.4 * alone.job_completion_time_s["pi"]
+        assert beside.job_completion_time_s["pi"] < 0.7 * beside.job_completion_time_s["readers"]
