@@ -110,7 +110,7 @@ def _p_value(one: Condition, found: Compared) -> float:
     bound = _bound(one, found)
     if bound <= 0 and found.difference.relative:
         return 1.0
-    return found.difference.exceeds(bound) if one.limit >= 0 and _less(one) else found.difference.falls_below(bound)
+    return found.difference.exceeds(bound) if _less(one) else found.difference.falls_below(bound)
 
 
 def _outcome(one: Condition, found: Compared, p_value: float) -> Outcome:

@@ -55,7 +55,8 @@ METRICS = {
         Metric("running_pods", "pods", "pods that run on a node", None, ("mean", "max"), relative=False),
     )
 }
-OUTCOMES = ("succeeded", "oom_killed", "failed", "evicted", "unfinished")
+OUTCOMES = ("oom_killed", "failed", "evicted", "unfinished")
+"""Of pods that did not succeed, so that less is better of all."""
 STATISTICS = ("count", "mean", "std", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 """The statistics of every distribution (`testbed.measurement.statistics`)."""
 
@@ -121,6 +122,13 @@ DEFAULT = tuple(
     figure for metric in METRICS.values() if metric.less_is_better is not None for figure in chosen(metric.name)
 )
 """The figures that are compared if the user names none."""
+EVERY = tuple(
+    Figure(metric.name, statistic)
+    for metric in METRICS.values()
+    if metric.less_is_better is not None
+    for statistic in statistics_of(metric)
+)
+"""All figures that can get better or worse."""
 
 
 def figures(repetition: Repetition, wanted: Iterable[Figure] = DEFAULT) -> dict[Figure, float]:

@@ -104,11 +104,9 @@ def save_baseline(state: State, *, passed: bool) -> None:
     if file is None:
         return
     from testbed.comparison.baseline import baseline_of, write_baseline
-    from testbed.measurement.metrics import DEFAULT
+    from testbed.measurement.metrics import EVERY
 
-    # Everything that gates usually ask for, so that the baseline serves other conditions, too.
-    wanted = [one.figure for one in conditions(state.options.fail_on or USUAL)]
-    found = _measured(state, list(dict.fromkeys((*DEFAULT, *wanted))))
+    found = _measured(state, EVERY)  # so that the baseline serves any condition, markers' included
     if not passed or not found:
         state.messages.append(f"no baseline was saved to {file}: only a session that measures and passes makes one")
         return

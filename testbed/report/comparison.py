@@ -42,10 +42,10 @@ def _row(row: Row) -> list[str]:
     unit = METRICS[found.figure.metric].unit
     unit = unit if unit == "s" else ""
     values = f"{figure(found.reference, unit):>12}{figure(found.candidate, unit):>12}"
-    return [f"    {found.figure}", f"    {values}{effect_of(found):>30}{row.verdict:>14}".rstrip()]
+    return [f"    {found.figure}", f"    {values}{_effect_of(found):>30}{row.verdict:>14}".rstrip()]
 
 
-def effect_of(found: Compared) -> str:
+def _effect_of(found: Compared) -> str:
     """Return an effect with its interval."""
     one = found.difference
     if not 0.0 < one.effect < math.inf and one.relative:

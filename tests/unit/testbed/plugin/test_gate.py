@@ -111,6 +111,11 @@ def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests):
     )
 
 
+def test_a_baseline_serves_any_condition(session, pytester, baseline, tests):
+    tests(marker=", fail_on='pod_completion_time:p90:+10%'")
+    session(*THREE, f"--carico-baseline={baseline}").assert_outcomes(passed=2)
+
+
 def test_the_ini_file_may_name_baseline_and_conditions(session, pytester, baseline):
     pytester.makeini("[pytest]\ncarico_baseline = base.json\ncarico_fail_on =\n    pod_completion_time:p99:+10%\n")
     pytester.makeconftest(SLOWER)
