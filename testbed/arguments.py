@@ -1,9 +1,37 @@
-"""The values of options that the command line and the pytest plugin share, as functions for `argparse`'s `type=`."""
+"""Command lines: a parser that suggests what was meant, and the values of options that the pytest plugin has, too.
+
+Values are functions for `argparse`'s `type=`.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
-from collections.abc import Iterable
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from testbed.errors import did_you_mean
+
+
+class Parser(ArgumentParser):
+    """A parser whose errors about unknown commands, options and choices suggest a known one; so do its subcommands'."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        """Parse the arguments, and refuse unknown ones here, where the usage and the options are the subcommand's."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Add a suggestion to the message, print it with the usage, and exit with code 2."""
+        if match := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            message += did_you_mean(match[1], re.findall(r"[\w-]+", match[2]))
+        elif match := re.match(r"unrecognized arguments: (--[\w-]+)", message):
+            message += did_you_mean(match[1], re.findall(r"--[\w-]+", self.format_usage()))
+        super().error(message)
 
 
 def count(text: str) -> int:

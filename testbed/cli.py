@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from carico import __version__
 from carico.errors import CaricoError
+from testbed.arguments import Parser
 from testbed.commands import catalogue, claims, clean, compare, images, run, runs, validate
 from testbed.commands.recorded_run import tell
 from testbed.errors import UNPREPARED, TestbedError, Unprepared, UsageError
@@ -75,7 +76,7 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="carico-testbed",
         description="Measures what a Kubernetes scheduler does to real jobs. By default jobs run on an embedded "
         "simulated cluster: in seconds, without set-up, and with the same results for the same seed.",

@@ -17,8 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from difflib import get_close_matches
+from workloads.errors import did_you_mean as did_you_mean
 
 UNPREPARED = 4
 """The exit code for `Unprepared`, the same as pytest's for a usage error."""
@@ -68,15 +67,3 @@ class Unprepared(TestbedError):
 
 class MissingExtra(Unprepared):
     """The packages of the extra `testbed` are not installed."""
-
-
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return a question for an error message about an unknown name; an empty text if no known name is close.
-
-    Examples
-    --------
-    >>> did_you_mean("pod_completion", ["job_completion_time", "pod_completion_time"]), did_you_mean("x", ["y"])
-    (", did you mean 'pod_completion_time'?", '')
-    """
-    close = get_close_matches(given, list(known), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from testbed.cluster_options import ClusterOptions
-from testbed.errors import InvalidSetting, UsageError
+from testbed.errors import InvalidSetting, UsageError, did_you_mean
 from testbed.requirements import check_installed
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
 
         cluster = ExternalCluster(options)
         return RealProvider(cluster, ExternalPlatform(cluster, options.workload_image), options)
-    raise UsageError(f"no provider is named {name!r}; known: {', '.join(PROVIDERS)}")
+    raise UsageError(f"no provider is named {name!r}{did_you_mean(name, PROVIDERS)}; known: {', '.join(PROVIDERS)}")
 
 
 def makers() -> dict[str, ClusterMaker]:

@@ -95,9 +95,7 @@ class FakeProvider:
         rng = random.Random(f"{scheduler.text} {seed}")
         pods = [pod for job in scenario.jobs for pod in self._pods(job, speed, rng)]
         if on_progress is not None:
-            on_progress(
-                Progress("running", bound=len(pods), finished=0, pods=len(pods), at_s=1.0, limit_s=scenario.limit_s)
-            )
+            on_progress(Progress("running", bound=len(pods), finished=0, pods=len(pods)))
         stolen = [DataItem({"value": share}, "share", {"metric": METRIC}) for share in islice(self._stolen, 1)]
         nothing: dict[str, Any] = {field: [] for field in NodeSeries.__struct_fields__ if field != "name"}
         nodes = [NodeSeries(f"node-{n}", **nothing) for n in range(scenario.cluster.nodes)]

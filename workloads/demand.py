@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.errors import InvalidDemand
+from workloads.errors import InvalidDemand, did_you_mean
 from workloads.mlp import CLASSES
 from workloads.pi import MAX_DECIMALS
 from workloads.quantity import memory_bytes
@@ -247,14 +247,16 @@ def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
     """
     model = MODELS.get(workload)
     if model is None:
-        raise InvalidDemand(f"no workload is named {workload!r}; known: {', '.join(sorted(MODELS))}")
+        raise InvalidDemand(
+            f"no workload is named {workload!r}{did_you_mean(workload, MODELS)}; known: {', '.join(sorted(MODELS))}"
+        )
     known = inspect.signature(model).parameters
     unknown = [name for name in parameters if name not in known]
     missing = [name for name, one in known.items() if one.default is one.empty and name not in parameters]
     if unknown or missing:
-        wrong = [f"does not take {', '.join(unknown)}"] * bool(unknown) + [f"needs {', '.join(missing)}"] * bool(
-            missing
-        )
+        meant = did_you_mean(unknown[0], known) if unknown else ""
+        wrong = [f"does not take {', '.join(unknown)}{meant}"] * bool(unknown)
+        wrong += [f"needs {', '.join(missing)}"] * bool(missing)
         raise InvalidDemand(f"workload {workload!r} {' and '.join(wrong)}; its parameters: {signature_of(model)}")
     return model(**parameters)
 

@@ -13,6 +13,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class WorkloadError(ValueError):
     """Base of all errors about what was asked to run."""
@@ -40,3 +43,15 @@ class UnknownScenario(WorkloadError):
 
 class InvalidTrace(WorkloadError):
     """The file of a trace is invalid, or gives no scenario."""
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return a question for an error message about an unknown name; an empty text if no known name is close.
+
+    Examples
+    --------
+    >>> did_you_mean("poison", ["burst", "poisson"]), did_you_mean("x", ["y"])
+    (", did you mean 'poisson'?", '')
+    """
+    close = get_close_matches(given, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

@@ -18,8 +18,9 @@ from msgspec import Meta
 
 from workloads.arrivals import Arrivals, Burst, Trace
 from workloads.demand import Demand, demand_of
-from workloads.errors import InvalidQuantity, InvalidScenario, UnknownScenario, WorkloadError
+from workloads.errors import InvalidQuantity, InvalidScenario, UnknownScenario, WorkloadError, did_you_mean
 from workloads.quantity import memory_bytes, millicpu
+from workloads.yaml_places import placed
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 # A whole number stays one: results say 4, not 4.0.
@@ -348,7 +349,7 @@ def read_scenario(text: str, origin: str) -> Scenario:
     Raises
     ------
     InvalidScenario
-        If the text is not YAML or not what the schema says; the message names `origin` and the field.
+        If the text is not YAML or not what the schema says; the message names `origin`, the line and the field.
     """
     try:
         document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (it is a SafeLoader)
@@ -360,7 +361,9 @@ def read_scenario(text: str, origin: str) -> Scenario:
     try:
         scenario = msgspec.convert(document, Scenario)
         msgspec.json.encode(scenario)  # refuses half of a pair of surrogates, which YAML can write but is no text
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+    except msgspec.ValidationError as error:
+        raise InvalidScenario(f"{origin}, {placed(error, text, _StrictLoader, Scenario)}") from error
+    except UnicodeEncodeError as error:
         raise InvalidScenario(f"{origin}: {error}") from error
     return checked(scenario, origin)
 
@@ -385,8 +388,11 @@ def load_scenario(name_or_path: str) -> Scenario:
     for known in _catalogue_files():
         if known.name == f"{name_or_path}.yaml":
             return read_scenario(known.read_text(encoding="utf-8"), known.name)
-    names = ", ".join(sorted(file.name.removesuffix(".yaml") for file in _catalogue_files()))
-    raise UnknownScenario(f"no scenario is named {name_or_path!r}; known: {names}; or give a path that ends in .yaml")
+    names = sorted(file.name.removesuffix(".yaml") for file in _catalogue_files())
+    raise UnknownScenario(
+        f"no scenario is named {name_or_path!r}{did_you_mean(name_or_path, names)}; known: {', '.join(names)}; or give "
+        f"a path that ends in .yaml"
+    )
 
 
 def catalogue() -> list[Scenario]:

@@ -16,7 +16,7 @@ from testbed.errors import ResultsError, TestbedError, Unprepared
 from testbed.experiment.cache import Cache
 from testbed.experiment.plan import CheckedPlan, Pass, Plan
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
-from testbed.experiment.progress import describe, line_on_stderr
+from testbed.experiment.progress import Pace, line_on_stderr, phase_of
 from testbed.experiment.provider import ClusterProvider, Progress
 from testbed.requirements import Problem
 from testbed.results import runs_folder
@@ -41,6 +41,7 @@ class RecordedRun:
         self._options = options
         self._root = Path.cwd()
         self._line = line_on_stderr()
+        self._pace = Pace()
         self.id = new_run_id(datetime.now(UTC), secrets.token_hex(3))
         self.plan = plan
         self.cluster_options = ClusterOptions(
@@ -112,14 +113,14 @@ class RecordedRun:
         """Write the results, and close the record; see `end_run`."""
         return end_run(self._record, "complete", file, datetime.now(UTC))
 
-    def show(self, text: str) -> None:
-        """Show a line of progress, unless the user wants none."""
+    def show(self, text: str, phase: str | None = None) -> None:
+        """Show a line of progress, unless the user wants none; see `ProgressLine.show`."""
         if not self._options.quiet:
-            self._line.show(text)
+            self._line.show(text, phase)
 
     def show_pass(self, one: Pass, progress: Progress) -> None:
         """Show the progress of a pass."""
-        self.show(describe(one, progress))
+        self.show(self._pace.describe(one, progress), phase_of(progress))
 
     def clear(self) -> None:
         """Remove the line of progress, so that something else can be printed."""

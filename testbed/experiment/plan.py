@@ -32,6 +32,9 @@ class Pass:
     number: int
     """The number of the scheduler's repetition, from 1 on."""
     of: int
+    place: int
+    """The place of this run among all of the plan, from 0 on."""
+    places: int
 
     def __str__(self) -> str:
         return f"{self.scenario.name} × {self.scheduler.text} · rep {self.number}/{self.of}"
@@ -79,10 +82,14 @@ class Plan:
 
     def passes(self) -> list[Pass]:
         """Return all runs of the plan, in order."""
-        return [
-            Pass(self.scenario, scheduler, self.seed + turn, number=turn + 1, of=self.repetitions)
+        order = [
+            (turn, scheduler)
             for turn in range(self.repetitions)
             for scheduler in (reversed(self.schedulers) if turn % 2 else self.schedulers)
+        ]
+        return [
+            Pass(self.scenario, scheduler, self.seed + turn, turn + 1, self.repetitions, place, len(order))
+            for place, (turn, scheduler) in enumerate(order)
         ]
 
 
@@ -149,7 +156,7 @@ def _run_in_processes(
         for future in as_completed(futures):
             repetition, one = future.result(), futures[future]
             if on_progress is not None:
-                on_progress(one, _done(repetition, one.scenario.limit_s))
+                on_progress(one, _done(repetition))
     except BrokenProcessPool as error:
         raise TestbedError("a process ended before its run, perhaps for lack of memory: use fewer processes") from error
     except BaseException:
@@ -162,10 +169,9 @@ def _run_in_processes(
     return [future.result() for future in futures]
 
 
-def _done(repetition: Repetition, limit_s: float) -> Progress:
+def _done(repetition: Repetition) -> Progress:
     pods = len(repetition.pods)
-    ends = [pod.finished_s for pod in repetition.pods if pod.finished_s is not None]
-    return Progress("done", bound=pods, finished=pods, pods=pods, at_s=max(ends, default=0.0), limit_s=limit_s)
+    return Progress("done", bound=pods, finished=pods, pods=pods)
 
 
 def _die_quietly() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, did_you_mean
 
 DEFAULT_SEED = 1001
 """The seed of the first repetition. Calibration has used seeds 1 to 3, so predictions are measured on others."""
@@ -46,7 +46,9 @@ def preset_named(name: str) -> Preset:
     try:
         return PRESETS[name]
     except KeyError:
-        raise UsageError(f"no preset is named {name!r}; known: {', '.join(PRESETS)}") from None
+        raise UsageError(
+            f"no preset is named {name!r}{did_you_mean(name, PRESETS)}; known: {', '.join(PRESETS)}"
+        ) from None
 
 
 def default_preset(environment: Mapping[str, str]) -> Preset:

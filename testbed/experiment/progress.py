@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PERIOD_S = 30.0
 """Time between two lines in a log."""
 REWRITE_PERIOD_S = 0.1
+PACE_FROM_S = 2.0
+"""Time after which the pace of a run is an estimate."""
 ERASE_LINE = "\r\x1b[K"
 
 
@@ -53,11 +55,21 @@ class ProgressLine:
         self._clock = clock
         self._next_s = clock() + (0.0 if rewritten else patience_s)
         self._after: str | None = None
+        self._phase: str | None = None
 
-    def show(self, text: str) -> None:
-        """Show a message, unless the previous one is too recent."""
+    def show(self, text: str, phase: str | None = None) -> None:
+        """Show a message, unless the previous one is too recent.
+
+        Parameters
+        ----------
+        text : str
+        phase : str, optional
+            What goes on; in a log, every new phase gets a line at once.
+        """
         now = self._clock()
-        if now < self._next_s:
+        begins = not self._rewritten and phase is not None and phase != self._phase
+        self._phase = phase
+        if now < self._next_s and not begins:
             return
         if not self._rewritten:
             self._next_s = now + self._period_s
@@ -86,11 +98,56 @@ def line_on_stderr() -> ProgressLine:
     return ProgressLine(write, sys.stderr.isatty())
 
 
-def describe(one: Pass, progress: Progress) -> str:
-    """Return the line about a pass, for example ``pi-2000 × carico · rep 2/5 · 180/1000 bound · 0:42/60:00``."""
-    done = f"{progress.bound}/{progress.pods} bound" if progress.phase == "running" else progress.phase
-    again = "" if progress.attempt == 1 else f" · attempt {progress.attempt}"
-    return f"{one}{again} · {done} · {minutes(progress.at_s)}/{minutes(progress.limit_s)}"
+class Pace:
+    """Describes how far a plan has come, and estimates how long the rest takes at the pace so far.
+
+    Parameters
+    ----------
+    clock : callable
+        Returns monotonic time, seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began_s = clock()
+        self._first: tuple[float, float] | None = None
+
+    def describe(self, one: Pass, progress: Progress) -> str:
+        """Return a line, for example ``pi-2000 × carico · rep 2/5 · 180/1000 bound · 0:42, about 1:30 left``."""
+        done = f"{progress.bound}/{progress.pods} bound" if progress.phase == "running" else progress.phase
+        again = "" if progress.attempt == 1 else f" · attempt {progress.attempt}"
+        now, share = self._clock(), (one.place + _share(progress)) / one.places
+        if self._first is None:
+            # What was cached took no time, and making a cluster is no part of the pace.
+            self._first = now, share
+        first_s, first = self._first
+        # Of what was not done when the first message came, this share is done.
+        pace = remaining(now - first_s, (share - first) / (1.0 - first)) if first < 1.0 else ""
+        return f"{one}{again} · {done} · {minutes(now - self._began_s)}{pace}"
+
+
+def remaining(elapsed_s: float, share: float) -> str:
+    """Return how long the rest takes if a share of the work took so long; nothing if it is too early to tell.
+
+    Examples
+    --------
+    >>> remaining(30.0, 0.25), remaining(30.0, 0.0)
+    (', about 1:30 left', '')
+    """
+    if share <= 0.0 or elapsed_s < PACE_FROM_S:
+        return ""
+    return f", about {minutes(elapsed_s * (1.0 - share) / share)} left"
+
+
+def phase_of(progress: Progress) -> str | None:
+    """Return the phase that gets a line of its own in a log; runs are too many for that."""
+    return None if progress.phase in ("running", "done") else progress.phase
+
+
+def _share(progress: Progress) -> float:
+    if progress.phase == "done":
+        return 1.0
+    return (progress.bound + progress.finished) / (2 * max(progress.pods, 1)) if progress.phase == "running" else 0.0
 
 
 def minutes(seconds: float) -> str:

@@ -22,9 +22,6 @@ class Progress:
     finished: int
     pods: int
     """Pods bound to a node, finished, and expected in all."""
-    at_s: float
-    limit_s: float
-    """Seconds since the scenario began, and the time at which it is cut off."""
     attempt: int = 1
     """The number of the attempt, more than 1 after a disturbed one; see `run_with_retries`."""
 

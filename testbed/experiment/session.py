@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.experiment.cache import Cache
-from testbed.experiment.plan import Pass, Plan
+from testbed.experiment.plan import OnProgress, Plan
 from testbed.experiment.presets import Preset
-from testbed.experiment.progress import ProgressLine, describe
-from testbed.experiment.provider import ClusterProvider, Progress
+from testbed.experiment.progress import Pace, ProgressLine, phase_of
+from testbed.experiment.provider import ClusterProvider
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import Scenario, load_scenario
@@ -115,13 +115,14 @@ class Experiment:
             settings={**self.settings, **(settings or {})},
         )
         try:
-            tell = None if self._progress is None else self._show
-            measured = plan.check(self.provider).run(tell, through=self._cache.trial)
+            measured = plan.check(self.provider).run(self._shown(), through=self._cache.trial)
         finally:
             if self._progress is not None:
                 self._progress.clear()
         return {text: [one for one in measured if one.scheduler == text] for text in schedulers}
 
-    def _show(self, one: Pass, progress: Progress) -> None:
-        assert self._progress is not None
-        self._progress.show(describe(one, progress))
+    def _shown(self) -> OnProgress | None:
+        if (line := self._progress) is None:
+            return None
+        pace = Pace()
+        return lambda one, progress: line.show(pace.describe(one, progress), phase_of(progress))

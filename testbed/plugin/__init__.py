@@ -28,7 +28,7 @@ from testbed.plugin.fixtures import (
     diagnose,
 )
 from testbed.plugin.gate import judge_session, judge_test, save_baseline
-from testbed.plugin.markers import declare_markers, is_cluster, wrong_keys
+from testbed.plugin.markers import declare_markers, is_cluster, providers_of, wrong_keys, wrong_providers
 from testbed.plugin.options import add_options, options_of
 from testbed.plugin.outcomes import statement_of
 from testbed.plugin.selection import asks_for_all, count_providers, of_this_provider, split
@@ -119,6 +119,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:], for_others = of_this_provider(items, lambda: provider_name(config))
     state.for_other_providers = count_providers(for_others)
     state.marker_problems = wrong_keys([*left_out, *for_others])
+    naming = [item for item in [*items, *for_others] if is_cluster(item) and providers_of(item)]
+    if state.provider is not None:  # else none names a provider, or the session's could not be made
+        state.marker_problems += wrong_providers(naming, state.provider.name)
     state.order = {item.nodeid: place for place, item in enumerate(items)}
     if left_out or for_others:
         config.hook.pytest_deselected(items=[*left_out, *for_others])

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.comparison.conditions import conditions
-from testbed.errors import TestbedError, UsageError
+from testbed.errors import TestbedError, UsageError, did_you_mean
 from testbed.plugin.options import Options
+from testbed.providers import PROVIDERS
 from testbed.requirements import Problem
 from testbed.schedulers import DEFAULT_SCHEDULERS
 
@@ -76,8 +77,9 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     given: dict[str, Any] = {**dict(zip(KEYS, marker.args, strict=False)), **marker.kwargs}
     unknown = sorted(set(given) - {*KEYS, PROVIDERS_KEY})
     if unknown or len(marker.args) > len(KEYS):
-        what = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument"
-        raise UsageError(f"the marker carico does not know {what}; known: {', '.join([*KEYS, PROVIDERS_KEY])}")
+        what, known = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument", [*KEYS, PROVIDERS_KEY]
+        meant = did_you_mean(unknown[0], known) if unknown else ""
+        raise UsageError(f"the marker carico does not know {what}{meant}; known: {', '.join(known)}")
     fail_on = () if given.get("fail_on") is None else _names(given["fail_on"])
     if given.get("fail_on") is not None and not fail_on:
         raise UsageError(f"the marker carico needs fail_on='CONDITION' or a list of them, got {given['fail_on']!r}")
@@ -122,6 +124,26 @@ def _names(given: object) -> tuple[str, ...]:
 def wrong_keys(items: Iterable[pytest.Item]) -> list[Problem]:
     """Return what is wrong with the markers' keys and values: a cheap check that needs no package of an extra."""
     return _problems(items, experiment_of)
+
+
+def wrong_providers(items: Iterable[pytest.Item], mine: str) -> list[Problem]:
+    """Return which markers name a provider that does not exist: their tests would never run.
+
+    Parameters
+    ----------
+    items : iterable of pytest.Item
+    mine : str
+        The name of the session's provider, which a conftest.py may have made.
+    """
+    known = list(dict.fromkeys((*PROVIDERS, mine)))
+
+    def check(item: pytest.Item) -> None:
+        for name in providers_of(item):
+            if name not in known:
+                meant = did_you_mean(name, known)
+                raise UsageError(f"marker carico: no provider is named {name!r}{meant}; known: {', '.join(known)}")
+
+    return _problems(items, check)
 
 
 def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: ClusterProvider) -> list[Problem]:

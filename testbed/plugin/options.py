@@ -17,7 +17,7 @@ import pytest
 from testbed import arguments
 from testbed.cluster_options import ATTEMPTS_HELP, CLUSTER_FLAGS, Flag
 from testbed.comparison.conditions import USUAL, conditions
-from testbed.errors import MissingExtra, TestbedError, UsageError
+from testbed.errors import MissingExtra, TestbedError, UsageError, did_you_mean
 from testbed.experiment.presets import DEFAULT_SEED, PRESETS, Preset, default_preset, preset_named
 from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_settings
 from testbed.report.numbers import counted
@@ -222,7 +222,10 @@ def options_of(config: pytest.Config) -> Options:
         written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
         settings = written | arguments.settings_of(flags["set"] or [])
         if provider not in PROVIDERS:
-            raise UsageError(f"carico_provider: no provider is named {provider!r}; known: {', '.join(PROVIDERS)}")
+            raise UsageError(
+                f"carico_provider: no provider is named {provider!r}{did_you_mean(provider, PROVIDERS)}; known: "
+                f"{', '.join(PROVIDERS)}"
+            )
         missing = flags["missing"] or config.getini("carico_missing") or MISSING[0]
         if missing not in MISSING:
             raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")

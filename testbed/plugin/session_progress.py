@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from testbed.experiment import progress
-from testbed.experiment.progress import ProgressLine, minutes
+from testbed.experiment.progress import ProgressLine, minutes, remaining
 from testbed.plugin.state import STATE
 
 WATCHED_PERIOD_S = 10.0
@@ -43,8 +43,10 @@ class WorkersProgress:
         if self._line is None:
             self._line = log_line(self._config, WATCHED_PERIOD_S)
         if self._line is not None:
-            tests = f"{len(self._done)}/{len(self._config.stash[STATE].order)} tests done"
-            self._line.show(f"carico: {tests} · {minutes(time.monotonic() - self._began_s)}")
+            done, tests = len(self._done), len(self._config.stash[STATE].order)
+            elapsed_s = time.monotonic() - self._began_s
+            left = remaining(elapsed_s, done / max(tests, 1))
+            self._line.show(f"carico: {done}/{tests} tests done · {minutes(elapsed_s)}{left}")
 
 
 def progress_line(config: pytest.Config) -> ProgressLine | None:

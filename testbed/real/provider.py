@@ -189,7 +189,7 @@ class RealProvider:
     def _tell(self, on_progress: OnProgress | None, scenario: Scenario, phase: str) -> None:
         if on_progress is not None:
             pods = sum(job.pods for job in scenario.jobs)
-            on_progress(Progress(phase, bound=0, finished=0, pods=pods, at_s=0.0, limit_s=scenario.limit_s))
+            on_progress(Progress(phase, bound=0, finished=0, pods=pods))
 
 
 @dataclass(frozen=True)

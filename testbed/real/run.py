@@ -121,7 +121,7 @@ class ClusterRun:
                 if now >= looked_s + SLOW_LOOK_S:
                     looked_s = now
                     if on_progress is not None:
-                        on_progress(self._progress(now))
+                        on_progress(self._progress())
                     if self._history.failures and not waiting and self._all_given_up():
                         break
                 if now >= limit_s or (not waiting and self._all_succeeded()):
@@ -255,14 +255,12 @@ class ClusterRun:
     def _measured_jobs(self) -> Sequence[JobSpec]:
         return [job for job in self._scenario.jobs if not job.disturbance]
 
-    def _progress(self, now: float) -> Progress:
+    def _progress(self) -> Progress:
         return Progress(
             phase="running",
             bound=self._history.bound,
             finished=self._history.finished,
             pods=sum(job.pods for job in self._scenario.jobs),
-            at_s=now,
-            limit_s=self._scenario.limit_s,
         )
 
 

@@ -240,7 +240,7 @@ class SimulatedCluster:
                     at, fleet.counters(), running=self._kubelets.running, reported=reported, up=self._kubelets.up
                 )
                 if on_progress is not None:
-                    on_progress(self._progress(at))
+                    on_progress(self._progress())
 
     def _tick(self, carico: CaricoScheduler | SimulatedDemandScheduler) -> Process:
         while True:
@@ -312,7 +312,7 @@ class SimulatedCluster:
                 for pod in pods:
                     del self._counted[pod]
 
-    def _progress(self, at: float) -> Progress:
+    def _progress(self) -> Progress:
         # A failed pod counts as neither: its replacement does the work.
         succeeded = sum(pod.outcome == "succeeded" for pod in self._api.pods)
         alive = sum(pod.outcome == "unfinished" and pod.node is not None for pod in self._api.pods)
@@ -321,8 +321,6 @@ class SimulatedCluster:
             bound=succeeded + alive,
             finished=succeeded,
             pods=sum(job.pods for job in self._scenario.jobs),
-            at_s=at,
-            limit_s=self._scenario.limit_s,
         )
 
     def _repetition(self) -> Repetition:

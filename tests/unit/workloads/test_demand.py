@@ -169,7 +169,7 @@ class TestInvalid:
         ("workload", "given_", "message"),
         [
             ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, stress, task, web"),
-            ("pi", {"digit": 5}, "'pi' does not take digit; its parameters: digits=2000"),
+            ("pi", {"digit": 5}, "'pi' does not take digit, did you mean 'digits'\\?; its parameters: digits=2000"),
             (
                 "stress",
                 {"cpu": 1},

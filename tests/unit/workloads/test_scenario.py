@@ -196,7 +196,10 @@ class TestNoScenario:
             ({"parameters": "{digits: yes}"}, "got `bool` - at `$.jobs[0].parameters[...]`"),
             ({"parameters": "{digits: .nan}"}, "job pi: digits must be a positive number, got nan"),
             ({"parameters": "{digits: .inf}"}, "job pi: digits must be a positive number, got inf"),
-            ({"parameters": "{digit: 5}"}, "job pi: workload 'pi' does not take digit; its parameters: digits=2000"),
+            (
+                {"parameters": "{digit: 5}"},
+                "job pi: workload 'pi' does not take digit, did you mean 'digits'?; its parameters: digits=2000",
+            ),
             ({"workload": "tensor"}, "job pi: no workload is named 'tensor'; known: mlp, pi, stress, task, web"),
             ({"work": "[1.0, 0]"}, "> 0.0 - at `$.jobs[0].work[1]`"),
             ({"work": "[1.0, .nan]"}, "- at `$.jobs[0].work[1]`"),
@@ -345,7 +348,9 @@ class TestLoading:
     def test_a_wrong_file_is_named(self, tmp_path):
         file = tmp_path / "mine.yaml"
         file.write_text(SMALL.replace("pods: 2", "pods: many"))
-        with pytest.raises(InvalidScenario, match=rf"^{file}: Expected `int`, got `str` - at `\$.jobs\[0\].pods`"):
+        with pytest.raises(
+            InvalidScenario, match=rf"^{file}, line 5: Expected `int`, got `str` - at `\$.jobs\[0\].pods`"
+        ):
             load_scenario(str(file))
 
     @pytest.mark.parametrize("name", ["missing.yaml", "folder.yaml", "latin.yaml", "nul\0.yaml"])

@@ -167,7 +167,7 @@ def test_an_interruption_without_a_file_says_so(monkeypatch, capsys):
 
 def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
     main(["run", "pi-2000", "--scheduler", "carico"])
-    assert capsys.readouterr().err == "pi-2000 × carico · rep 1/1 · 1000/1000 bound · 0:01/60:00\n"
+    assert re.fullmatch(r"pi-2000 × carico · rep 1/1 · 1000/1000 bound · \d:\d\d\n", capsys.readouterr().err)
     main(["run", "pi-2000", "--scheduler", "carico", "--quiet"])
     assert capsys.readouterr().err == ""
 
@@ -175,7 +175,7 @@ def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["pi-3000"], "no scenario is named 'pi-3000'; known: .*pi-2000"),
+        (["pi-3000"], "no scenario is named 'pi-3000', did you mean 'pi-2000'\\?; known: .*pi-2000"),
         (["gone.yaml"], "cannot read the scenario gone.yaml"),
         (["pi-2000", "--pods", "0"], "--pods: a whole number from 1 on is needed, got '0'"),
         (["pi-2000", "--pods", "many"], "--pods: .* got 'many'"),
@@ -187,7 +187,10 @@ def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
         (["pi-2000", "--scheduler", "volcano"], "no scheduler is named 'volcano'; write carico"),
         (["pi-2000", "--scheduler", "carico", "carico"], "name each scheduler once"),
         (["pi-2000", "--set", "pressure"], "--set: a setting is written key=value, got 'pressure'"),
-        (["pi-2000", "--set", "warp=9"], "no setting is named 'warp'; known: parameters, pressure"),
+        (
+            ["pi-2000", "--set", "warp=9"],
+            "no setting is named 'warp', did you mean 'warm_up_s'\\?; known: parameters, pressure",
+        ),
         (
             ["pi-2000", "--set", "pressure=psi"],
             "'psi'.*pressure is one of kernel, at-least-one-waiting; 'carico-testbed list' shows",
@@ -312,7 +315,16 @@ def test_a_run_is_recorded_and_listed(provider, run, capsys):
     assert Path("r.json").read_bytes() == run().result.read_bytes()
     capsys.readouterr()
     main(["runs"])
-    assert re.match(rf"{run().id}  complete +0:0\d +1  -", lines(capsys)[1])
+    assert re.match(rf"{run().id}  complete +0:0\d +1 +-$", lines(capsys)[1])
+    main(["runs"])
+    assert "    carico-testbed run pi-2000 --scheduler carico --seed 5" in lines(capsys)[2]
+
+
+def test_a_list_of_runs_fits_a_terminal_of_80_columns(provider, run, capsys):
+    main(["run", "pi-2000", "--scheduler", "carico", "kube-scheduler:cpu=100m,memory=750Mi", "kube-scheduler:cpu=250m"])
+    capsys.readouterr()
+    main(["runs"])
+    assert max(map(len, lines(capsys))) <= 80
 
 
 def test_every_run_keeps_its_results(provider, run, capsys):
@@ -392,7 +404,7 @@ def test_a_run_of_a_newer_version_is_listed_as_such(run, capsys):
     run().file.write_text('{"schema_version": 99}')
     capsys.readouterr()
     assert main(["runs"]) == 0
-    assert "has schema_version 99" in lines(capsys)[1]
+    assert "has schema_version 99" in " ".join(lines(capsys))
     assert main(["recover"]) == 1
 
 

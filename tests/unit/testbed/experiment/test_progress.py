@@ -1,9 +1,11 @@
 """The progress line: no more often than a reader can follow, and removed before other output."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.experiment.plan import Plan
-from testbed.experiment.progress import ERASE_LINE, ProgressLine, describe
+from testbed.experiment.progress import ERASE_LINE, Pace, ProgressLine, remaining
 from testbed.experiment.provider import Progress
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import load_scenario
@@ -91,15 +93,53 @@ def test_a_patient_log_shows_nothing_of_a_short_run(written, clock):
     assert written == ["message 30\n"]
 
 
+def test_every_new_phase_gets_a_line_in_a_log_at_once(written, clock):
+    line = ProgressLine(written.append, rewritten=False, patience_s=30, clock=clock)
+    line.show("opening", "opening")
+    line.show("still opening", "opening")
+    line.show("preparing", "preparing")
+    line.show("running")
+    assert written == ["opening\n", "preparing\n"]
+
+
+@pytest.fixture
+def passes():
+    return Plan(load_scenario("pi-2000"), (parse_spec("carico"),), repetitions=4).passes()
+
+
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
-        (Progress("running", 180, 12, 1000, 42.9, 3600.0), "180/1000 bound · 0:42/60:00"),
-        (Progress("running", 0, 0, 10, -0.5, 90.0), "0/10 bound · 0:00/1:30"),
-        (Progress("done", 10, 10, 10, 61.0, 90.0), "done · 1:01/1:30"),
-        (Progress("running", 1, 0, 2, 5.0, 90.0, attempt=2), "attempt 2 · 1/2 bound · 0:05/1:30"),
+        (Progress("running", 180, 12, 1000), "180/1000 bound"),
+        (Progress("preparing nodes", 0, 0, 10), "preparing nodes"),
+        (Progress("done", 10, 10, 10), "done"),
+        (Progress("running", 1, 0, 2, attempt=2), "attempt 2 · 1/2 bound"),
     ],
 )
-def test_a_message_names_the_pass_and_its_progress(progress, text):
-    one = Plan(load_scenario("pi-2000"), (parse_spec("carico"),), repetitions=5).passes()[1]
-    assert describe(one, progress) == f"pi-2000 × carico · rep 2/5 · {text}"
+def test_a_message_names_the_pass_and_its_progress(clock, passes, progress, text):
+    pace = Pace(clock)
+    clock.now = 42.9
+    assert pace.describe(passes[1], progress) == f"pi-2000 × carico · rep 2/4 · {text} · 0:42"
+
+
+def test_the_time_left_follows_from_the_pace_so_far(clock, passes):
+    pace = Pace(clock)
+    clock.now = 100.0  # making the cluster is no part of the pace
+    pace.describe(passes[0], Progress("running", 0, 0, 10))
+    clock.now = 130.0
+    half = Progress("running", 10, 0, 10)
+    assert pace.describe(passes[0], half).endswith("2:10, about 3:30 left")
+    clock.now = 160.0
+    assert pace.describe(passes[3], Progress("done", 10, 10, 10)).endswith("2:40, about 0:00 left")
+
+
+def test_what_was_cached_says_nothing_about_the_pace(clock, passes):
+    pace = Pace(clock)
+    pace.describe(passes[2], Progress("running", 0, 0, 10))
+    clock.now = 30.0
+    assert pace.describe(passes[3], Progress("running", 0, 0, 10)).endswith("0:30, about 0:30 left")
+
+
+@given(share=st.floats(0.0, 1.0), elapsed_s=st.floats(0.0, 1e6))
+def test_the_time_left_is_never_negative(share, elapsed_s):
+    assert "-" not in remaining(elapsed_s, share)

@@ -1,5 +1,7 @@
 """The fixtures: every experiment runs once, with the options of the session."""
 
+import re
+
 import pytest
 
 
@@ -139,7 +141,7 @@ def impatient(monkeypatch):
 
 def test_a_log_shows_the_progress_of_a_long_run(session, pytester, impatient):
     result = run(session, pytester, PROGRESS, "-m", "cluster")
-    result.stdout.fnmatch_lines(["pi-2000 × carico · rep 1/1 · 3/3 bound · 0:01/60:00"])
+    result.stdout.fnmatch_lines(["pi-2000 × carico · rep 1/1 · 3/3 bound · ?:??"])
 
 
 def test_a_quiet_session_shows_no_progress(session, pytester, impatient):
@@ -169,10 +171,11 @@ def terminal(session, pytester, monkeypatch):
 
 
 def test_a_terminal_shows_progress_below_the_dots_and_goes_back_up(terminal):
-    line = "\r\x1b[Kpi-2000 × carico · rep 1/1 · 3/3 bound · 0:01/60:00"
+    line = "\r\x1b[Kpi-2000 × carico · rep 1/1 · 3/3 bound · 0:00"
     back = f"\r\x1b[K\x1b[1A\x1b[{len('test_long.py ')}C."
+    shown = re.sub(r"\d:\d\d", "0:00", terminal("xterm"))
     # pytester treats a carriage return as the end of a line.
-    assert "".join(f"test_long.py \n{line}{back}".split()) in "".join(terminal("xterm").split())
+    assert "".join(f"test_long.py \n{line}{back}".split()) in "".join(shown.split())
 
 
 def test_a_dumb_terminal_is_treated_as_a_log(terminal):

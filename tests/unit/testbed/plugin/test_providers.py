@@ -135,6 +135,27 @@ def test_invalid_providers_fail_collection(session, pytester, given):
     result.stderr.fnmatch_lines(["*test_one: the marker carico needs providers='NAME' or a list of them, got *"])
 
 
+@pytest.mark.parametrize("provider", ["kwok", "knid"])
+def test_a_provider_that_does_not_exist_is_never_a_reason_to_pass(session, pytester, provider):
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico(providers=["{provider}"])
+        def test_one(): pass
+        """
+    )
+    result = session("-m", "cluster")
+    if provider == "kwok":
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        return
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*test_one: marker carico: no provider is named 'knid', did you mean 'kind'?; known: simulated, kind, *"]
+    )
+
+
 def test_the_cluster_is_closed_after_the_last_test(real, pytester):
     pytester.makepyfile(
         """
