@@ -17,7 +17,8 @@
 
 from __future__ import annotations
 
-from workloads.errors import did_you_mean as did_you_mean
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 UNPREPARED = 4
 """The exit code for `Unprepared`, the same as pytest's for a usage error."""
@@ -67,3 +68,17 @@ class Unprepared(TestbedError):
 
 class MissingExtra(Unprepared):
     """The packages of the extra `testbed` are not installed."""
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return a question for an error message about an unknown name; an empty text if no known name is close.
+
+    `workloads.errors` has the same: the plugin must not import `workloads` before a test needs it.
+
+    Examples
+    --------
+    >>> did_you_mean("pod_completion", ["job_completion_time", "pod_completion_time"]), did_you_mean("x", ["y"])
+    (", did you mean 'pod_completion_time'?", '')
+    """
+    close = get_close_matches(given, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""

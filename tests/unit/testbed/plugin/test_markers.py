@@ -30,7 +30,10 @@ def test_a_marker_names_the_experiment(session, pytester, marker, schedulers, re
 @pytest.mark.parametrize(
     ("marker", "message"),
     [
-        ("scenaro='pi-2000'", "*does not know scenaro, did you mean 'scenario'?; known: scenario, scheduler, repetitions, fail_on, providers"),
+        (
+            "scenaro='pi-2000'",
+            "*does not know scenaro, did you mean 'scenario'?; known: scenario, scheduler, repetitions, fail_on, providers",
+        ),
         ("'pi-2000', 'carico', 1, None, 5", "*does not know a 5th argument; known: scenario, *"),
         ("", "*needs scenario='NAME', got None"),
         ("'pi-3000'", "*no scenario is named 'pi-3000', did you mean 'pi-2000'?; known: *pi-2000*"),

@@ -67,7 +67,10 @@ def test_ci_systems_get_the_preset_ci(header, mixed, monkeypatch, value, preset)
         ("--carico-attempts=0", "*--carico-attempts: a whole number from 1 on is needed, got '0'*"),
         ("--carico-repetitions=0", "*--carico-repetitions: a whole number from 1 on is needed, got '0'*"),
         ("--carico-set=pressure", "*a setting is written key=value, got 'pressure'*"),
-        ("--carico-set=warp=9", "ERROR: carico: no setting is named 'warp', did you mean 'warm_up_s'?; known: parameters, pressure*"),
+        (
+            "--carico-set=warp=9",
+            "ERROR: carico: no setting is named 'warp', did you mean 'warm_up_s'?; known: parameters, pressure*",
+        ),
         (
             "--carico-context=there",
             "ERROR: carico: context: only for the provider external, the provider is simulated*",
