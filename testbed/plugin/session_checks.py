@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from pytest_carico import hidden
 from testbed.comparison import too_few
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
@@ -29,6 +30,8 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     cluster = any(map(is_cluster, items))
     if not cluster and not any(item.get_closest_marker(CARICO) for item in items):
         return state.marker_problems
+    if (said := hidden("workloads")) is not None:
+        return [Problem(said.removeprefix("carico: "))]
     missing = missing_prerequisites(lambda: provider_of(config), shared=state.worker)
     # If no provider could be made, only the keys of a marker can be checked.
     provider = state.provider

@@ -1,0 +1,76 @@
+"""A project may have packages of its own called `testbed` or `workloads`: pytest works, and the clash is told."""
+
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def project(pytester):
+    """A function that runs ``python -m pytest`` in a project that has a package of a given name."""
+
+    def run(package, test, *arguments):
+        pytester.mkpydir(package).joinpath("__init__.py").write_text("ours = True\n")
+        pytester.makeini("[pytest]")
+        pytester.makepyfile(test)
+        # With -m, Python finds packages of the current folder first; without, it finds installed ones first.
+        return pytester.run(sys.executable, "-m", "pytest", "-p", "pytest_carico", *arguments)
+
+    return run
+
+
+OWN = "from testbed import ours\n\ndef test_one(): assert ours"
+CLUSTER = """
+import pytest
+from workloads import ours
+
+@pytest.mark.cluster
+@pytest.mark.carico("pi-2000", "carico")
+def test_one(carico_results): pass
+
+def test_two(): assert ours
+"""
+
+
+def test_a_project_with_a_package_testbed_works(project):
+    result = project("testbed", OWN)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["carico: the package testbed that Python finds here (*) hides carico-testbed's (*"])
+
+
+def test_options_are_refused_in_one_sentence_where_the_plugin_is_hidden(project):
+    result = project("testbed", OWN, "--carico-seed=3")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: carico: the package testbed that Python finds here *: rename yours, or run *"])
+    result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_a_project_with_a_package_workloads_works_without_cluster_tests(project):
+    result = project("workloads", CLUSTER)
+    result.assert_outcomes(passed=1, deselected=1)
+    result.stdout.no_fnmatch_line("*hides*")
+
+
+def test_cluster_tests_are_refused_in_one_sentence_where_workloads_is_hidden(project):
+    result = project("workloads", CLUSTER, "-m", "cluster")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: carico: the package workloads that Python finds here (*) hides *: rename yours*"]
+    )
+
+
+def test_the_plugin_can_be_left_out(project):
+    result = project("testbed", OWN, "-p", "no:testbed.plugin")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*carico: *")
+
+
+def test_a_package_that_the_plugin_hides_is_told(pytester, monkeypatch):
+    (pytester.path / "src" / "testbed").mkdir(parents=True)
+    (pytester.path / "src" / "testbed" / "__init__.py").write_text("")
+    pytester.makepyfile("def test_one(): pass")
+    result = pytester.runpytest_subprocess("-p", "pytest_carico")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["carico: carico-testbed's package testbed hides */src/testbed: *-p no:testbed.plugin*"]
+    )
