@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from carico import __version__
+from testbed.commands import DESCRIPTION, HELP
 from testbed.errors import UNPREPARED, MissingExtra
-from testbed.requirements import check_installed
+from testbed.requirements import check_installed, missing_packages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,6 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if list(given) == ["--version"]:
             sys.stdout.write(f"carico-testbed {__version__}\n")
+            return 0
+        problem = missing_packages()
+        if problem is not None and set(given) & {"-h", "--help"}:
+            sys.stdout.write(_help(str(problem)))
             return 0
         check_installed()
         from testbed.cli import main as run
@@ -28,6 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         # Ctrl-C before the command's own handler was installed.
         return 128 + signal.SIGINT
+
+
+def _help(problem: str) -> str:
+    """Return what the commands are for, where the packages that explain their options are not installed."""
+    lines = [f"  {name:10}  {what}" for name, what in HELP.items()]
+    head = textwrap.wrap(DESCRIPTION, 80)
+    return "\n".join(["usage: carico-testbed COMMAND ...", "", *head, "", "commands:", *lines, "", f"{problem}\n"])
 
 
 if __name__ == "__main__":

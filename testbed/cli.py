@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from carico import __version__
 from carico.errors import CaricoError
 from testbed.arguments import Parser
-from testbed.commands import catalogue, claims, clean, compare, images, run, runs, validate
+from testbed.commands import DESCRIPTION, catalogue, claims, clean, compare, completion, images, run, runs, validate
 from testbed.commands.recorded_run import tell
 from testbed.errors import UNPREPARED, TestbedError, Unprepared, UsageError
 from workloads.errors import WorkloadError
@@ -76,13 +76,13 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
+    parser: argparse.ArgumentParser = Parser(
         prog="carico-testbed",
-        description="Measures what a Kubernetes scheduler does to real jobs. By default jobs run on an embedded "
-        "simulated cluster: in seconds, without set-up, and with the same results for the same seed.",
+        description=DESCRIPTION,
     )
     parser.add_argument("--version", action="version", version=f"carico-testbed {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (catalogue, run, runs, compare, claims, images, clean, validate):
         command.add(commands)
+    completion.add(commands, parser)
     return parser

@@ -12,7 +12,7 @@
     ├── BuildFailed               a program or an image of a real cluster could not be built
     ├── DockerFailed              a call of the Docker daemon failed
     └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
-        └── MissingExtra          the packages of the extra `testbed` are not installed
+        └── MissingExtra          packages that the testbed, or one of its extras, needs are not installed
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Unprepared(TestbedError):
 
 
 class MissingExtra(Unprepared):
-    """The packages of the extra `testbed` are not installed."""
+    """Packages that the testbed, or one of its extras, needs are not installed."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

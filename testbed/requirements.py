@@ -1,4 +1,4 @@
-"""The packages that a run needs: those of the extra `testbed`, and of the extra `cluster` for real clusters.
+"""The packages that a run needs: those that the testbed depends on, and of the extra `cluster` for real clusters.
 
 CARICO itself needs none of them. Missing packages are reported as a `Problem`, like problems that a provider finds.
 """
@@ -10,7 +10,14 @@ from importlib.util import find_spec
 
 from testbed.errors import MissingExtra
 
-TESTBED = {"filelock": "filelock", "msgspec": "msgspec", "scipy": "scipy", "simpy": "simpy", "yaml": "pyyaml"}
+TESTBED = {
+    "filelock": "filelock",
+    "msgspec": "msgspec",
+    "scipy": "scipy",
+    "shtab": "shtab",
+    "simpy": "simpy",
+    "yaml": "pyyaml",
+}
 CLUSTER = TESTBED | {
     "cryptography": "cryptography",
     "grpc": "grpcio",
@@ -22,7 +29,7 @@ CLUSTER = TESTBED | {
     "urllib3": "urllib3",
 }
 MODULES = {"testbed": TESTBED, "cluster": CLUSTER}
-"""By extra: the imported modules, and the package that provides each."""
+"""By what needs them, the testbed itself or an extra: the imported modules, and the package that provides each."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,11 @@ def missing_packages(extra: str = "testbed") -> Problem | None:
     missing = [package for module, package in MODULES[extra].items() if find_spec(module) is None]
     if not missing:
         return None
-    what = "the testbed needs" if extra == "testbed" else "a real cluster needs"
+    if extra == "testbed":  # depended on, but left out, as the images of nodes leave it out
+        needs = f"the testbed needs {', '.join(missing)}"
+        return Problem(needs, "pip install carico-testbed, or in a clone pip install .")
     return Problem(
-        f"{what} {', '.join(missing)}",
+        f"a real cluster needs {', '.join(missing)}",
         f"pip install 'carico-testbed[{extra}]', or in a clone pip install '.[{extra}]'",
     )
 

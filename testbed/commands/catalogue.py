@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from testbed.commands import HELP
 from testbed.report.listing import listing
 
 
@@ -11,7 +12,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     lister = commands.add_parser(
         "list",
-        help="show the scenarios, schedulers and settings",
+        help=HELP["list"],
         description="Shows the scenarios of the catalogue, the schedulers and CARICO's variants, and the settings of "
         "the simulated cluster with their defaults.",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from testbed.commands import HELP
 from testbed.errors import UsageError
 from testbed.report.claims import claims_table
 from testbed.results.outcomes import Outcome
@@ -16,7 +17,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     claims = commands.add_parser(
         "claims",
-        help="show which claims of the paper held in sessions of pytest",
+        help=HELP["claims"],
         description="Prints a Markdown table of the claims that tests judged (marker carico_claim): whether each held, "
         "with the paper's figure and the measured one. Sessions on several providers stand side by side; if several "
         "on one provider judged the same claim, the last one given counts.",

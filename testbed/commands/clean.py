@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from testbed.commands import HELP
 from testbed.providers import makers
 
 
@@ -11,7 +12,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     clean = commands.add_parser(
         "clean",
-        help="remove real clusters that were kept, or left by a killed run",
+        help=HELP["clean"],
         description="Removes the real clusters that the testbed has made on this machine and that no process uses: "
         "kept clusters, and those of killed runs.",
     )

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.comparison.baseline import is_baseline, read_baseline
 from testbed.comparison.conditions import conditions
@@ -25,7 +26,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     compare = commands.add_parser(
         "compare",
-        help="show what changed from one run to another",
+        help=HELP["compare"],
         description="Compares what two runs measured, scenario by scenario and scheduler by scheduler: the size of "
         "each difference with its 95 % interval, and a verdict (ok, regressed, improved, inconclusive, incomparable) "
         "that is corrected for the number of comparisons.",

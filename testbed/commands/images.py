@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from testbed.commands import HELP
 from testbed.errors import Unprepared
 from testbed.experiment.preflight import listed
 from testbed.experiment.progress import line_on_stderr
@@ -25,7 +26,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     images = commands.add_parser(
         "images",
-        help="build the programs and images of real clusters, where no image can be pulled",
+        help=HELP["images"],
         description="Builds the programs and images of real clusters from sources, where no image can be pulled. "
         "Everything is identified by its inputs, so only what has changed is built again.",
     )

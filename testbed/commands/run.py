@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed import arguments
 from testbed.cluster_options import add_cluster_options
+from testbed.commands import HELP
 from testbed.commands.recorded_run import RecordedRun, tell
 from testbed.errors import UsageError
 from testbed.experiment.plan import Plan
@@ -25,7 +26,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     run = commands.add_parser(
         "run",
-        help="run a scenario under schedulers and show the completion times",
+        help=HELP["run"],
         description="Runs a scenario under one or several schedulers and shows, for every job, the completion times "
         "of its pods (PCT: from a pod's start to its completion) and its own (JCT: from the job's publication to the "
         "completion of its last pod). Exit code 1 if a job did not complete.",

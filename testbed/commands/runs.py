@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from testbed import arguments
+from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.errors import UsageError
 from testbed.report.numbers import counted
@@ -20,7 +21,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the commands."""
     runs = commands.add_parser(
         "runs",
-        help="show the runs that were started in this folder",
+        help=HELP["runs"],
         description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run' "
         "and 'validate': when they were started, how they ended, and whether finished repetitions can be recovered.",
     )
@@ -33,7 +34,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     runs.set_defaults(run=_runs)
     recover = commands.add_parser(
         "recover",
-        help="write the finished repetitions of a run that has ended early to a results file",
+        help=HELP["recover"],
         description="Writes the finished repetitions of a run that was killed or interrupted to a results file. The "
         "run's folder stays as it is.",
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed import arguments
 from testbed.cluster_options import add_cluster_options
+from testbed.commands import HELP
 from testbed.commands.recorded_run import RecordedRun
 from testbed.experiment.presets import DEFAULT_SEED
 from testbed.requirements import check_installed
@@ -20,7 +21,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     validate = commands.add_parser(
         "validate",
-        help="run the same scenario on kind and on the simulated cluster, and compare",
+        help=HELP["validate"],
         description="Measures on a kind cluster what starting and stopping containers costs, and runs the scenario "
         "there under each scheduler. Then runs it on a simulated cluster with the same nodes, costs and CPU times. "
         "Shows the mean completion times of pods (PCT) and of the job (JCT) on both clusters, side by side. Needs "

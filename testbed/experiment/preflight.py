@@ -36,7 +36,7 @@ def missing_prerequisites(provider: Callable[[], ClusterProvider], shared: bool 
 
 
 def output_problems(results: Path | None, root: Path) -> list[Problem]:
-    """Return why the results cannot be written, or the run cannot be recorded; needs the extra `testbed`.
+    """Return why the results cannot be written, or the run cannot be recorded; needs the testbed's packages.
 
     Parameters
     ----------

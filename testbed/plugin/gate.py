@@ -25,7 +25,7 @@ MEASURED: pytest.StashKey[Mapping[str, Sequence[Any]]] = pytest.StashKey()
 
 
 def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Problem]:
-    """Return why the gate could not judge, before anything runs for minutes; needs the extra `testbed`."""
+    """Return why the gate could not judge, before anything runs for minutes; needs the testbed's packages."""
     from testbed.comparison.baseline import read_baseline
     from testbed.results.store import check_writable
 

@@ -150,7 +150,7 @@ def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: Clus
     """Return what is wrong with the markers' experiments, before the first of them runs for minutes.
 
     An experiment may name something that does not exist, be invalid, or be impossible on the provider. This check needs
-    the extra `testbed`.
+    the testbed's packages.
     """
     from testbed.experiment.plan import Plan
     from testbed.schedulers.spec import parse_spec

@@ -1,20 +1,24 @@
-"""Without the extra `testbed` everything that needs it says in one line how to get it."""
+"""Without the testbed's packages everything that needs it says in one line how to get it."""
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 from carico import __version__
+from testbed.cli import main
+from testbed.commands import HELP
 from testbed.requirements import MODULES
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
-WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['filelock', 'msgspec', 'scipy', 'simpy', 'yaml']))\n"
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['filelock', 'msgspec', 'scipy', 'shtab', 'simpy', 'yaml']))\n"
 REMEDY = (
-    "the testbed needs filelock, msgspec, scipy, simpy, pyyaml: pip install 'carico-testbed[testbed]', or in a clone "
-    "pip install '.[testbed]'"
+    "the testbed needs filelock, msgspec, scipy, shtab, simpy, pyyaml: pip install carico-testbed, or in a clone pip "
+    "install ."
 )
 
 
@@ -32,10 +36,23 @@ def pytest_sessions(cwd, *sessions):
 
 
 def test_the_command_says_it_but_for_the_version(tmp_path):
-    calls = [["list"], ["run", "pi-2000"], ["--help"], [], ["--version"]]
+    calls = [["list"], ["run", "pi-2000"], [], ["--version"]]
     done = python(f"from testbed.__main__ import main; print([main(arguments) for arguments in {calls}])", tmp_path)
-    assert done.stderr == 4 * f"carico-testbed: {REMEDY}\n"
-    assert done.stdout == f"carico-testbed {__version__}\n[4, 4, 4, 4, 0]\n"
+    assert done.stderr == 3 * f"carico-testbed: {REMEDY}\n"
+    assert done.stdout == f"carico-testbed {__version__}\n[4, 4, 4, 0]\n"
+
+
+def test_help_lists_the_commands_whatever_is_installed(tmp_path):
+    done = python("from testbed.__main__ import main; print(main(['--help']))", tmp_path)
+    assert all(f"\n  {name}" in done.stdout for name in HELP)
+    assert done.stdout.endswith(f"\n{REMEDY}\n0\n")
+    assert not done.stderr
+
+
+def test_where_everything_is_installed_help_lists_the_same_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert re.findall(r"\n    ([a-z]+)", capsys.readouterr().out) == list(HELP)
 
 
 def test_a_session_that_asks_for_a_cluster(tmp_path):
@@ -61,9 +78,7 @@ def test_a_session_that_is_to_skip_what_it_cannot_measure_runs_the_other_tests(t
     )
     done = pytest_sessions(tmp_path, ["--carico-missing=skip", "--carico-set=pressure=kernel"])
     assert done.stdout.splitlines()[-1] == "[0]"
-    assert (
-        "NOT MEASURED: 1\n  test_one\n    the testbed needs filelock, msgspec, scipy, simpy, pyyaml: pip" in done.stdout
-    )
+    assert "NOT MEASURED: 1\n  test_one\n    the testbed needs filelock, msgspec, scipy, shtab, " in done.stdout
     assert "= 1 passed, 1 skipped in " in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["test_one.py"]
 
@@ -77,7 +92,9 @@ def test_a_session_without_cluster_tests_goes_on_and_a_fixture_says_it(tmp_path)
 
 
 def test_every_package_of_an_extra_is_asked_for():
-    extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    extras = {**project["optional-dependencies"], "testbed": project["dependencies"]}
+    extras["cluster"] = [*extras["cluster"], *project["dependencies"]]
 
     def packages(extra):
         found = set()
@@ -85,7 +102,7 @@ def test_every_package_of_an_extra_is_asked_for():
             found |= set().union(*map(packages, one.extras)) if one.name == "carico-testbed" else {one.name}
         return found
 
-    brought_along = {"packaging", "protobuf", "pytest"}
+    brought_along = {"numpy", "packaging", "protobuf", "pytest"}
     assert {extra: packages(extra) - brought_along for extra in MODULES} == {
         extra: set(modules.values()) for extra, modules in MODULES.items()
     }

@@ -14,7 +14,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def required(extra):
-    for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"][extra]]:
+    """What an image has: the extra, and the one package that the algorithm needs."""
+    core = next(text for text in PROJECT["dependencies"] if text.startswith("numpy"))
+    for text in [core, *PROJECT["optional-dependencies"][extra]]:
         requirement = Requirement(text)
         if requirement.name == PROJECT["name"]:
             for other in requirement.extras:
