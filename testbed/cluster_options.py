@@ -27,6 +27,8 @@ class ClusterOptions:
     """Image of kind's nodes; by default the one that was built here, or else the one that kind's authors publish."""
     workers: int = WORKERS
     """Nodes of a kind cluster, beside the control plane."""
+    pytest_kind: bool = False
+    """Make kind clusters through pytest-kind instead of kind's own command."""
     kubeconfig: Path | None = None
     """The kubeconfig of the user's own cluster, for the provider external."""
     context: str | None = None
@@ -82,6 +84,11 @@ CLUSTER_FLAGS = (
         "N",
         convert=count,
         default=WORKERS,
+    ),
+    Flag(
+        "pytest_kind",
+        "make kind clusters through pytest-kind (extra 'kind') instead of kind's own command",
+        default=False,
     ),
     Flag(
         "kubeconfig",

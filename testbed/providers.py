@@ -23,7 +23,7 @@ def _kind(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
     from testbed.real.kind.maker import KindMaker
     from testbed.real.kind.platform import KindPlatform
 
-    maker = KindMaker(options.workers, options.node_image)
+    maker = KindMaker(options.workers, options.node_image, options.pytest_kind)
     return maker, KindPlatform(maker)
 
 

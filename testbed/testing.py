@@ -112,6 +112,10 @@ class FakeProvider:
     def kubernetes_version(self) -> None:
         """Return None, as no Kubernetes is run; see `ClusterProvider.kubernetes_version`."""
 
+    def made_from(self) -> Mapping[str, str]:
+        """Return nothing, as no cluster is made; see `ClusterProvider.made_from`."""
+        return {}
+
     def close(self) -> None:
         """Do nothing, as `run` leaves nothing; see `ClusterProvider.close`."""
 

@@ -99,7 +99,7 @@ class RecordedRun:
         for said in killed_run_notices(runs_folder(self._root)):
             tell(said)
         try:
-            folder = self._record.open(provider.name, provider.kubernetes_version())
+            folder = self._record.open(provider)
             yield Cache(folder, self._options.attempts)
         except (KeyboardInterrupt, TestbedError, CaricoError) as error:
             self._line.clear()

@@ -88,7 +88,7 @@ def _validate(options: argparse.Namespace) -> int:
     plan = Plan(scenario, schedulers, options.repetitions, options.seed)
     run = RecordedRun(options, plan)
     cluster_options = run.cluster_options
-    maker = KindMaker(cluster_options.workers, cluster_options.node_image)
+    maker = KindMaker(cluster_options.workers, cluster_options.node_image, cluster_options.pytest_kind)
     platform = KindPlatform(maker)
     provider = RealProvider(MadeCluster(maker, cluster_options), platform, cluster_options)
     files = [file for file in (options.json, options.figure) if file is not None]

@@ -104,6 +104,13 @@ class ClusterProvider(Protocol):
         """
         ...
 
+    def made_from(self) -> Mapping[str, str]:
+        """Return what makes the cluster, for the run's record: programs with their versions, images, configuration.
+
+        Nothing if no cluster is made here.
+        """
+        ...
+
     def close(self) -> None:
         """Remove everything that trials share, such as a cluster, unless it is to be kept. Called at the end.
 

@@ -43,7 +43,7 @@ def carico_cluster(pytestconfig: pytest.Config, carico_provider: ClusterProvider
             pytrace=False,
         )
     # Even without measurements this is a run: diagnostics need a folder, and `run.json` says how they came about.
-    pytestconfig.stash[STATE].record.open(carico_provider.name, carico_provider.kubernetes_version())
+    pytestconfig.stash[STATE].record.open(carico_provider)
     cluster: Cluster = carico_provider.cluster()
     return cluster
 
@@ -79,7 +79,7 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
 
     state = pytestconfig.stash[STATE]
     options = state.options
-    folder = state.record.open(carico_provider.name, carico_provider.kubernetes_version())
+    folder = state.record.open(carico_provider)
     return Experiment(
         carico_provider,
         Cache(folder, options.attempts),

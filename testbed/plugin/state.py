@@ -119,7 +119,7 @@ class State:
             self.error = cut_off_notice(ending.cut_off)
 
 
-PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "kubernetes_version", "close")
+PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "kubernetes_version", "made_from", "close")
 """The members of `testbed.experiment.provider.ClusterProvider`, which is not imported yet when they are checked."""
 
 STATE = pytest.StashKey[State]()

@@ -69,6 +69,10 @@ class ClusterLifecycle(Protocol):
         """The version that it runs, for example "v1.34.4"; raises TestbedError if that cannot be found out."""
         ...
 
+    def made_from(self) -> Mapping[str, str]:
+        """Return what makes it; see `ClusterProvider.made_from`."""
+        ...
+
     def preflight(self) -> Sequence[Problem]:
         """Return what is missing to use it; see `ClusterProvider.preflight`."""
         ...
@@ -135,6 +139,10 @@ class MadeCluster:
     def kubernetes_version(self) -> str:
         """See `ClusterLifecycle`."""
         return self._maker.kubernetes_version
+
+    def made_from(self) -> Mapping[str, str]:
+        """Return the maker's fingerprint; see `ClusterMaker.fingerprint`."""
+        return self._maker.fingerprint()
 
     def preflight(self) -> Sequence[Problem]:
         """Ask the maker; see `ClusterProvider.preflight`."""

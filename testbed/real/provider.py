@@ -65,6 +65,10 @@ class RealProvider:
         """Return the cluster's version; see `ClusterProvider.kubernetes_version`."""
         return self._lifecycle.kubernetes_version
 
+    def made_from(self) -> Mapping[str, str]:
+        """Return what makes the cluster; see `ClusterProvider.made_from`."""
+        return self._lifecycle.made_from()
+
     def cluster(self) -> Cluster:
         """Return the cluster, which the first call opens; see `ClusterLifecycle.open`."""
         return self._lifecycle.open()

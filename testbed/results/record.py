@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -40,6 +40,20 @@ class RunArguments:
     attempts: int = 1
 
 
+class Provider(Protocol):
+    """What a record says of a provider; see `testbed.experiment.provider.ClusterProvider`."""
+
+    name: str
+
+    def kubernetes_version(self) -> str | None:
+        """Return the version that is run; None if Kubernetes is only emulated."""
+        ...
+
+    def made_from(self) -> Mapping[str, str]:
+        """Return what makes the cluster."""
+        ...
+
+
 class RunRecord:
     """A run as one of its processes sees it.
 
@@ -57,15 +71,13 @@ class RunRecord:
         self._root = root
         self._arguments = arguments
 
-    def open(self, provider: str, kubernetes_version: str | None = None) -> RunFolder:
+    def open(self, provider: Provider) -> RunFolder:
         """Create the run's folder if need be, join the run with this process, and return the folder.
 
         Parameters
         ----------
-        provider : str
-            The provider's name.
-        kubernetes_version : str, optional
-            The version that the provider runs; None if it only emulates Kubernetes.
+        provider : Provider
+            What runs the repetitions.
 
         Raises
         ------
@@ -79,7 +91,7 @@ class RunRecord:
             make_folder(folder.locks)
             folder.processes.join()
             if not folder.file.exists():
-                write_run(folder.file, self._begun(provider, kubernetes_version))
+                write_run(folder.file, self._begun(provider))
         except OSError as error:
             raise ResultsError(f"cannot record the run in {folder.path}: {error.strerror}") from error
         return folder
@@ -126,13 +138,13 @@ class RunRecord:
         finally:
             folder.processes.leave()
 
-    def _begun(self, provider: str, kubernetes_version: str | None) -> Run:
+    def _begun(self, provider: Provider) -> Run:
         arguments = self._arguments
         return Run(
             id=self.folder.id,
             started=started_of(self.folder.id),
             command=list(arguments.command),
-            provider=provider,
+            provider=provider.name,
             preset=arguments.preset,
             repetitions=arguments.repetitions,
             seed=arguments.seed,
@@ -142,7 +154,8 @@ class RunRecord:
             python=platform.python_version(),
             packages=packages(),
             commit=commit_of(self._root),
-            kubernetes_version=kubernetes_version,
+            kubernetes_version=provider.kubernetes_version(),
+            cluster=dict(provider.made_from()),
         )
 
 

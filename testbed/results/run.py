@@ -88,6 +88,8 @@ class Run(msgspec.Struct, frozen=True):
     """The most times that a disturbed repetition was run."""
     kubernetes_version: str | None = None
     """None for the simulated cluster."""
+    cluster: dict[str, str] = {}
+    """What made a real cluster: programs with their versions, images, configuration."""
     state: RunState = "running"
     ended: str | None = None
     finished_repetitions: int = 0

@@ -44,6 +44,10 @@ class SimulatedProvider:
     def kubernetes_version(self) -> None:
         """Return None, as no Kubernetes is run; see `ClusterProvider.kubernetes_version`."""
 
+    def made_from(self) -> Mapping[str, str]:
+        """Return nothing, as no cluster is made; see `ClusterProvider.made_from`."""
+        return {}
+
     def close(self) -> None:
         """Do nothing, as trials leave nothing; see `ClusterProvider.close`."""
 

@@ -6,7 +6,7 @@ Others may use it, including other runs of the testbed: a run removes its own na
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -91,6 +91,10 @@ class ExternalCluster:
             raise ClusterError(
                 f"the kubeconfig {self._kubeconfig} leads to no cluster: {error.__cause__ or error}"
             ) from error
+
+    def made_from(self) -> Mapping[str, str]:
+        """Return nothing: others have made the cluster; see `ClusterLifecycle`."""
+        return {}
 
     @cached_property
     def kubernetes_version(self) -> str:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,6 +51,8 @@ class KindMaker:
         Nodes beside the control plane.
     node_image : str, optional
         By default the one that `carico-testbed images build` has made, else the published one.
+    pytest_kind : bool
+        Whether to make clusters through pytest-kind instead of kind's own command.
     docker : Docker, optional
     environment : mapping, optional
         Environment variables; the process's by default.
@@ -61,12 +64,14 @@ class KindMaker:
         self,
         workers: int = 2,
         node_image: str | None = None,
+        pytest_kind: bool = False,
         docker: Docker | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.workers = workers
         self.docker = Docker() if docker is None else docker
         self._node_image = node_image
+        self._pytest_kind = pytest_kind
         self._environment = dict(os.environ if environment is None else environment)
         self._images: dict[str, Image] = {}
 
@@ -85,6 +90,10 @@ class KindMaker:
                     f"carico-testbed images programs kind, or name its folder with {PROGRAMS_VARIABLE}",
                 )
             )
+        if self._pytest_kind and find_spec("pytest_kind") is None:
+            found.append(Problem("there is no pytest-kind", "pip install 'carico-testbed[kind]'"))
+        if self._pytest_kind and "kubectl" not in self._programs:
+            found.append(Problem("pytest-kind needs kubectl", "carico-testbed images programs kubernetes"))
         try:
             self.docker.version()
             if self._node_image is not None and self._node_image.startswith("carico.local/") and not self._is_there:
@@ -106,6 +115,7 @@ class KindMaker:
         """Return versions, node image and configuration; see `ClusterMaker.fingerprint`."""
         return {
             "kind": version_of(self._programs["kind"]),
+            "made-by": f"pytest-kind {metadata.version('pytest-kind')}" if self._pytest_kind else "kind",
             "node-image": self.node_image,
             "workers": str(self.workers),
             "configuration": hashlib.sha256(self._config.encode()).hexdigest()[:16],
@@ -122,7 +132,7 @@ class KindMaker:
         config = folder / "kind.yaml"
         config.write_text(self._config, encoding="utf-8")
         kubeconfig = self.kubeconfig(name, folder)
-        if find_spec("pytest_kind") is not None and "kubectl" in self._programs:
+        if self._pytest_kind:
             tools = (self._programs["kind"], self._programs["kubectl"])
             module = "testbed.real.kind.pytest_kind_cluster"
             command: list[str | Path] = [

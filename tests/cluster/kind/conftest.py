@@ -66,7 +66,7 @@ class KindCluster:
 def kind_maker(pytestconfig) -> KindMaker:
     """The maker of clusters with the session's options."""
     options = pytestconfig.stash[STATE].options
-    return KindMaker(options.cluster["workers"], options.cluster["node_image"])
+    return KindMaker(options.cluster["workers"], options.cluster["node_image"], options.cluster["pytest_kind"])
 
 
 @pytest.fixture

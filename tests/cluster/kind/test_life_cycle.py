@@ -20,8 +20,6 @@ STARTED_S = 120.0
 KILLED = """
 import sys, time
 from pathlib import Path
-# Make the cluster with the command kind, whether pytest-kind is installed or not.
-sys.modules["pytest_kind"] = None
 from testbed.real.kind.maker import KindMaker
 from testbed.real.lifecycle import MadeCluster
 from testbed.real.registry import Registry

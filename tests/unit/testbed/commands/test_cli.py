@@ -357,7 +357,7 @@ def killed(after=2):
     if (child := os.fork()) == 0:
         scenario, spec = load_scenario("pi-2000"), parse_spec("carico")
         record = RunRecord(Path.cwd(), "20261120T101530Z-aaaaaa", RunArguments(["x"], None, 1, 1, {}))
-        trial = Cache(record.open("fake")).trial(FakeProvider().check(scenario, spec, {}))
+        trial = Cache(record.open(FakeProvider())).trial(FakeProvider().check(scenario, spec, {}))
         for seed in range(after):
             trial.run(seed)
         os.kill(os.getpid(), signal.SIGKILL)

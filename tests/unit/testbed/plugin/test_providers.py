@@ -31,6 +31,9 @@ class Real(FakeProvider):
     def cluster(self):
         return "a cluster"
 
+    def made_from(self):
+        return {"kind": "0.30.0", "made-by": "kind"}
+
     def kubernetes_version(self):
         return "v1.34.4"
 
@@ -91,6 +94,8 @@ def test_tests_for_other_providers_are_left_out_and_counted(real, pytester):
     result.stdout.fnmatch_lines(
         ["carico: 1 cluster test is for other providers; to run them: pytest -m cluster --carico-provider=kwok"]
     )
+    run = json.loads(next((pytester.path / ".carico" / "runs").glob("*/run.json")).read_text())
+    assert (run["kubernetes_version"], run["cluster"]) == ("v1.34.4", {"kind": "0.30.0", "made-by": "kind"})
 
 
 def test_a_provider_that_cannot_be_made_still_selects_tests_by_its_name(session, pytester):

@@ -29,7 +29,7 @@ ARGUMENTS = RunArguments(["pytest", "-m", "cluster"], "smoke", 1, 1001, {"speed"
 def begin(root, after=0, finished=2):
     """A run that has measured so much, in this process."""
     record = RunRecord(root, new_run_id(BEGIN + timedelta(seconds=after), "aaaaaa"), ARGUMENTS)
-    folder = record.open("fake")
+    folder = record.open(FakeProvider())
     trial = FakeProvider().check(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), {})
     for seed in range(finished):
         Cache(folder).trial(trial).run(seed)
@@ -122,7 +122,7 @@ def test_the_folder_ignores_itself(tmp_path):
 
 def test_two_processes_of_a_run_share_its_folder(tmp_path):
     first, second = (RunRecord(tmp_path, "20261120T101530Z-aaaaaa", ARGUMENTS) for _ in range(2))
-    first.open("fake")
+    first.open(FakeProvider())
     begun = first.folder.file.read_bytes()
     assert second.open("another").path == first.folder.path
     assert first.folder.file.read_bytes() == begun

@@ -174,6 +174,19 @@ def test_the_preflight_lists_everything_that_is_missing(tmp_path, monkeypatch):
     ]
 
 
+def test_kind_makes_clusters_itself_unless_pytest_kind_is_asked_for(make, monkeypatch):
+    monkeypatch.setattr("testbed.real.kind.maker.metadata.version", lambda name: "22.11.1")
+    assert make().fingerprint()["made-by"] == "kind"
+    assert make(pytest_kind=True).fingerprint()["made-by"] == "pytest-kind 22.11.1"
+
+
+def test_pytest_kind_is_asked_for_only_if_it_is_there(make, monkeypatch):
+    monkeypatch.setattr("testbed.real.kind.maker.find_spec", lambda name: None)
+    assert not any("pytest-kind" in str(problem) for problem in make().preflight())
+    said = [str(problem) for problem in make(pytest_kind=True).preflight()]
+    assert "there is no pytest-kind: pip install 'carico-testbed[kind]'" in said
+
+
 def test_the_nodes_of_a_cluster_are_in_kinds_order(make):
     assert make().nodes("c") == ["c-worker", "c-worker2", "c-control-plane"]
 
