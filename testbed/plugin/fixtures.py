@@ -12,6 +12,7 @@ import pytest
 from testbed.plugin.gate import MEASURED
 from testbed.plugin.markers import experiment_of
 from testbed.plugin.outcomes import PAPER_PROPERTY, SEEDS_PROPERTY
+from testbed.plugin.properties import properties_of
 from testbed.plugin.seeds import Seeds
 from testbed.plugin.session_progress import progress_line
 from testbed.plugin.state import STATE, provider_of
@@ -102,6 +103,7 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
         )
     results = carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=asked.repetitions)
     request.node.stash[MEASURED] = results
+    request.node.user_properties += properties_of(one for runs in results.values() for one in runs)
     return results
 
 

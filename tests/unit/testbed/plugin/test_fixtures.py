@@ -180,3 +180,26 @@ def test_a_terminal_shows_progress_below_the_dots_and_goes_back_up(terminal):
 
 def test_a_dumb_terminal_is_treated_as_a_log(terminal):
     assert "\x1b[K" not in terminal("dumb")
+
+
+def test_what_was_measured_is_in_junit_files(session, pytester):
+    run(
+        session,
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico("pi-2000", ["carico", "kube-scheduler"], repetitions=3)
+        def test_one(carico_results): pass
+        """,
+        "-m",
+        "cluster",
+        "--junit-xml=junit.xml",
+    )
+    found = re.findall('<property name="([^"]*)" value="([^"]*)"', (pytester.path / "junit.xml").read_text())
+    named = {name: float(value) for name, value in found}
+    assert {name.partition(": ")[0] for name in named} == {"carico", "kube-scheduler"}
+    assert named["carico: repetitions"] == 3
+    assert 5 < named["kube-scheduler: pod_completion_time mean (pi-2000), s"] < 10
+    assert "carico: job_completion_time (pi-2000), s" in named
