@@ -27,7 +27,7 @@ from carico.deployment.manifests import (
     is_aggregators,
     labelled,
     lease,
-    let_agents_reach_api_server,
+    let_reach_api_server,
     manifests,
 )
 from carico.deployment.rollout import Tell, rolled_out, wait_gone, wait_rolled_out
@@ -100,7 +100,7 @@ class Deployment:
         """
         self._refuse_second_deployment(choices.namespace)
         objects = manifests(choices)
-        let_agents_reach_api_server(objects, self._api_ports())
+        let_reach_api_server(objects, self._api_ports())
         namespace, *others = objects
         found = self.kube.read(namespace)
         if found is not None and not _is_ours(found):

@@ -137,11 +137,11 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
     return objects[:first] + maps + objects[first:]
 
 
-def let_agents_reach_api_server(objects: Iterable[dict[str, Any]], ports: Iterable[int]) -> None:
-    """Add ports of the API server to those that agents' pods may connect to, for nodes' certificates."""
+def let_reach_api_server(objects: Iterable[dict[str, Any]], ports: Iterable[int]) -> None:
+    """Add ports of the API server to those that pods which need it may connect to."""
     for thing in objects:
-        if thing["kind"] == "NetworkPolicy" and thing["metadata"]["name"] == "carico-agent":
-            for rule in thing["spec"]["egress"]:
+        if thing["kind"] == "NetworkPolicy":
+            for rule in thing["spec"].get("egress", ()):
                 open_ports = [each["port"] for each in rule["ports"]]
                 if API_PORT in open_ports:
                     rule["ports"] += [{"port": port} for port in sorted(set(ports).difference(open_ports))]

@@ -27,6 +27,7 @@ from carico.deployment.manifests import (
     Choices,
     as_yaml,
     containers,
+    let_reach_api_server,
     manifests,
 )
 from carico.enrolment.requester import NAME
@@ -391,6 +392,27 @@ class TestNetworkPolicies:
             }
         )
 
+    def test_no_pod_may_connect_anywhere_but_to_the_api_server_and_dns(self):
+        anywhere = {
+            self.component(policy): [
+                [port["port"] for port in rule["ports"]] for rule in policy["spec"]["egress"] if "to" not in rule
+            ]
+            for policy in POLICIES
+        }
+        assert all("Egress" in policy["spec"]["policyTypes"] for policy in POLICIES), "or everything is allowed"
+        assert anywhere == {"agent": [[443, 6443], [53, 53]], "aggregator": [[53, 53]], "scheduler": [[443, 6443]]}
+
+    def test_another_port_of_the_api_server_is_opened_where_it_is_needed(self):
+        made = manifests(Choices())
+        let_reach_api_server(made, {6443, 16443})
+        opened = {
+            self.component(each)
+            for each in made
+            if each["kind"] == "NetworkPolicy"
+            and {"port": 16443} in [p for r in each["spec"]["egress"] for p in r["ports"]]
+        }
+        assert opened == {"agent", "scheduler"}
+
 
 class TestDisruption:
     def test_a_disruption_may_stop_only_one_replica(self):
@@ -550,11 +572,6 @@ class TestInitContainers:
             timeout=60,
         )
         assert parsed.returncode == 0, parsed.stderr
-
-    def test_agents_may_reach_the_api_server(self):
-        (policy,) = [each for each in POLICIES if each["metadata"]["name"] == "carico-agent"]
-        anywhere = [rule["ports"] for rule in policy["spec"]["egress"] if "to" not in rule]
-        assert [[port["port"] for port in ports] for ports in anywhere] == [[443, 6443], [53, 53]]
 
     def test_the_checkpoint_folder_becomes_writable_for_the_group(self, tmp_path):
         folder = tmp_path / "var/lib/carico"
