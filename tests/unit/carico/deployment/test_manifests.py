@@ -1,5 +1,6 @@
 """The shipped YAML: valid for the processes that read it, with only the rights stated here."""
 
+import os
 import subprocess
 import sys
 from importlib.resources import files
@@ -135,6 +136,20 @@ class TestPrivileges:
             "/var/lib/carico"
         ]
         assert not [mount for mount in agent["volumeMounts"] if "secrets" in mount["mountPath"]], "it has no token"
+
+    def test_only_the_container_that_lists_pods_logs_is_in_roots_group(self):
+        """The kubelet lets root's group alone list /var/log/pods, where the agent finds pods' names."""
+        in_roots_group, listing = set(), set()
+        for name, (spec, container) in all_containers().items():
+            pods = spec["securityContext"]
+            groups = {(pods | container["securityContext"])["runAsGroup"], pods["fsGroup"]}
+            assert groups <= {0, 65532}
+            assert "supplementalGroups" not in pods
+            if 0 in groups:
+                in_roots_group.add(name)
+            if any(mount["name"] == "pod-logs" for mount in container["volumeMounts"]):
+                listing.add(name)
+        assert in_roots_group == listing == {"carico-agent/agent"}
 
     def test_no_pod_has_a_token_unasked(self):
         for thing in WITH_PODS:
@@ -576,5 +591,7 @@ class TestInitContainers:
     def test_the_checkpoint_folder_becomes_writable_for_the_group(self, tmp_path):
         folder = tmp_path / "var/lib/carico"
         folder.mkdir(parents=True, mode=0o755)
-        assert self.run("checkpoint-folder", tmp_path).returncode == 0
+        done = self.run("checkpoint-folder", tmp_path)
+        assert done.returncode == 0, done.stderr
         assert folder.stat().st_mode & 0o777 == 0o770
+        assert folder.stat().st_gid == os.getgid()
