@@ -20,6 +20,7 @@ from carico.deployment.authority import Authority
 from carico.deployment.ca_folder import copy_ca, has_ca
 from carico.deployment.manifests import (
     COMPONENT,
+    EARLIER_TOKENS,
     LABELS,
     SELECTOR,
     STATUS_KEY,
@@ -118,6 +119,7 @@ class Deployment:
                 self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
             )
         self._remove_keys_of_nodes(choices.namespace)
+        self._remove_earlier_tokens(choices.namespace)
 
     def renew(
         self, namespace: str, now: datetime, folder: Path | None = None, every: bool = False
@@ -300,6 +302,22 @@ class Deployment:
                 "keys that somebody has copied from it are good until they expire, within a year, or until the CA is "
                 "replaced: `carico deploy --new-ca`"
             )
+
+    def _remove_earlier_tokens(self, namespace: str) -> None:
+        """Remove the Secrets with tokens of an earlier version, which do not expire, once no scheduler needs them."""
+        labels = f"{SELECTOR},{COMPONENT}=scheduler"
+        schedulers = self.kube.list("apps/v1", "StatefulSet", namespace, labels=labels)
+        for name in EARLIER_TOKENS:
+            token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+            if self.kube.read(token) is None:
+                continue
+            if all(map(rolled_out, schedulers)):
+                self._remove(token)
+            else:
+                self.tell(
+                    f"{title(token)}, whose token does not expire, stays until all schedulers are up to date: run "
+                    f"`carico deploy` again"
+                )
 
     def _remove_aggregators(self, namespace: str) -> None:
         """Remove the aggregation servers of an earlier deployment of another variant."""

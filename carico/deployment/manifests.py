@@ -46,6 +46,8 @@ LEASE = "carico-kube-scheduler"
 """The lock of the scheduler's replicas; kube-scheduler creates it."""
 STATUS_KEY = "carico-status-key"
 """The Secret with the key of the extenders' pages about nodes and workloads; the key in it is named `key`."""
+EARLIER_TOKENS = ("carico-extender-token", "carico-signer-token")
+"""Secrets with tokens that do not expire, which schedulers of earlier versions mount."""
 OBSERVES = "carico.dev/observes"
 """Annotation of a scheduler that schedules nothing, because it has no kube-scheduler."""
 _DIGEST = "carico.dev/configuration"

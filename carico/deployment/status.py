@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from carico.deployment.authority import SIGNER
 from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE, KEYS_OF_NODES
-from carico.deployment.manifests import COMPONENT, OBSERVES, SELECTOR, STATUS_KEY, lease
+from carico.deployment.manifests import COMPONENT, EARLIER_TOKENS, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeRefused, KubeUnreachable, NotReady
 from carico.http.expiry import WARN_S
@@ -155,7 +155,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         problems.append(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
     problems += _expiring(kube, namespace, now)
     problems += _unsigned(kube, namespace, now)
-    problems += _earlier_keys(kube, namespace)
+    problems += _earlier_secrets(kube, namespace)
     observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
     answers = leader or (OBSERVER if observing else "")
@@ -402,15 +402,19 @@ def _unsigned(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:
     return problems
 
 
-def _earlier_keys(kube: KubeObjects, namespace: str) -> list[str]:
-    """Say so if the Secret with all nodes' keys is still there; nothing if the caller may not read it."""
-    keys = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": KEYS_OF_NODES, "namespace": namespace}}
-    if _if_allowed(lambda: kube.read(keys)) is None:
-        return []
-    return [
-        f"{title(keys)} still holds the keys of all nodes, for agents of an earlier version: run `carico deploy` again "
-        f"when all agents are up to date"
-    ]
+def _earlier_secrets(kube: KubeObjects, namespace: str) -> list[str]:
+    """Say so if Secrets of an earlier version are still there; nothing if the caller may not read them."""
+    problems = []
+    contents = {KEYS_OF_NODES: ("the keys of all nodes", "agents")}
+    contents |= dict.fromkeys(EARLIER_TOKENS, ("a token that does not expire", "schedulers"))
+    for name, (content, users) in contents.items():
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+        if _if_allowed(lambda wanted=secret: kube.read(wanted)) is not None:  # type: ignore[misc]
+            problems.append(
+                f"{title(secret)} still holds {content}, for {users} of an earlier version: run `carico deploy` again "
+                f"when all {users} are up to date"
+            )
+    return problems
 
 
 def _if_allowed(ask: Callable[[], _T]) -> _T | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import kubernetes.client
 import kubernetes.config
@@ -71,6 +71,19 @@ class _RequestSpec(msgspec.Struct):
     username: str = ""
     extra: dict[str, list[str]] | None = None
     expires_s: int | None = msgspec.field(name="expirationSeconds", default=None)
+
+
+class _Token(msgspec.Struct):
+    token: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _TokenSpec(msgspec.Struct):
+    expires_s: int = msgspec.field(name="expirationSeconds")
+
+
+class _TokenRequest(msgspec.Struct):
+    spec: _TokenSpec
+    status: _Token
 
 
 class _Condition(msgspec.Struct):
@@ -298,6 +311,20 @@ class KubeClient:
         answer = self.get(self._coordination.read_namespaced_lease, name, namespace)
         spec = _read(_Lease, answer).spec
         return (spec.holder or "", spec.renewed or "") if spec else ("", "")
+
+    def account_token(self, namespace: str, account: str, life_s: int) -> tuple[str, int]:
+        """Return a token of a service account, and how long it is valid, seconds: the API server may change that.
+
+        Raises
+        ------
+        KubeError
+            If the API server does not answer, refuses, or sends no token.
+        """
+        body = {"spec": {"expirationSeconds": life_s}}
+        answer = _read(
+            _TokenRequest, self.get(self._core.create_namespaced_service_account_token, account, namespace, body)
+        )
+        return answer.status.token, answer.spec.expires_s
 
     def get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
         """Make a call and return its answer, an object.

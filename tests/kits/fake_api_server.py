@@ -37,6 +37,8 @@ class Request(NamedTuple):
     body: Any
     key: str | None = None
     """The header Carico-Key, for a pod."""
+    token: str | None = None
+    """The header Authorization."""
 
 
 class FakeApiServer:
@@ -60,6 +62,8 @@ class FakeApiServer:
         A path whose requests are answered only when the event is set.
     log : str
         The log of every container.
+    tokens : dict
+        Token and life, seconds, with which requests for tokens of accounts are answered, by path.
     user : dict
         The `username` and `extra` of who makes signing requests.
     watches : list of list
@@ -74,7 +78,7 @@ class FakeApiServer:
         self.refuse, self.statuses, self.forbidden = {}, [], set()
         self.silent = "", threading.Event()
         self.log = ""
-        self.user = {}
+        self.user, self.tokens = {}, {}
         self.watches = []
         self.version = 100
         self._events = []
@@ -157,7 +161,8 @@ class FakeApiServer:
         content = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         body = json.loads(content) if content else {}
         path, method = unquote(url.path), handler.command
-        request = Request(method, path, query, handler.headers.get("Content-Type"), body, handler.headers.get(HEADER))
+        content_type, key, token = map(handler.headers.get, ("Content-Type", HEADER, "Authorization"))
+        request = Request(method, path, query, content_type, body, key, token)
         self.asked.append(request)
         if path == self.silent[0]:
             self.silent[1].wait(20)
@@ -210,6 +215,9 @@ class FakeApiServer:
         if path.endswith("/selfsubjectaccessreviews"):
             wanted = thing["spec"]["resourceAttributes"]
             return 201, {"status": {"allowed": f"{wanted['verb']} {wanted['resource']}" not in self.forbidden}}
+        if path in self.tokens:
+            token, life_s = self.tokens[path]
+            return 201, {"spec": {"expirationSeconds": life_s}, "status": {"token": token}}
         name, place = thing["metadata"]["name"], _PATH.fullmatch(path)
         thing["metadata"] |= {"uid": f"uid-{path}-{name}", "resourceVersion": "1"}
         if place["namespace"]:

@@ -77,6 +77,9 @@ ALLOWED = [
     ("create", "authentication.k8s.io", "tokenreviews", {}),
     ("create", "authorization.k8s.io", "subjectaccessreviews", {}),
     ("get", "", "configmaps", {"namespace": "kube-system", "name": "extension-apiserver-authentication"}),
+    # The container `tokens`, with the same account.
+    ("create", "", "serviceaccounts", {"subresource": "token", "namespace": NAMESPACE, "name": "carico-extender"}),
+    ("create", "", "serviceaccounts", {"subresource": "token", "namespace": NAMESPACE, "name": "carico-signer"}),
 ]
 ALLOWED_TO_THE_EXTENDER = [
     ("list", "", "pods", {}),
@@ -98,7 +101,6 @@ ALLOWED_TO_NONE = [
     ("patch", "", "configmaps", {"namespace": "default", "name": "carico-costs"}),
     ("create", "", "pods", {"namespace": NAMESPACE}),
     ("patch", "", "pods", {"namespace": "default"}),
-    ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-extender-token"}),
     ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-status-key"}),
     ("create", "", "pods", {"subresource": "exec", "namespace": NAMESPACE}),
     ("update", "", "nodes", {}),
@@ -115,8 +117,9 @@ ALLOWED_TO_NONE = [
     ("sign", "certificates.k8s.io", "signers", {"name": "kubernetes.io/kubelet-serving"}),
     ("attest", "certificates.k8s.io", "signers", {"name": "carico.dev/node"}),
     ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-nodes-ca"}),
-    ("get", "", "secrets", {"namespace": NAMESPACE, "name": "carico-signer-token"}),
     ("create", "", "serviceaccounts", {"subresource": "token", "namespace": NAMESPACE}),
+    ("create", "", "serviceaccounts", {"subresource": "token", "namespace": NAMESPACE, "name": "carico-scheduler"}),
+    ("create", "", "serviceaccounts", {"subresource": "token", "namespace": "kube-system", "name": "carico-signer"}),
     ("create", "rbac.authorization.k8s.io", "clusterrolebindings", {}),
     ("escalate", "rbac.authorization.k8s.io", "clusterroles", {}),
     ("impersonate", "", "users", {}),

@@ -1,11 +1,13 @@
 """`carico deploy`, `status` and `undeploy` on a real API server, and a real kube-scheduler with the deployed files."""
 
 import asyncio
+import base64
 import json
 import random
 import re
 import socket
 import subprocess
+import sys
 import time
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
@@ -252,7 +254,7 @@ def extender(deployed, folder):
     """Run the extender as in its pod, with its account, its certificate and its settings except for addresses."""
     tls = deployed.server_files("extender", folder / "extender")
     config = msgspec.convert(deployed.configuration_file("scheduler", "extender.yaml"), ExtenderConfig)
-    kubeconfig = kubeconfig_with(deployed, extender_token(deployed), "carico-extender", folder)
+    kubeconfig = kubeconfig_with(deployed, account_token(deployed), "carico-extender", folder)
     config = msgspec.structs.replace(
         config,
         host="127.0.0.1",
@@ -280,14 +282,11 @@ def kubeconfig_of(deployed, account, folder):
     return kubeconfig_with(deployed, token, account, folder)
 
 
-def extender_token(deployed, account="carico-extender", within_s=60.0):
-    """Wait until Kubernetes has filled the Secret that a container mounts for its account, and return the token."""
-    deadline = time.monotonic() + within_s
-    while "token" not in (content := deployed.secret(f"{account}-token")):
-        assert time.monotonic() < deadline, f"there was no token within {within_s:g} s"
-        time.sleep(0.1)
-    assert set(content) == {"token", "ca.crt", "namespace"}
-    return content["token"].decode()
+def account_token(deployed, account="carico-extender"):
+    """Return a token of an account as the container `tokens` gets it, with the rights of kube-scheduler's account."""
+    with deployed.acting_as("carico-scheduler") as core:
+        answer = core.create_namespaced_service_account_token(account, NAMESPACE, {"spec": {"expirationSeconds": 3600}})
+    return answer.status.token
 
 
 def kubeconfig_with(deployed, token, account, folder):
@@ -358,6 +357,50 @@ def of_carico(name):
         "tolerations": [{"operator": "Exists"}],
     }
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def test_containers_get_tokens_of_their_own_accounts_which_expire(deployed, tmp_path):
+    """The command of the container `tokens`, with kube-scheduler's account."""
+    folders = {account: tmp_path / account for account in ("carico-extender", "carico-signer")}
+    for folder in folders.values():
+        folder.mkdir()
+    (tmp_path / "ca").write_text("the API server's")
+    kubeconfig = kubeconfig_of(deployed, "carico-scheduler", tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "carico",
+        "tokens",
+        *(f"{account}={folder}" for account, folder in folders.items()),
+    ]
+    command += [f"--namespace={NAMESPACE}", f"--ca={tmp_path / 'ca'}", f"--kubeconfig={kubeconfig}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not all((folder / "token").exists() for folder in folders.values()):
+            assert time.monotonic() < deadline, process.stderr.read()
+            time.sleep(0.1)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    for account, folder in folders.items():
+        token = (folder / "token").read_text()
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        assert claims["sub"] == f"system:serviceaccount:{NAMESPACE}:{account}"
+        assert claims["exp"] - claims["iat"] == 3600
+        with closing(KubeClient.from_config(str(kubeconfig_with(deployed, token, account, tmp_path)))) as kube:
+            if account == "carico-extender":
+                assert kube.pods("metadata.namespace=carico").list()[0]
+            else:
+                kube.signing_requests("carico.dev/node").list()
+
+
+@pytest.mark.parametrize("account", ["carico-scheduler", "carico-agent", "carico-aggregator"])
+def test_kube_schedulers_account_gets_no_tokens_of_others(deployed, account):
+    with pytest.raises(ApiException) as refused:
+        account_token(deployed, account)
+    assert refused.value.status == 403
 
 
 def test_the_deployed_rights_and_files_suffice_to_schedule_a_pod(deployed, tmp_path):

@@ -31,7 +31,7 @@ from carico.scheduling.report import CapacityReport
 from tests.kits.signing_requests import pkcs10
 
 from .deployed import NAMESPACE, Cluster
-from .test_deploy import extender_token, kubeconfig_with
+from .test_deploy import account_token, kubeconfig_with
 
 pytestmark = pytest.mark.cluster
 NODES = ["enrol-node-0", "enrol-node-1"]
@@ -126,7 +126,7 @@ class Signer:
         tls = deployed.server_files("signer", folder / "tls")
         authority = deployed.nodes_authority(folder / "authority").folder
         config = deployed.configuration_file("scheduler", "signer.yaml")
-        kubeconfig = kubeconfig_with(deployed, extender_token(deployed, "carico-signer"), "carico-signer", folder)
+        kubeconfig = kubeconfig_with(deployed, account_token(deployed, "carico-signer"), "carico-signer", folder)
         config |= {
             "authority": str(authority),
             "namespace": NAMESPACE,
@@ -373,7 +373,7 @@ def test_the_signers_account_decides_on_its_own_requests_only(deployed):
     )
     approved = {"type": "Approved", "status": "True", "reason": "Mine", "message": "x"}
     body = kubernetes.client.ApiClient().sanitize_for_serialization(theirs) | {"status": {"conditions": [approved]}}
-    with acting(deployed, extender_token(deployed, "carico-signer")) as certificates:
+    with acting(deployed, account_token(deployed, "carico-signer")) as certificates:
         with pytest.raises(ApiException) as refused:
             certificates.replace_certificate_signing_request_approval("carico-node-theirs", body)
         assert refused.value.status == 403

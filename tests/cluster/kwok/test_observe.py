@@ -27,7 +27,7 @@ from testbed.real.kwok.synthetic_reports import SyntheticReports
 from testbed.real.waiting import wait_until
 
 from .deployed import NAMESPACE, Cluster
-from .test_deploy import address_of_this_machine, extender_token, kubeconfig_with
+from .test_deploy import account_token, address_of_this_machine, kubeconfig_with
 
 pytestmark = pytest.mark.cluster
 
@@ -78,7 +78,7 @@ def extender(deployed, folder, monkeypatch, journal=None):
     monkeypatch.setattr(socket, "gethostname", lambda: REPLICA)
     monkeypatch.setenv("NAMESPACE", NAMESPACE)
     config = msgspec.convert(deployed.configuration_file("scheduler", "extender.yaml"), ExtenderConfig)
-    kubeconfig = kubeconfig_with(deployed, extender_token(deployed), "carico-extender", folder)
+    kubeconfig = kubeconfig_with(deployed, account_token(deployed), "carico-extender", folder)
     (folder / "key").write_bytes(deployed.secret("carico-status-key")["key"])
     config = msgspec.structs.replace(
         config,

@@ -30,6 +30,20 @@ def annotations(cluster, path):
     return cluster.objects[path]["spec"]["template"]["metadata"]["annotations"]
 
 
+def set_ready(cluster, ready):
+    """Set how many pods of each DaemonSet and StatefulSet are ready."""
+    for path, thing in cluster.objects.items():
+        if path.rpartition("/")[0].endswith(("/daemonsets", "/statefulsets")):
+            thing["status"] = {
+                "observedGeneration": 1,
+                "desiredNumberScheduled": 2,
+                "updatedNumberScheduled": 2,
+                "numberReady": ready,
+                "readyReplicas": ready,
+            }
+            thing["metadata"]["generation"] = 1
+
+
 class Deployed:
     def __init__(self, kube):
         self.lines = []
@@ -243,6 +257,19 @@ def test_agents_may_reach_the_port_that_the_api_server_has_here(cluster, deploye
     assert "to" not in rule
 
 
+def test_tokens_of_an_earlier_version_are_removed_when_no_scheduler_mounts_them(cluster, deployed):
+    tokens = [f"{SECRETS}/carico-extender-token", f"{SECRETS}/carico-signer-token"]
+    for path in tokens:
+        cluster.put(path, type="kubernetes.io/service-account-token")
+    deployed.deploy()
+    assert all(path in cluster.objects for path in tokens)
+    assert "does not expire, stays until all schedulers are up to date: run `carico deploy` again" in deployed.lines[-1]
+    deployed.clock.on_advance = lambda seconds: set_ready(cluster, 2)
+    deployed.deploy(wait_s=60)
+    assert not any(path in cluster.objects for path in tokens)
+    assert deployed.lines[-2:] == ["secret/carico-extender-token deleted", "secret/carico-signer-token deleted"]
+
+
 class TestUpgrade:
     """From a version that kept the keys of all nodes in one Secret."""
 
@@ -355,26 +382,14 @@ class TestRefused:
 
 
 class TestWaiting:
-    def set_ready(self, cluster, ready):
-        for path, thing in cluster.objects.items():
-            if path.rpartition("/")[0].endswith(("/daemonsets", "/statefulsets")):
-                thing["status"] = {
-                    "observedGeneration": 1,
-                    "desiredNumberScheduled": 2,
-                    "updatedNumberScheduled": 2,
-                    "numberReady": ready,
-                    "readyReplicas": ready,
-                }
-                thing["metadata"]["generation"] = 1
-
     def test_until_all_pods_are_ready(self, cluster, deployed):
-        deployed.clock.on_advance = lambda seconds: self.set_ready(cluster, min(2, int(deployed.clock.now())))
+        deployed.clock.on_advance = lambda seconds: set_ready(cluster, min(2, int(deployed.clock.now())))
         deployed.deploy(wait_s=60)
         assert "daemonset.apps/carico-agent: 1 of 2 pods ready, 2 up to date" in deployed.lines
         assert deployed.clock.now() < 10
 
     def test_ends_at_the_deadline(self, cluster, deployed):
-        deployed.clock.on_advance = lambda seconds: self.set_ready(cluster, 1)
+        deployed.clock.on_advance = lambda seconds: set_ready(cluster, 1)
         with pytest.raises(NotReady, match=r"not done within 5 s: .*carico-agent: 1 of 2 pods ready.*kubectl describe"):
             deployed.deploy(wait_s=5)
         assert deployed.clock.now() <= 5

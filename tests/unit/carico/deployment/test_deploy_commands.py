@@ -75,9 +75,7 @@ def test_a_dry_run_prints_yaml_without_a_cluster(capsys, monkeypatch, tmp_path):
     assert main(["deploy", "--dry-run", "--namespace", "batch"]) == 0
     objects = list(yaml.safe_load_all(capsys.readouterr().out))
     assert objects[0]["metadata"]["name"] == "batch"
-    secrets = {thing["metadata"]["name"]: thing for thing in objects if thing["kind"] == "Secret"}
-    assert list(secrets) == ["carico-extender-token", "carico-signer-token"], "and Kubernetes fills these"
-    assert not [name for name, thing in secrets.items() if "data" in thing]
+    assert not [thing for thing in objects if thing["kind"] == "Secret"]
 
 
 @pytest.mark.parametrize("command", ["deploy", "undeploy", "status", "costs"])

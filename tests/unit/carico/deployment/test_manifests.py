@@ -33,6 +33,7 @@ from carico.deployment.manifests import (
 )
 from carico.enrolment.requester import NAME
 from carico.enrolment.rules import ACCOUNT, NODE_OF_TOKEN, USAGES
+from carico.enrolment.tokens import TOKEN, TOKEN_S
 from carico.errors import InvalidInput, UnknownVariant
 from carico.extender.process import ANNOTATION
 from carico.podevents.source import PLATFORM_NAMESPACES
@@ -158,26 +159,43 @@ class TestPrivileges:
             assert spec["automountServiceAccountToken"] is False
             assert found("ServiceAccount", name)["automountServiceAccountToken"] is False
 
-    def test_only_four_containers_have_a_token_each_that_of_its_own_account(self):
-        tokens = {}
+    def test_only_five_containers_have_a_token_and_every_token_expires(self):
+        folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+        (tokens,) = [container for name, (_, container) in all_containers().items() if name.endswith("/tokens")]
+        kept = dict(each.split("=") for each in tokens["command"][2:])
+        mounted = {mount["mountPath"]: mount["name"] for mount in tokens["volumeMounts"]}
+        account_of = {mounted[at]: account for account, at in kept.items()}
+        having = {}
         for name, (spec, container) in all_containers().items():
             volumes = {volume["name"]: volume for volume in spec["volumes"]}
             for mount in container["volumeMounts"]:
                 volume = volumes[mount["name"]]
-                projected = volume.get("projected", {}).get("sources", [])
-                if any("serviceAccountToken" in source for source in projected):
-                    tokens[name] = mount["mountPath"], spec["serviceAccountName"]
-                if (name_of := volume.get("secret", {}).get("secretName", "")).endswith("-token"):
-                    secret = found("Secret", name_of)
-                    account = secret["metadata"]["annotations"]["kubernetes.io/service-account.name"]
-                    tokens[name] = mount["mountPath"], account
-        folder = "/var/run/secrets/kubernetes.io/serviceaccount"
-        assert tokens == {
-            "carico-scheduler/kube-scheduler": (folder, "carico-scheduler"),
-            "carico-scheduler/extender": (folder, "carico-extender"),
-            "carico-scheduler/signer": (folder, "carico-signer"),
-            "carico-agent/certificate": (folder, "carico-agent"),
+                assert "token" not in volume.get("secret", {}).get("secretName", "")
+                for source in volume.get("projected", {}).get("sources", []):
+                    if "serviceAccountToken" in source:
+                        assert source["serviceAccountToken"]["expirationSeconds"] == TOKEN_S
+                        having.setdefault(name, {})[mount["mountPath"]] = spec["serviceAccountName"]
+                if mount["name"] in account_of:
+                    assert volume["emptyDir"]["medium"] == "Memory"
+                    assert mount.get("readOnly", False) is (name != "carico-scheduler/tokens")
+                    having.setdefault(name, {})[mount["mountPath"]] = account_of[mount["name"]]
+        assert having == {
+            "carico-scheduler/tokens": {
+                folder: "carico-scheduler",
+                "/run/carico/extender": "carico-extender",
+                "/run/carico/signer": "carico-signer",
+            },
+            "carico-scheduler/kube-scheduler": {folder: "carico-scheduler"},
+            "carico-scheduler/extender": {folder: "carico-extender"},
+            "carico-scheduler/signer": {folder: "carico-signer"},
+            "carico-agent/certificate": {folder: "carico-agent"},
         }
+
+    def test_schedulers_wait_for_their_tokens(self):
+        (container,) = pod("carico-scheduler")["initContainers"]
+        assert container["restartPolicy"] == "Always", "it renews beside the schedulers"
+        files = [f"{each.split('=')[1]}/{TOKEN}" for each in container["command"][2:]]
+        assert container["startupProbe"]["exec"]["command"] == ["/bin/sh", "-c", f"test -s {' -a -s '.join(files)}"]
 
     def test_only_the_signer_has_the_key_of_the_nodes_ca_and_nobody_that_of_many_nodes(self):
         mounting = set()
@@ -244,6 +262,12 @@ class TestPrivileges:
                     "resources": ["leases"],
                     "resourceNames": [LEASE],
                     "verbs": ["get", "update"],
+                },
+                {
+                    "apiGroups": [""],
+                    "resources": ["serviceaccounts/token"],
+                    "resourceNames": ["carico-extender", "carico-signer"],
+                    "verbs": ["create"],
                 },
             ],
             ("Role", "carico-extender"): [
@@ -523,7 +547,7 @@ class TestChoices:
         (schedulers,) = [
             each for each in manifests(Choices(variant="demand", observe=True)) if each["kind"] == "StatefulSet"
         ]
-        assert [each["name"] for each in containers(schedulers["spec"]["template"])] == ["extender", "signer"]
+        assert [each["name"] for each in containers(schedulers["spec"]["template"])] == ["tokens", "extender", "signer"]
         with pytest.raises(InvalidInput, match="there is nothing to observe: use the variant demand"):
             Choices(observe=True)
 

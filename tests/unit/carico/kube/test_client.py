@@ -2,11 +2,13 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import kubernetes.client
 import pytest
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
+from kubernetes.config import ConfigException, incluster_config
 
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
 from carico.kube.client import KubeClient
@@ -160,6 +162,51 @@ def test_an_empty_token_file_is_an_error(server):
     configuration.refresh_api_key_hook = refresh
     with pytest.raises(KubeUnreachable, match="Token file exists but empty"):
         KubeClient(configuration).pods("x=y").list()
+
+
+class TestTokens:
+    """The token of an account expires, and whoever keeps it replaces the file."""
+
+    def test_a_token_of_an_account_and_how_long_it_lasts(self, client, server):
+        path = "/api/v1/namespaces/carico/serviceaccounts/carico-extender/token"
+        server.tokens[path] = "fresh", 1800
+        assert client.account_token("carico", "carico-extender", 3600) == ("fresh", 1800)
+        assert server.asked[-1].body == {"spec": {"expirationSeconds": 3600}}
+
+    @pytest.mark.parametrize("token", [("", 3600), (None, 3600), ("fresh", None)])
+    def test_an_answer_without_one_is_an_error(self, client, server, token):
+        server.tokens["/api/v1/namespaces/carico/serviceaccounts/carico-extender/token"] = token
+        with pytest.raises(KubeUnreachable, match="malformed object"):
+            client.account_token("carico", "carico-extender", 3600)
+
+    def test_a_pods_file_is_read_again_after_a_minute_so_that_a_replaced_token_is_used(
+        self, server, tmp_path, monkeypatch
+    ):
+        for name in ("TOKEN", "CERT"):
+            (tmp_path / name).write_text("first")
+            monkeypatch.setattr(incluster_config, f"SERVICE_{name}_FILENAME", str(tmp_path / name))
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+
+        class OverHttp(incluster_config.InClusterConfigLoader):
+            def _load_config(self):
+                super()._load_config()
+                self.host = server.url
+
+        monkeypatch.setattr(incluster_config, "InClusterConfigLoader", OverHttp)
+        client = KubeClient.from_config()
+        client.pods("x=y").list()
+        (tmp_path / "TOKEN").write_text("second")
+
+        class InAMinute(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return datetime.now(tz) + timedelta(seconds=61)
+
+        monkeypatch.setattr(incluster_config, "datetime", SimpleNamespace(datetime=InAMinute, timedelta=timedelta))
+        client.pods("x=y").list()
+        client.close()
+        assert [each.token for each in server.asked] == ["bearer first", "bearer second"]
 
 
 class TestConfiguration:
