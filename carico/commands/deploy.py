@@ -17,6 +17,7 @@ from carico.demand.settings import DEMAND
 from carico.printable import printable
 
 if TYPE_CHECKING:
+    from carico.deployment.cert_manager import Issuer
     from carico.kube.objects import KubeObjects
 
 
@@ -62,6 +63,17 @@ def add(commands: Commands) -> None:
         help="run servers and schedulers on nodes of the control plane, and leave the other nodes to pods",
     )
     _of_ca(deploy)
+    deploy.add_argument(
+        "--cert-manager",
+        metavar="ISSUER",
+        nargs="?",
+        const="",
+        help=(
+            "let cert-manager issue servers' certificates, and renew them by itself: with Issuer/NAME of the namespace "
+            "or ClusterIssuer/NAME; without a name, with an Issuer of CARICO's own CA, whose key is then on the "
+            "cluster; `none` ends that (default: as before)"
+        ),
+    )
     deploy.add_argument(
         "--new-ca", action="store_true", help="replace both CAs and all certificates, and roll all pods"
     )
@@ -165,6 +177,7 @@ def _deploy(options: argparse.Namespace) -> None:
         on_control_plane=options.on_control_plane,
         observe=options.observe,
     )
+    issuer = _issuer(options.cert_manager)
     if options.dry_run:
         sys.stdout.write(as_yaml(manifests(choices)))
         return
@@ -177,11 +190,20 @@ def _deploy(options: argparse.Namespace) -> None:
             force=options.force_conflicts,
             wait_s=options.wait,
             new_ca=options.new_ca,
+            issuer=issuer,
         )
     if options.observe:
         _tell("next: let your pods run for a while; `carico costs` shows what they demand, next to what they request")
     else:
         _tell("next: give pods `schedulerName: carico`; `carico status` shows how full each node is")
+
+
+def _issuer(text: str | None) -> Issuer | None:
+    from carico.deployment.cert_manager import NOBODY, OWN, Issuer
+
+    if text is None:
+        return None
+    return {"": OWN, "none": NOBODY}.get(text) or Issuer.parse(text)
 
 
 def _renew(options: argparse.Namespace) -> None:

@@ -158,9 +158,7 @@ class Authority:
 
     def ca_digest(self) -> str:
         """Return a digest of the CA's public key, which renewals do not change."""
-        key = self._ca()[0].public_key()
-        encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        return hashlib.sha256(encoded).hexdigest()[:16]
+        return key_digest(_pem(self._ca()[0]))
 
     def validity(self, certificate: Path) -> tuple[datetime, datetime]:
         """Return the beginning of a certificate's validity, a few minutes before it was made, and the end.
@@ -275,6 +273,24 @@ class Authority:
         write_whole(files[0], secret, 0o600)
         write_whole(files[1], _pem(certificate), 0o644)
         return files[1]
+
+
+def key_digest(pem: bytes) -> str:
+    """Return a digest of a certificate's public key, which renewals do not change.
+
+    Parameters
+    ----------
+    pem : bytes
+        The certificate; of several, the first one counts.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    key = x509.load_pem_x509_certificate(pem).public_key()
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(encoded).hexdigest()[:16]
 
 
 def _server_names(name: str, hosts: Sequence[str]) -> list[x509.GeneralName]:

@@ -90,13 +90,13 @@ def unpack(secrets: Mapping[str, Mapping[str, Any]], servers: Path, nodes: Path)
             ) from error
 
 
-def make(authority: Authority, nodes: Authority, hosts: Mapping[str, list[str]], renew: bool = False) -> None:
+def make(authority: Authority | None, nodes: Authority, hosts: Mapping[str, list[str]], renew: bool = False) -> None:
     """Make the CAs and servers' certificates that the authorities' folders lack or that expire soon.
 
     Parameters
     ----------
-    authority : Authority
-        Signs servers.
+    authority : Authority or None
+        Signs servers; None if another CA does.
     nodes : Authority
         Signs nodes, on the cluster; only its CA is made here.
     hosts : mapping of str to list of str
@@ -109,8 +109,10 @@ def make(authority: Authority, nodes: Authority, hosts: Mapping[str, list[str]],
     InvalidInput
         If the CA expires soon and cannot be renewed, because another CA has issued it.
     """
-    left_days = _ensure_ca(authority, CA_NAME)
     _ensure_ca(nodes, NODES_CA_NAME)
+    if authority is None:
+        return
+    left_days = _ensure_ca(authority, CA_NAME)
     authority = replace(authority, valid_days=min(authority.valid_days, left_days))  # nothing outlives its CA
     for server, names in hosts.items():
         if renew or not authority.keeps_server(server, names):

@@ -16,8 +16,10 @@ from typing import Any
 
 from carico.clock import Clock
 from carico.deployment import certificates
-from carico.deployment.authority import Authority
+from carico.deployment.authority import Authority, key_digest
 from carico.deployment.ca_folder import copy_ca, has_ca
+from carico.deployment.cert_manager import API, NOBODY, CertManager, Issuer
+from carico.deployment.cert_manager import objects as cert_manager_objects
 from carico.deployment.manifests import (
     COMPONENT,
     EARLIER_TOKENS,
@@ -40,6 +42,8 @@ ISSUED = "carico.dev/certificates"
 """Annotation of a pod that rolls it: digests of the CAs that it was started with. All processes read renewed files."""
 RENEWED = "carico.dev/certificates-renewed"
 """Annotation of a pod that was given another CA without deploying; it replaces `ISSUED`."""
+_ISSUED_WITHIN_S = 60.0
+"""The least time for which cert-manager is waited for: without certificates nothing starts."""
 _REMEDIES = {
     401: "log in again, or give another --context",
     403: "deploying needs the rights of a cluster administrator",
@@ -73,6 +77,7 @@ class Deployment:
         force: bool = False,
         wait_s: float = 0.0,
         new_ca: bool = False,
+        issuer: Issuer | None = None,
     ) -> None:
         """Apply all objects.
 
@@ -89,6 +94,8 @@ class Deployment:
             How long to wait for pods to be ready, seconds; 0 does not wait.
         new_ca : bool, optional
             Replace both CAs, and therefore all certificates.
+        issuer : Issuer, optional
+            What signs servers' certificates through cert-manager; `NOBODY` ends that. By default as it was before.
 
         Raises
         ------
@@ -97,9 +104,10 @@ class Deployment:
         KubeError
             If the API server does not answer, or refuses an object; the message names the object.
         NotReady
-            If pods are not ready in time.
+            If certificates are not issued, or pods not ready, in time.
         """
         self._refuse_second_deployment(choices.namespace)
+        issuer = self._issuer(choices.namespace, issuer)
         objects = manifests(choices)
         let_reach_api_server(objects, self._api_ports())
         namespace, *others = objects
@@ -108,12 +116,20 @@ class Deployment:
             self.tell(f"{title(namespace)} is not CARICO's: left as it is")
         else:
             self._apply([namespace], force)
-        made = self._certificates(others, choices.namespace, now, folder, new_ca=new_ca)
+        issued_within_s = max(wait_s, _ISSUED_WITHIN_S)
+        made = self._certificates(
+            others, choices.namespace, now, folder, issuer, new_ca=new_ca, issued_within_s=issued_within_s
+        )
         self._apply([*made, self._status_key(choices.namespace), *others], force)
-        if folder is not None:
+        if folder is not None if issuer is None else not issuer.has_own_ca:
             self._remove_ca_key(choices.namespace)
         if choices.learns_demand:
             self._remove_aggregators(choices.namespace)
+        if issuer is not None and issuer.has_own_ca:
+            ca = made[0]["data"]["ca.crt"]
+            servers = list(certificates.hosts_of(others))
+            manager = CertManager(self.kube, choices.namespace)
+            manager.wait_issued(issuer, servers, self.clock, issued_within_s, ca)
         if wait_s > 0:
             wait_rolled_out(
                 self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
@@ -168,7 +184,10 @@ class Deployment:
         if folder is not None and not has_ca(folder) and certificates.CA_SECRET in self._secrets(namespace):
             folder = None
         before = {title(thing): _annotations(thing).get(ISSUED) for thing in deployed}
-        self._apply(self._certificates(deployed, namespace, now, folder, renew=every), force=False)
+        issuer = self._issuer(namespace)
+        if issuer is not None:
+            self.tell("it renews them by itself, and `cmctl renew` at once; CARICO's own CAs are looked after here")
+        self._apply(self._certificates(deployed, namespace, now, folder, issuer, renew=every), force=False)
         rolled = [thing for thing in deployed if _annotations(thing).get(ISSUED) != before[title(thing)]]
         for thing in rolled:
             template = {"metadata": {"annotations": {RENEWED: _annotations(thing)[ISSUED]}}}
@@ -184,6 +203,9 @@ class Deployment:
         home, *others = manifests(Choices(namespace))
         self._refuse_second_deployment(namespace)
         kinds = dict.fromkeys([("v1", "Secret"), *((thing["apiVersion"], thing["kind"]) for thing in others)])
+        if CertManager(self.kube, namespace).certificates() is not None:
+            # Their Secrets go after them, because cert-manager would make these again.
+            kinds |= dict.fromkeys([(API, "Issuer"), (API, "Certificate")])
         found = [thing for kind in reversed(kinds) for thing in self.kube.list(*kind, labels=SELECTOR)]
         removed = [thing for thing in [*found, lease(namespace)] if self._remove(thing)]
         for node in self.kube.list("v1", "Node"):
@@ -208,26 +230,42 @@ class Deployment:
         namespace: str,
         now: datetime,
         folder: Path | None,
+        issuer: Issuer | None,
         *,
         renew: bool = False,
         new_ca: bool = False,
+        issued_within_s: float = _ISSUED_WITHIN_S,
     ) -> list[dict[str, Any]]:
         """Return the objects that hold certificates, and annotate those with pods that need to be rolled."""
         hosts = certificates.hosts_of(objects)
+        own_ca = issuer is None or issuer.has_own_ca
+        if new_ca and not own_ca:
+            raise InvalidInput(f"--new-ca replaces CARICO's own CAs, and {issuer} signs servers: replace the CA there")
         with TemporaryDirectory(prefix="carico-") as temporary:
             authority = Authority(Path(temporary) / "servers", now, overwrite=True)
             nodes = Authority(Path(temporary) / "nodes", now, overwrite=True)
             for each in (authority, nodes):
                 each.folder.mkdir()
-            self._gather(namespace, folder, authority.folder, nodes.folder, new_ca=new_ca)
-            certificates.make(authority, nodes, hosts, renew)
-            packed = certificates.pack(authority, nodes, list(hosts), namespace, with_ca_key=folder is None)
-            if folder is not None:  # before anything is applied, so that no certificate has a CA that is lost
+            self._gather(namespace, folder, authority.folder, nodes.folder, new_ca=new_ca, own_ca=own_ca)
+            by_hand = hosts if issuer is None else {}
+            certificates.make(authority if own_ca else None, nodes, by_hand, renew)
+            of_cert_manager = cert_manager_objects(issuer, hosts, namespace) if issuer is not None else []
+            if issuer is not None and not own_ca:
+                self._apply(of_cert_manager, force=False)
+                manager = CertManager(self.kube, namespace)
+                ca_pem = manager.wait_issued(issuer, list(hosts), self.clock, issued_within_s)
+                (authority.folder / "ca.crt").write_text(ca_pem, encoding="ascii")
+                of_cert_manager = []
+            with_ca_key = own_ca and (folder is None or issuer is not None)
+            packed = certificates.pack(authority, nodes, list(by_hand), namespace, with_ca_key) + of_cert_manager
+            if (
+                folder is not None and own_ca
+            ):  # before anything is applied, so that no certificate has a CA that is lost
                 copy_ca(authority.folder, folder)
                 self.tell(
                     f"the CA and its key are kept in {folder}: `carico deploy` and `carico renew` need them there"
                 )
-            ca = authority.ca_digest()
+            ca = key_digest((authority.folder / "ca.crt").read_bytes())
             # Servers read the CA of nodes when it is replaced. Nodes need a new certificate then, so they are rolled.
             for kind, digest in (("StatefulSet", ca), ("DaemonSet", f"{ca} {nodes.ca_digest()}")):
                 for thing in objects:
@@ -240,14 +278,46 @@ class Deployment:
         there = _annotations(self.kube.read(thing) or {})
         return there.get(ISSUED, issued) if there.get(RENEWED) == issued else issued
 
-    def _gather(self, namespace: str, folder: Path | None, servers: Path, nodes: Path, *, new_ca: bool) -> None:
+    def _issuer(self, namespace: str, wanted: Issuer | None = None) -> Issuer | None:
+        """Return what signs servers through cert-manager: as wanted, or else as before."""
+        manager = CertManager(self.kube, namespace)
+        there = manager.certificates()
+        if there is None:
+            if wanted not in (None, NOBODY):
+                raise InvalidInput(
+                    f"{wanted} cannot sign, because the cluster has no cert-manager (certificates.cert-manager.io): "
+                    f"install it, or deploy without --cert-manager"
+                )
+            return None
+        present = manager.issuer()
+        if wanted == NOBODY:
+            for thing in [*there, *manager.issuers()]:
+                self._remove(thing)
+            if there:  # made anew, because cert-manager owns their content
+                for server in certificates.SERVERS:
+                    self._remove(manager.secret(server))
+            return None
+        issuer = wanted or present
+        if issuer is None:
+            self.tell("this cluster has cert-manager: with --cert-manager, it renews servers' certificates by itself")
+        else:
+            self.tell(f"cert-manager issues servers' certificates, with {issuer}")
+        return issuer
+
+    def _gather(
+        self, namespace: str, folder: Path | None, servers: Path, nodes: Path, *, new_ca: bool, own_ca: bool
+    ) -> None:
         """Put the CAs and the certificates that there are into folders."""
         found = self._secrets(namespace)
         if new_ca:
             self.tell("both CAs are replaced: all certificates are made anew, and all pods are rolled")
             return
+        if not own_ca:
+            nodes_ca = {name: thing for name, thing in found.items() if name == certificates.NODES_CA_SECRET}
+            certificates.unpack(nodes_ca, servers, nodes)
+            return
         in_folder = folder is not None and has_ca(folder)
-        if found and certificates.CA_SECRET not in found and not in_folder:
+        if found.keys() - {certificates.NODES_CA_SECRET} and certificates.CA_SECRET not in found and not in_folder:
             where_not = "" if folder is None else f"in {folder} or "
             raise InvalidInput(
                 f"the CA's key is not {where_not}on the cluster: give the folder of the last deployment "
@@ -324,6 +394,8 @@ class Deployment:
         kinds = dict.fromkeys(
             (thing["apiVersion"], thing["kind"]) for thing in manifests(Choices(namespace)) if is_aggregators(thing)
         )
+        if CertManager(self.kube, namespace).certificates():
+            kinds |= {(API, "Certificate"): None}
         for kind in reversed(kinds):
             for thing in self.kube.list(*kind, namespace, labels=f"{SELECTOR},{COMPONENT}=aggregator"):
                 self._remove(thing)

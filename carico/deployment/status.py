@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from carico.deployment.authority import SIGNER
+from carico.deployment.cert_manager import CertManager, not_ready
 from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE, KEYS_OF_NODES
 from carico.deployment.manifests import COMPONENT, EARLIER_TOKENS, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
@@ -156,6 +157,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     problems += _expiring(kube, namespace, now)
     problems += _unsigned(kube, namespace, now)
     problems += _earlier_secrets(kube, namespace)
+    problems += _not_issued(kube, namespace)
     observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
     answers = leader or (OBSERVER if observing else "")
@@ -415,6 +417,12 @@ def _earlier_secrets(kube: KubeObjects, namespace: str) -> list[str]:
                 f"when all {users} are up to date"
             )
     return problems
+
+
+def _not_issued(kube: KubeObjects, namespace: str) -> list[str]:
+    """Say which Certificates cert-manager cannot issue or renew; nothing if the caller may not list them."""
+    found = _if_allowed(CertManager(kube, namespace).certificates) or []
+    return [f"{title(each)} is not ready: {why}" for each in found if (why := not_ready(each))]
 
 
 def _if_allowed(ask: Callable[[], _T]) -> _T | None:

@@ -1,12 +1,14 @@
 """Applies, reads, lists and deletes objects of any kind, as JSON. For deploying; processes need only `client`.
 
-The package kubernetes has a method for every verb and kind, which is found by the object's API version and kind.
+The package kubernetes has a method for every verb and kind, which is found by the object's API version and kind. Kinds
+that are not Kubernetes's own share methods that take the kind as an argument.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from carico.errors import KubeRefused
@@ -27,6 +29,8 @@ _APIS = {
     "coordination.k8s.io/v1": "CoordinationV1Api",
     "admissionregistration.k8s.io/v1": "AdmissionregistrationV1Api",
 }
+_CUSTOM = {"cert-manager.io/v1": {"Certificate": "certificates", "Issuer": "issuers"}}
+"""The plurals of kinds that are not Kubernetes's own; all of them are in namespaces."""
 
 
 def title(thing: KubeObject) -> str:
@@ -120,6 +124,8 @@ class KubeObjects:
 
     def _method(self, verb: str, thing: KubeObject) -> tuple[Callable[..., Any], tuple[str, ...]]:
         """The package's method for a verb and an object's kind, and the argument that names the namespace, if any."""
+        if thing["apiVersion"] in _CUSTOM:
+            return self._custom(verb, thing), ()
         api = self._client.api(_APIS[thing["apiVersion"]])
         kind = re.sub(r"(?<!^)(?=[A-Z])", "_", thing["kind"]).lower()
         namespace = thing["metadata"].get("namespace")
@@ -127,3 +133,12 @@ class KubeObjects:
             return getattr(api, f"{verb}_namespaced_{kind}"), (namespace,)
         for_all = f"{verb}_{kind}_for_all_namespaces"
         return getattr(api, for_all if hasattr(api, for_all) else f"{verb}_{kind}"), ()
+
+    def _custom(self, verb: str, thing: KubeObject) -> Callable[..., Any]:
+        api, namespace = self._client.api("CustomObjectsApi"), thing["metadata"].get("namespace")
+        group, version = thing["apiVersion"].split("/")
+        plural = _CUSTOM[thing["apiVersion"]][thing["kind"]]
+        if namespace is None:  # only listing is possible in all namespaces
+            return partial(getattr(api, f"{verb}_cluster_custom_object"), group, version, plural)
+        named = "get" if verb == "read" else verb
+        return partial(getattr(api, f"{named}_namespaced_custom_object"), group, version, namespace, plural)

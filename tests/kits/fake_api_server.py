@@ -52,6 +52,8 @@ class FakeApiServer:
         All requests.
     changes : list of Request
         Requests that were not refused and may have changed objects.
+    unknown : set of str
+        Groups of the API that the server does not have.
     refuse : dict
         Status and message of refused requests, by method and end of the path.
     statuses : list of int
@@ -75,6 +77,7 @@ class FakeApiServer:
     def __init__(self):
         self.objects = {}
         self.asked, self.changes = [], []
+        self.unknown = {"cert-manager.io"}
         self.refuse, self.statuses, self.forbidden = {}, [], set()
         self.silent = "", threading.Event()
         self.log = ""
@@ -167,6 +170,8 @@ class FakeApiServer:
         if path == self.silent[0]:
             self.silent[1].wait(20)
         refused = [why for (verb, end), why in self.refuse.items() if verb == method and path.endswith(end)]
+        if path.startswith(tuple(f"/apis/{group}/" for group in self.unknown)):
+            refused.append((404, "the server could not find the requested resource"))
         if self.statuses:
             refused.append((self.statuses.pop(0), "the test refuses this request"))
         if refused:
