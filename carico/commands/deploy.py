@@ -34,11 +34,13 @@ def add(commands: Commands) -> None:
         ),
     )
     of_cluster(deploy)
-    deploy.add_argument("--image", help="CARICO's image, with its tag (default: carico:VERSION)")
+    deploy.add_argument(
+        "--image", help="CARICO's image: REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST (default: carico:VERSION)"
+    )
     deploy.add_argument(
         "--kube-scheduler-image",
         metavar="IMAGE",
-        help="kube-scheduler's image, in your cluster's version (default: v1.34.4)",
+        help="kube-scheduler's image, likewise, in your cluster's version (default: v1.34.4)",
     )
     deploy.add_argument(
         "--telemetry",

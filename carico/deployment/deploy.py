@@ -20,6 +20,7 @@ from carico.deployment.authority import Authority, key_digest
 from carico.deployment.ca_folder import copy_ca, has_ca
 from carico.deployment.cert_manager import API, NOBODY, CertManager, Issuer
 from carico.deployment.cert_manager import objects as cert_manager_objects
+from carico.deployment.images import digests
 from carico.deployment.manifests import (
     COMPONENT,
     EARLIER_TOKENS,
@@ -134,6 +135,7 @@ class Deployment:
             wait_rolled_out(
                 self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
             )
+            self._tell_digests(choices)
         self._remove_keys_of_nodes(choices.namespace)
         self._remove_earlier_tokens(choices.namespace)
 
@@ -354,6 +356,20 @@ class Deployment:
         for thing in self.kube.list("v1", "Secret", namespace, labels=SELECTOR):
             if thing["metadata"]["name"] == certificates.CA_SECRET:
                 self._remove(thing)
+
+    def _tell_digests(self, choices: Choices) -> None:
+        """Say how to name exactly the images that nodes have pulled, where a tag names them."""
+        found = digests(self.kube.list("v1", "Pod", choices.namespace, labels=SELECTOR))
+        options = {"--image": choices.image, "--kube-scheduler-image": choices.kube_scheduler_image}
+        for option, image in options.items():
+            pulled = sorted(found.get(image, ()))
+            if len(pulled) == 1:
+                self.tell(f"the tag of {image} may move: {option} {pulled[0]} names exactly this image")
+            elif pulled:
+                self.tell(
+                    f"nodes run different images as {image}, because its tag has moved: choose one of "
+                    f"{', '.join(pulled)} and give it to {option}"
+                )
 
     def _remove_keys_of_nodes(self, namespace: str) -> None:
         """Remove the Secret with all nodes' keys of an earlier version once no agent needs it any more."""

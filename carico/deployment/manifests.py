@@ -20,6 +20,7 @@ import yaml
 
 from carico import __version__
 from carico.demand.settings import DEMAND, DemandVariant
+from carico.deployment.images import check_image
 from carico.errors import InvalidInput
 from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PLATFORM_NAMESPACES
@@ -62,7 +63,7 @@ class Choices:
     ----------
     namespace : str
     image, kube_scheduler_image : str
-        Names with tags.
+        Names with tags, or with digests.
     telemetry : {"procfs", "cgroup"}
         See `AgentConfig`.
     variant : str
@@ -101,8 +102,7 @@ class Choices:
         if "." in node_name(self.namespace) or len(self.namespace) > 63:
             raise InvalidInput(f"a namespace has at most 63 characters and no dot, got {self.namespace!r}")
         for image in (self.image, self.kube_scheduler_image):
-            if not image or any(character.isspace() for character in image):
-                raise InvalidInput(f"an image is named REGISTRY/NAME:TAG, got {image!r}")
+            check_image(image)
         if not self.learns_demand and self.observe:
             raise InvalidInput(
                 f"the variant {self.variant} learns no workload's cost, so there is nothing to observe: "

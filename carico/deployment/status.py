@@ -14,6 +14,7 @@ from msgspec import Meta
 from carico.deployment.authority import SIGNER
 from carico.deployment.cert_manager import CertManager, not_ready
 from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE, KEYS_OF_NODES
+from carico.deployment.images import digests
 from carico.deployment.manifests import COMPONENT, EARLIER_TOKENS, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeRefused, KubeUnreachable, NotReady
@@ -158,6 +159,11 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     problems += _unsigned(kube, namespace, now)
     problems += _earlier_secrets(kube, namespace)
     problems += _not_issued(kube, namespace)
+    problems += [
+        f"pods run different images as {image}, because its tag has moved: deploy one of {', '.join(sorted(pulled))}"
+        for image, pulled in digests(pods).items()
+        if len(pulled) > 1
+    ]
     observing = is_observing(workloads)
     leader = _leader(kube, namespace, now)
     answers = leader or (OBSERVER if observing else "")

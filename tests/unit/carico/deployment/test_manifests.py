@@ -578,7 +578,16 @@ class TestChoices:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"namespace": "Batch"}, {"namespace": "a.b"}, {"namespace": "a" * 64}, {"image": ""}, {"image": "a b"}],
+        [
+            {"namespace": "Batch"},
+            {"namespace": "a.b"},
+            {"namespace": "a" * 64},
+            {"image": ""},
+            {"image": "a b"},
+            {"image": "carico@sha256:12"},
+            {"kube_scheduler_image": "ks@md5:" + "0" * 64},
+            {"image": "@sha256:" + "0" * 64},
+        ],
     )
     def test_what_makes_no_sense_is_refused(self, wrong):
         with pytest.raises(InvalidInput, match="got"):
