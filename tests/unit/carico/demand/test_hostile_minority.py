@@ -115,3 +115,54 @@ def test_one_node_that_claims_to_be_huge_cannot_decide_for_all_that_pods_share_c
     true = offers([4] * 12, waiting=2000)[:-1]
     assert (offers([4] * 12, [huge], waiting=2000) == true).all()
     assert (offers([4] * 12, waiting=10)[:-1] > true).all()
+
+
+class TestFewerThanThreeNodesKnowAWorkload:
+    """One node is believed then (docs/concepts/demand.md): the tests say how far, and until when."""
+
+    LIAR = "node-2"
+
+    def lied_to(self, lie, learned=(), busy=False):
+        """Return a scheduler to which a liar has told what only it and the nodes that have learned it know."""
+        scheduler = DemandScheduler(DEMAND, sees_pods=True)
+        nodes = ["node-0", "node-1", self.LIAR, "node-3"]
+        for node in (*learned, self.LIAR):
+            scheduler.pod_changed(f"{node}-0", PI.workload, node, False, 0.0, running=True)
+        for now in (1.0, 7.0):
+            for node in nodes:
+                if node == self.LIAR:
+                    scheduler.report(hostile(node, *lie), now)
+                elif node in learned:
+                    scheduler.report(honest(node, 1), now)
+                else:
+                    others = {f"{node}-other": "jobs/other"} if busy else {}
+                    known = {"jobs/other": WorkloadReport(1, 0.0, CORES, GIB)} if busy else {}
+                    demand = Estimate(0.7 if busy else 0.2, 0.0)
+                    scheduler.report(DemandReport(node, 4.0, 16.0, demand, 1.25, 1.0, known, others), now)
+            scheduler.tick(now)
+        return scheduler
+
+    def pods_of(self, scheduler, node="node-0"):
+        taken = 0
+        while taken < 100 and scheduler.decision(PI, [node], 7.0).node == node:
+            scheduler.pod_changed(f"{node}-new-{taken}", PI.workload, node, False, 7.0)
+            taken += 1
+        return taken
+
+    @given(lies)
+    def test_an_idle_node_is_given_a_pod_whatever_is_said(self, lie):
+        assert self.pods_of(self.lied_to(lie)) >= 1
+
+    def test_a_node_that_is_not_idle_can_be_kept_without(self):
+        """Memory must fit as a whole, so a claim of more than a node has keeps the workload off it: not bounded."""
+        assert self.pods_of(self.lied_to((4.0, 16.0, 0.5, 1.0, 0.5, 1e-6, 1e4, 1, 0.0), busy=True)) == 0
+
+    def test_what_costs_nothing_is_given_without_limit_until_a_report(self):
+        """Only the kubelet's limit of pods is left: not bounded here."""
+        assert self.pods_of(self.lied_to((4.0, 16.0, 0.5, 1.0, 0.0, 1e-9, 0.0, 1, 0.0))) == 100
+
+    @given(lies)
+    def test_when_three_others_have_learned_it_the_bound_for_one_of_four_holds(self, lie):
+        learned = ("node-0", "node-1", "node-3")
+        true = self.pods_of(self.lied_to((4.0, 16.0, 0.7, 1.25, 0.5, 1e-6, 0.25, 1, 0.0), learned))
+        assert_bounded(np.array([true]), np.array([self.pods_of(self.lied_to(lie, learned))]), 1 / 4)

@@ -126,6 +126,14 @@ def test_hostile_nodes_cannot_raise_what_most_nodes_know_less_well_much_further(
     assert cost <= max(FIRST.mean, 7 * max(each.mean for each in honest))
 
 
+@given(lies, st.floats(0, 10))
+def test_with_one_honest_node_a_lie_counts_at_most_half(lie, true):
+    pool = Pool(FIRST, finest=0.05)
+    pool.update("honest", {"pi": Estimate(true, 1e-6)})
+    pool.update("hostile", {"pi": lie})
+    assert abs(pool.cost("pi").mean - true) <= 1.01 * abs(lie.mean - true) / 2 + 0.01 * (1 + true)
+
+
 def test_what_one_node_knows_well_is_known_well():
     pool = Pool(FIRST, finest=0.05)
     pool.update("node-0", {"light": Estimate(0.1, 1e-6)})
