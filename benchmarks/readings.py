@@ -24,7 +24,7 @@ from carico.model.variants import THESIS_LITERAL, THESIS_REBASED, UTILISATION_ON
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.utilisation import median_between
 from testbed.results.schema import Repetition
-from testbed.schedulers.spec import SchedulerSpec, parse_spec
+from testbed.schedulers.spec import CaricoSpec, SchedulerSpec, parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from
 from testbed.simulation.schedulers.carico import CaricoScheduler
@@ -174,7 +174,7 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
     print("| reading | pi PCT, JCT | sklearn PCT, JCT | mixed pi, sklearn PCT, JCT |\n|---|---|---|---|")
 
     def carico_row(label: str, variant: Variant, settings: dict[str, Any]) -> None:
-        spec, settings = SchedulerSpec(label, variant=variant), pressure | settings
+        spec, settings = CaricoSpec(label, variant), pressure | settings
         cells = [
             _measure(figures, label, row=scenario, scenario=scenario, spec=spec, seeds=seeds, settings=settings)
             for scenario in SCENARIOS
@@ -201,7 +201,7 @@ def study(arguments: argparse.Namespace) -> dict[str, float]:
     print("\n| weight | pi PCT, JCT | conflicting | complementary |\n|---|---|---|---|")
     for weight in LITERAL_WEIGHTS:
         label, variant = f"literal_weight={weight}", replace(THESIS_LITERAL, batch_weight=weight)
-        spec = SchedulerSpec(label, variant=variant)
+        spec = CaricoSpec(label, variant)
         pi = _measure(figures, label, row="pi-2000", scenario="pi-2000", spec=spec, seeds=seeds, settings=pressure)
         print(f"| {weight} | {pi} | {' | '.join(_signals(figures, label, variant, seeds))} |", flush=True)
     print("\n| reading | 100m | 500m | 750Mi | mixed |\n|---|---|---|---|---|")
@@ -240,7 +240,7 @@ def _measure(
 
 def _signals(figures: dict[str, float], label: str, variant: Variant, seeds: range) -> list[str]:
     """Measure the signal of the node without the peers' job, shortly before that job and in the middle of it."""
-    spec = SchedulerSpec(label, variant=variant)
+    spec = CaricoSpec(label, variant)
     cells = []
     for scenario, shows in PEERS.items():
         nodes = [

@@ -7,6 +7,7 @@
     │   ├── InvalidSetting        an unknown setting, or a value that it does not take
     │   └── InvalidSpec           no scheduler has this spec
     ├── ResultsError              a results file cannot be written or read
+    ├── OwnCodeFailed             a scheduler or a measurement of the user's own raised an exception
     ├── ClusterError              a real cluster cannot be made, used or removed
     │   └── WaitTimedOut          an awaited state was not reached in time
     ├── BuildFailed               a program or an image of a real cluster could not be built
@@ -44,6 +45,10 @@ class InvalidSpec(UsageError):
 
 class ResultsError(TestbedError):
     """A results file cannot be written or read."""
+
+
+class OwnCodeFailed(TestbedError):
+    """A scheduler or a measurement of the user's own raised an exception, or returned what is no answer."""
 
 
 class ClusterError(TestbedError):

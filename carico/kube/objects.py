@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from carico.errors import KubeRefused
+import kubernetes.client
+
+from carico.errors import InvalidInput, KubeRefused
 from carico.kube.client import KubeClient
 
 KubeObject: TypeAlias = Mapping[str, Any]
@@ -21,6 +23,9 @@ MANAGER = "carico"
 _APIS = {
     "v1": "CoreV1Api",
     "apps/v1": "AppsV1Api",
+    "batch/v1": "BatchV1Api",
+    "storage.k8s.io/v1": "StorageV1Api",
+    "apiextensions.k8s.io/v1": "ApiextensionsV1Api",
     "policy/v1": "PolicyV1Api",
     "networking.k8s.io/v1": "NetworkingV1Api",
     "rbac.authorization.k8s.io/v1": "RbacAuthorizationV1Api",
@@ -43,6 +48,39 @@ def title(thing: KubeObject) -> str:
     """
     group = thing["apiVersion"].rpartition("/")[0]
     return f"{thing['kind'].lower()}{'.' if group else ''}{group}/{thing['metadata']['name']}"
+
+
+def placed(thing: object) -> KubeObject:
+    """Return an object of a user's manifest; if its kind has a namespace and it names none, in `default`.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no object, or its kind is none that can be applied.
+
+    Examples
+    --------
+    >>> placed({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})["metadata"]["namespace"]
+    'default'
+    """
+    if not isinstance(thing, Mapping) or not isinstance(metadata := thing.get("metadata"), Mapping):
+        raise InvalidInput(f"an object with apiVersion, kind and metadata is needed, got {str(thing)[:60]!r}")
+    version, kind, name = str(thing.get("apiVersion")), str(thing.get("kind")), metadata.get("name")
+    if version not in _APIS:
+        raise InvalidInput(f"{kind}: apiVersion {version!r} cannot be applied; known: {', '.join(_APIS)}")
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"{kind}: metadata.name is needed, got {name!r}")
+    api = getattr(kubernetes.client, _APIS[version])
+    snake = _snake(kind)
+    if hasattr(api, f"patch_namespaced_{snake}"):
+        return {**thing, "metadata": {"namespace": "default", **metadata}}
+    if hasattr(api, f"patch_{snake}"):
+        return thing
+    raise InvalidInput(f"{version} has no kind {kind!r}")
+
+
+def _snake(kind: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
 
 
 class KubeObjects:
@@ -127,7 +165,7 @@ class KubeObjects:
         if thing["apiVersion"] in _CUSTOM:
             return self._custom(verb, thing), ()
         api = self._client.api(_APIS[thing["apiVersion"]])
-        kind = re.sub(r"(?<!^)(?=[A-Z])", "_", thing["kind"]).lower()
+        kind = _snake(thing["kind"])
         namespace = thing["metadata"].get("namespace")
         if namespace is not None:
             return getattr(api, f"{verb}_namespaced_{kind}"), (namespace,)

@@ -14,11 +14,13 @@ from testbed.comparison.conditions import conditions
 from testbed.comparison.gate import judge
 from testbed.comparison.measured import Measured, measured
 from testbed.comparison.runs import paired, rows_of
-from testbed.errors import UsageError
-from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen
-from testbed.report.comparison import comparison_table, failures, gate_line
+from testbed.errors import ResultsError, UsageError
+from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, registered
+from testbed.measurement.own import installed
+from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line
 from testbed.report.numbers import WIDTH
-from testbed.results.runs import run_named
+from testbed.results.run import SchedulerUsed
+from testbed.results.runs import RunFolder, run_named
 from testbed.results.store import read_results
 
 
@@ -52,7 +54,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="end with 1 if a figure is certainly worse than this allows (repeatable), such as "
         "pod_completion_time:p99:+10%% or pod_outcome:oom_killed:+0; also if what the reference has was not measured",
     )
-    compare.set_defaults(run=_compare)
+    compare.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    with registered(one.metric for one in installed()):
+        return _compare(options)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -63,6 +70,8 @@ def _compare(options: argparse.Namespace) -> int:
     pairing = paired(reference, candidate)
     rows = rows_of(pairing, wanted)
     print("\n".join(comparison_table(pairing, rows)))
+    for note in changed_schedulers(_schedulers(options.reference), _schedulers(options.candidate)):
+        print("\n".join(textwrap.wrap(note, WIDTH, subsequent_indent="  ")))
     if not any(row.compared is not None for row in rows):
         tell(
             "nothing could be compared: the runs have no scenario, scheduler and settings in common with these metrics"
@@ -75,6 +84,16 @@ def _compare(options: argparse.Namespace) -> int:
     for sentence in failures(gate):
         print("\n".join(textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")))
     return 0 if gate.passed else 1
+
+
+def _schedulers(name: str) -> list[SchedulerUsed]:
+    """Return what a run records of its schedulers; nothing for a file that is not in the folder of its run."""
+    file = Path(name)
+    try:
+        folder = RunFolder(file.parent) if file.is_file() else run_named(name, Path.cwd())
+        return folder.read().schedulers
+    except (UsageError, ResultsError):
+        return []
 
 
 def _measured(name: str, figures: Sequence[Figure]) -> list[Measured]:

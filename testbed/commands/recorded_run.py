@@ -18,6 +18,7 @@ from testbed.experiment.plan import CheckedPlan, Pass, Plan
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
 from testbed.experiment.progress import Pace, line_on_stderr, phase_of
 from testbed.experiment.provider import ClusterProvider, Progress
+from testbed.measurement.own import installed
 from testbed.requirements import Problem
 from testbed.results import runs_folder
 from testbed.results.ending import Ending, end_run
@@ -55,6 +56,7 @@ class RecordedRun:
             settings=plan.settings,
             attempts=options.attempts,
         )
+        self._measurements = installed()
         self._record = RunRecord(self._root, self.id, arguments)
 
     def checked(
@@ -100,7 +102,7 @@ class RecordedRun:
             tell(said)
         try:
             folder = self._record.open(provider)
-            yield Cache(folder, self._options.attempts)
+            yield Cache(folder, self._options.attempts, self._measurements)
         except (KeyboardInterrupt, TestbedError, CaricoError) as error:
             self._line.clear()
             self._end_early(file, isinstance(error, KeyboardInterrupt))

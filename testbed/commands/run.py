@@ -41,7 +41,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         action="extend",
         help="carico, carico:variant=NAME (any parameter can be changed: carico:variant=NAME,hold_off_s=2), "
         "kube-scheduler (with the requests in the scenario) or "
-        f"kube-scheduler:cpu=100m,memory=750Mi (default: {' '.join(DEFAULT_SCHEDULERS)})",
+        "kube-scheduler:cpu=100m,memory=750Mi, one of your own as module:Class,key=value, or on a real cluster "
+        f"schedulerName=NAME,manifest=FILE (default: {' '.join(DEFAULT_SCHEDULERS)})",
     )
     declare("--pods", metavar="N", type=arguments.count, help="pods of the scenario's job (default: as written)")
     declare("--nodes", metavar="N", type=arguments.count, help="nodes of the cluster (default: as written)")

@@ -7,7 +7,7 @@ so are attempts that were disturbed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ import msgspec
 
 from testbed.experiment.provider import OnProgress, Trial
 from testbed.experiment.retry import run_with_retries
+from testbed.measurement.own import Measurement
 from testbed.results.locks import locked
+from testbed.results.provenance import scheduler_used
 from testbed.results.repetition_log import LogEntry
 from testbed.results.runs import RunFolder
 from testbed.results.schema import Repetition
@@ -32,11 +34,14 @@ class Cache:
         The run's folder, which must exist.
     attempts : int
         The most times that a repetition is run; see `run_with_retries`.
+    measurements : iterable of Measurement
+        What is measured of every repetition beside what the testbed measures.
     """
 
-    def __init__(self, folder: RunFolder, attempts: int = 1) -> None:
+    def __init__(self, folder: RunFolder, attempts: int = 1, measurements: Iterable[Measurement] = ()) -> None:
         self._folder = folder
         self._attempts = attempts
+        self._measurements = tuple(measurements)
         self._known: dict[str, Repetition] = {}
 
     def trial(self, trial: Trial) -> CachedTrial:
@@ -52,7 +57,9 @@ class Cache:
             If what was measured cannot be written.
         """
         # The key has the settings in force: the given ones may be spelled differently, or left out, and mean the same.
-        key = _sha256((trial.scenario, trial.scheduler.text, seed, trial.settings))
+        # It has what the scheduler is, too: one's own may have changed since.
+        used = scheduler_used(trial.scheduler)
+        key = _sha256((trial.scenario, used, seed, trial.settings))
         if key not in self._known:
             log = self._folder.log
             known = log.find(key)
@@ -76,7 +83,10 @@ class Cache:
             keep=lambda one: disturbed.append(LogEntry(key, workload, one)),
             on_progress=on_progress,
         )
-        return LogEntry(key, workload, measured)
+        own = [item for one in self._measurements for item in one.items(measured)]
+        if own:
+            measured = msgspec.structs.replace(measured, data_items=[*measured.data_items, *own])
+        return LogEntry(key, workload, measured, scheduler_used(trial.scheduler))
 
 
 @dataclass(frozen=True)

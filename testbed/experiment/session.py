@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.experiment.cache import Cache
+from testbed.experiment.extensions import Extensions
 from testbed.experiment.plan import OnProgress, Plan
 from testbed.experiment.presets import Preset
 from testbed.experiment.progress import Pace, ProgressLine, phase_of
 from testbed.experiment.provider import ClusterProvider
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
-from workloads.scenario import Scenario, load_scenario
+from workloads.scenario import Scenario
 
 
 class Experiment:
@@ -35,6 +36,8 @@ class Experiment:
         Settings of every run; a run's own settings override them.
     progress : ProgressLine, optional
         Shows the progress of runs.
+    extensions : Extensions, optional
+        Schedulers and scenarios of one's own.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Experiment:
         seed: int,
         settings: Mapping[str, Any],
         progress: ProgressLine | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         self.provider = provider
         self._cache = cache
@@ -55,6 +59,7 @@ class Experiment:
         self.seed = seed
         self.settings = settings
         self._progress = progress
+        self._extensions = Extensions() if extensions is None else extensions
 
     def run(
         self,
@@ -106,10 +111,10 @@ class Experiment:
         settings: Mapping[str, Any] | None = None,
     ) -> dict[str, list[Repetition]]:
         """Run a scenario under several schedulers in turns and return the repetitions by scheduler; see `run`."""
-        loaded = load_scenario(scenario) if isinstance(scenario, str) else scenario
+        loaded = self._extensions.scenario(scenario) if isinstance(scenario, str) else scenario
         plan = Plan(
             loaded.scaled(pods, nodes),
-            tuple(parse_spec(scheduler) for scheduler in schedulers),
+            tuple(parse_spec(scheduler, self._extensions.schedulers) for scheduler in schedulers),
             repetitions=self.repetitions if repetitions is None else repetitions,
             seed=self.seed if seed is None else seed,
             settings={**self.settings, **(settings or {})},

@@ -6,9 +6,10 @@ the jobs and phases that it was measured for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UsageError, did_you_mean
 
@@ -118,17 +119,52 @@ def chosen(text: str) -> list[Figure]:
     return [Figure(name, one) for one in ([statistic] if statistic else metric.statistics)]
 
 
-DEFAULT = tuple(
-    figure for metric in METRICS.values() if metric.less_is_better is not None for figure in chosen(metric.name)
-)
+class _Figures(Sequence[Figure]):
+    """Figures of all metrics that can get better or worse, registered ones included."""
+
+    def __init__(self, statistics: Callable[[Metric], tuple[str, ...]]) -> None:
+        self._statistics = statistics
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._all()[place]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> list[Figure]:
+        judged = (metric for metric in METRICS.values() if metric.less_is_better is not None)
+        return [Figure(metric.name, statistic) for metric in judged for statistic in self._statistics(metric)]
+
+
+DEFAULT = _Figures(lambda metric: metric.statistics)
 """The figures that are compared if the user names none."""
-EVERY = tuple(
-    Figure(metric.name, statistic)
-    for metric in METRICS.values()
-    if metric.less_is_better is not None
-    for statistic in statistics_of(metric)
-)
+EVERY = _Figures(statistics_of)
 """All figures that can get better or worse."""
+
+
+@contextmanager
+def registered(metrics: Iterable[Metric]) -> Iterator[None]:
+    """Let metrics of one's own be known as long as the context lasts.
+
+    Raises
+    ------
+    UsageError
+        If a name is taken, or a statistic does not exist.
+    """
+    added: list[str] = []
+    try:
+        for metric in metrics:
+            if metric.name in METRICS:
+                raise UsageError(f"a metric is named {metric.name!r} already: give yours another name")
+            known = ("value", *STATISTICS)
+            if wrong := [one for one in metric.statistics if one not in known]:
+                raise UsageError(f"{metric.name} has no statistic {wrong[0]!r}; known: {', '.join(known)}")
+            METRICS[metric.name] = metric
+            added.append(metric.name)
+        yield
+    finally:
+        for name in added:
+            del METRICS[name]
 
 
 def figures(repetition: Repetition, wanted: Iterable[Figure] = DEFAULT) -> dict[Figure, float]:

@@ -38,7 +38,7 @@ def repetition_of(
     scheduler : SchedulerSpec
     seed : int
     settings : mapping
-        The provider's settings; those of the scenario are added.
+        The provider's settings; those of the scenario and of the scheduler are added.
     pods : iterable of PodResult
     nodes : list of NodeSeries
     requests : list of RequestSeries, optional
@@ -60,7 +60,7 @@ def repetition_of(
         scenario=scenario.name,
         scheduler=scheduler.text,
         seed=seed,
-        settings=_settings_of(scenario) | dict(settings),
+        settings=_settings_of(scenario) | dict(settings) | scheduler.settings,
         job_completion_time_s=completion,
         pods=pods,
         nodes=nodes,

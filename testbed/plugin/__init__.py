@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import astuple
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pytest
 
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed
+from testbed.measurement.metrics import registered
 from testbed.plugin import hookspec
 from testbed.plugin.fixtures import (
     carico_cluster,
@@ -34,7 +36,7 @@ from testbed.plugin.outcomes import statement_of
 from testbed.plugin.selection import asks_for_all, count_providers, of_this_provider, split
 from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.session_progress import WorkersProgress
-from testbed.plugin.state import STATE, State, provider_name, provider_of
+from testbed.plugin.state import STATE, State, extensions_of, provider_name, provider_of
 from testbed.results.run_id import new_run_id
 
 if TYPE_CHECKING:
@@ -67,6 +69,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the session's state; an xdist worker takes the run's id from the process that reports."""
     declare_markers(config)
+    own = ExitStack()
+    config.add_cleanup(own.close)
+    try:
+        extensions = extensions_of(config)
+        own.enter_context(registered(one.metric for one in extensions.measurements))
+    except TestbedError as error:
+        raise pytest.UsageError(f"carico: {error}") from error
     given = getattr(config, "workerinput", None)
     state = config.stash[STATE] = State(
         options_of(config),
@@ -74,6 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
         root=config.rootpath,
         command=["pytest", *config.invocation_params.args] if given is None else given["carico_command"],
         run_id=new_run_id(datetime.now(UTC), secrets.token_hex(3)) if given is None else given["carico_run"],
+        extensions=extensions,
     )
     config.pluginmanager.register(state.outcomes, "carico-outcomes")
     config.pluginmanager.register(WorkersProgress(config), "carico-progress")

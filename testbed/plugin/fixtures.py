@@ -83,12 +83,13 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
     folder = state.record.open(carico_provider)
     return Experiment(
         carico_provider,
-        Cache(folder, options.attempts),
+        Cache(folder, options.attempts, state.extensions.measurements),
         preset=options.preset,
         repetitions=options.repetitions,
         seed=options.seed,
         settings=options.settings,
         progress=progress_line(pytestconfig),
+        extensions=state.extensions,
     )
 
 

@@ -16,6 +16,7 @@ from testbed.requirements import Problem
 from testbed.schedulers import DEFAULT_SCHEDULERS
 
 if TYPE_CHECKING:
+    from testbed.experiment.extensions import Extensions
     from testbed.experiment.provider import ClusterProvider
 
 CLUSTER = "cluster"
@@ -146,7 +147,9 @@ def wrong_providers(items: Iterable[pytest.Item], mine: str) -> list[Problem]:
     return _problems(items, check)
 
 
-def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: ClusterProvider) -> list[Problem]:
+def wrong_markers(
+    items: Iterable[pytest.Item], options: Options, provider: ClusterProvider, extensions: Extensions
+) -> list[Problem]:
     """Return what is wrong with the markers' experiments, before the first of them runs for minutes.
 
     An experiment may name something that does not exist, be invalid, or be impossible on the provider. This check needs
@@ -155,15 +158,14 @@ def wrong_markers(items: Iterable[pytest.Item], options: Options, provider: Clus
     from testbed.experiment.plan import Plan
     from testbed.schedulers.spec import parse_spec
     from workloads.errors import WorkloadError
-    from workloads.scenario import load_scenario
 
     def check(item: pytest.Item) -> None:
         asked = experiment_of(item)
         if asked is None:
             return
         try:
-            schedulers = tuple(parse_spec(text) for text in asked.schedulers)
-            scenario = load_scenario(asked.scenario)
+            schedulers = tuple(parse_spec(text, extensions.schedulers) for text in asked.schedulers)
+            scenario = extensions.scenario(asked.scenario)
             repetitions = 1 if asked.repetitions is None else asked.repetitions
             Plan(scenario, schedulers, repetitions, settings=options.settings).check(provider)
         except (TestbedError, WorkloadError) as error:

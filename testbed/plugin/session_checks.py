@@ -35,7 +35,7 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     missing = missing_prerequisites(lambda: provider_of(config), shared=state.worker)
     # If no provider could be made, only the keys of a marker can be checked.
     provider = state.provider
-    wrong = wrong_keys(items) if provider is None else wrong_markers(items, state.options, provider)
+    wrong = wrong_keys(items) if provider is None else wrong_markers(items, state.options, provider, state.extensions)
     found = state.marker_problems + wrong
     if config.option.collectonly:
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.errors import TestbedError, UsageError
+from testbed.experiment.extensions import Extensions
+from testbed.measurement.own import flattened
 from testbed.plugin.options import Options
 from testbed.plugin.outcomes import Outcomes
 from testbed.requirements import Problem
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from testbed.results.record import RunRecord
     from testbed.results.run import RunState
     from testbed.results.schema import Results
+    from testbed.schedulers.interface import Scheduler
+    from workloads.scenario import Scenario
 
 FINAL_STATES: dict[int, RunState] = {
     pytest.ExitCode.OK: "complete",
@@ -57,6 +61,8 @@ class State:
     """Number of cluster tests for other providers, by provider."""
     messages: list[str] = field(default_factory=list)
     """The provider's messages about its cluster."""
+    extensions: Extensions = field(default_factory=Extensions)
+    """What hooks have added."""
     skip_reason: str = ""
     """The reason for skipping all cluster tests; empty if they can be run."""
     results: Results | None = None
@@ -146,3 +152,29 @@ def provider_of(config: pytest.Config) -> ClusterProvider:
         state.provider = given
     assert state.provider is not None
     return state.provider
+
+
+def extensions_of(config: pytest.Config) -> Extensions:
+    """Return what conftest.py files and other plugins have added.
+
+    Raises
+    ------
+    UsageError
+        If a hook has returned something else, or a name twice.
+    """
+    hook = config.hook
+    schedulers: dict[str, type[Scheduler]] = {}
+    for given in hook.pytest_carico_schedulers(config=config):
+        if not isinstance(given, Mapping):
+            raise UsageError(f"pytest_carico_schedulers returned {given!r}: a mapping of names to classes is needed")
+        for name, kind in given.items():
+            if schedulers.setdefault(name, kind) is not kind:
+                raise UsageError(f"pytest_carico_schedulers: two schedulers are named {name!r}")
+    scenarios: dict[str, Scenario] = {}
+    for one in (each for several in hook.pytest_carico_scenarios(config=config) for each in several):
+        if not hasattr(one, "scaled"):
+            raise UsageError(f"pytest_carico_scenarios gave {one!r}: a workloads.scenario.Scenario is needed")
+        if scenarios.setdefault(one.name, one) is not one:
+            raise UsageError(f"pytest_carico_scenarios: two scenarios are named {one.name!r}")
+    measurements = hook.pytest_carico_measurements(config=config)
+    return Extensions(schedulers, scenarios, tuple(flattened(measurements)))

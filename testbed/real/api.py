@@ -6,18 +6,21 @@ label is ever deleted. Pods and nodes are not checked: callers delete only what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from carico.errors import KubeRefused, KubeUnreachable
 from carico.kube.client import KubeClient, Selection
-from carico.kube.objects import KubeObjects
+from carico.kube.objects import KubeObject, KubeObjects
 
 RUN_LABEL = "carico.dev/run"
 """Label of the namespaces and Jobs that a run creates; its value is the run's id."""
 HEARTBEAT = "carico.dev/alive"
 """Annotation of a run's namespaces, whose value the run changes every few seconds while it is alive."""
+APPLIED = "carico.dev/applied"
+"""Annotation of a repetition's namespace: the objects that go with it, as JSON; see `testbed.real.applied`."""
 _NOT_FOUND, _CONFLICT = 404, 409
 _DELETED_AT_ONCE = 10
 """Page size for deleting pods: the answer comes after the whole page, and a busy machine deletes five a second."""
@@ -95,15 +98,38 @@ class ClusterApi:
         self._client.get(self._core.patch_namespace, name, body, _content_type="application/merge-patch+json")
 
     def delete_namespace(self, name: str) -> None:
-        """Begin to remove a namespace with everything in it, if it exists and bears our label."""
+        """Begin to remove a namespace with everything in it, if it exists and bears our label.
+
+        What was applied for it goes first; see `note_applied`.
+        """
         try:
             metadata = self._client.get(self._core.read_namespace, name)["metadata"]
             if RUN_LABEL in (metadata.get("labels") or {}):
+                self._remove_applied(metadata)
                 same = {"preconditions": {"uid": metadata["uid"]}}
                 self._client.get(self._core.delete_namespace, name, body=same)
         except KubeRefused as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):  # conflict: already being removed
                 raise
+
+    def note_applied(self, name: str, things: Sequence[KubeObject]) -> None:
+        """Note in a repetition's namespace which objects go with it, before they are applied."""
+        listed = [
+            {"apiVersion": thing["apiVersion"], "kind": thing["kind"], "metadata": _place(thing)} for thing in things
+        ]
+        body = {"metadata": {"annotations": {APPLIED: json.dumps(listed)}}}
+        self._client.get(self._core.patch_namespace, name, body, _content_type="application/merge-patch+json")
+
+    def remove_applied(self, name: str) -> None:
+        """Begin to remove the objects that go with a namespace, the last first."""
+        self._remove_applied(self._client.get(self._core.read_namespace, name)["metadata"])
+
+    def _remove_applied(self, metadata: Json) -> None:
+        run = metadata["labels"][RUN_LABEL]
+        for thing in reversed(json.loads((metadata.get("annotations") or {}).get(APPLIED, "[]"))):
+            found = self.objects.read(thing)
+            if found is not None and (found["metadata"].get("labels") or {}).get(RUN_LABEL) == run:
+                self.objects.delete(thing)
 
     def has_service_account(self, namespace: str) -> bool:
         """Whether pods can be created in a namespace: its service account appears shortly after the namespace."""
@@ -179,3 +205,7 @@ class ClusterApi:
 
     def _all(self, call: Any, *arguments: Any, **options: Any) -> list[Json]:
         return self._client.listing(call, *arguments, **options)[0]
+
+
+def _place(thing: KubeObject) -> dict[str, str]:
+    return {key: thing["metadata"][key] for key in ("name", "namespace") if key in thing["metadata"]}

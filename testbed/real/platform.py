@@ -12,13 +12,9 @@ from typing import Any, Protocol
 
 from testbed.real.agent_telemetry import AgentTelemetry
 from testbed.real.lifecycle import Cluster
+from testbed.schedulers.spec import CARICO as CARICO
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import JobSpec, Scenario
-
-KUBE_SCHEDULER = "default-scheduler"
-"""The `schedulerName` of the cluster's own scheduler."""
-CARICO = "carico"
-"""The `schedulerName` of CARICO."""
 
 Template = Callable[[JobSpec, Sequence[float]], dict[str, Any]]
 """Returns the pod template of a job as the API's JSON: its container, and annotations if it needs any.
@@ -35,8 +31,6 @@ class Prepared:
     names: Mapping[str, str]
     """The scenario's name of each node, by the node's name on the cluster."""
     template: Template
-    scheduler_name: str = KUBE_SCHEDULER
-    """The `schedulerName` of pods for the scheduler under test."""
     programs: bool = False
     """Whether pods run the workloads' programs, whose logs contain measurements."""
     telemetry: AgentTelemetry | None = None

@@ -46,6 +46,8 @@ class PodHistory:
         self._began_at = began_at
         self._pods: dict[str, _PodRecord] = {}
         self._lock = threading.Lock()
+        self.noticed = False
+        """Whether a scheduler has bound or refused any pod."""
 
     def changed(self, pod: Mapping[str, Any], at_s: float) -> None:
         """Record a pod's present state.
@@ -66,6 +68,7 @@ class PodHistory:
         ended = state.get("terminated") or {}
         phase = status.get("phase")
         with self._lock:
+            self.noticed = self.noticed or bool(node) or _is_refused(status)
             record = self._pods.get(metadata["uid"])
             if record is None:
                 created = self._at_latest(metadata.get("creationTimestamp"), at_s)
@@ -150,6 +153,11 @@ def _why_failed(status: Mapping[str, Any], ended: Mapping[str, Any]) -> PodOutco
     if ended.get("reason") == "OOMKilled" or (ended.get("exitCode") == OOM_EXIT_CODE and not ended.get("reason")):
         return "oom_killed"
     return "failed"
+
+
+def _is_refused(status: Mapping[str, Any]) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(one.get("type") == "PodScheduled" and one.get("status") == "False" for one in conditions)
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -11,12 +11,14 @@ from typing import Any
 
 from carico.clock import Clock, SystemClock
 from carico.errors import KubeError
+from carico.kube.objects import KubeObject
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, TestbedError, UsageError
 from testbed.experiment.provider import OnProgress, Progress
 from testbed.measurement.repetition import repetition_of
 from testbed.measurement.scheduling import scheduling_items
 from testbed.measurement.stolen_cpu import StolenCpu
+from testbed.real.applied import applied, read_manifest
 from testbed.real.diagnostics import collect
 from testbed.real.lifecycle import Cluster, ClusterLifecycle
 from testbed.real.namespaces import namespace_of_run
@@ -114,12 +116,18 @@ class RealProvider:
                     f"job {job.name}: pods that arrive one after the other are several Jobs here, which cannot share "
                     f"parallelism = {job.parallelism}: leave out one of the two"
                 )
+        if scheduler.scheduler_name is None:
+            raise UsageError(
+                f"{scheduler.text}: a class runs only on the simulated cluster; on the provider {self.name}, deploy a "
+                f"scheduler and name it: schedulerName=NAME,manifest=FILE"
+            )
+        manifest = [] if scheduler.manifest is None else read_manifest(scheduler.manifest)
         setup = self._platform.check(scenario, scheduler, settings)
         version = None
         with suppress(TestbedError):  # without its programs nothing is run, and the preflight says why
             version = self.kubernetes_version()
         in_force = {"provider": self.name, "kubernetes_version": version, **setup.settings}
-        return RealTrial(self, scenario, scheduler, settings=in_force, setup=setup)
+        return RealTrial(self, scenario, scheduler, settings=in_force, setup=setup, manifest=manifest)
 
     def run(self, trial: RealTrial, seed: int, on_progress: OnProgress | None = None) -> Repetition:
         """Run a trial once; see `Trial.run`.
@@ -151,7 +159,10 @@ class RealProvider:
                     wall=self._wall,
                 )
                 stolen = StolenCpu()
-                with self._explained(cluster, namespace, scenario, seed):
+                with (
+                    self._explained(cluster, namespace, scenario, seed),
+                    applied(cluster.api, trial.manifest, namespace, self._options.run, self._clock),
+                ):
                     run.run(on_progress)
                 jobs = [job.name for job in scenario.jobs if not job.disturbance]
                 measured = repetition_of(
@@ -205,6 +216,8 @@ class RealTrial:
     scheduler: SchedulerSpec
     settings: Mapping[str, Any]
     setup: Setup
+    manifest: Sequence[KubeObject] = ()
+    """What is applied for every repetition; see `testbed.real.applied`."""
 
     def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
         """See `RealProvider.run`."""

@@ -16,6 +16,7 @@ import msgspec
 from carico.clock import Clock
 from carico.errors import KubeError, KubeRefused
 from carico.kube.reflector import Reflector
+from testbed.errors import WaitTimedOut
 from testbed.experiment.provider import OnProgress, Progress
 from testbed.experiment.workload_draws import draw_workload
 from testbed.real.api import ClusterApi, Json
@@ -80,7 +81,6 @@ class ClusterRun:
         self._namespace = namespace
         self._template = prepared.template
         self._names = prepared.names
-        self._scheduler_name = prepared.scheduler_name
         self._telemetry = prepared.telemetry
         self._programs = prepared.programs
         self._scenario = scenario
@@ -102,7 +102,7 @@ class ClusterRun:
         Raises
         ------
         WaitTimedOut
-            If the pods cannot be watched.
+            If the pods cannot be watched, or the scheduler takes no notice of them in time.
         KubeError
             If the API server does not answer, or refuses.
         """
@@ -122,6 +122,7 @@ class ClusterRun:
                     looked_s = now
                     if on_progress is not None:
                         on_progress(self._progress())
+                    self._require_scheduler(now)
                     if self._history.failures and not waiting and self._all_given_up():
                         break
                 if now >= limit_s or (not waiting and self._all_succeeded()):
@@ -229,15 +230,28 @@ class ClusterRun:
     def _publish(self, published: Publication) -> None:
         self._published_s.setdefault(published.job.name, self._now())
         template = self._template(published.job, published.work)
+        assert self._scheduler.scheduler_name is not None
         manifest = job_manifest(
             published,
             template,
             requests=self._scheduler.requests_of(published.job),
-            scheduler_name=self._scheduler_name,
+            scheduler_name=self._scheduler.scheduler_name,
             first_node=next(iter(self._names)),
             run=self._run,
         )
         self._api.create_job(self._namespace_of(published.job), manifest)
+
+    def _require_scheduler(self, now: float) -> None:
+        """Refuse to wait for the scenario's limit if nobody takes notice of the pods."""
+        within_s, name = self._scheduler.within_s, self._scheduler.scheduler_name
+        first_s = min(self._published_s.values(), default=now)
+        if within_s is None or now - first_s < within_s or self._history.noticed:
+            return
+        raise WaitTimedOut(
+            f"waited {within_s:g} s until the scheduler {name!r} had bound or refused a first pod, and it has done "
+            f"neither: is a scheduler of this schedulerName running on the cluster? If it is only slow, add "
+            f"within_s=SECONDS to the spec {self._scheduler.text}"
+        )
 
     def _all_succeeded(self) -> bool:
         return all(self._history.succeeded(job.name) >= job.pods for job in self._measured_jobs)

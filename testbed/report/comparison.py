@@ -14,6 +14,7 @@ from testbed.comparison.runs import Compared, Pairing, Row
 from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.metrics import METRICS
 from testbed.report.numbers import WIDTH, counted, figure
+from testbed.results.run import SchedulerUsed
 
 
 def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
@@ -33,6 +34,26 @@ def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
         f"ok means within {100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
     )
     return [*lines, *textwrap.wrap(note, WIDTH)] if compared else lines
+
+
+def changed_schedulers(reference: Sequence[SchedulerUsed], candidate: Sequence[SchedulerUsed]) -> list[str]:
+    """Return a note for every scheduler that is not the same program in both runs.
+
+    Examples
+    --------
+    >>> before, after = (SchedulerUsed("own:Fit", "own:Fit", version, "") for version in ("1.0", "1.1"))
+    >>> changed_schedulers([before], [after])
+    ['own:Fit is not the same in both: version 1.0, 1.1']
+    """
+    before = {one.text: one for one in reference}
+    notes = []
+    for ours in candidate:
+        theirs = before.get(ours.text)
+        if theirs is None or (theirs.version, theirs.source_sha256) == (ours.version, ours.source_sha256):
+            continue
+        what = f"version {theirs.version}, {ours.version}" if theirs.version != ours.version else "its source differs"
+        notes.append(f"{ours.text} is not the same in both: {what}")
+    return notes
 
 
 def _row(row: Row) -> list[str]:

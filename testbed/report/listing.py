@@ -13,6 +13,7 @@ from carico.model.variants import DEFAULT_VARIANT
 from carico.variants import VARIANTS
 from testbed.experiment.presets import PRESETS
 from testbed.report.numbers import WIDTH, counted
+from testbed.schedulers.own import installed
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 from testbed.simulation.parameters import SET, SimulationParameters, choices
 from workloads.arrivals import PATTERNS
@@ -31,6 +32,12 @@ def listing() -> list[str]:
         lines += _entry(f"carico:variant={variant.name}", variant.description)
     lines += _entry("kube-scheduler", "the default scheduler, with the requests in the scenario")
     lines += _entry("kube-scheduler:cpu=100m,memory=750Mi", "the same, with these requests for every pod")
+    for name, point in installed().items():
+        lines += _entry(name, f"installed: {point.value}")
+    lines += _entry("module:Class,key=value", "one of your own, on the simulated cluster")
+    lines += _entry(
+        "schedulerName=NAME,manifest=FILE", "any scheduler of a real cluster, which the manifest may deploy"
+    )
     lines += ["", "Workloads (of a scenario of your own), with their parameters"]
     for name, model in MODELS.items():
         lines += _entry(f"{name}: {signature_of(model)}", _summary(model))

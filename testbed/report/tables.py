@@ -127,8 +127,8 @@ def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str,
             title = f"{one.scenario} · {size}"
             if job != one.scenario:
                 title = f"{one.scenario} · {job} · {size}"
-            key = repr(sorted(one.settings.items()))
-            settings.setdefault(title, {})[key] = one.settings
+            key = repr(sorted(one.surroundings.items()))
+            settings.setdefault(title, {})[key] = one.surroundings
             groups.setdefault((title, job, key), {}).setdefault(one.scheduler, []).append(one)
     # A results file is ordered by scheduler first; here all sizes of a scenario stand together.
     in_order = sorted(groups.items(), key=lambda group: _size(next(iter(group[1].values()))[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shutil
@@ -11,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from carico import __version__
-from testbed.results.run import Commit, Machine
+from testbed.results.run import Commit, Machine, SchedulerUsed
+from testbed.schedulers.spec import SchedulerSpec
 
 PACKAGES = ("msgspec", "numpy", "pytest", "pytest-xdist", "pyyaml", "scipy", "simpy")
 
@@ -70,6 +72,19 @@ def commit_of(folder: Path) -> Commit | None:
             return None
         answers.append(done.stdout.strip())
     return Commit(answers[0], dirty=bool(answers[1]))
+
+
+def scheduler_used(spec: SchedulerSpec) -> SchedulerUsed:
+    """Return what a scheduler under test is."""
+    known, arguments = spec.provenance, spec.text.partition(":")[2]
+    return SchedulerUsed(
+        text=spec.text,
+        name=known.name,
+        version=known.version,
+        arguments_sha256=hashlib.sha256(arguments.encode()).hexdigest(),
+        source_sha256=known.source_sha256,
+        parameters=dict(known.parameters),
+    )
 
 
 def _lines(file: Path) -> list[str]:

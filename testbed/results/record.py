@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from carico import __version__
 from testbed.errors import ResultsError
 from testbed.results import runs_folder
 from testbed.results.files import make_folder
@@ -25,7 +24,6 @@ from testbed.results.repetition_log import LogEntry
 from testbed.results.run import ResultsFile, Run, RunState, SchedulerUsed, WorkloadUsed, read_run, write_run
 from testbed.results.run_id import iso, started_of
 from testbed.results.runs import RunFolder, name_latest
-from testbed.schedulers.spec import parse_spec
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class RunRecord:
                 state=state,
                 ended=iso(ended),
                 finished_repetitions=len(entries),
-                schedulers=[_scheduler(text) for text in sorted({entry.repetition.scheduler for entry in entries})],
+                schedulers=[used for _, used in sorted({one.text: one for one in _schedulers(entries)}.items())],
                 workloads=sorted(
                     {WorkloadUsed(entry.repetition.scenario, entry.workload_sha256) for entry in entries},
                     key=lambda used: (used.scenario, used.sha256),
@@ -159,10 +157,8 @@ class RunRecord:
         )
 
 
-def _scheduler(text: str) -> SchedulerUsed:
-    name, _, arguments = text.partition(":")
-    version = __version__ if parse_spec(text).variant is not None else None
-    return SchedulerUsed(text, name, version, hashlib.sha256(arguments.encode()).hexdigest())
+def _schedulers(entries: Sequence[LogEntry]) -> list[SchedulerUsed]:
+    return [entry.scheduler for entry in entries if entry.scheduler is not None]
 
 
 def _results_file(path: Path) -> ResultsFile:

@@ -14,6 +14,7 @@ import msgspec
 from testbed.errors import ResultsError
 from testbed.results.files import decode_versioned
 from testbed.results.locks import locked
+from testbed.results.run import SchedulerUsed
 from testbed.results.schema import SCHEMA_VERSION, Repetition
 
 
@@ -25,6 +26,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     workload_sha256: str
     """A hash of the scenario's canonical JSON."""
     repetition: Repetition
+    scheduler: SchedulerUsed | None = None
     schema_version: int = SCHEMA_VERSION
 
 

@@ -45,9 +45,13 @@ class SchedulerUsed(msgspec.Struct, frozen=True):
     """The spec as typed."""
     name: str
     version: str | None
-    """CARICO's version; None for kube-scheduler."""
+    """Its version as far as it is known; None for kube-scheduler, whose version is that of Kubernetes."""
     arguments_sha256: str
     """Hash of the spec after the name."""
+    source_sha256: str | None = None
+    """Hash of the file that defines it, for one's own, or of its manifest."""
+    parameters: dict[str, Any] = {}
+    """All parameters in force, with defaults."""
 
 
 class WorkloadUsed(msgspec.Struct, frozen=True):

@@ -11,6 +11,9 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
+SCHEDULER = "scheduler"
+"""The setting that names the class of a scheduler of one's own; others have no such setting."""
+
 PodOutcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished"]
 
 USAGE = ("cpu_utilisation", "cpu_pressure", "memory_utilisation")
@@ -86,6 +89,11 @@ class Repetition(msgspec.Struct, frozen=True):
     data_items: list[DataItem] = []
     requests: list[RequestSeries] = []
     """One series for every server pod."""
+
+    @property
+    def surroundings(self) -> dict[str, Any]:
+        """The settings that schedulers share which are compared with one another."""
+        return {name: value for name, value in self.settings.items() if name != SCHEDULER}
 
     @property
     def measured_jobs(self) -> dict[str, int]:

@@ -80,9 +80,12 @@ class AgentFleet:
         self.latest: dict[str, FloatArray] = {name: np.full(count, np.nan) for name in REPORTED}
         """What every node last reported."""
 
-    def pod_event(self, node: int, uid: str, change: int, at: float) -> None:
-        """Note that a pod's container was created (+1) or has ended (-1) on a node; ignored if no agent runs there."""
-        if not self._up[node]:
+    def pod_event(self, node: int, uid: str, workload: str | None, change: int, at: float) -> None:
+        """Note that a pod's container was created (+1) or has ended (-1) on a node; ignored if no agent runs there.
+
+        The platform's pods, which have no workload, are not counted.
+        """
+        if not self._up[node] or workload is None:
             return
         self._model.pod_event(change, at, node=node)
         (self._counted[node].add if change > 0 else self._counted[node].discard)(uid)

@@ -8,6 +8,7 @@ from carico.model.variants import Variant, on_metrics_server
 from testbed.errors import UsageError
 from testbed.schedulers.spec import SchedulerSpec
 from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.schedulers.by_kind import check_kind
 from workloads.scenario import Scenario
 
 
@@ -19,10 +20,12 @@ def check(
     Raises
     ------
     UsageError
-        If a node can never hold a pod of some job, or agents cannot see what they learn from.
+        If the scheduler is for real clusters, a node can never hold a pod of some job, or agents cannot see what they
+        learn from.
     """
+    check_kind(scheduler)
     _check_fit(scenario, scheduler, parameters)
-    _check_telemetry(scheduler.variant or observer, parameters)
+    _check_telemetry(scheduler.agents or observer, parameters)
 
 
 def _check_fit(scenario: Scenario, scheduler: SchedulerSpec, parameters: SimulationParameters) -> None:

@@ -7,13 +7,11 @@ under every scheduler.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVarTuple
 
 import msgspec
 import numpy as np
 import simpy
 
-from carico.demand.settings import DemandVariant
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.scheduling.scheduler import TICK_S
 from carico.telemetry.counters import Telemetry
@@ -28,20 +26,18 @@ from testbed.simulation.checks import check
 from testbed.simulation.control_plane.api import ApiServer, Pod, Process
 from testbed.simulation.control_plane.framework import SchedulingFramework
 from testbed.simulation.control_plane.jobs import JobController
-from testbed.simulation.demand_agents import DemandAgents
 from testbed.simulation.nodes.fleet import NodeFleet
 from testbed.simulation.nodes.kubelet import Kubelets
 from testbed.simulation.nodes.lifecycle import NodeLifecycleController
 from testbed.simulation.nodes.servers import Servers
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 from testbed.simulation.recorder import Recorder
-from testbed.simulation.schedulers.carico import CaricoScheduler, carico_parameters
-from testbed.simulation.schedulers.demand import SimulatedDemandScheduler, kind_of
-from testbed.simulation.schedulers.kube_scheduler import KubeScheduler
+from testbed.simulation.schedulers.by_kind import put
+from testbed.simulation.schedulers.demand import kind_of
+from testbed.simulation.schedulers.under_test import Agents, Reported, Site
 from workloads.scenario import Scenario
 
 RECORD_PERIOD_S = 1.0
-Reported = TypeVarTuple("Reported")
 
 
 class SimulatedCluster:
@@ -75,7 +71,8 @@ class SimulatedCluster:
         if observer is None and parameters.agents:
             observer = DEFAULT_VARIANT
         check(scenario, scheduler, parameters, observer)
-        if telemetry is not None and scheduler.variant is None and observer is None:
+        agents = scheduler.agents or observer
+        if telemetry is not None and agents is None:
             raise UsageError(f"telemetry comes from agents, and {scheduler.text} has none: name an observer")
         self._scenario = scenario
         self._spec = scheduler
@@ -96,7 +93,7 @@ class SimulatedCluster:
             [node.memory_bytes for node in each_node],
             parameters,
             rng=nodes_rng,
-            agent_cores=parameters.agent_cores if scheduler.variant is not None or observer is not None else 0.0,
+            agent_cores=0.0 if agents is None else parameters.agent_cores,
             boot_s=start,
             speed=[node.speed for node in each_node],
             disks=[node.disk for node in each_node],
@@ -121,60 +118,30 @@ class SimulatedCluster:
                 **{begin: lambda pod: self._api_event(pod, +1)}, finished=lambda pod: self._api_event(pod, -1)
             )
         self._jobs = JobController(env, self._api, parameters, scheduler.requests_of)
-        first = self._fleet.counters()
-        self._recorder = Recorder(self._names, first)
-        self._agents: AgentFleet | DemandAgents | None = None
-        max_pods = [node.max_pods for node in each_node]
-        if isinstance(scheduler.variant, DemandVariant):
-            demand = SimulatedDemandScheduler(
-                env,
-                self._names,
-                shape,
-                self._kinds,
-                variant=scheduler.variant,
-                parameters=parameters,
-                wake=self._annotate,
+        site = Site(
+            env,
+            self._names,
+            shape,
+            self._fleet.cores,
+            self._fleet.memory_bytes,
+            self._kinds,
+            parameters,
+            scheduler_rng=scheduler_rng,
+            agents_rng=agents_rng,
+            first=self._fleet.counters(),
+            wake=self._annotate,
+            delayed=self._delayed,
+        )
+        self._recorder = Recorder(self._names, site.first)
+        under_test = put(site, scheduler)
+        framework = SchedulingFramework(env, self._api, under_test.parameters, under_test.plugin)
+        if under_test.tick is not None:
+            env.process(self._tick(under_test.tick))
+        self._agents: list[Agents] = [] if under_test.agents is None else [under_test.agents]
+        if scheduler.agents is None and observer is not None:
+            self._agents.append(
+                AgentFleet(self._names, observer, parameters, rng=agents_rng, first=site.first, max_pods=site.max_pods)
             )
-            self._api.watch(created=demand.pod_created)
-            framework = SchedulingFramework(env, self._api, carico_parameters(parameters), demand)
-            env.process(self._tick(demand))
-            self._agents = DemandAgents(
-                self._names,
-                self._fleet.cores,
-                self._fleet.memory_bytes,
-                variant=scheduler.variant,
-                parameters=parameters,
-                rng=agents_rng,
-                first=first,
-                on_report=self._delayed(demand.report),
-            )
-        elif scheduler.variant is not None:
-            carico = CaricoScheduler(
-                self._names,
-                shape,
-                parameters,
-                now=lambda: env.now,
-                wake=self._annotate,
-                until_counted=scheduler.variant.until_counted,
-            )
-            framework = SchedulingFramework(env, self._api, carico_parameters(parameters), carico)
-            env.process(self._tick(carico))
-            self._agents = AgentFleet(
-                self._names,
-                scheduler.variant,
-                parameters,
-                rng=agents_rng,
-                first=first,
-                on_report=self._delayed(carico.report),
-                max_pods=max_pods,
-            )
-        else:
-            kube_scheduler = KubeScheduler(shape, parameters, scheduler_rng)
-            framework = SchedulingFramework(env, self._api, parameters, kube_scheduler)
-            if observer is not None:
-                self._agents = AgentFleet(
-                    self._names, observer, parameters, rng=agents_rng, first=first, max_pods=max_pods
-                )
         NodeLifecycleController(
             env,
             self._api,
@@ -227,25 +194,26 @@ class SimulatedCluster:
             self._servers.answer()
             if tick % per_sample:
                 continue
-            if self._agents is not None:
-                seen = self._agents.sample(fleet.counters())
+            if self._agents:
+                counters = fleet.counters()
+                seen = [agents.sample(counters) for agents in self._agents]
                 if self._telemetry is not None and tick > begin:
-                    self._telemetry.append(seen)
+                    self._telemetry.append(seen[0])
             if tick == begin:
                 # The scenario begins now: the first row is measured from here.
                 self._recorder = Recorder(self._names, fleet.counters())
             elif tick > begin and (tick - begin) % per_record == 0:
-                reported = None if self._agents is None else self._agents.latest
+                reported = next((one.latest for one in self._agents if one.latest is not None), None)
                 self._recorder.record(
                     at, fleet.counters(), running=self._kubelets.running, reported=reported, up=self._kubelets.up
                 )
                 if on_progress is not None:
                     on_progress(self._progress())
 
-    def _tick(self, carico: CaricoScheduler | SimulatedDemandScheduler) -> Process:
+    def _tick(self, tick: Callable[[], None]) -> Process:
         while True:
             yield self._env.timeout(TICK_S)
-            carico.tick()
+            tick()
 
     def _restart_agents(self, nodes: list[int], at_s: float) -> Process:
         yield self._env.timeout(at_s - self._env.now)
@@ -259,11 +227,9 @@ class SimulatedCluster:
 
     def _pod_event(self, pod: Pod, change: int, at: float) -> None:
         assert pod.node is not None
-        if isinstance(self._agents, DemandAgents):
-            workload = None if pod.job.platform else self._kinds[pod.job.name].workload
-            self._agents.pod_event(pod.node, pod.uid, workload, change, at)
-        elif self._agents is not None and not pod.job.platform:
-            self._agents.pod_event(pod.node, pod.uid, change, at)
+        workload = None if pod.job.platform else self._kinds[pod.job.name].workload
+        for agents in self._agents:
+            agents.pod_event(pod.node, pod.uid, workload, change, at)
 
     def _api_event(self, pod: Pod, change: int) -> None:
         if pod.node is not None:
@@ -297,16 +263,18 @@ class SimulatedCluster:
         written.callbacks.append(lambda _event: self._api.change_node(node))
 
     def _agent(self, node: int, runs: bool) -> None:
-        if self._agents is None:
+        if not self._agents:
             return
         pods = [pod for pod in self._counted if pod.node == node]
         if runs:
-            self._agents.start(node)
+            for agents in self._agents:
+                agents.start(node)
             # A new agent lists the pods of its node first.
             for pod in pods:
                 self._pod_event(pod, +1, self._env.now)
         else:
-            self._agents.stop(node)
+            for agents in self._agents:
+                agents.stop(node)
             if self._parameters.pod_events == "containerd":
                 # Containers end with their node, and nobody is told; the API shows their pods for longer.
                 for pod in pods:

@@ -28,7 +28,7 @@ from testbed.real.external.cluster import ExternalCluster
 from testbed.real.jobs import on_nodes
 from testbed.real.lifecycle import Cluster
 from testbed.real.nodes import HOSTNAME, allocatable, usable_nodes
-from testbed.real.platform import CARICO, KUBE_SCHEDULER, Prepared
+from testbed.real.platform import Prepared
 from testbed.real.program_pods import check_programs, program_pod
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.commands import needs_scikit_learn
@@ -86,15 +86,15 @@ class ExternalPlatform:
                 for name, (cpu, memory, pods) in zip(names, sizes, strict=True)
             ]
             scheduler.check_fits(msgspec.structs.replace(scenario, cluster=ClusterShape(pools=pools)))
-            if scheduler.variant is not None:
-                self._check_carico(scheduler, used)
+            if scheduler.agents is not None:
+                self._check_carico(scheduler, scheduler.agents.name, used)
         except KubeError as error:
             raise ClusterError(f"cluster {self._cluster.name}: {error}") from error
         by_name = {
             name: FoundNode(node["metadata"]["name"], *size)
             for name, node, size in zip(names, used, sizes, strict=True)
         }
-        return ExternalSetup(self, by_name, self._image, with_carico=scheduler.variant is not None)
+        return ExternalSetup(self, by_name, self._image)
 
     def prepare(self, cluster: Cluster, setup: ExternalSetup) -> Prepared:
         """Find the nodes that `check` has chosen; see `Setup.prepare`."""
@@ -106,7 +106,6 @@ class ExternalPlatform:
         return Prepared(
             names,
             partial(_template, setup.workload_image, hosts),
-            CARICO if setup.with_carico else KUBE_SCHEDULER,
             programs=True,
             telemetry=AgentTelemetry(cluster.api.objects, NAMESPACE, names, self._clock)
             if _has_agents(cluster.api)
@@ -116,8 +115,7 @@ class ExternalPlatform:
     def close(self) -> None:
         """Do nothing: nothing was started. See `Platform.close`."""
 
-    def _check_carico(self, scheduler: SchedulerSpec, used: Sequence[Json]) -> None:
-        assert scheduler.variant is not None
+    def _check_carico(self, scheduler: SchedulerSpec, variant: str, used: Sequence[Json]) -> None:
         status = read_status(self._cluster.api.objects, NAMESPACE, datetime.now(UTC))
         silent = {node.name for node in status.nodes if node.stale} & {node["metadata"]["name"] for node in used}
         if silent or not status.leader:
@@ -127,10 +125,10 @@ class ExternalPlatform:
                 f"deploy it there: {'; '.join(problems)}; see `carico deploy` and `carico status`"
             )
         deployed = _deployed_variant(self._cluster.api)
-        if scheduler.variant.name != deployed:
+        if variant != deployed:
             raise UsageError(
                 f"{scheduler.text}: the agents on cluster {self._cluster.name} run the variant {deployed}: ask for "
-                f"carico:variant={deployed}, or deploy the variant {scheduler.variant.name}"
+                f"carico:variant={deployed}, or deploy the variant {variant}"
             )
 
 
@@ -156,7 +154,6 @@ class ExternalSetup:
     nodes: Mapping[str, FoundNode]
     """The nodes by the scenario's names."""
     workload_image: str
-    with_carico: bool
 
     @property
     def settings(self) -> Mapping[str, Any]:

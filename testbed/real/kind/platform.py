@@ -19,7 +19,7 @@ from testbed.real.kind.maker import KindMaker
 from testbed.real.kind.nodes import size_nodes
 from testbed.real.kind.settings import KindSettings, kind_settings
 from testbed.real.lifecycle import Cluster
-from testbed.real.platform import CARICO, KUBE_SCHEDULER, Prepared
+from testbed.real.platform import Prepared
 from testbed.real.program_pods import check_programs, program_pod
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.commands import needs_scikit_learn
@@ -49,7 +49,7 @@ class KindPlatform:
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> KindSetup:
         """Check that the machine is large enough and that all jobs are programs; see `Platform.check`."""
-        chosen, variant = kind_settings(settings), scheduler.variant
+        chosen, variant = kind_settings(settings), scheduler.agents
         if variant is not None and variant.name not in VARIANTS:
             raise UsageError(f"{scheduler.text}: agents on kind take a named variant, without other parameters")
         if variant is not None and not chosen.agents:
@@ -72,7 +72,7 @@ class KindPlatform:
 
     def prepare(self, cluster: Cluster, setup: KindSetup) -> Prepared:
         """Resize the nodes, load images, and deploy agents that have learned nothing yet; see `Setup.prepare`."""
-        scenario, variant = setup.scenario, setup.scheduler.variant
+        scenario, variant = setup.scenario, setup.scheduler.agents
         for image in {job.workload: self._image(job) for job in scenario.jobs}.values():
             self._load(cluster, image)
         workers = [name for name in self._maker.nodes(cluster.name) if not name.endswith("control-plane")]
@@ -90,7 +90,6 @@ class KindPlatform:
         return Prepared(
             names,
             self._template,
-            KUBE_SCHEDULER if variant is None else CARICO,
             programs=True,
             telemetry=telemetry,
         )

@@ -47,13 +47,13 @@ class KwokPlatform:
         scheduler.check_fits(scenario)
         if settings:
             raise InvalidSetting(f"the provider kwok has no settings, got {', '.join(settings)}")
-        if scheduler.variant not in (None, DEFAULT_VARIANT, DEMAND):
+        if scheduler.agents not in (None, DEFAULT_VARIANT, DEMAND):
             raise UsageError(
                 f"{scheduler.text}: nodes of the provider kwok have no agents, their reports are synthetic and no "
                 f"parameter changes them: write carico or carico:variant={DEMAND.name} alone, or use the provider "
                 f"simulated, or kind for another named variant"
             )
-        return KwokSetup(self, scenario.cluster, None if scheduler.variant is None else scheduler.variant.name)
+        return KwokSetup(self, scenario.cluster, None if scheduler.agents is None else scheduler.agents.name)
 
     def prepare(self, cluster: Cluster, setup: KwokSetup) -> Prepared:
         """Replace nodes of a wrong size, and start CARICO if it is under test; see `Setup.prepare`."""
@@ -74,7 +74,7 @@ class KwokPlatform:
             variant=setup.variant,
         )
         self._carico.open()
-        return Prepared(names, setup.template, CARICO)
+        return Prepared(names, setup.template)
 
     def close(self) -> None:
         """End CARICO; see `Platform.close`."""

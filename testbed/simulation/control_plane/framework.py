@@ -29,6 +29,10 @@ class SchedulingPlugin(Protocol):
     is_extender: bool
     """Whether the pods that it refuses are refused by an extender; see the parameter `queueing_hints`."""
 
+    def pod_created(self, pod: Pod) -> None:
+        """Note that the API shows a new pod."""
+        ...
+
     def select(self, pod: Pod) -> int | None:
         """Filter and score; return the node for `pod`, or None if no node has room."""
         ...
@@ -85,6 +89,7 @@ class SchedulingFramework:
         """When each pod that waits for another attempt was refused."""
         self._events = 0
         self._work = env.event()
+        api.watch(created=plugin.pod_created)
         api.watch(
             created=self._enqueue,
             bound=plugin.pod_bound,

@@ -11,18 +11,48 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
+from carico.demand.settings import DemandVariant
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.scheduler import STALE_AFTER_S, Scheduler
 from carico.scheduling.wake_up import WakeUp
+from testbed.schedulers.spec import CaricoSpec
+from testbed.simulation.agents import AgentFleet
 from testbed.simulation.control_plane.api import Pod
 from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.schedulers.demand import put_demand
 from testbed.simulation.schedulers.resources_fit import ResourcesFit
+from testbed.simulation.schedulers.under_test import Site, UnderTest
 from workloads.scenario import ClusterShape
 
 
 def carico_parameters(parameters: SimulationParameters) -> SimulationParameters:
     """Return the parameters as CARICO's own kube-scheduler has them: with its own longest back-off."""
     return msgspec.structs.replace(parameters, backoff_max_s=parameters.carico_backoff_max_s)
+
+
+def put_carico(site: Site, spec: CaricoSpec) -> UnderTest:
+    """Return CARICO with its agents: the classes of its variant."""
+    variant, parameters = spec.variant, carico_parameters(site.parameters)
+    if isinstance(variant, DemandVariant):
+        return put_demand(site, variant, parameters)
+    plugin = CaricoScheduler(
+        site.names,
+        site.shape,
+        site.parameters,
+        now=lambda: site.env.now,
+        wake=site.wake,
+        until_counted=variant.until_counted,
+    )
+    agents = AgentFleet(
+        site.names,
+        variant,
+        site.parameters,
+        rng=site.agents_rng,
+        first=site.first,
+        on_report=site.delayed(plugin.report),
+        max_pods=site.max_pods,
+    )
+    return UnderTest(plugin, parameters, agents, plugin.tick)
 
 
 class CaricoScheduler:
@@ -71,6 +101,9 @@ class CaricoScheduler:
     def tick(self) -> None:
         """End what is overdue; see `Scheduler.tick`."""
         self._scheduler.tick(self._now())
+
+    def pod_created(self, pod: Pod) -> None:
+        """Do nothing: only pods that are tried concern the extender."""
 
     def select(self, pod: Pod) -> int | None:
         """Filter, score and reserve in one step, as the extender does."""

@@ -19,9 +19,35 @@ from carico.demand.waiting import Kind
 from carico.demand.workload import LATENCY_CRITICAL, is_latency_critical, placement_of, workload_of
 from carico.scheduling.wake_up import WakeUp
 from testbed.simulation.control_plane.api import Pod
+from testbed.simulation.demand_agents import DemandAgents
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.schedulers.resources_fit import ResourcesFit
+from testbed.simulation.schedulers.under_test import Site, UnderTest
 from workloads.scenario import ClusterShape, JobSpec
+
+
+def put_demand(site: Site, variant: DemandVariant, parameters: SimulationParameters) -> UnderTest:
+    """Return the variant `demand` with its agents; `parameters` are those of its framework."""
+    plugin = SimulatedDemandScheduler(
+        site.env,
+        site.names,
+        site.shape,
+        site.kinds,
+        variant=variant,
+        parameters=site.parameters,
+        wake=site.wake,
+    )
+    agents = DemandAgents(
+        site.names,
+        site.cores,
+        site.memory_bytes,
+        variant=variant,
+        parameters=site.parameters,
+        rng=site.agents_rng,
+        first=site.first,
+        on_report=site.delayed(plugin.report),
+    )
+    return UnderTest(plugin, parameters, agents, plugin.tick)
 
 
 class SimulatedDemandScheduler:

@@ -9,12 +9,19 @@ from __future__ import annotations
 import numpy as np
 
 from carico.arrays import IntArray
+from testbed.schedulers.spec import KubeSchedulerSpec
 from testbed.simulation.control_plane.api import Pod
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.schedulers.resources_fit import ResourcesFit, assumed_requests
+from testbed.simulation.schedulers.under_test import Site, UnderTest
 from workloads.scenario import ClusterShape
 
 MIN_FEASIBLE_NODES = 100
+
+
+def put_kube_scheduler(site: Site, spec: KubeSchedulerSpec) -> UnderTest:
+    """Return kube-scheduler, which has no agents."""
+    return UnderTest(KubeScheduler(site.shape, site.parameters, site.scheduler_rng), site.parameters)
 
 
 class KubeScheduler:
@@ -34,6 +41,9 @@ class KubeScheduler:
         self._fit = ResourcesFit(shape, parameters)
         self._rng = rng
         self._next_start = 0
+
+    def pod_created(self, pod: Pod) -> None:
+        """Do nothing: the queues are the framework's."""
 
     def select(self, pod: Pod) -> int | None:
         """Filter, score and pick one of the best nodes."""

@@ -190,7 +190,7 @@ def test_a_whole_scenario(demanding, carico_paper):
     run = ClusterRun(
         demanding.kwok.api,
         demanding.kwok.namespace,
-        Prepared({name: name for name in SHAPE.node_names}, setup.template, CARICO),
+        Prepared({name: name for name in SHAPE.node_names}, setup.template),
         scenario=scenario,
         scheduler=scheduler,
         seed=1,

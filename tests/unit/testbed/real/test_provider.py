@@ -9,16 +9,11 @@ import msgspec
 import pytest
 
 from carico.errors import KubeRefused, KubeUnreachable
-from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
 from testbed.real.api import RUN_LABEL
 from testbed.real.kwok.platform import DURATIONS, KwokPlatform
 from testbed.real.kwok.synthetic_demand import CORES, GIB
-from testbed.real.lifecycle import MadeCluster
-from testbed.real.provider import RealProvider
-from testbed.real.registry import Registry
 from testbed.schedulers.spec import parse_spec
-from tests.kits.fake_maker import FakeMaker
 from workloads.arrivals import Poisson, Trace
 from workloads.scenario import ClusterShape, JobSpec, NodeChange, Requests, Scenario
 
@@ -27,27 +22,6 @@ PRINTED = "cpu_s=1.250 began_unix_s=100.500 ended_unix_s=103.000\n"
 SMALL = Scenario("small", "three pods", [PI], ClusterShape(nodes=2))
 KUBE = parse_spec("kube-scheduler")
 CARICO = parse_spec("carico")
-
-
-@pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
-def maker():
-    return FakeMaker()
-
-
-@pytest.fixture
-def provider(api, maker, tmp_path, said, monkeypatch):
-    monkeypatch.setattr("testbed.real.run.SLOW_LOOK_S", 0.05)
-    monkeypatch.setattr("testbed.real.waiting.POLL_S", 0.02)
-    options = ClusterOptions("run-1", diagnostics=tmp_path / "diagnostics", say=said.append)
-    life = MadeCluster(maker, options, Registry(tmp_path / "clusters"), lambda kubeconfig: api)
-    provider = RealProvider(life, KwokPlatform(), options)
-    yield provider
-    provider.close()
 
 
 def changed(job=PI, **changes):

@@ -35,12 +35,12 @@ class Agents:
         for tick in range(round(10 * seconds)):
             if pods_per_s and tick % round(10 / pods_per_s) == 0:
                 node = len(self.nodes.tasks) % len(NAMES)
-                self.agents.pod_event(node, str(tick), +1, self.nodes.fleet.now)
+                self.agents.pod_event(node, str(tick), "pi", +1, self.nodes.fleet.now)
                 self.nodes.start((node, tick), work=3.0, node=node)
             before = set(self.nodes.ended)
             self.nodes.advance(0.1)
             for node, started in set(self.nodes.ended) - before:
-                self.agents.pod_event(node, str(started), -1, self.nodes.fleet.now)
+                self.agents.pod_event(node, str(started), "pi", -1, self.nodes.fleet.now)
             self.agents.sample(self.nodes.fleet.counters())
 
 

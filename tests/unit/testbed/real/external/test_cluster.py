@@ -384,6 +384,6 @@ def test_only_the_deployed_variant_of_carico_can_be_tested(cluster, monkeypatch,
             platform.check(SMALL, spec, {})
         return
     prepared = platform.check(SMALL, spec, {}).prepare(cluster.open())
-    assert (prepared.scheduler_name, prepared.names) == ("carico", {"d-small": "node-0"})
+    assert (spec.scheduler_name, prepared.names) == ("carico", {"d-small": "node-0"})
     assert prepared.telemetry is not None
     cluster.close()

@@ -335,10 +335,11 @@ def test_agents_are_deployed_and_reset_under_every_scheduler(containers, schedul
     setup = platform.check(wanted, spec, {"warm_up_s": "5"} | settings)
     assert (setup.settings["warm_up_s"], setup.settings["machine_cpus"]) == (5.0, 2)
     prepared = setup.prepare(SimpleNamespace(name="c", api=FakeApi(maker.docker)))
-    assert prepared.scheduler_name == name
+    assert spec.scheduler_name == name
+    assert prepared.programs
     assert [call[0] for call in platform._carico.done] == done
     if done[0] == "deploy":
-        assert platform._carico.done[0] == ("deploy", (spec.variant or DEFAULT_VARIANT).name)
+        assert platform._carico.done[0] == ("deploy", (spec.agents or DEFAULT_VARIANT).name)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,9 @@ class Plugin:
         self.room -= 1
         self.calls.append(("reserve", pod.name))
 
+    def pod_created(self, pod):
+        pass
+
     def pod_bound(self, pod):
         self.calls.append(("bound", pod.name))
 

@@ -1,0 +1,117 @@
+"""A scheduler's manifest on a real cluster: applied for a repetition, and removed after it, even after a crash.
+
+Every object bears the run's label, and an annotation of the repetition's namespace lists them before the first is
+applied: whoever removes that namespace (this run, or the next after a crash) removes them first
+(`ClusterApi.delete_namespace`). What was on the cluster before is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from carico.clock import Clock
+from carico.config import PlainLoader
+from carico.deployment.rollout import wait_rolled_out
+from carico.errors import CaricoError, InvalidInput
+from carico.kube.objects import KubeObject, placed, title
+from testbed.errors import ClusterError, UsageError
+from testbed.real.api import RUN_LABEL, ClusterApi
+from testbed.real.waiting import wait_until
+
+READY_S = 180.0
+GONE_S = 120.0
+_WITH_PODS = ("Deployment", "StatefulSet", "DaemonSet")
+
+
+def read_manifest(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a manifest, each in its namespace.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read, or has an object that cannot be applied.
+    """
+    try:
+        documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=PlainLoader))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"the manifest {file} cannot be read: {error}") from error
+    things = []
+    for document in documents:
+        if document is None:
+            continue
+        many = isinstance(document, dict) and document.get("kind") == "List"
+        for thing in document.get("items") or () if many else [document]:
+            try:
+                things.append(dict(placed(thing)))
+            except InvalidInput as error:
+                raise UsageError(f"the manifest {file}: {error}") from error
+    if not things:
+        raise UsageError(f"the manifest {file} has no objects")
+    return things
+
+
+@contextmanager
+def applied(api: ClusterApi, things: Sequence[KubeObject], namespace: str, run: str, clock: Clock) -> Iterator[None]:
+    """Apply objects, wait until their pods are ready, and remove them when the context ends normally.
+
+    After an error the removal of the repetition's namespace removes them.
+
+    Parameters
+    ----------
+    api : ClusterApi
+    things : sequence of KubeObject
+        From `read_manifest`; nothing happens if there are none.
+    namespace : str
+        The repetition's own.
+    run : str
+        The run's id.
+    clock : Clock
+
+    Raises
+    ------
+    ClusterError
+        If an object exists already, or pods are not ready or not gone in time.
+    KubeError
+        If the API server does not answer or refuses.
+    """
+    if not things:
+        yield
+        return
+    kube = api.objects
+    if there := [title(thing) for thing in things if kube.read(thing) is not None]:
+        raise ClusterError(
+            f"{', '.join(there)}: already on the cluster, and the testbed would remove what it applies: leave out "
+            f"manifest= to test what is there, or remove it first"
+        )
+    api.note_applied(namespace, things)
+    for thing in things:
+        kube.apply(_labelled(thing, run))
+    with_pods = [thing for thing in things if thing["kind"] in _WITH_PODS]
+    try:
+        wait_rolled_out(kube, with_pods, clock, within_s=READY_S, tell=lambda line: None)
+    except CaricoError as error:
+        raise ClusterError(f"the scheduler's manifest: {error}") from error
+    yield
+    api.remove_applied(namespace)
+
+    def lacking() -> str:
+        left = [pod["metadata"]["name"] for thing in with_pods for pod in kube.list("v1", "Pod", *_selected(thing))]
+        return f"there are still {', '.join(left)}" if left else ""
+
+    wait_until("the pods of the scheduler's manifest are gone", lacking, GONE_S)
+
+
+def _labelled(thing: KubeObject, run: str) -> dict[str, Any]:
+    metadata = thing["metadata"]
+    return {**thing, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), RUN_LABEL: run}}}
+
+
+def _selected(thing: KubeObject) -> tuple[str, str]:
+    """Return the namespace and the label selector of an object's pods."""
+    labels = (thing["spec"].get("selector") or {}).get("matchLabels") or {}
+    return thing["metadata"]["namespace"], ",".join(f"{name}={value}" for name, value in labels.items())
