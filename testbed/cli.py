@@ -16,7 +16,19 @@ from contextlib import contextmanager
 from carico import __version__
 from carico.errors import CaricoError
 from testbed.arguments import Parser
-from testbed.commands import DESCRIPTION, catalogue, claims, clean, compare, completion, images, run, runs, validate
+from testbed.commands import (
+    DESCRIPTION,
+    catalogue,
+    claims,
+    clean,
+    compare,
+    completion,
+    images,
+    run,
+    runs,
+    sweep,
+    validate,
+)
 from testbed.commands.recorded_run import tell
 from testbed.errors import UNPREPARED, TestbedError, Unprepared, UsageError
 from workloads.errors import WorkloadError
@@ -82,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico-testbed {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (catalogue, run, runs, compare, claims, images, clean, validate):
+    for command in (catalogue, run, sweep, runs, compare, claims, images, clean, validate):
         command.add(commands)
     completion.add(commands, parser)
     return parser

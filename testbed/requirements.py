@@ -16,6 +16,7 @@ TESTBED = {
     "scipy": "scipy",
     "shtab": "shtab",
     "simpy": "simpy",
+    "tqdm": "tqdm",
     "yaml": "pyyaml",
 }
 CLUSTER = TESTBED | {

@@ -56,10 +56,7 @@ class Cache:
         ResultsError
             If what was measured cannot be written.
         """
-        # The key has the settings in force: the given ones may be spelled differently, or left out, and mean the same.
-        # It has what the scheduler is, too: one's own may have changed since.
-        used = scheduler_used(trial.scheduler)
-        key = _sha256((trial.scenario, used, seed, trial.settings))
+        key = _key(trial, seed)
         if key not in self._known:
             log = self._folder.log
             known = log.find(key)
@@ -74,6 +71,14 @@ class Cache:
             self._known[key] = known
         return self._known[key]
 
+    def has(self, trial: Trial, seed: int) -> bool:
+        """Whether a repetition is in the cache."""
+        return self._folder.log.find(_key(trial, seed)) is not None
+
+    def keep(self, trial: Trial, seed: int, measured: Repetition) -> None:
+        """Put a repetition into the cache that was run elsewhere; raises as `measured` does."""
+        self._folder.log.append(self._entry(_key(trial, seed), trial, measured))
+
     def _run(self, key: str, trial: Trial, seed: int, on_progress: OnProgress | None) -> LogEntry:
         disturbed, workload = self._folder.disturbed_log, _sha256(trial.scenario)
         measured = run_with_retries(
@@ -83,10 +88,13 @@ class Cache:
             keep=lambda one: disturbed.append(LogEntry(key, workload, one)),
             on_progress=on_progress,
         )
+        return self._entry(key, trial, measured)
+
+    def _entry(self, key: str, trial: Trial, measured: Repetition) -> LogEntry:
         own = [item for one in self._measurements for item in one.items(measured)]
         if own:
             measured = msgspec.structs.replace(measured, data_items=[*measured.data_items, *own])
-        return LogEntry(key, workload, measured, scheduler_used(trial.scheduler))
+        return LogEntry(key, _sha256(trial.scenario), measured, scheduler_used(trial.scheduler))
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,12 @@ class CachedTrial:
     def run(self, seed: int, on_progress: OnProgress | None = None) -> Repetition:
         """Return the repetition, or run it; see `Trial.run` and `Cache.measured`."""
         return self.cache.measured(self.trial, seed, on_progress)
+
+
+def _key(trial: Trial, seed: int) -> str:
+    # The key has the settings in force: the given ones may be spelled differently, or left out, and mean the same.
+    # It has what the scheduler is, too: one's own may have changed since.
+    return _sha256((trial.scenario, scheduler_used(trial.scheduler), seed, trial.settings))
 
 
 def _sha256(value: Any) -> str:

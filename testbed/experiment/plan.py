@@ -6,16 +6,14 @@ turns, and the order of the turns alternates (A B, B A, ...), so that drift on a
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.errors import TestbedError, UsageError
+from testbed.errors import UsageError
 from testbed.experiment.presets import DEFAULT_SEED
+from testbed.experiment.processes import process_pool
 from testbed.experiment.provider import ClusterProvider, Progress, Trial
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import SchedulerSpec
@@ -146,37 +144,18 @@ class CheckedPlan:
 def _run_in_processes(
     passes: Sequence[Pass], trials: Mapping[str, Trial], on_progress: OnProgress | None, processes: int
 ) -> list[Repetition]:
-    others = set(multiprocessing.active_children())
-    # Spawned, not forked: the parent may have threads, and a worker must not depend on the parent's state.
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_die_quietly)
-    futures: dict[Future[Repetition], Pass] = {}
-    try:
-        for one in passes:
-            futures[pool.submit(trials[one.scheduler.text].run, one.seed)] = one
+    with process_pool(processes) as pool:
+        futures = {pool.submit(trials[one.scheduler.text].run, one.seed): one for one in passes}
         for future in as_completed(futures):
             repetition, one = future.result(), futures[future]
             if on_progress is not None:
                 on_progress(one, _done(repetition))
-    except BrokenProcessPool as error:
-        raise TestbedError("a process ended before its run, perhaps for lack of memory: use fewer processes") from error
-    except BaseException:
-        # The results of passes that still run are not needed, and a simulation cannot be interrupted.
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
-        raise
-    pool.shutdown()
     return [future.result() for future in futures]
 
 
 def _done(repetition: Repetition) -> Progress:
     pods = len(repetition.pods)
     return Progress("done", bound=pods, finished=pods, pods=pods)
-
-
-def _die_quietly() -> None:
-    """Die without a traceback at Ctrl-C, which reaches the whole process group; the parent prints the message."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _about(one: Pass, on_progress: OnProgress) -> Callable[[Progress], None]:

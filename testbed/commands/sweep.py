@@ -1,0 +1,301 @@
+"""``carico-testbed sweep``: run a scenario over many values of one thing, and draw what that does."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from carico.errors import CaricoError
+from testbed import arguments
+from testbed.cluster_options import ClusterOptions, add_cluster_options, chosen
+from testbed.commands.recorded_run import tell
+from testbed.errors import TestbedError, Unprepared, UsageError
+from testbed.experiment.cache import Cache
+from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
+from testbed.experiment.presets import DEFAULT_SEED
+from testbed.experiment.progress import line_on_stderr
+from testbed.experiment.provider import ClusterProvider, Trial
+from testbed.measurement.own import installed
+from testbed.providers import PROVIDERS, SIMULATED, check_settings, provider_named
+from testbed.report.sweep_figure import sweep_figure
+from testbed.report.sweep_table import sweep_table
+from testbed.results import runs_folder
+from testbed.results.ending import end_run
+from testbed.results.files import write_whole
+from testbed.results.provenance import packages
+from testbed.results.record import RunArguments, RunRecord
+from testbed.results.run import read_run, write_run
+from testbed.results.run_id import new_run_id
+from testbed.results.runs import RunFolder, all_runs
+from testbed.results.schema import Repetition
+from testbed.schedulers import DEFAULT_SCHEDULERS
+from testbed.sweep.axis import check_axis, parse_axis
+from testbed.sweep.execution import lacking, run_all
+from testbed.sweep.executors import Pool, dask, local
+from testbed.sweep.series import as_csv, series_of
+from testbed.sweep.sweep import Sweep, points, read_sweep, scenario_sha256, trials, write_sweep
+from testbed.validation.figure import undrawable
+from workloads.scenario import Scenario, load_scenario
+
+SWITCHED_OFF = "the figure is left out, because matplotlib is missing: pip install 'carico-testbed[docs]'"
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    sweep = commands.add_parser(
+        "sweep",
+        help="run a scenario over many values of one thing, such as kube-scheduler's CPU request",
+        description="Runs a scenario at every value of one thing, and shows completion times, the most pods on a node "
+        "and pods killed for memory, as a table and as a figure. What is finished is kept: the same command goes on "
+        "with a sweep that was ended early.",
+        epilog="example: carico-testbed sweep pi-2000 --over kube-scheduler.cpu=50m,100m,250m,500m,1,2 --repetitions 5 "
+        "--processes 2",
+    )
+    declare = sweep.add_argument
+    declare("scenario", metavar="SCENARIO", help="a name that 'carico-testbed list' shows, or a path to a .yaml file")
+    declare(
+        "--over",
+        metavar="NAME=VALUE,...",
+        required=True,
+        help="what is changed: SCHEDULER.PARAMETER, pods, nodes, seeds, or a setting such as report_delay_s; whole "
+        "numbers may be a range, seeds=1..20",
+    )
+    declare(
+        "--scheduler",
+        metavar="SPEC",
+        nargs="+",
+        action="extend",
+        help=f"as for 'carico-testbed run' (default: {' '.join(DEFAULT_SCHEDULERS)})",
+    )
+    declare("--pods", metavar="N", type=arguments.count, help="pods of the scenario's job (default: as written)")
+    declare("--nodes", metavar="N", type=arguments.count, help="nodes of the cluster (default: as written)")
+    declare(
+        "--repetitions", metavar="N", type=arguments.count, default=1, help="repetitions of every point (default: 1)"
+    )
+    declare(
+        "--seed",
+        metavar="S",
+        type=arguments.seed,
+        default=DEFAULT_SEED,
+        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
+    )
+    declare(
+        "--set",
+        metavar="KEY=VALUE",
+        type=arguments.setting,
+        action="append",
+        default=[],
+        help="change a setting of the cluster (repeatable)",
+    )
+    where = sweep.add_mutually_exclusive_group()
+    where.add_argument(
+        "--processes",
+        metavar="N",
+        type=arguments.count,
+        default=1,
+        help="repetitions that run at the same time on this machine; results do not depend on it (default: 1)",
+    )
+    where.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="run on the Dask cluster whose scheduler has this address, such as tcp://10.0.0.1:8786; its workers need "
+        "no shared files",
+    )
+    declare("--figure", metavar="FILE", type=Path, help="draw the figure to this .svg, .png or .pdf file, too")
+    declare("--csv", metavar="FILE", type=Path, help="write the table's numbers to this file, too")
+    declare(
+        "--json", metavar="FILE", type=Path, help="write all results to this file, too, as 'carico-testbed run' does"
+    )
+    declare("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
+    add_cluster_options(sweep)
+    declare("--quiet", action="store_true", help="show no progress on standard error")
+    sweep.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    asked_for, scenario = _sweep(options)
+    all_points = points(asked_for, scenario)
+    root = Path.cwd()
+    record, is_new = _record(options, asked_for, root)
+    cluster = ClusterOptions(
+        record.folder.id, diagnostics=record.folder.path / "diagnostics", say=tell, **chosen(vars(options))
+    )
+    provider = provider_named(options.provider, cluster)
+    if provider.shared_hardware and (options.processes > 1 or options.dask):
+        raise UsageError(
+            f"runs on the provider {provider.name} would disturb one another: leave out --processes and --dask"
+        )
+    everything = trials(all_points, provider)
+    _require(options, provider, root)
+    with _recorded(record, asked_for, provider, is_new=is_new) as folder:
+        cache = Cache(folder, measurements=installed())
+        missing = lacking(everything, cache)
+        if not is_new:
+            tell(f"going on with run {folder.id}: {len(everything) - len(missing)} of {len(everything)} are finished")
+        if missing:
+            with _pool(options, [trial for trial, _ in missing]) as pool:
+                _with_progress(options, missing, cache, pool, total=len(everything))
+    ending = end_run(record, "complete", options.json, datetime.now(UTC))
+    _show(options, asked_for, ending.results.repetitions, record.folder)
+    return 0
+
+
+def _sweep(options: argparse.Namespace) -> tuple[Sweep, Scenario]:
+    """Return what was asked for; raises any error in the arguments before anything runs."""
+    try:
+        settings = arguments.settings_of(options.set)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(str(error)) from error
+    axis = parse_axis(options.over)
+    schedulers = list(options.scheduler or DEFAULT_SCHEDULERS)
+    if len(set(schedulers)) < len(schedulers):
+        raise UsageError(f"name each scheduler once, got {' '.join(schedulers)}")
+    check_axis(axis, schedulers, _known_settings(options.provider))
+    check_settings(options.provider, settings)
+    scenario = load_scenario(options.scenario)
+    return Sweep(
+        scenario=scenario.name,
+        scenario_sha256=scenario_sha256(scenario),
+        over=axis.name,
+        values=list(axis.values),
+        schedulers=schedulers,
+        provider=options.provider,
+        repetitions=options.repetitions,
+        seed=options.seed,
+        pods=options.pods,
+        nodes=options.nodes,
+        settings=dict(settings),
+    ), scenario
+
+
+def _known_settings(provider: str) -> tuple[str, ...]:
+    if provider == SIMULATED:
+        from testbed.simulation.parameters import SET, SimulationParameters
+
+        return (SET, *SimulationParameters.__struct_fields__)
+    if provider == "kind":
+        from testbed.real.kind.settings import KindSettings
+
+        return KindSettings.__struct_fields__
+    return ()
+
+
+def _record(options: argparse.Namespace, sweep: Sweep, root: Path) -> tuple[RunRecord, bool]:
+    """Return the record of the same sweep that ended early, or of a new run; and whether it is new."""
+    asked = RunArguments(
+        command=["carico-testbed", *options.arguments],
+        preset=None,
+        repetitions=sweep.repetitions,
+        seed=sweep.seed,
+        settings=sweep.settings,
+    )
+    for run in reversed(all_runs(runs_folder(root))):
+        if not _is_same(run, sweep):
+            continue
+        known = run.read()
+        if known.state == "running":
+            raise UsageError(f"the same sweep is running already, as run {run.id}: wait for its end, or end it")
+        if known.state == "complete":
+            break
+        if known.packages != packages():
+            tell(f"run {run.id} of the same sweep has used other versions of packages: beginning anew")
+            break
+        return RunRecord(root, run.id, asked), False
+    return RunRecord(root, new_run_id(datetime.now(UTC), secrets.token_hex(3)), asked), True
+
+
+def _is_same(run: RunFolder, sweep: Sweep) -> bool:
+    try:
+        return read_sweep(run.path) == sweep
+    except TestbedError:
+        return False
+
+
+def _require(options: argparse.Namespace, provider: ClusterProvider, root: Path) -> None:
+    """Check everything that would fail later; raises Unprepared."""
+    found = list(missing_prerequisites(lambda: provider))
+    for file in {options.json, options.csv, options.figure}:
+        found += output_problems(file, root)
+    if options.figure is not None:
+        found += undrawable(options.figure)
+    if found:
+        raise Unprepared(listed(found))
+
+
+@contextmanager
+def _recorded(record: RunRecord, sweep: Sweep, provider: ClusterProvider, *, is_new: bool) -> Iterator[RunFolder]:
+    """Record the sweep; if it ends early, its repetitions stay where the same command finds them."""
+    folder = record.open(provider.name, provider.kubernetes_version())
+    try:
+        if is_new:
+            write_sweep(folder.path, sweep)
+        else:
+            write_run(folder.file, msgspec.structs.replace(read_run(folder.file), state="running", ended=None))
+        yield folder
+    except (KeyboardInterrupt, TestbedError, CaricoError) as error:
+        entries, _ = folder.log.read()
+        state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        record.close(state, entries, datetime.now(UTC))  # type: ignore[arg-type]
+        command = shlex.join(["carico-testbed", *sys.argv[1:]])
+        tell(f"{state}: {len(entries)} repetitions are finished and kept; to go on: {command}")
+        raise
+    finally:
+        provider.close()
+
+
+def _pool(options: argparse.Namespace, missing: list[Trial]) -> AbstractContextManager[Pool]:
+    return dask(options.dask, missing) if options.dask else local(options.processes)
+
+
+def _with_progress(
+    options: argparse.Namespace, missing: list[tuple[Trial, int]], cache: Cache, pool: Pool, total: int
+) -> None:
+    from tqdm import tqdm
+
+    line, began, finished = line_on_stderr(), time.monotonic(), total - len(missing)
+    before = finished
+
+    def done() -> None:
+        nonlocal finished
+        finished += 1
+        if not options.quiet:
+            taken = time.monotonic() - began
+            line.show(tqdm.format_meter(finished, total, taken, ncols=79, initial=before, unit=" runs", ascii=True))
+
+    try:
+        run_all(missing, cache, pool, done)
+    finally:
+        line.clear()
+
+
+def _show(options: argparse.Namespace, sweep: Sweep, repetitions: list[Repetition], folder: RunFolder) -> None:
+    """Print the table, and write its numbers and the figure."""
+    found = series_of(sweep, repetitions)
+    print("\n".join(sweep_table(sweep, found)))
+    table = as_csv(sweep, found).encode()
+    numbers = msgspec.json.format(msgspec.json.encode({"sweep": sweep, "series": found})) + b"\n"
+    written = [(folder.path / "points.json", numbers), (folder.path / "points.csv", table)]
+    if options.csv is not None:
+        written.append((options.csv, table))
+    if find_spec("matplotlib") is None:
+        tell(SWITCHED_OFF)
+    else:
+        written.append((folder.path / "figure.svg", sweep_figure(sweep, found)))
+        if options.figure is not None:
+            written.append((options.figure, sweep_figure(sweep, found, options.figure.suffix[1:])))
+    for file, content in written:
+        try:
+            write_whole(file, content)
+        except OSError as error:
+            raise TestbedError(f"cannot write {file}: {error.strerror}") from error
+    print(f"\nresults, figure.svg, points.csv, points.json: {folder.path}")

@@ -1,0 +1,178 @@
+"""``carico-testbed sweep``: the same results wherever it runs, and none lost however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+from testbed.results.runs import all_runs
+
+SMALL = ["--pods", "6", "--nodes", "2", "--set", "warm_up_s=2", "--quiet"]
+OVER = ["sweep", "pi-2000", "--over", "kube-scheduler.cpu=100m,2", "--repetitions", "2", *SMALL]
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    def go(name):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        return folder
+
+    go("first")
+    return go
+
+
+def run_of(folder):
+    (run,) = all_runs(folder / ".carico" / "runs")
+    return run
+
+
+def results(folder):
+    return run_of(folder).result.read_bytes()
+
+
+def started(folder, *arguments):
+    """The command in a process of its own, in a session of its own."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "testbed", *arguments]
+    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def test_a_sweep_is_a_run_with_a_table_a_figure_and_its_numbers(here, capsys):
+    folder = here("first")
+    assert main([*OVER, "--csv", "numbers.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "over kube-scheduler.cpu" in out
+    assert "carico, the same everywhere" in out
+    run = run_of(folder)
+    assert run.read().state == "complete"
+    assert run.read().finished_repetitions == 6
+    names = {file.name for file in run.path.iterdir()}
+    assert {"sweep.json", "result.json", "figure.svg", "points.csv", "points.json"} <= names
+    assert (folder / "numbers.csv").read_bytes() == (run.path / "points.csv").read_bytes()
+
+
+def test_processes_do_not_change_the_bytes(here):
+    one, two = here("one"), here("two")
+    for folder, processes in ((one, "1"), (two, "2")):
+        here(folder.name)
+        assert main([*OVER, "--processes", processes]) == 0
+    assert results(one) == results(two)
+    for name in ("points.csv", "points.json", "figure.svg"):
+        assert (run_of(one).path / name).read_bytes() == (run_of(two).path / name).read_bytes()
+
+
+@pytest.mark.parametrize(("number", "processes"), [(signal.SIGINT, "1"), (signal.SIGINT, "2"), (signal.SIGKILL, "2")])
+def test_the_same_command_goes_on_after_an_early_end(here, capsys, number, processes):
+    undisturbed, folder = here("undisturbed"), here("ended")
+    many = [*OVER[:5], "7", *SMALL]
+    process = started(folder, *many, "--processes", processes)
+    log, deadline = "", time.monotonic() + 120
+    while not log and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        log = next((one.read_text() for one in folder.glob(".carico/runs/*/repetitions.jsonl")), "")
+        time.sleep(0.02)
+    (process.send_signal if processes == "1" else lambda sent: os.killpg(process.pid, sent))(number)
+    said = process.communicate()[1].decode()
+    run = run_of(folder)
+    assert run.read().state == ("interrupted" if number == signal.SIGINT else "failed")
+    before = len(run.log)
+    assert 0 < before < 21
+    if number == signal.SIGINT:
+        assert "finished and kept; to go on: carico-testbed sweep" in said
+    assert main(many) == 0
+    assert f"going on with run {run.id}: {before} of 21 are finished" in capsys.readouterr().err
+    assert run_of(folder).read().state == "complete"
+    here("undisturbed")
+    assert main(many) == 0
+    assert results(folder) == results(undisturbed)
+
+
+def test_a_complete_sweep_is_not_gone_on_with_and_neither_is_another(here):
+    folder = here("first")
+    few = ["sweep", "pi-2000", "--over", "nodes=1,2", "--pods", "2", "--set", "warm_up_s=2", "--quiet"]
+    for arguments in (few, few, [*few, "--seed", "5"]):
+        assert main(arguments) == 0
+    assert len(all_runs(folder / ".carico" / "runs")) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--over", "nods=1"], "did you mean 'nodes'?"),
+        (["--over", "report_delay_s=soon"], "cannot set report_delay_s=soon"),
+        (["--over", "kube-scheduler.cpu=lots"], "lots"),
+        (["--over", "carico.hold_of_s=1"], "did you mean 'hold_off_s'?"),
+        (["--over", "nodes=1", "--scheduler", "carico", "carico"], "name each scheduler once"),
+        (["--over", "nodes=1", "--figure", "x.gif"], "its name ends with none of .svg"),
+    ],
+)
+def test_what_cannot_be_run_is_told_before_anything_runs(here, capsys, arguments, said):
+    folder = here("first")
+    assert main(["sweep", "pi-2000", *arguments]) in (2, 4)
+    assert said in capsys.readouterr().err
+    assert not (folder / ".carico").exists()
+
+
+class TestDask:
+    """On a Dask cluster whose workers see neither the sweep's folder nor the user's module."""
+
+    @pytest.fixture
+    def address(self, tmp_path):
+        file, folder = tmp_path / "scheduler.json", tmp_path / "first"
+        folder.mkdir(exist_ok=True)
+        hidden = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+        hide = f'mount -t tmpfs none "{folder}" && cd / && exec "$@"'
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
+        dask = [sys.executable, "-m", "distributed.cli"]
+        scheduler = [f"{dask[2]}.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        worker = [f"{dask[2]}.dask_worker", "--nthreads", "1", "--nworkers", "2", "--no-dashboard"]
+        running = [subprocess.Popen([*dask[:2], *scheduler, "--scheduler-file", file], **quiet)]
+        try:
+            wait_for(file.exists)
+            command = [*dask[:2], *worker, "--scheduler-file", file, "--local-directory", tmp_path / "worker"]
+            running.append(subprocess.Popen([*hidden, hide, "sh", *command], **quiet))
+            import distributed
+
+            with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
+                client.wait_for_workers(2, timeout=60)
+                yield client.scheduler.address
+        finally:
+            for process in reversed(running):
+                process.terminate()
+                process.wait()
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_the_results_are_the_same_bytes(self, here, address, monkeypatch):
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        folder, alone = here("first"), here("alone")
+        own = "from testbed.schedulers import Scheduler\n\n\nclass Any(Scheduler):\n    pass\n"
+        arguments = ["sweep", "pi-2000", "--over", "nodes=2,3", "--scheduler", "carico", "anywhere:Any", *SMALL[:2]]
+        arguments += ["--set", "warm_up_s=2", "--quiet"]
+        for where, more in ((folder, ["--dask", address]), (alone, [])):
+            here(where.name)
+            (where / "anywhere.py").write_text(own)
+            assert main([*arguments, *more]) == 0
+        assert results(folder) == results(alone)
+        assert b"anywhere:Any" in results(folder)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_without_a_scheduler_it_says_so(self, here, monkeypatch, capsys):
+        monkeypatch.setattr("testbed.sweep.executors.DASK_TIMEOUT_S", 0.2)
+        assert main([*OVER, "--dask", "tcp://127.0.0.1:9"]) == 4
+        assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
+
+
+def wait_for(there, within_s=60):
+    deadline = time.monotonic() + within_s
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
