@@ -43,7 +43,7 @@ from testbed.sweep.axis import check_axis, parse_axis
 from testbed.sweep.execution import lacking, run_all
 from testbed.sweep.executors import Pool, dask, local
 from testbed.sweep.series import as_csv, series_of
-from testbed.sweep.sweep import Sweep, points, read_sweep, scenario_sha256, trials, write_sweep
+from testbed.sweep.sweep import Sweep, points, read_sweep, scenario_sha256, sources_of, trials, write_sweep
 from testbed.validation.figure import undrawable
 from workloads.scenario import Scenario, load_scenario
 
@@ -169,6 +169,7 @@ def _sweep(options: argparse.Namespace) -> tuple[Sweep, Scenario]:
         over=axis.name,
         values=list(axis.values),
         schedulers=schedulers,
+        sources=sources_of(schedulers, axis),
         provider=options.provider,
         repetitions=options.repetitions,
         seed=options.seed,

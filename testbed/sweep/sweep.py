@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class Sweep(msgspec.Struct, frozen=True):
     over: str
     values: list[str]
     schedulers: list[str]
+    sources: list[str | None]
+    """Hashes of the files that define the schedulers, as far as they are one's own."""
     provider: str
     repetitions: int
     seed: int
@@ -57,6 +59,12 @@ class Point:
 def scenario_sha256(scenario: Scenario) -> str:
     """Return the hash that a `Sweep` has of its scenario."""
     return hashlib.sha256(msgspec.json.encode(scenario, order="sorted")).hexdigest()
+
+
+def sources_of(schedulers: Sequence[str], axis: Axis) -> list[str | None]:
+    """Return the hashes that a `Sweep` has of its schedulers' files; raises InvalidSpec."""
+    texts = [axis.spec(text, axis.values[0]) or text for text in schedulers]
+    return [parse_spec(text).provenance.source_sha256 for text in texts]
 
 
 def points(sweep: Sweep, scenario: Scenario) -> list[Point]:

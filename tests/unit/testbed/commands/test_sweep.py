@@ -11,6 +11,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.results.runs import all_runs
+from testbed.sweep.execution import run_all
 
 SMALL = ["--pods", "6", "--nodes", "2", "--set", "warm_up_s=2", "--quiet"]
 OVER = ["sweep", "pi-2000", "--over", "kube-scheduler.cpu=100m,2", "--repetitions", "2", *SMALL]
@@ -101,6 +102,29 @@ def test_a_complete_sweep_is_not_gone_on_with_and_neither_is_another(here):
     for arguments in (few, few, [*few, "--seed", "5"]):
         assert main(arguments) == 0
     assert len(all_runs(folder / ".carico" / "runs")) == 3
+
+
+def test_what_another_version_of_ones_own_scheduler_has_measured_is_not_gone_on_with(here, monkeypatch):
+    folder = here("first")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    arguments = ["sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "once:Once", *SMALL[2:]]
+    (folder / "once.py").write_text("from testbed.schedulers import Scheduler\n\n\nclass Once(Scheduler):\n    pass\n")
+
+    def interrupted(asked, cache, pool, on_done):
+        run_all(asked[:1], cache, pool, on_done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("testbed.commands.sweep.run_all", interrupted)
+    for _ in range(2):
+        assert main(arguments) == 130
+    (run,) = all_runs(folder / ".carico" / "runs")
+    assert len(run.log) == 2
+    with (folder / "once.py").open("a") as file:
+        file.write("# another\n")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert main(arguments) == 0
+    assert [one.read().state for one in all_runs(folder / ".carico" / "runs")] == ["interrupted", "complete"]
 
 
 @pytest.mark.parametrize(

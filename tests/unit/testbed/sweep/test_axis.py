@@ -16,7 +16,13 @@ SCHEDULERS = ["carico", "kube-scheduler"]
 
 
 def sweep(over, values, **changes):
-    given = {"schedulers": SCHEDULERS, "provider": "simulated", "repetitions": 1, "seed": 7} | changes
+    given = {
+        "schedulers": SCHEDULERS,
+        "sources": [None, None],
+        "provider": "simulated",
+        "repetitions": 1,
+        "seed": 7,
+    } | changes
     return Sweep("pi-2000", scenario_sha256(SCENARIO), over, list(values), **given)
 
 

@@ -19,10 +19,10 @@ SCENARIO = load_scenario("pi-2000").scaled(pods=4, nodes=2)
 
 @pytest.fixture
 def asked():
-    return Sweep(
-        "pi-2000", scenario_sha256(SCENARIO), "kube-scheduler.cpu", ["50m", "500m", "2"],
-        ["carico", "kube-scheduler"], "simulated", 3, 1,
-    )  # fmt: skip
+    schedulers = ["carico", "kube-scheduler"]
+    values = ["50m", "500m", "2"]
+    given = {"schedulers": schedulers, "sources": [None, None], "provider": "simulated", "repetitions": 3, "seed": 1}
+    return Sweep("pi-2000", scenario_sha256(SCENARIO), "kube-scheduler.cpu", values, **given)
 
 
 @pytest.fixture
