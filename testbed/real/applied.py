@@ -37,22 +37,27 @@ def read_manifest(file: Path) -> list[dict[str, Any]]:
         If it cannot be read, or has an object that cannot be applied.
     """
     try:
-        documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=PlainLoader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"the manifest {file} cannot be read: {error}") from error
-    things = []
-    for document in documents:
-        if document is None:
-            continue
-        many = isinstance(document, dict) and document.get("kind") == "List"
-        for thing in document.get("items") or () if many else [document]:
-            try:
-                things.append(dict(placed(thing)))
-            except InvalidInput as error:
-                raise UsageError(f"the manifest {file}: {error}") from error
+        things = objects_of(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InvalidInput) as error:
+        raise UsageError(f"the manifest {file}: {error}") from error
     if not things:
         raise UsageError(f"the manifest {file} has no objects")
     return things
+
+
+def objects_of(text: str) -> list[dict[str, Any]]:
+    """Return the objects of a manifest's text; raises InvalidInput."""
+    try:
+        documents = list(yaml.load_all(text, Loader=PlainLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"it cannot be read: {error}") from error
+    things: list[object] = []
+    for document in documents:
+        items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else [document]
+        if not isinstance(items, list):
+            raise InvalidInput(f"a List has items, got {str(items)[:60]!r}")
+        things += [one for one in items if one is not None]
+    return [dict(placed(thing)) for thing in things]
 
 
 @contextmanager
@@ -113,5 +118,5 @@ def _labelled(thing: KubeObject, run: str) -> dict[str, Any]:
 
 def _selected(thing: KubeObject) -> tuple[str, str]:
     """Return the namespace and the label selector of an object's pods."""
-    labels = (thing["spec"].get("selector") or {}).get("matchLabels") or {}
+    labels = ((thing.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return thing["metadata"]["namespace"], ",".join(f"{name}={value}" for name, value in labels.items())

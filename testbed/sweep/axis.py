@@ -10,7 +10,7 @@ from testbed.errors import UsageError, did_you_mean
 from testbed.results.schema import Repetition
 
 SIZES = ("pods", "nodes", "seeds")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
 _MOST_VALUES = 10_000
 _NAMED = "schedulerName="
 

@@ -6,12 +6,15 @@ from argparse import ArgumentTypeError
 from decimal import Decimal
 
 from carico.errors import InvalidInput, TelemetryMalformed
+from carico.kube.objects import title
 from carico.rpc.identity import node_name
 from carico.telemetry import metrics_server
 from testbed import arguments
-from testbed.errors import InvalidSetting, InvalidSpec
+from testbed.errors import InvalidSetting, InvalidSpec, UsageError
 from testbed.providers import check_settings
+from testbed.real.applied import objects_of
 from testbed.schedulers.spec import parse_spec
+from testbed.sweep.axis import check_axis, parse_axis
 from tests.fuzz.target import Target
 from workloads.errors import InvalidQuantity
 from workloads.quantity import memory_bytes, millicpu, parse_quantity
@@ -53,6 +56,21 @@ def amounts_are_rounded_up(read):
 
 def window_is_sound(seconds):
     assert 0 < seconds <= 86_400
+
+
+def axis_is_sound(axis):
+    assert axis.name
+    assert all(axis.values)
+    assert len(set(axis.values)) == len(axis.values)
+    with contextlib.suppress(UsageError):
+        check_axis(axis, ["carico", "kube-scheduler"], ["report_delay_s"])
+        axis.spec("kube-scheduler", axis.values[0])
+
+
+def objects_are_placed(things):
+    for thing in things:
+        assert thing["metadata"]["name"]
+        assert title(thing)
 
 
 def spec_without_import(text):
@@ -139,6 +157,27 @@ TARGETS = [
         name_is_sound,
         (b"node-1.example", b"a", b"a" * 253),
         longest=300,
+    ),
+    Target(
+        "quantities.axis",
+        "what a sweep is over",
+        lambda data: parse_axis(data.decode()),
+        (UsageError, UnicodeDecodeError),
+        axis_is_sound,
+        (b"kube-scheduler.cpu=50m,100m", b"seeds=1..20", b"report_delay_s=0,1.5", b"my.fit:Fit.limit=1"),
+        longest=64,
+    ),
+    Target(
+        "quantities.manifest",
+        "the manifest of a scheduler under test",
+        lambda data: objects_of(data.decode()),
+        (InvalidInput, UnicodeDecodeError),
+        objects_are_placed,
+        (
+            b"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
+            b"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n",
+            b"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: b}, spec: {replicas: 1}}",
+        ),
     ),
     Target(
         "quantities.spec",
