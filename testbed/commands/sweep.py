@@ -18,6 +18,7 @@ import msgspec
 from carico.errors import CaricoError
 from testbed import arguments
 from testbed.cluster_options import ClusterOptions, add_cluster_options, chosen
+from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.errors import TestbedError, Unprepared, UsageError
 from testbed.experiment.cache import Cache
@@ -54,7 +55,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     sweep = commands.add_parser(
         "sweep",
-        help="run a scenario over many values of one thing, such as kube-scheduler's CPU request",
+        help=HELP["sweep"],
         description="Runs a scenario at every value of one thing, and shows completion times, the most pods on a node "
         "and pods killed for memory, as a table and as a figure. What is finished is kept: the same command goes on "
         "with a sweep that was ended early.",
@@ -236,7 +237,7 @@ def _require(options: argparse.Namespace, provider: ClusterProvider, root: Path)
 @contextmanager
 def _recorded(record: RunRecord, sweep: Sweep, provider: ClusterProvider, *, is_new: bool) -> Iterator[RunFolder]:
     """Record the sweep; if it ends early, its repetitions stay where the same command finds them."""
-    folder = record.open(provider.name, provider.kubernetes_version())
+    folder = record.open(provider)
     try:
         if is_new:
             write_sweep(folder.path, sweep)
