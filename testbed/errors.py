@@ -51,6 +51,10 @@ class OwnCodeFailed(TestbedError):
     """A scheduler or a measurement of the user's own raised an exception, or returned what is no answer."""
 
 
+class DamagedResults(UserWarning):
+    """Part of what a run left cannot be read; the rest is used."""
+
+
 class ClusterError(TestbedError):
     """A real cluster cannot be made, used or removed."""
 

@@ -1,4 +1,4 @@
-"""The packages that a run needs: those that the testbed depends on, and of the extra `cluster` for real clusters.
+"""The packages that a run needs: the testbed's own, and those of extras for real clusters, frames and reports.
 
 CARICO itself needs none of them. Missing packages are reported as a `Problem`, like problems that a provider finds.
 """
@@ -29,8 +29,13 @@ CLUSTER = TESTBED | {
     "tenacity": "tenacity",
     "urllib3": "urllib3",
 }
-MODULES = {"testbed": TESTBED, "cluster": CLUSTER}
+MODULES = {"testbed": TESTBED, "cluster": CLUSTER, "analysis": TESTBED | {"pandas": "pandas"}}
 """By what needs them, the testbed itself or an extra: the imported modules, and the package that provides each."""
+_WHO = {
+    "testbed": "the testbed needs",
+    "cluster": "a real cluster needs",
+    "analysis": "results as pandas frames need",
+}
 
 
 @dataclass(frozen=True)
@@ -56,11 +61,11 @@ def missing_packages(extra: str = "testbed") -> Problem | None:
     missing = [package for module, package in MODULES[extra].items() if find_spec(module) is None]
     if not missing:
         return None
+    needs = f"{_WHO[extra]} {', '.join(missing)}"
     if extra == "testbed":  # depended on, but left out, as the images of nodes leave it out
-        needs = f"the testbed needs {', '.join(missing)}"
         return Problem(needs, "pip install carico-testbed, or in a clone pip install .")
     return Problem(
-        f"a real cluster needs {', '.join(missing)}",
+        needs,
         f"pip install 'carico-testbed[{extra}]', or in a clone pip install '.[{extra}]'",
     )
 

@@ -12,6 +12,7 @@ HELP = {
     "recover": "write the finished repetitions of a run that has ended early to a results file",
     "compare": "show what changed from one run to another",
     "claims": "show which claims of the paper held in sessions of pytest",
+    "schema": "print the JSON Schemas of the files that runs leave",
     "images": "build the programs and images of real clusters, where no image can be pulled",
     "clean": "remove real clusters that were kept, or left by a killed run",
     "validate": "run the same scenario on kind and on the simulated cluster, and compare",

@@ -12,7 +12,7 @@ from testbed.errors import UsageError
 from testbed.report.numbers import counted
 from testbed.report.runs import runs_table
 from testbed.results import runs_folder
-from testbed.results.repetition_log import cut_off_notice
+from testbed.results.reading import read_repetitions
 from testbed.results.runs import all_runs, remove_all_but, run_named
 from testbed.results.store import merged, write_results
 
@@ -65,14 +65,14 @@ def _recover(options: argparse.Namespace) -> int:
     run = run_named(options.run_name, Path.cwd())
     if run.read().state == "running":
         raise UsageError(f"run {run.id} is still going on: wait for its end, or end it")
-    entries, cut_off = run.log.read()
-    if not entries and run.result.exists():
+    repetitions, problems = read_repetitions(run.log.path)
+    if not repetitions and run.result.exists():
         raise UsageError(f"run {run.id} has nothing to recover: its results are in {run.result}")
-    if not entries:
+    for problem in problems:
+        tell(f"left out: {problem}")
+    if not repetitions:
         raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says how it ended")
     file = options.json or run.result
-    write_results(file, merged(entry.repetition for entry in entries))
-    print(f"results: {file} ({counted(len(entries), 'repetition')} of run {run.id})")
-    if cut_off:
-        tell(cut_off_notice(cut_off))
+    write_results(file, merged(repetitions))
+    print(f"results: {file} ({counted(len(repetitions), 'repetition')} of run {run.id})")
     return 0

@@ -98,4 +98,5 @@ def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, p
             )
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also: not UTF-8, or nested too deeply
-        raise ResultsError(f"{path} is not a {what} of carico-testbed: {error}") from error
+        article = "an" if what[0] in "aeiou" else "a"
+        raise ResultsError(f"{path} is not {article} {what} of carico-testbed: {error}") from error

@@ -372,7 +372,22 @@ def test_a_line_that_a_crash_cut_off_is_reported(run, capsys):
     assert main(["recover"]) == 0
     said = capsys.readouterr()
     assert "(2 repetitions of run " in said.out
-    assert said.err == "carico-testbed: repetitions left out, because a crash cut them off: 1\n"
+    assert re.fullmatch(
+        r"carico-testbed: left out: \S+/repetitions\.jsonl:3 is not an entry of a repetition log of carico-testbed: "
+        r"Input data was truncated\n",
+        said.err,
+    )
+
+
+def test_a_bad_record_spares_the_rest(run, capsys):
+    killed()
+    log = run().log.path
+    log.write_bytes(log.read_bytes().replace(b'"seed":0', b'"seed":"none"'))
+    capsys.readouterr()
+    assert main(["recover"]) == 0
+    said = capsys.readouterr()
+    assert "(1 repetition of run " in said.out
+    assert "repetitions.jsonl:1 is not an entry" in said.err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,24 @@
+"""``carico-testbed schema``: print the JSON Schema of a file that runs leave."""
+
+from __future__ import annotations
+
+import argparse
+
+from testbed.results.json_schema import FILES, text_of
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    schema = commands.add_parser(
+        "schema",
+        help="print the JSON Schema of a file that runs leave",
+        description="Prints the JSON Schema of a file that runs leave, for programs that read it: "
+        + "; ".join(f"{name}: {what}" for name, (what, _) in FILES.items()),
+    )
+    schema.add_argument("file", choices=tuple(FILES), nargs="?", default="result", help="(default: result)")
+    schema.set_defaults(run=_schema)
+
+
+def _schema(options: argparse.Namespace) -> int:
+    print(text_of(options.file), end="")
+    return 0

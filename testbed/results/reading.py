@@ -1,0 +1,132 @@
+"""Reads what runs have left, in whatever state: what is damaged is told with file and line, and spares the rest.
+
+For looking at results. What is judged, by a gate or a comparison, is read strictly (`testbed.results.store`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from testbed.errors import ResultsError, UsageError
+from testbed.results.files import decode_versioned
+from testbed.results.outcomes import Outcome
+from testbed.results.outcomes_file import read_outcomes
+from testbed.results.repetition_log import LogEntry
+from testbed.results.run import Run, read_run
+from testbed.results.runs import RunFolder, run_named
+from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
+from testbed.results.store import merged
+
+_HEAD = re.compile(rb'\{"schema_version":(\d+),"repetitions":\[\n')
+"""The first line of a results file as `write_results` writes it; every repetition is a line of its own."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a run, or of a results file."""
+
+    name: str
+    """The run's id; the file as it was named, if it belongs to no run."""
+    run: Run | None
+    """None if there is no record of the run."""
+    repetitions: list[Repetition]
+    """In the order of a results file."""
+    outcomes: list[Outcome]
+    """What a session's cluster tests stated, with their rows of the paper."""
+    problems: list[str]
+    """What could not be read, each with file and line."""
+
+
+def read_all(names: Iterable[str | Path], root: Path) -> list[Reading]:
+    """Read several runs or results files, each once.
+
+    Parameters
+    ----------
+    names : iterable of str or Path
+        Results files, logs of repetitions, folders of runs, ids of runs, or `latest`.
+    root : Path
+        The folder whose `.carico` has the runs that are named by their ids.
+
+    Raises
+    ------
+    UsageError
+        If there is nothing of that name, or no results are to be had from any.
+    """
+    found: dict[Path, Reading] = {}
+    for name in names:
+        place = Path(name)
+        if place.is_file():
+            run = RunFolder(place.resolve().parent)
+            whole = run.file.exists() and place.name in (run.result.name, run.log.path.name)
+            found.setdefault(place.resolve(), _read(run if whole else None, place))
+            continue
+        run = run_named(str(name), root)
+        # A run that was killed has no results file yet, but what it has finished.
+        file = run.result if run.result.exists() else run.log.path
+        found.setdefault(file.resolve(), _read(run, file))
+    if not any(one.repetitions or one.outcomes for one in found.values()):
+        problems = [problem for one in found.values() for problem in one.problems]
+        raise UsageError(
+            f"no results in {', '.join(map(str, names))}{': ' * bool(problems)}{'; '.join(problems)}; "
+            f"'carico-testbed runs' lists the runs"
+        )
+    return list(found.values())
+
+
+def read_repetitions(path: Path) -> tuple[list[Repetition], list[str]]:
+    """Return the repetitions of a results file or of a log of repetitions, and what could not be read."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"cannot read {path}: {error.strerror}"]
+    if path.suffix == ".jsonl":
+        return _from_lines(path, content.splitlines(), 1, log=True)
+    try:
+        return decode_versioned(content, Results, SCHEMA_VERSION, what="results file", path=path).repetitions, []
+    except ResultsError as error:
+        head = _HEAD.match(content)
+        if head is None or int(head[1]) > SCHEMA_VERSION:
+            return [], [str(error)]
+    *lines, end = content[head.end() :].rstrip().split(b"\n")
+    if end == b"]}":
+        return _from_lines(path, lines, 2, log=False)
+    repetitions, problems = _from_lines(path, [*lines, end], 2, log=False)
+    return repetitions, problems or [f"{path}:{len(lines) + 2} is the last line, but not the end of the results"]
+
+
+def _read(run: RunFolder | None, file: Path) -> Reading:
+    repetitions, problems = read_repetitions(file)
+    record, outcomes = None, []
+    if run is not None:
+        try:
+            record = read_run(run.file)
+            if run.outcomes.exists():
+                outcomes = read_outcomes(run.outcomes)
+        except ResultsError as error:
+            problems.append(str(error))
+    name = str(file) if run is None else run.path.resolve().name
+    return Reading(name, record, merged(repetitions).repetitions, outcomes, problems)
+
+
+def _from_lines(path: Path, lines: Iterable[bytes], first: int, *, log: bool) -> tuple[list[Repetition], list[str]]:
+    repetitions, problems = [], []
+    for number, line in enumerate(lines, first):
+        try:
+            if log:
+                place = Path(f"{path}:{number}")
+                entry = decode_versioned(line, LogEntry, SCHEMA_VERSION, what="entry of a repetition log", path=place)
+                repetitions.append(entry.repetition)
+            else:
+                repetitions.append(msgspec.json.decode(line.rstrip(b","), type=Repetition))
+        except ResultsError as error:
+            problems.append(str(error))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also: not UTF-8, or nested too deeply
+            problems.append(f"{path}:{number} is not a whole repetition: {error}")
+    return repetitions, problems
