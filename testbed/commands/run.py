@@ -21,6 +21,9 @@ from testbed.schedulers import DEFAULT_SCHEDULERS
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import load_scenario
 
+TOLD = 10
+"""The most messages about jobs that did not complete; a trace may have hundreds."""
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
@@ -98,8 +101,10 @@ def _run(options: argparse.Namespace) -> int:
     print("\n\n".join("\n".join(table) for table in tables if table))
     print(f"\nresults: {run.complete(options.json).file}")
     failures = [failure for one in repetitions for failure in _failures(one)]
-    for failure in failures:
+    for failure in failures[:TOLD]:
         tell(failure)
+    if (more := len(failures) - TOLD) > 0:
+        tell(f"and {more} more did not complete")
     return 1 if failures else 0
 
 

@@ -170,11 +170,13 @@ def registered(metrics: Iterable[Metric]) -> Iterator[None]:
 def figures(repetition: Repetition, wanted: Iterable[Figure] = DEFAULT) -> dict[Figure, float]:
     """Return the figures of a repetition that are wanted, for every job and phase that has them.
 
-    A count of pods that has no entry is 0.
+    Of a scenario with very many jobs, these are totals. A count of pods that has no entry is 0.
     """
+    from testbed.measurement.totals import shown_items  # needs msgspec, which this registry does not
+
     found = {}
     wanted = list(wanted)
-    for item in repetition.data_items:
+    for item in shown_items(repetition):
         of = tuple(value for label, value in item.labels.items() if label != "metric")
         for figure in wanted:
             if figure.metric != item.labels.get("metric"):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from testbed.comparison import LEAST
-from testbed.comparison.difference import Difference, completion_difference, difference
+from testbed.comparison.difference import Difference
 from testbed.comparison.intervals import LEAST_FOR_INTERVAL, median_interval
 from testbed.comparison.verdicts import MARGIN, judged
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
 from testbed.measurement.stolen_cpu import MENTIONED_FROM, RETRIED_FROM, discarded_attempts, stolen_shares
+from testbed.report.groups import TOTALS_NOTE, Group, sections_of
+from testbed.report.judgements import jct_difference, reference_of
 from testbed.report.numbers import WIDTH, counted, seconds
 from testbed.results.schema import Repetition
 
@@ -32,12 +33,13 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
     header = (
         f"  {'scheduler':19}{'PCT s: mean ± std':>17}" + "".join(f"{name:>7}" for name in FIGURES) + f"{'JCT s':>7}"
     )
-    for title, job, runs in _by_job(repetitions):
+    groups = _titled_groups(repetitions)
+    for title, group in groups:
         lines += [*textwrap.wrap(title, WIDTH, subsequent_indent="  "), header]
-        for scheduler, mine in runs.items():
-            lines += _distribution(scheduler, job, mine)
+        for scheduler, mine in group.runs.items():
+            lines += _distribution(scheduler, group, mine)
         lines.append("")
-    return lines[:-1]
+    return [*lines[:-1], *_totals_note(groups)]
 
 
 def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> list[str]:
@@ -50,31 +52,31 @@ def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> 
         The scheduler that others are compared with; where it was not run, and by default, the first of each group. The
         reference is never chosen by how it fared: the fastest of several is the luckiest, too.
     """
-    groups = _by_job(repetitions)
+    groups = _titled_groups(repetitions)
     compared = {
-        (index, scheduler): _difference(runs[_reference(runs, reference)], mine, job)
-        for index, (_, job, runs) in enumerate(groups)
-        for scheduler, mine in runs.items()
-        if scheduler != _reference(runs, reference)
+        (index, scheduler): jct_difference(group, reference_of(group.runs, reference), scheduler)
+        for index, (_, group) in enumerate(groups)
+        for scheduler in group.runs
+        if scheduler != reference_of(group.runs, reference)
     }
     verdicts = dict(zip(compared, judged(list(compared.values())), strict=True))
     lines = [f"  {'scheduler':15}{'n':>3}{'JCT s [interval]':>21}{'PCT s':>7}"]
     if compared:
         lines[0] += f"{'JCT / reference':>19}{'verdict':>13}"
-    for index, (title, job, runs) in enumerate(groups):
+    for index, (title, group) in enumerate(groups):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
-        for scheduler, mine in runs.items():
+        for scheduler in group.runs:
             effect = verdict = ""
             if found := compared.get((index, scheduler)):
                 effect, verdict = _effect(found), verdicts[index, scheduler]
-            elif len(runs) > 1:
+            elif len(group.runs) > 1:
                 effect = "reference"
-            lines += _median_row(scheduler, mine, job, effect, verdict)
+            lines += _median_row(scheduler, group, effect, verdict)
     note = (
         f"Medians over n repetitions; in brackets 95 % intervals, of JCT the extremes below {LEAST_FOR_INTERVAL} "
         f"repetitions."
     )
-    if reference is not None and not any(reference in runs for _, _, runs in groups):
+    if reference is not None and not any(reference in group.runs for _, group in groups):
         note += f" {reference}, the reference that was asked for, was not run: the first of each group took its place."
     if compared:
         note += (
@@ -82,12 +84,21 @@ def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> 
             f"for all {counted(len(compared), 'comparison')} of this table (Holm, 5 %); ok means within "
             f"{100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
         )
-    return [*lines, *textwrap.wrap(note, WIDTH), *stolen_note(repetitions)]
+    return [*lines, *textwrap.wrap(note, WIDTH), *_totals_note(groups), *stolen_note(repetitions)]
 
 
-def _median_row(scheduler: str, repetitions: Sequence[Repetition], job: str, effect: str, verdict: str) -> list[str]:
-    times = _completions(repetitions, job)
-    means = [float(np.mean(found)) for one in repetitions if (found := pod_completion_times(one.pods, job))]
+def _titled_groups(repetitions: Sequence[Repetition]) -> list[tuple[str, Group]]:
+    return [(section.title_of(group), group) for section in sections_of(repetitions) for group in section.groups]
+
+
+def _totals_note(groups: Sequence[tuple[str, Group]]) -> list[str]:
+    return textwrap.wrap(TOTALS_NOTE, WIDTH) if any(group.total for _, group in groups) else []
+
+
+def _median_row(scheduler: str, group: Group, effect: str, verdict: str) -> list[str]:
+    repetitions = group.runs[scheduler]
+    times = _completions(repetitions, group)
+    means = [float(np.mean(found)) for one in repetitions if (found := group.pod_times_s(one))]
     jct = f"{seconds(_median(times))} {_interval(times)}".strip()
     if lacking := len(repetitions) - len(times):
         jct = f"{lacking} did not complete"
@@ -117,78 +128,9 @@ def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
     return textwrap.wrap(note, WIDTH)
 
 
-def _by_job(repetitions: Sequence[Repetition]) -> list[tuple[str, str, dict[str, list[Repetition]]]]:
-    """Group repetitions by what was run (title and job), then by scheduler."""
-    groups: dict[tuple[str, str, str], dict[str, list[Repetition]]] = {}
-    settings: dict[str, dict[str, dict[str, Any]]] = {}
-    for one in repetitions:
-        for job, pods in one.measured_jobs.items():
-            size = f"{counted(pods, 'pod')} · {_nodes(one)}"
-            title = f"{one.scenario} · {size}"
-            if job != one.scenario:
-                title = f"{one.scenario} · {job} · {size}"
-            key = repr(sorted(one.surroundings.items()))
-            settings.setdefault(title, {})[key] = one.surroundings
-            groups.setdefault((title, job, key), {}).setdefault(one.scheduler, []).append(one)
-    # A results file is ordered by scheduler first; here all sizes of a scenario stand together.
-    in_order = sorted(groups.items(), key=lambda group: _size(next(iter(group[1].values()))[0]))
-    return [
-        (" · ".join([title, *_differences(settings[title][key], settings[title].values())]), job, runs)
-        for (title, job, key), runs in in_order
-    ]
-
-
-def _size(repetition: Repetition) -> tuple[str, int, int]:
-    return repetition.scenario, len(repetition.nodes), sum(repetition.measured_jobs.values())
-
-
-def _is_real(repetition: Repetition) -> bool:
-    return "provider" in repetition.settings  # only real clusters have this setting
-
-
-def _nodes(repetition: Repetition) -> str:
-    nodes = counted(len(repetition.nodes), "node")
-    if not _is_real(repetition):
-        return nodes
-    settings = repetition.settings
-    sizes = _sizes(settings)
-    title = f"{nodes} of {settings['provider']}"
-    if sizes:
-        each = (size if len(sizes) == 1 else f"{count} × {size}" for size, count in sizes.items())
-        title += f" ({'; '.join(each)})"
-    if machine := settings.get("machine_cpus"):
-        title += f", machine of {_cpus(machine)}"
-    return title
-
-
-def _sizes(settings: Mapping[str, Any]) -> Counter[str]:
-    """The number of nodes by size, as found on the cluster or else as made; empty if the settings have neither."""
-    if found := settings.get("allocatable"):
-        return Counter(
-            f"{_cpus(node['millicpu'] / 1000)}, {round(node['memory_bytes'] / 2**30, 1):g}Gi" for node in found.values()
-        )
-    sizes: Counter[str] = Counter()
-    for pool in settings.get("pools") or ([settings] if "cores" in settings else []):
-        sizes[f"{_cpus(pool['cores'])}, {pool['memory']}"] += pool["nodes"]
-    return sizes
-
-
-def _cpus(number: float) -> str:
-    return "1 CPU" if number == 1 else f"{number:g} CPUs"
-
-
-def _differences(settings: Mapping[str, Any], among: Collection[Mapping[str, Any]]) -> list[str]:
-    """The settings that differ from those of most other runs with the same title."""
-    return [
-        f"{name}={value}"
-        for name, value in settings.items()
-        if name != "jobs" and 2 * sum(other.get(name) == value for other in among) <= len(among) > 1
-    ]
-
-
-def _distribution(scheduler: str, job: str, repetitions: Sequence[Repetition]) -> list[str]:
-    pods = [pod for one in repetitions for pod in one.pods if pod.job == job]
-    times, completions = pod_completion_times(pods), _completions(repetitions, job)
+def _distribution(scheduler: str, group: Group, repetitions: Sequence[Repetition]) -> list[str]:
+    pods = [pod for one in repetitions for pod in group.pods(one)]
+    times, completions = pod_completion_times(pods), _completions(repetitions, group)
     lines = [f"  {scheduler}"]
     if len(scheduler) > 18:
         lines.append("")
@@ -208,20 +150,8 @@ def _distribution(scheduler: str, job: str, repetitions: Sequence[Repetition]) -
     return lines
 
 
-def _completions(repetitions: Sequence[Repetition], job: str) -> list[float]:
-    return [taken for one in repetitions if (taken := one.job_completion_time_s.get(job)) is not None]
-
-
-def _reference(runs: Mapping[str, Sequence[Repetition]], named: str | None) -> str:
-    return named if named is not None and named in runs else next(iter(runs))
-
-
-def _difference(reference: Sequence[Repetition], candidate: Sequence[Repetition], job: str) -> Difference:
-    """How long the job takes under the candidate; where it did not always complete, how often it did."""
-    theirs, ours = ({one.seed: one.job_completion_time_s[job] for one in runs} for runs in (reference, candidate))
-    if None in theirs.values() or None in ours.values():
-        return completion_difference(theirs, ours)
-    return difference(theirs, ours)  # type: ignore[arg-type]
+def _completions(repetitions: Sequence[Repetition], group: Group) -> list[float]:
+    return [taken for one in repetitions if (taken := group.completion_s(one)) is not None]
 
 
 def _effect(found: Difference) -> str:
