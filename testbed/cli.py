@@ -24,6 +24,7 @@ from testbed.commands import (
     compare,
     completion,
     images,
+    report,
     run,
     runs,
     schema,
@@ -95,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"carico-testbed {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (catalogue, run, sweep, runs, compare, claims, schema, images, clean, validate):
+    for command in (catalogue, run, sweep, runs, compare, report, claims, schema, images, clean, validate):
         command.add(commands)
     completion.add(commands, parser)
     return parser

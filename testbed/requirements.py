@@ -29,12 +29,18 @@ CLUSTER = TESTBED | {
     "tenacity": "tenacity",
     "urllib3": "urllib3",
 }
-MODULES = {"testbed": TESTBED, "cluster": CLUSTER, "analysis": TESTBED | {"pandas": "pandas"}}
+MODULES = {
+    "testbed": TESTBED,
+    "cluster": CLUSTER,
+    "analysis": TESTBED | {"pandas": "pandas"},
+    "report": TESTBED | {"jinja2": "jinja2"},
+}
 """By what needs them, the testbed itself or an extra: the imported modules, and the package that provides each."""
 _WHO = {
     "testbed": "the testbed needs",
     "cluster": "a real cluster needs",
     "analysis": "results as pandas frames need",
+    "report": "a report needs",
 }
 
 

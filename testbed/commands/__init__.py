@@ -11,6 +11,7 @@ HELP = {
     "runs": "show the runs that were started in this folder",
     "recover": "write the finished repetitions of a run that has ended early to a results file",
     "compare": "show what changed from one run to another",
+    "report": "@@",
     "claims": "show which claims of the paper held in sessions of pytest",
     "schema": "print the JSON Schemas of the files that runs leave",
     "images": "build the programs and images of real clusters, where no image can be pulled",

@@ -60,7 +60,7 @@ def repetition_of(
         scenario=scenario.name,
         scheduler=scheduler.text,
         seed=seed,
-        settings=_settings_of(scenario) | dict(settings) | scheduler.settings,
+        settings=settings_of_scenario(scenario) | dict(settings) | scheduler.settings,
         job_completion_time_s=completion,
         pods=pods,
         nodes=nodes,
@@ -80,7 +80,7 @@ def _rounded(pod: PodResult) -> PodResult:
     return msgspec.structs.replace(pod, **times)
 
 
-def _settings_of(scenario: Scenario) -> dict[str, Any]:
+def settings_of_scenario(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario's part of the settings, so that a results file explains itself."""
     shape = scenario.cluster
     return {

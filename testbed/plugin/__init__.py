@@ -33,6 +33,7 @@ from testbed.plugin.gate import judge_session, judge_test, save_baseline
 from testbed.plugin.markers import declare_markers, is_cluster, providers_of, wrong_keys, wrong_providers
 from testbed.plugin.options import add_options, options_of
 from testbed.plugin.outcomes import statement_of
+from testbed.plugin.report import write_report
 from testbed.plugin.selection import asks_for_all, count_providers, of_this_provider, split
 from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.session_progress import WorkersProgress
@@ -201,6 +202,7 @@ def _end(session: pytest.Session, state: State, exitstatus: int) -> None:
         if reports and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         save_baseline(state, passed=session.exitstatus == pytest.ExitCode.OK)
+        write_report(state)
     except TestbedError as error:
         state.error = str(error)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -34,6 +34,7 @@ NAMES = (
         "attempts",
         "set",
         "json",
+        "html",
         "claims",
         "missing",
         "reference",
@@ -62,6 +63,8 @@ class Options:
     settings: Mapping[str, str]
     json: Path | None
     """Where to write the results, besides the run's folder."""
+    html: Path | None
+    """The file for the report, if one is wanted."""
     claims: Path | None
     """The file for the table of claims, if one is wanted."""
     reference: str | None
@@ -152,6 +155,12 @@ def add_options(parser: pytest.Parser) -> None:
         "--carico-json",
         metavar="FILE",
         help="where to write the results, too; they are always in the run's own folder, .carico/latest/result.json",
+    )
+    declare(
+        "--carico-html",
+        metavar="FILE",
+        help="where to write a report of the session, one HTML page with verdicts and figures; 'carico-testbed report' "
+        "makes it later (default: nowhere)",
     )
     declare(
         "--carico-claims",
@@ -250,6 +259,7 @@ def options_of(config: pytest.Config) -> Options:
         extra_seed=extra_seed,
         settings=settings,
         json=_file(config, "json"),
+        html=_file(config, "html"),
         claims=_file(config, "claims"),
         reference=flags["reference"] or config.getini("carico_reference") or None,
         baseline=baseline,

@@ -14,6 +14,7 @@ from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
 from testbed.plugin.gate import gate_problems
 from testbed.plugin.markers import CARICO, is_cluster, wrong_keys, wrong_markers
+from testbed.plugin.report import report_problems
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import SIMULATED
 from testbed.requirements import Problem, missing_packages
@@ -42,7 +43,7 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     if cluster and not wrong and missing_packages() is None:
         found += gate_problems(items, state.options)
     if cluster and missing_packages() is None:
-        found += output_problems(state.options.json, state.root)
+        found += output_problems(state.options.json, state.root) + report_problems(state.options.html)
     if missing and state.options.missing == "skip":
         state.skip_reason = listed(missing)
         return found

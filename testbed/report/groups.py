@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +96,16 @@ def sections_of(repetitions: Sequence[Repetition]) -> list[Section]:
         )
         for (scenario, size, key), runs in in_order
     ]
+
+
+def by_scheduler(repetitions: Iterable[Repetition]) -> list[Repetition]:
+    """Order repetitions by scheduler as people do: by name, and by the size of the numbers in it."""
+
+    def key(one: Repetition) -> list[tuple[int, str]]:
+        parts = re.findall(r"\d+|\D+", one.scheduler)
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+    return sorted(repetitions, key=key)
 
 
 def is_real(repetition: Repetition) -> bool:

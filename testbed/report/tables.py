@@ -6,18 +6,19 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
 from testbed.comparison import LEAST
 from testbed.comparison.difference import Difference
 from testbed.comparison.intervals import LEAST_FOR_INTERVAL, median_interval
-from testbed.comparison.verdicts import MARGIN, judged
+from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
 from testbed.measurement.stolen_cpu import MENTIONED_FROM, RETRIED_FROM, discarded_attempts, stolen_shares
 from testbed.report.groups import TOTALS_NOTE, Group, sections_of
-from testbed.report.judgements import jct_difference, reference_of
+from testbed.report.judgements import Judged, judged_rows, median
 from testbed.report.numbers import WIDTH, counted, seconds
 from testbed.results.schema import Repetition
 
@@ -39,7 +40,7 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
         for scheduler, mine in group.runs.items():
             lines += _distribution(scheduler, group, mine)
         lines.append("")
-    return [*lines[:-1], *_totals_note(groups)]
+    return [*lines[:-1], *_totals_note([group for _, group in groups])]
 
 
 def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> list[str]:
@@ -52,61 +53,49 @@ def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> 
         The scheduler that others are compared with; where it was not run, and by default, the first of each group. The
         reference is never chosen by how it fared: the fastest of several is the luckiest, too.
     """
-    groups = _titled_groups(repetitions)
-    compared = {
-        (index, scheduler): jct_difference(group, reference_of(group.runs, reference), scheduler)
-        for index, (_, group) in enumerate(groups)
-        for scheduler in group.runs
-        if scheduler != reference_of(group.runs, reference)
-    }
-    verdicts = dict(zip(compared, judged(list(compared.values())), strict=True))
+    rows = judged_rows(repetitions, reference)
+    compared = sum(row.difference is not None for row in rows)
     lines = [f"  {'scheduler':15}{'n':>3}{'JCT s [interval]':>21}{'PCT s':>7}"]
     if compared:
         lines[0] += f"{'JCT / reference':>19}{'verdict':>13}"
-    for index, (title, group) in enumerate(groups):
+    for title, mine in groupby(rows, lambda row: row.title):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
-        for scheduler in group.runs:
-            effect = verdict = ""
-            if found := compared.get((index, scheduler)):
-                effect, verdict = _effect(found), verdicts[index, scheduler]
-            elif len(group.runs) > 1:
-                effect = "reference"
-            lines += _median_row(scheduler, group, effect, verdict)
+        for row in mine:
+            lines += _median_row(row)
     note = (
         f"Medians over n repetitions; in brackets 95 % intervals, of JCT the extremes below {LEAST_FOR_INTERVAL} "
         f"repetitions."
     )
-    if reference is not None and not any(reference in group.runs for _, group in groups):
+    if reference is not None and not any(reference == row.scheduler for row in rows):
         note += f" {reference}, the reference that was asked for, was not run: the first of each group took its place."
     if compared:
         note += (
             f" JCT is compared with the reference's, seed by seed where the seeds are the same. A verdict is corrected "
-            f"for all {counted(len(compared), 'comparison')} of this table (Holm, 5 %); ok means within "
+            f"for all {counted(compared, 'comparison')} of this table (Holm, 5 %); ok means within "
             f"{100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
         )
-    return [*lines, *textwrap.wrap(note, WIDTH), *_totals_note(groups), *stolen_note(repetitions)]
+    totals = _totals_note([row.group for row in rows])
+    return [*lines, *textwrap.wrap(note, WIDTH), *totals, *stolen_note(repetitions)]
 
 
 def _titled_groups(repetitions: Sequence[Repetition]) -> list[tuple[str, Group]]:
     return [(section.title_of(group), group) for section in sections_of(repetitions) for group in section.groups]
 
 
-def _totals_note(groups: Sequence[tuple[str, Group]]) -> list[str]:
-    return textwrap.wrap(TOTALS_NOTE, WIDTH) if any(group.total for _, group in groups) else []
+def _totals_note(groups: Sequence[Group]) -> list[str]:
+    return textwrap.wrap(TOTALS_NOTE, WIDTH) if any(group.total for group in groups) else []
 
 
-def _median_row(scheduler: str, group: Group, effect: str, verdict: str) -> list[str]:
-    repetitions = group.runs[scheduler]
-    times = _completions(repetitions, group)
-    means = [float(np.mean(found)) for one in repetitions if (found := group.pod_times_s(one))]
-    jct = f"{seconds(_median(times))} {_interval(times)}".strip()
-    if lacking := len(repetitions) - len(times):
-        jct = f"{lacking} did not complete"
-    lines, name = [], scheduler
+def _median_row(row: Judged) -> list[str]:
+    jct = f"{seconds(row.jct_s)} {_interval(row.times_s)}".strip()
+    if row.lacking:
+        jct = f"{row.lacking} did not complete"
+    effect = "reference" if row.is_reference else "" if row.difference is None else effect_of(row.difference)
+    lines, name = [], row.scheduler
     if len(name) > 15:
         lines, name = [f"  {name}"], ""
-    row = f"  {name:15}{len(repetitions):>3}{jct:>21}{seconds(_median(means)):>7}{effect:>19}{verdict:>13}"
-    return [*lines, row.rstrip()]
+    line = f"  {name:15}{row.n:>3}{jct:>21}{seconds(row.pct_s):>7}{effect:>19}{row.verdict or '':>13}"
+    return [*lines, line.rstrip()]
 
 
 def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
@@ -138,7 +127,7 @@ def _distribution(scheduler: str, group: Group, repetitions: Sequence[Repetition
     if times:
         all_of = summary(times)
         cells = [f"{seconds(all_of['mean'])} ± {seconds(all_of['std'])}", *(seconds(all_of[name]) for name in FIGURES)]
-    jct = seconds(_median(completions)) if len(completions) == len(repetitions) else "-"
+    jct = seconds(median(completions)) if len(completions) == len(repetitions) else "-"
     lines[-1] = f"{lines[-1]:21}{cells[0]:>17}" + "".join(f"{cell:>7}" for cell in [*cells[1:], jct])
     if len(completions) > 1:
         what = "extremes" if len(completions) < LEAST_FOR_INTERVAL else "95 % interval"
@@ -154,8 +143,9 @@ def _completions(repetitions: Sequence[Repetition], group: Group) -> list[float]
     return [taken for one in repetitions if (taken := group.completion_s(one)) is not None]
 
 
-def _effect(found: Difference) -> str:
-    if not 0.0 < found.effect < math.inf:  # not everything completed
+def effect_of(found: Difference) -> str:
+    """Return a ratio with its interval; empty if not everything completed."""
+    if not 0.0 < found.effect < math.inf:
         return ""
     if not found.enough:
         return f"{found.effect:.2f}"
@@ -168,7 +158,3 @@ def _interval(values: Sequence[float]) -> str:
         return ""
     low, high = median_interval(values)
     return f"[{seconds(low)}, {seconds(high)}]"
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return float(np.median(values)) if values else None

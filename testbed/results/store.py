@@ -67,8 +67,8 @@ def read_results(path: Path) -> Results:
     return read_versioned(path, Results, SCHEMA_VERSION, "results file")
 
 
-def check_writable(path: Path) -> None:
-    """Check, before hours are spent on measuring, that results can be written to `path`; leaves no trace.
+def check_writable(path: Path, what: str = "the results") -> None:
+    """Check, before hours are spent on measuring, that a file can be written to `path`; leaves no trace.
 
     Raises
     ------
@@ -77,12 +77,12 @@ def check_writable(path: Path) -> None:
     """
     path = Path(os.path.realpath(path))
     if path.is_dir():
-        raise ResultsError(f"cannot write the results to {path}: it is a folder; name a file")
+        raise ResultsError(f"cannot write {what} to {path}: it is a folder; name a file")
     folder = path.parent
     if folder.name == OWN_FOLDER and not folder.exists():
         folder = folder.parent
     if not folder.is_dir():
-        raise ResultsError(f"cannot write the results to {path}: there is no folder {folder}; create it first")
+        raise ResultsError(f"cannot write {what} to {path}: there is no folder {folder}; create it first")
     try:
         if path.exists():
             with path.open("ab"):
@@ -91,7 +91,7 @@ def check_writable(path: Path) -> None:
             with tempfile.TemporaryFile(dir=folder):
                 pass
     except OSError as error:
-        raise ResultsError(f"cannot write the results to {path}: {error.strerror}; name another file") from error
+        raise ResultsError(f"cannot write {what} to {path}: {error.strerror}; name another file") from error
 
 
 def partial_path(path: Path) -> Path:

@@ -1,0 +1,55 @@
+"""``carico-testbed report``: one page about one or several runs, to look at and to pass on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from testbed.commands.recorded_run import tell
+from testbed.report.markdown import add_to_step_summary, verdict_markdown
+from testbed.report.page.page import page, write_page
+from testbed.requirements import check_installed
+from testbed.results.reading import read_all
+from testbed.results.runs import LATEST
+from testbed.results.store import check_writable
+
+DEFAULT = Path("report.html")
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    report = commands.add_parser(
+        "report",
+        help="make one HTML page of runs: verdicts, figures, data",
+        description="Makes one HTML page of one or several runs: verdicts first, then the completion times, nodes and "
+        "latencies of every scenario as figures with their data, and the command that measures each again. The page "
+        "needs nothing else and loads nothing. If several runs are given, the others are compared with the first. In "
+        "GitHub Actions the verdicts are also added to the job's summary ($GITHUB_STEP_SUMMARY).",
+    )
+    report.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        default=[LATEST],
+        help="a run's name or folder, a results file, or 'latest' (default: latest)",
+    )
+    report.add_argument("--output", metavar="FILE", type=Path, default=DEFAULT, help=f"the page (default: {DEFAULT})")
+    report.add_argument(
+        "--reference",
+        metavar="SPEC",
+        help="the scheduler with which the others are compared (default: the first of each scenario)",
+    )
+    report.set_defaults(run=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
+    check_installed("report")
+    check_writable(options.output, "the report")
+    readings = read_all(options.runs, Path.cwd())
+    for problem in [problem for reading in readings for problem in reading.problems]:
+        tell(f"left out: {problem}")
+    write_page(options.output, page(readings, options.reference))
+    print(f"report: {options.output}")
+    add_to_step_summary(verdict_markdown(readings, options.reference), os.environ)
+    return 0

@@ -1,0 +1,100 @@
+"""--carico-html: the report of a session, and the verdicts in the summary of a CI job."""
+
+import pytest
+
+import testbed.requirements
+from testbed.cli import main
+
+TESTS = """
+    import pytest
+
+    pytestmark = pytest.mark.cluster
+
+    @pytest.mark.carico("pi-2000", ["carico", "kube-scheduler:cpu=500m"])
+    def test_pods(carico_results, carico_paper):
+        carico_paper.row("mean PCT", 9.5, 9.55, "s", "a note")
+
+    @pytest.mark.carico_claim("§5", "it is <b>fast</b>")
+    def test_claim(carico_experiment):
+        assert carico_experiment.run("pi-2000", "carico", pods=3)
+"""
+
+
+@pytest.fixture
+def tests(pytester):
+    pytester.makepyfile(test_them=TESTS)
+
+
+def test_a_session_leaves_a_page(session, pytester, tests):
+    result = session("-m", "cluster", "--carico-repetitions=3", "--carico-html=page.html")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([f"report: {pytester.path}/page.html"])
+    page = (pytester.path / "page.html").read_text()
+    assert "Compared with carico, the job " in page
+    assert "mean PCT" in page
+    assert "9.55 s" in page
+    assert "--carico-repetitions=3 --carico-html=page.html" in page
+
+
+def test_the_ini_file_names_a_page_and_workers_make_one(session, pytester, tests):
+    pytester.makeini("[pytest]\ncarico_html = page.html\n")
+    session("-m", "cluster", "-p", "xdist", "-n1").assert_outcomes(passed=2)
+    assert "mean PCT" in (pytester.path / "page.html").read_text()
+
+
+def test_the_rows_of_the_paper_are_in_a_report_made_later(session, pytester, tests, monkeypatch):
+    session("-m", "cluster")
+    monkeypatch.chdir(pytester.path)
+    assert main(["report", "latest", "--output", "later.html"]) == 0
+    page = (pytester.path / "later.html").read_text()
+    assert "mean PCT" in page
+    assert "a note" in page
+    assert "it is &lt;b&gt;fast&lt;/b&gt;" in page
+
+
+def test_verdicts_are_added_to_the_summary_of_a_job(session, pytester, tests, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    session("-m", "cluster", "--carico-repetitions=3")
+    summary = (pytester.path / "summary.md").read_text()
+    assert "| scheduler | n | JCT s | JCT / reference | verdict |" in summary
+    assert summary.count("| carico | 3 |") == 2
+
+
+def test_unit_tests_leave_no_page(session, pytester):
+    pytester.makepyfile("def test_quick(): pass")
+    result = session("--carico-html=page.html")
+    assert not (pytester.path / "page.html").exists()
+    result.assert_outcomes(passed=1)
+
+
+def test_a_page_that_cannot_be_written_is_told_before_anything_runs(session, pytester, tests):
+    result = session("-m", "cluster", "--carico-html=none/page.html")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*cannot write the report to *none/page.html: there is no folder*"])
+    assert not (pytester.path / ".carico").exists()
+
+
+def test_a_missing_extra_is_told_before_anything_runs(session, pytester, tests, monkeypatch):
+    find = testbed.requirements.find_spec
+    monkeypatch.setattr(testbed.requirements, "find_spec", lambda name: None if name == "jinja2" else find(name))
+    result = session("-m", "cluster", "--carico-html=page.html")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*a report needs jinja2: pip install 'carico-testbed*report*"])
+
+
+def test_an_interrupted_session_has_a_page_of_what_it_finished(session, pytester):
+    pytester.makepyfile(
+        test_them="""
+        import pytest
+        pytestmark = pytest.mark.cluster
+
+        def test_one(carico_experiment):
+            carico_experiment.run("pi-2000", "carico", pods=2)
+
+        def test_two():
+            raise KeyboardInterrupt
+        """
+    )
+    session("-m", "cluster", "--carico-html=page.html", no_reraise_ctrlc=True)
+    page = (pytester.path / "page.html").read_text()
+    assert "The run was interrupted; what it had finished is shown: 1 repetition." in page
