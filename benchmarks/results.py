@@ -1,4 +1,4 @@
-"""Measures how long it takes to load and to compare two runs of 1,000 pods and 20 repetitions.
+"""Measures how long it takes to load, compare and report two runs of 1,000 pods and 20 repetitions.
 
 Each figure is the CPU time of a process of its own, imports included; the median of several. One repetition is
 simulated, and stands for all with other seeds: what is read is as large as what is measured.
@@ -44,11 +44,17 @@ def measure(rounds: int) -> dict[str, float]:
             seeds = range(number * REPETITIONS, (number + 1) * REPETITIONS)
             write_results(file, Results([msgspec.structs.replace(one, seed=seed) for seed in seeds]))
         names = [str(file) for file in files]
-        commands = {"compare_cpu_s": ["-m", "testbed", "compare", *names], "load_cpu_s": ["-c", LOAD, *names]}
+        written = Path(name) / "page.html"
+        commands = {
+            "compare_cpu_s": ["-m", "testbed", "compare", *names],
+            "load_cpu_s": ["-c", LOAD, *names],
+            "report_cpu_s": ["-m", "testbed", "report", *names, "--output", str(written)],
+        }
         figures = {
             figure: statistics.median(_cpu_s(command) for _ in range(rounds)) for figure, command in commands.items()
         }
-        return figures | {"run_mib": files[0].stat().st_size / 2**20}
+        sizes = {"run_mib": files[0].stat().st_size / 2**20, "page_mib": written.stat().st_size / 2**20}
+        return figures | sizes
 
 
 def _repetition() -> Repetition:

@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
+from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.report.markdown import add_to_step_summary, verdict_markdown
 from testbed.report.page.page import page, write_page
@@ -21,7 +22,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     report = commands.add_parser(
         "report",
-        help="make one HTML page of runs: verdicts, figures, data",
+        help=HELP["report"],
         description="Makes one HTML page of one or several runs: verdicts first, then the completion times, nodes and "
         "latencies of every scenario as figures with their data, and the command that measures each again. The page "
         "needs nothing else and loads nothing. If several runs are given, the others are compared with the first. In "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from testbed.commands import HELP
 from testbed.results.json_schema import FILES, text_of
 
 
@@ -11,7 +12,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     schema = commands.add_parser(
         "schema",
-        help="print the JSON Schema of a file that runs leave",
+        help=HELP["schema"],
         description="Prints the JSON Schema of a file that runs leave, for programs that read it: "
         + "; ".join(f"{name}: {what}" for name, (what, _) in FILES.items()),
     )

@@ -60,3 +60,15 @@ def paper():
         Outcome("tests/cluster/test_pct.py::test_mean[x]", statement, "depends on the seed", "", 2, 3, rows),
         Outcome("tests/cluster/test_pct.py::test_other", verdict="holds"),
     ]
+
+
+def trace(folder, jobs=12, seeds=(1, 2, 3)):
+    """Many jobs, of which only totals are shown."""
+    lines = [f"  - {{name: j{n}, workload: pi, pods: 1, start_s: {n}}}" for n in range(jobs)]
+    text = "name: trace\ndescription: many jobs\ncluster: {nodes: 2, cores: 4, memory: 8Gi}\njobs:\n"
+    (folder / "trace.yaml").write_text(text + "\n".join(lines) + "\n")
+    return [
+        simulated(folder / "trace.yaml", name, seed, warm_up_s=2.0)
+        for name in ("carico", "kube-scheduler:cpu=200m,memory=750Mi")
+        for seed in seeds
+    ]

@@ -92,10 +92,10 @@ def extreme_series(repetitions: Sequence[Repetition], metric: str, step_s: float
 def node_series(repetitions: Sequence[Repetition], metric: str, step_s: float) -> Series | None:
     """Return a metric in bins of time: the median of all nodes of all repetitions; the band has their middle 80 %."""
     rows = [
-        _binned(np.array([node.time_s]), np.array([getattr(node, metric)], dtype=np.float64), step_s)[0]
+        row
         for one in repetitions
-        for node in one.nodes
-        if node.time_s
+        if one.nodes and one.nodes[0].time_s
+        for row in _binned(one.nodes[0].time_s, _values(one.nodes, metric), step_s)
     ]
     return _summarised(rows, step_s, 10.0, 90.0)
 
@@ -105,7 +105,7 @@ def grid(repetition: Repetition, metric: str, step_s: float, most_rows: int = 40
     nodes = [node for node in repetition.nodes if node.time_s]
     if not nodes:
         return None
-    values = _binned(np.array([nodes[0].time_s]), _values(nodes, metric), step_s)
+    values = _binned(nodes[0].time_s, _values(nodes, metric), step_s)
     names = [node.name for node in nodes]
     together = -(-len(nodes) // most_rows)
     if together > 1:
@@ -126,7 +126,7 @@ def _over_repetitions(
     repetitions: Sequence[Repetition], step_s: float, of_nodes: Callable[[list[NodeSeries]], FloatArray]
 ) -> Series | None:
     rows = [
-        _binned(np.array([one.nodes[0].time_s]), of_nodes(one.nodes)[np.newaxis], step_s)[0]
+        _binned(one.nodes[0].time_s, of_nodes(one.nodes)[np.newaxis], step_s)[0]
         for one in repetitions
         if one.nodes and one.nodes[0].time_s
     ]
@@ -153,11 +153,15 @@ def _summarised(rows: Sequence[FloatArray], step_s: float, low: float, high: flo
     return Series(time_s, found[1], found[0], found[2])
 
 
-def _binned(time_s: FloatArray, values: FloatArray, step_s: float) -> FloatArray:
-    """Return the means of the values, shape (rows, seconds), in bins of time."""
-    place = np.maximum((np.ceil(time_s[0]) - 1).astype(int) // int(step_s), 0)
-    bins = int(place.max()) + 1
-    return np.array([_nanmean(values[:, place == one], axis=1) for one in range(bins)]).T
+def _binned(time_s: Sequence[float], values: FloatArray, step_s: float) -> FloatArray:
+    """Return the means of the values, shape (rows, seconds), in bins of time; NaN where there are none."""
+    place = np.maximum((np.ceil(time_s) - 1).astype(int) // int(step_s), 0)
+    there = ~np.isnan(values)
+    sums, counts = np.zeros((2, int(place.max()) + 1, len(values)))
+    np.add.at(sums, place, np.where(there, values, 0.0).T)
+    np.add.at(counts, place, there.T)
+    means: FloatArray = np.where(counts, sums / np.maximum(counts, 1), np.nan).T
+    return means
 
 
 def _nanmean(values: FloatArray, axis: int) -> FloatArray:

@@ -24,7 +24,8 @@ from testbed.report.judgements import Judged, in_hindsight, judged_rows
 from testbed.report.numbers import counted, figure
 from testbed.report.page.again import command_for
 from testbed.report.page.drawing import Scale, effect_bar, number
-from testbed.report.page.figures import Detail, Figure, figures_of
+from testbed.report.page.figure import Detail, Figure
+from testbed.report.page.figures import figures_of
 from testbed.report.tables import stolen_note
 from testbed.results.outcomes import Outcome
 from testbed.results.reading import Reading

@@ -18,7 +18,7 @@ from carico.arrays import FloatArray
 from testbed.report.page.aggregates import Distribution, Grid, Series
 
 WIDTH = 340.0
-LEFT, RIGHT, TOP, BOTTOM = 36.0, 10.0, 26.0, 34.0
+LEFT, RIGHT, TOP, BOTTOM = 36.0, 10.0, 8.0, 34.0
 LEVELS = 8
 """Shades of a grid."""
 _ON_ONE_LINE = 50
@@ -109,12 +109,12 @@ class Panel:
             "svg", {"viewBox": f"0 0 {WIDTH:g} {height:g}", "role": "img", "aria-label": alt, "class": "panel"}
         )
         self.height = height
-        if title:
-            self.text(0, 13, title, "title")
+        self.title = title
 
     def markup(self) -> Markup:
-        """Return the SVG."""
-        return Markup(tostring(self.root, encoding="unicode", method="html"))  # noqa: S704 - ElementTree has escaped it
+        """Return the SVG below its title, which is a paragraph so that long names break."""
+        drawn = Markup(tostring(self.root, encoding="unicode", method="html"))  # noqa: S704 - ElementTree has escaped it
+        return Markup('<p class="title">{}</p>').format(self.title) + drawn if self.title else drawn
 
     def text(self, x: float, y: float, text: str, kind: str, anchor: str = "start") -> Element:
         """Add text; `kind` is a class of the stylesheet."""
@@ -255,7 +255,7 @@ def distribution_panel(title: str, curves: Sequence[Curve], unit: str, alt: str,
     """Return a panel with cumulative distributions, each with its band."""
     from testbed.report.page.aggregates import SHARES
 
-    height = 230.0
+    height = 212.0
     panel = Panel(height, title, alt)
     lows = [float(curve.of.low[curve.of.low > 0].min(initial=math.inf)) for curve in curves]
     most = max(float(curve.of.high.max()) for curve in curves)
@@ -281,7 +281,7 @@ def series_panel(
     *,
     percent: bool = False,
     most: float | None = None,
-    height: float = 170.0,
+    height: float = 152.0,
 ) -> Markup:
     """Return a panel with quantities over time, each with its band."""
     panel = Panel(height, title, alt)

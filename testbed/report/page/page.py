@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import ResultsError
 from testbed.requirements import check_installed
@@ -13,12 +14,13 @@ from testbed.results.reading import Reading
 
 LARGEST = 5_000_000
 """Bytes of a page: it must go through mail and open on a phone."""
-_SMALLER = (
-    ((120, True, True), ""),
-    ((60, True, False), "the numbers of time series are not there to download"),
-    ((40, False, False), "heat maps and the numbers of time series are not there"),
+_SMALLER: tuple[tuple[dict[str, Any], str], ...] = (
+    ({}, ""),
+    ({"bins": 60, "data": False}, "the numbers of time series are not there to download"),
+    ({"bins": 30, "data": False, "nodes": False}, "heat maps and the numbers of time series are not there"),
+    ({"series": False}, "nothing is shown over time"),
 )
-"""What is drawn, and what a page lacks that would be too large with more."""
+"""How less is drawn, and what a page lacks that would be too large with more."""
 
 
 def page(readings: Sequence[Reading], reference: str | None = None) -> str:
@@ -36,7 +38,7 @@ def page(readings: Sequence[Reading], reference: str | None = None) -> str:
     from markupsafe import Markup
 
     from testbed.report.page.content import page_of
-    from testbed.report.page.figures import Detail
+    from testbed.report.page.figure import Detail
 
     environment = Environment(
         loader=PackageLoader("testbed.report.page"),
@@ -48,8 +50,8 @@ def page(readings: Sequence[Reading], reference: str | None = None) -> str:
     template = environment.get_template("page.html")
     style = Markup((files("testbed.report.page") / "templates" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
     size = 0
-    for (bins, nodes, data), left_out in _SMALLER:
-        content = page_of(readings, reference, Detail(bins, nodes, data), left_out)
+    for less, left_out in _SMALLER:
+        content = page_of(readings, reference, Detail(**less), left_out)
         text = template.render(page=content, style=style)
         size = len(text.encode(errors="replace"))
         if size < LARGEST:

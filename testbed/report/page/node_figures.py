@@ -1,0 +1,232 @@
+"""Figures of the nodes over time: their pods, how busy they are, and what CARICO estimates of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from testbed.report.page.aggregates import (
+    Series,
+    bin_s,
+    cluster_series,
+    extreme_series,
+    grid,
+    longest_s,
+    node_series,
+    typical,
+)
+from testbed.report.page.drawing import Curve, grid_panel, number, series_panel
+from testbed.report.page.figure import Drawn, Figure
+
+UTILISATION = {
+    "cpu_utilisation": "CPU utilisation",
+    "cpu_pressure": "CPU pressure",
+    "memory_utilisation": "Memory in use",
+}
+ESTIMATES = {
+    "capacity_signal": "Capacity signal k",
+    "baseline": "Baseline: k of the idle node",
+    "pod_cost": "Cost of a pod, in k",
+    "pod_capacity": "Pod-Capacity: room for more pods",
+}
+
+
+def running_pods(drawn: Drawn) -> Figure | None:
+    """The running pods of every node over time, in one repetition of each scheduler."""
+    if not drawn.detail.nodes:
+        return None
+    taken = drawn.section.groups[0].completion_s if drawn.section.groups else lambda _: None
+    shown = {name: typical(runs, taken) for name, runs in drawn.section.runs.items()}
+    grids = {
+        name: found for name, one in shown.items() if (found := grid(one, "running_pods", drawn.step_s)) is not None
+    }
+    most = max((float(np.nanmax(one.values)) for one in grids.values()), default=0.0)
+    if most <= 0:
+        return None
+    panels = [
+        grid_panel(
+            f"{name}, seed {shown[name].seed}",
+            one,
+            most,
+            drawn.until_s,
+            f"Running pods by node and second under {name}: at most "
+            f"{number(float(np.nanmax(one.values)))} on a node, {len(one.rows)} rows",
+        )
+        for name, one in grids.items()
+    ]
+    peaks = {name: float(np.nanmax(one.values)) for name, one in grids.items()}
+    fullest = max(peaks, key=peaks.__getitem__)
+    caption = (
+        f"A row is a node, and the stronger the colour, the more pods run on it: at most {number(most)}, under "
+        f"{fullest}. All panels have the same time axis, and each shows the repetition with the median JCT."
+    )
+    rows = [
+        (name, shown[name].seed, node, at, value)
+        for name, one in grids.items()
+        for node, of_node in zip(one.rows, one.values, strict=True)
+        for at, value in zip(one.begin_s, of_node, strict=True)
+        if drawn.detail.data and not np.isnan(value)
+    ]
+    return drawn.figure(
+        "pods",
+        "Running pods per node",
+        panels,
+        caption,
+        ("scheduler", "seed", "node", "from_s", "running_pods"),
+        rows,
+        heat=f"{number(most)} pods",
+    )
+
+
+def extremes(drawn: Drawn) -> Figure | None:
+    """The fullest and the emptiest node over time."""
+    found = {
+        name: [
+            one
+            for highest in (True, False)
+            if (one := extreme_series(runs, "running_pods", drawn.step_s, highest=highest)) is not None
+        ]
+        for name, runs in drawn.section.runs.items()
+    }
+    found = {name: both for name, both in found.items() if len(both) == 2 and both[0].high.max() > 0}
+    if not found or not any(len(one.nodes) > 1 for runs in drawn.section.runs.values() for one in runs):
+        return None
+    most = max(float(both[0].high.max()) for both in found.values())
+    panels = [
+        series_panel(
+            name,
+            [
+                Curve("fullest node", drawn.colors[name], both[0]),
+                Curve("emptiest node", drawn.colors[name], both[1], True),
+            ],
+            drawn.until_s,
+            f"Running pods of the fullest and the emptiest node under {name}: at most "
+            f"{number(float(both[0].middle.max()))} and {number(float(both[1].middle.max()))}",
+            most=most,
+        )
+        for name, both in found.items()
+    ]
+    gaps = {name: float(np.median(both[0].middle - both[1].middle)) for name, both in found.items()}
+    widest = max(gaps, key=gaps.__getitem__)
+    caption = (
+        f"Pods on the fullest node (line) and on the emptiest (dashed): the closer they are, the better pods are "
+        f"spread. They are furthest apart under {widest}, typically by {number(gaps[widest])} pods. Medians over "
+        f"the repetitions, with their extremes as bands."
+    )
+    return drawn.figure(
+        "spread",
+        "Fullest and emptiest node",
+        panels,
+        caption,
+        ("scheduler", "node", "at_s", "running_pods", "lowest_repetition", "highest_repetition"),
+        [
+            row
+            for name, both in found.items()
+            for kind, one in zip(("fullest", "emptiest"), both, strict=True)
+            for row in drawn.series_rows(one, name, kind)
+        ],
+    )
+
+
+def utilisation(drawn: Drawn) -> Figure | None:
+    """How busy the nodes are."""
+    series: dict[str, dict[str, Series]] = {
+        metric: {
+            name: one
+            for name, runs in drawn.section.runs.items()
+            if (one := cluster_series(runs, metric, drawn.step_s)) is not None
+        }
+        for metric in UTILISATION
+    }
+    panels = [
+        series_panel(
+            UTILISATION[metric],
+            [Curve(name, drawn.colors[name], one) for name, one in by_name.items()],
+            drawn.until_s,
+            f"{UTILISATION[metric]} over time, mean of the nodes; highest: "
+            + "; ".join(f"{name} {100 * float(one.middle.max()):.0f} %" for name, one in by_name.items()),
+            percent=True,
+            most=1.0,
+            height=172.0,
+        )
+        for metric, by_name in series.items()
+        if by_name
+    ]
+    if not panels:
+        return None
+    busy = {name: float(one.middle.mean()) for name, one in series["cpu_utilisation"].items()}
+    told = ""
+    if len(busy) > 1:
+        low, high = min(busy, key=busy.__getitem__), max(busy, key=busy.__getitem__)
+        told = "The CPUs are equally busy under all schedulers. "
+        if busy[high] > busy[low] + 0.01:
+            told = (
+                f"While it runs, the cluster is busiest under {high} ({100 * busy[high]:.0f} % of its CPU time) "
+                f"and idlest under {low} ({100 * busy[low]:.0f} %). "
+            )
+    caption = (
+        f"{told}Means over the nodes; pressure is the share of time in which some task waited for a CPU. Lines are "
+        f"medians over the repetitions, bands their extremes."
+    )
+    return drawn.figure(
+        "utilisation",
+        "Utilisation of the cluster",
+        panels,
+        caption,
+        ("scheduler", "metric", "at_s", "share", "lowest_repetition", "highest_repetition"),
+        [
+            row
+            for metric, by_name in series.items()
+            for name, one in by_name.items()
+            for row in drawn.series_rows(one, name, metric)
+        ],
+        legend=True,
+    )
+
+
+def estimates(drawn: Drawn) -> Figure | None:
+    """What CARICO's agents estimate."""
+    recorded = {
+        name: runs
+        for name, runs in drawn.section.runs.items()
+        if any(set(getattr(node, field)) - {None} for one in runs for node in one.nodes for field in ESTIMATES)
+    }
+    until_s = longest_s([one for runs in recorded.values() for one in runs])
+    step_s = bin_s(until_s, drawn.detail.bins)
+    series: dict[str, dict[str, Series]] = {
+        metric: {name: one for name, runs in recorded.items() if (one := node_series(runs, metric, step_s)) is not None}
+        for metric in ESTIMATES
+    }
+    panels = [
+        series_panel(
+            ESTIMATES[metric],
+            [Curve(name, drawn.colors[name], one) for name, one in by_name.items()],
+            until_s,
+            f"{ESTIMATES[metric]} over time, median of the nodes; at the end: "
+            + "; ".join(f"{name} {number(float(one.middle[-1]))}" for name, one in by_name.items()),
+            height=172.0,
+        )
+        for metric, by_name in series.items()
+        if by_name
+    ]
+    if not panels:
+        return None
+    caption = (
+        "What nodes estimate of themselves: how many average workloads still fit (k), how many fit on the idle "
+        "node, how much of k a pod takes, and so for how many more pods there is room. Lines are medians of all "
+        "nodes of all repetitions; bands hold the middle 80 % of them."
+    )
+    return drawn.figure(
+        "estimates",
+        "What CARICO's nodes estimate",
+        panels,
+        caption,
+        ("scheduler", "quantity", "at_s", "median", "p10", "p90"),
+        [
+            row
+            for metric, by_name in series.items()
+            for name, one in by_name.items()
+            for row in drawn.series_rows(one, name, metric)
+        ],
+        legend=True,
+        among=list(recorded),
+    )
