@@ -114,6 +114,24 @@ def test_no_text_of_a_figure_overlaps_another(shown, name):
     assert tab.evaluate(OVERLAPS) == []
 
 
+COVERED = """() => [...document.querySelectorAll('tr')].filter(row => {
+    const badge = row.querySelector('.badge'), name = row.querySelector('th[scope=row] span:last-of-type');
+    if (!badge || !name) return false;
+    const range = document.createRange();
+    range.selectNodeContents(name);
+    const one = badge.getBoundingClientRect();
+    return [...range.getClientRects()].some(other =>
+        Math.min(one.right, other.right) > Math.max(one.left, other.left) &&
+        Math.min(one.bottom, other.bottom) > Math.max(one.top, other.top));
+}).map(row => row.textContent)"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_verdict_covers_a_name(shown, name):
+    tab, _, _ = shown(name)
+    assert tab.evaluate(COVERED) == []
+
+
 CONTRAST = """() => {
     const channel = value => value <= .03928 ? value / 12.92 : ((value + .055) / 1.055) ** 2.4;
     const light = color => {
