@@ -59,7 +59,8 @@ def why_incomplete(repetition: Repetition, job: str) -> str:
     done = sum(pod.outcome == "succeeded" for pod in mine)
     text = f"{done} of {repetition.measured_jobs[job]} pods succeeded"
     lost = Counter(pod.outcome for pod in mine if pod.outcome in ("failed", "evicted", "oom_killed"))
-    limit_s, lasted_s = repetition.settings.get("limit_s"), max(repetition.nodes[0].time_s, default=0.0)
+    limit_s = repetition.settings.get("limit_s")
+    lasted_s = max((at for node in repetition.nodes[:1] for at in node.time_s), default=0.0)
     if limit_s is not None and lasted_s >= limit_s - 1:
         return f"{text} until the run was cut off at limit_s = {limit_s:g}"
     spec = next((one for one in repetition.settings.get("jobs", []) if one["name"] == job), None)

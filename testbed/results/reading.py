@@ -17,7 +17,7 @@ from testbed.results.files import decode_versioned
 from testbed.results.outcomes import Outcome
 from testbed.results.outcomes_file import read_outcomes
 from testbed.results.repetition_log import LogEntry
-from testbed.results.run import Run, read_run
+from testbed.results.run import Run
 from testbed.results.runs import RunFolder, run_named
 from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
 from testbed.results.store import merged
@@ -89,7 +89,8 @@ def read_repetitions(path: Path) -> tuple[list[Repetition], list[str]]:
     if path.suffix == ".jsonl":
         return _from_lines(path, content.splitlines(), 1, log=True)
     try:
-        return decode_versioned(content, Results, SCHEMA_VERSION, what="results file", path=path).repetitions, []
+        whole = decode_versioned(content, Results, SCHEMA_VERSION, what="results file", path=path).repetitions
+        return _sound((Path(f"{path}:{number}"), one) for number, one in enumerate(whole, 2))
     except ResultsError as error:
         head = _HEAD.match(content)
         if head is None or int(head[1]) > SCHEMA_VERSION:
@@ -106,7 +107,7 @@ def _read(run: RunFolder | None, file: Path) -> Reading:
     record, outcomes = None, []
     if run is not None:
         try:
-            record = read_run(run.file)
+            record = run.read()
             if run.outcomes.exists():
                 outcomes = read_outcomes(run.outcomes)
         except ResultsError as error:
@@ -116,17 +117,30 @@ def _read(run: RunFolder | None, file: Path) -> Reading:
 
 
 def _from_lines(path: Path, lines: Iterable[bytes], first: int, *, log: bool) -> tuple[list[Repetition], list[str]]:
-    repetitions, problems = [], []
+    read, problems = [], []
     for number, line in enumerate(lines, first):
+        place = Path(f"{path}:{number}")
         try:
             if log:
-                place = Path(f"{path}:{number}")
                 entry = decode_versioned(line, LogEntry, SCHEMA_VERSION, what="entry of a repetition log", path=place)
-                repetitions.append(entry.repetition)
+                read.append((place, entry.repetition))
             else:
-                repetitions.append(msgspec.json.decode(line.rstrip(b","), type=Repetition))
+                read.append((place, msgspec.json.decode(line.rstrip(b","), type=Repetition)))
         except ResultsError as error:
             problems.append(str(error))
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also: not UTF-8, or nested too deeply
-            problems.append(f"{path}:{number} is not a whole repetition: {error}")
+            problems.append(f"{place} is not a whole repetition: {error}")
+    repetitions, unsound = _sound(read)
+    return repetitions, problems + unsound
+
+
+def _sound(read: Iterable[tuple[Path, Repetition]]) -> tuple[list[Repetition], list[str]]:
+    """Leave out what has settings that no testbed writes: the schema lets providers write any."""
+    repetitions, problems = [], []
+    for place, one in read:
+        try:
+            sum(one.measured_jobs.values())
+            repetitions.append(one)
+        except (AttributeError, KeyError, TypeError) as error:
+            problems.append(f"{place} has settings whose jobs cannot be read: {error!r}")
     return repetitions, problems

@@ -43,7 +43,7 @@ def _derived(section: Section) -> str | None:
         changed = {name: value for name, value in recorded.items() if value != _defaults(scenario).get(name)}
         settings = {name: _typed(value) for name, value in changed.items()}
         again = _plain(settings_of_scenario(scenario) | msgspec.to_builtins(parameters_from(settings)))
-    except (TestbedError, WorkloadError, ValueError, OSError, KeyError):
+    except (TestbedError, WorkloadError, ValueError, TypeError, OSError, KeyError):
         return None
     if again != recorded:
         return None

@@ -359,7 +359,7 @@ def _problems(reading: Reading, several: bool) -> list[str]:
     told = [f"Left out: {problem}" for problem in reading.problems]
     run = reading.run
     if run is not None and run.state != "complete":
-        state = {"running": "has not ended properly", "interrupted": "was interrupted", "failed": "failed"}[run.state]
+        state = {"running": "is still going on", "interrupted": "was interrupted", "failed": "failed"}[run.state]
         told.append(
             f"The run {state}; what it had finished is shown: {counted(len(reading.repetitions), 'repetition')}."
         )

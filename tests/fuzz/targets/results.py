@@ -8,6 +8,7 @@ import msgspec
 from testbed.errors import ResultsError
 from testbed.real.program_pods import dated_by_program, printed_times, request_series
 from testbed.results.outcomes_file import read_outcomes, write_outcomes
+from testbed.results.reading import read_repetitions
 from testbed.results.repetition_log import LogEntry, RepetitionLog
 from testbed.results.schema import DataItem, NodeSeries, PodResult, Repetition, RequestSeries, Results
 from testbed.results.store import merged, read_results, write_results
@@ -32,6 +33,19 @@ REPETITION = Repetition(
 def read_file(data):
     FILE.write_bytes(data)
     return read_results(FILE)
+
+
+def read_damaged(data):
+    (FOLDER / "damaged.jsonl").write_bytes(data)
+    FILE.write_bytes(data)
+    return [read_repetitions(place) for place in (FILE, FOLDER / "damaged.jsonl")]
+
+
+def what_is_left_can_be_written(read):
+    for repetitions, problems in read:
+        assert all(problem.startswith(str(FOLDER)) for problem in problems)
+        write_results(FILE, merged(repetitions))
+        assert read_repetitions(FILE) == (merged(repetitions).repetitions, [])
 
 
 def results_come_back(results):
@@ -90,6 +104,19 @@ TARGETS = [
         results_come_back,
         (msgspec.json.encode(merged([REPETITION])), msgspec.json.encode(Results([]))),
         form="json",
+        longest=8192,
+    ),
+    Target(
+        "results.damaged",
+        "results that may be damaged",
+        read_damaged,
+        (),
+        what_is_left_can_be_written,
+        (
+            b'{"schema_version":1,"repetitions":[\n' + msgspec.json.encode(REPETITION) + b',\n{"scena',
+            msgspec.json.encode(LogEntry("k", "0" * 64, REPETITION)) + b'\n{"key":"a","repet',
+        ),
+        form="lines",
         longest=8192,
     ),
     Target(

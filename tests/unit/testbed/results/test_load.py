@@ -122,6 +122,13 @@ def test_a_killed_run_has_what_it_had_finished(tmp_path, monkeypatch):
         assert len(load(RUN_ID).repetitions) == 1
 
 
+def test_a_killed_run_has_failed_and_one_that_goes_on_says_so(tmp_path):
+    record = begun_run(tmp_path)
+    assert [one.run.state for one in read_all([record.folder.path], tmp_path)] == ["running"]
+    record.folder.processes.leave()
+    assert [one.run.state for one in read_all([record.folder.path], tmp_path)] == ["failed"]
+
+
 DAMAGES = {
     "a bad record": (lambda lines: [lines[0], lines[1].replace(b'"seed":', b'"seed":"x'), *lines[2:]], 2),
     "a wrong type": (lambda lines: [lines[0], lines[1].replace(b'"seed":', b'"seed":1.5,"s":'), *lines[2:]], 2),

@@ -200,7 +200,7 @@ def test_a_session_that_measured_nothing_but_stated_something_is_a_page():
 
 
 def test_nodes_that_were_not_observed_have_no_figures(compared):
-    bare = [msgspec.structs.replace(one, nodes=[]) for one in compared]
+    bare = [msgspec.structs.replace(one, nodes=[]) for one in incomplete(compared)]
     found = Parsed(page([reading(bare)]))
     assert "Running pods per node" not in found.text
     assert "Pod completion time" in found.text
