@@ -29,6 +29,7 @@ from carico.demand.witnesses import Witnesses
 from carico.errors import NotReady
 from carico.outliers import Outlier, Outliers
 from carico.saved import checked_mapping
+from carico.scheduling.node_counts import NodeCounts
 from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, REPEATED_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
 from carico.scheduling.uncounted import Uncounted
 from carico.scheduling.wake_up import WakeUp
@@ -251,6 +252,22 @@ class DemandScheduler:
         """Return the load of every node that has reported."""
         share, stale_after_s = self._share(), self._stale_after_s
         return node_loads(self.loads, self._variant, now, share=share, stale_after_s=stale_after_s)
+
+    def node_counts(self, now: float) -> NodeCounts:
+        """Count the nodes that have reported; one has room if a very small pod would not be refused."""
+        loads, variant, rows = self.loads, self._variant, self.loads.all_rows
+        cores, age_s = loads.cores(rows), loads.age_s(rows, now)
+        small = Rooms(
+            level(variant, cores, 0.0, share=self._share(), critical=loads.critical(rows)) - loads.cpu_load(rows),
+            variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
+            np.zeros(len(rows)),
+            loads.capacity(rows),
+            loads.idle(rows) & ~loads.critical(rows),
+            loads.critical(rows),
+            age_s,
+            np.full(len(rows), np.inf),
+        )
+        return NodeCounts.of(age_s, small.fits(self._stale_after_s), self._stale_after_s)
 
     def known(self) -> dict[str, dict[str, WorkloadReport]]:
         """Return what each node knows about each workload, before it is pooled, by workload and node."""

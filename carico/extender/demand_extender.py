@@ -191,6 +191,7 @@ class DemandExtender(Readiness):
             new: list[Outlier] = []
             self._notice(lambda: new.extend(self._scheduler.tick(now)))
             self._metrics.outliers.set(len(self._scheduler.outliers.present))
+            self._metrics.count_nodes(self._scheduler.node_counts(now))
         for outlier in new:
             self._told.add(str(outlier))
 

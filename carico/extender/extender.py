@@ -101,7 +101,7 @@ def conclude(
     if journal is not None:
         journal.write(args.pod.id, decision)
     outcome = "unschedulable" if choice is None else "scheduled"
-    metrics.attempts.labels(outcome).inc()
+    metrics.decisions.labels(outcome).inc()
     metrics.duration_s.labels(outcome).observe(took_s)
     return result
 
@@ -220,6 +220,7 @@ class Extender(Readiness):
                 self._scheduler.pod_deleted(uid, now)
             self._scheduler.tick(now)
             self._count()
+            self._metrics.count_nodes(self._scheduler.node_counts(now))
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return what the verdict of `filter` would be now, on every node that has reported: see `NodeVerdict`."""

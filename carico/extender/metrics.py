@@ -1,8 +1,10 @@
-"""The extender's metrics; those that kube-scheduler also has bear kube-scheduler's names."""
+"""The extender's metrics; none has a name that kube-scheduler uses, too, or sums over both would count twice."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from carico.scheduling.node_counts import NodeCounts
 
 _DURATIONS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 
@@ -16,14 +18,14 @@ class ExtenderMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.attempts = Counter(
-            "scheduler_schedule_attempts_total",
+        self.decisions = Counter(
+            "carico_extender_decisions_total",
             "Pods decided on: scheduled, unschedulable, or error for a request that was refused.",
             ["result"],
             registry=registry,
         )
         self.duration_s = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
+            "carico_extender_decision_duration_seconds",
             "How long a decision took, without HTTP.",
             ["result"],
             buckets=_DURATIONS_S,
@@ -39,6 +41,19 @@ class ExtenderMetrics:
             "carico_extender_released_total", "Reservations that ended, by reason.", ["reason"], registry=registry
         )
         self.nodes = Gauge("carico_extender_nodes", "Nodes that have reported a Pod-Capacity.", registry=registry)
+        self.stale_nodes = Gauge(
+            "carico_extender_stale_nodes", "Nodes whose last report is too old to be believed.", registry=registry
+        )
+        self.nodes_with_room = Gauge(
+            "carico_extender_nodes_with_room",
+            "Nodes with room for another pod, for `demand` a very small one, and a report that is believed.",
+            registry=registry,
+        )
+        self.oldest_report_s = Gauge(
+            "carico_extender_oldest_report_age_seconds",
+            "Age of the oldest last report of a node; a node is forgotten after ten minutes.",
+            registry=registry,
+        )
         self.outliers = Gauge(
             "carico_extender_outliers",
             "Costs that nodes report far from what the others do: nodes times workloads, for `demand` only.",
@@ -65,3 +80,18 @@ class ExtenderMetrics:
             "How often the journal's file was opened anew because it had been deleted, moved or replaced.",
             registry=registry,
         )
+        # From the first scrape on: otherwise Prometheus would not see the first of each as an increase.
+        for counter, results in (
+            (self.decisions, ("scheduled", "unschedulable", "error")),
+            (self.reports, ("accepted", "refused")),
+            (self.wake_ups, ("done", "failed")),
+        ):
+            for result in results:
+                counter.labels(result)
+
+    def count_nodes(self, counts: NodeCounts) -> None:
+        """Note how many nodes report, and how many have room."""
+        self.nodes.set(counts.nodes)
+        self.stale_nodes.set(counts.stale)
+        self.nodes_with_room.set(counts.with_room)
+        self.oldest_report_s.set(counts.oldest_s)

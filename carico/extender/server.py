@@ -160,7 +160,7 @@ def _handler(
             super().send_error(code, message, explain)
 
         def _count_bad(self, status: int) -> None:
-            metrics.attempts.labels("error").inc()
+            metrics.decisions.labels("error").inc()
             metrics.bad_requests.labels(str(int(status))).inc()
 
         def _refuse(self, status: int, why: str, close: bool = True, retry_after_s: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How long a process's certificates remain valid: a gauge, and a warning a day when one of them expires soon."""
+"""How long a process's certificates remain valid: gauges, and a warning a day when one of them expires soon."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Expiry:
     Parameters
     ----------
     files : TlsFiles or None
-        None has no certificates: there is no gauge, and no thread.
+        None has no certificates: there are no gauges, and no thread.
     registry : prometheus_client.CollectorRegistry
-        Gets the gauge; the files are read again when they have changed.
+        Gets the gauges; the files are read again when they have changed.
     unix_time : callable, optional
         Returns the time, seconds since 1970; the machine's by default.
     """
@@ -69,7 +69,7 @@ class Expiry:
         self.close()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauge."""
+        """Yield the gauges."""
         gauge = GaugeMetricFamily(
             "carico_certificate_expiry_seconds",
             "Seconds until the process's certificate, and its CAs', expire; negative afterwards.",
@@ -78,6 +78,14 @@ class Expiry:
         for of, left_s in self._left_s().items():
             gauge.add_metric([of], left_s)
         yield gauge
+        lifetime = GaugeMetricFamily(
+            "carico_certificate_lifetime_seconds",
+            "How long the process's certificate, and its CAs', are valid in all, from their first second on.",
+            labels=["of"],
+        )
+        for of, (begin, end) in self._valid.items():
+            lifetime.add_metric([of], end - begin)
+        yield lifetime
 
     def look(self) -> None:
         """Warn if a certificate expires soon, unless there was a warning within the last day."""

@@ -14,6 +14,7 @@ from carico.arrays import FloatArray, IntArray
 from carico.errors import InvalidInput
 from carico.scheduling.decision import Decision
 from carico.scheduling.ledger import Ledger
+from carico.scheduling.node_counts import NodeCounts
 from carico.scheduling.rows import NodeRows
 
 
@@ -103,6 +104,14 @@ class CaricoPlugin:
         return Decision(
             nodes, pod_capacity, self._reserved(nodes, rows), now - reported_at, stale_after_s=self.stale_after_s
         )
+
+    def counts(self, now: float) -> NodeCounts:
+        """Count the nodes that have reported; one has room if it would not be refused."""
+        nodes = self.nodes
+        rows = self._row.of(nodes)
+        pod_capacity, reported_at = (column[rows] for column in self._reports)
+        has_room = pod_capacity - self._reserved(nodes, rows) >= 1
+        return NodeCounts.of(now - reported_at, has_room, self.stale_after_s)
 
     def score(self, node: str, now: float = 0.0) -> float:
         """Pod-Capacity - reserved: nodes that can fit more pods come first."""

@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 
 from carico.errors import NotReady
 from carico.scheduling.decision import Decision, NodeVerdict
+from carico.scheduling.node_counts import NodeCounts
 from carico.scheduling.plugin import CaricoPlugin
 from carico.scheduling.uncounted import Uncounted
 from carico.scheduling.wake_up import WakeUp
@@ -238,6 +239,10 @@ class Scheduler:
     def verdicts(self, now: float) -> tuple[NodeVerdict, ...]:
         """Return what the verdict of `filter` would be now, on every node that has reported."""
         return self._plugin.filter(self._plugin.nodes, now).verdicts
+
+    def node_counts(self, now: float) -> NodeCounts:
+        """Count the nodes that have reported."""
+        return self._plugin.counts(now)
 
     def _take_counted(self, node: str, counted: frozenset[str], now: float) -> None:
         """Release the running pods that a node's new report counts or leaves out; the caller observes the node."""

@@ -76,7 +76,7 @@ class Demanding:
 
     @property
     def refusals(self):
-        return self.carico.metric("scheduler_schedule_attempts_total", result="unschedulable")
+        return self.carico.metric("carico_extender_decisions_total", result="unschedulable")
 
     @property
     def wake_ups(self):

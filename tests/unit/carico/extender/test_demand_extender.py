@@ -94,7 +94,7 @@ def test_the_node_with_the_most_room_takes_the_pod(harness):
     harness.report("b", demand=0.5)
     assert harness.ask("one", ["a", "b"]) == {"NodeNames": ["b"]}
     assert harness.metric("carico_extender_reservations") == 1
-    assert harness.metric("scheduler_schedule_attempts_total", result="scheduled") == 1
+    assert harness.metric("carico_extender_decisions_total", result="scheduled") == 1
 
 
 def test_a_refusal_says_what_every_node_lacks(harness):
@@ -105,6 +105,22 @@ def test_a_refusal_says_what_every_node_lacks(harness):
         "FailedAndUnresolvableNodes": {"a": "CPU full: its load is 0.55 cores above its level", "b": "no report yet"},
     }
     assert harness.metric("carico_extender_waiting_pods") == 101
+
+
+def test_metrics_say_how_many_nodes_are_silent_and_how_many_have_room(harness):
+    def counted():
+        harness.extender.tick()
+        names = ("nodes", "stale_nodes", "nodes_with_room", "oldest_report_age_seconds")
+        return [harness.metric(f"carico_extender_{name}") for name in names]
+
+    assert counted() == [0, 0, 0, 0]
+    harness.report("full", {"old": PI}, demand=4.8)
+    harness.report("free", {"new": LIGHT}, demand=0.5)
+    harness.report("idle", demand=0.5)
+    assert counted() == [3, 0, 2, 0]
+    harness.clock.advance(6)
+    harness.report("full", {"old": PI}, demand=4.8)
+    assert counted() == [3, 2, 0, 6]
 
 
 def test_nothing_is_decided_before_pods_were_listed():

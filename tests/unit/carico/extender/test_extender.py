@@ -56,7 +56,7 @@ class TestFilter:
         harness.clock.advance(REPEATED_S - 0.01)
         assert harness.choice("u1", NODES) == "a"
         assert (harness.reserved("a"), harness.reserved("b")) == (1, 0)
-        assert harness.metric("scheduler_schedule_attempts_total", result="scheduled") == 1, "there is one decision"
+        assert harness.metric("carico_extender_decisions_total", result="scheduled") == 1, "there is one decision"
         harness.clock.advance(0.01)
         assert harness.choice("u1", NODES) == "b", "kube-scheduler tries again after a second"
 
@@ -83,6 +83,21 @@ class TestFilter:
         assert harness.reserved("a") == 1
         assert harness.ask("u2", ["a"])["FailedAndUnresolvableNodes"] == {"a": "no capacity reported yet"}
 
+    def test_metrics_say_how_many_nodes_are_silent_and_how_many_have_room(self, harness):
+        def counted():
+            harness.extender.tick()
+            names = ("nodes", "stale_nodes", "nodes_with_room", "oldest_report_age_seconds")
+            return [harness.metric(f"carico_extender_{name}") for name in names]
+
+        assert counted() == [0, 0, 0, 0]
+        harness.report(a=1, b=0.5, c=9)
+        assert counted() == [3, 0, 2, 0]
+        assert harness.choice("u1", ["a"]) == "a"
+        assert counted() == [3, 0, 1, 0], "a's only place is reserved"
+        harness.clock.advance(6)
+        harness.report(a=1, b=0.5)
+        assert counted() == [3, 1, 0, 6], "c has room, but who knows since when it does not"
+
     def test_nodes_that_come_as_objects_go_back_as_they_came(self, harness):
         harness.report(a=1, b=2)
         items = [{"metadata": {"name": name, "labels": {"x": "y"}}, "status": {"big": 1.50}} for name in "ab"]
@@ -102,9 +117,9 @@ class TestFilter:
         harness.report(a=1)
         for uid in ("u1", "u2", "u3"):
             harness.ask(uid, ["a"])
-        assert harness.metric("scheduler_schedule_attempts_total", result="scheduled") == 1
-        assert harness.metric("scheduler_schedule_attempts_total", result="unschedulable") == 2
-        assert harness.metric("scheduler_scheduling_attempt_duration_seconds_count", result="unschedulable") == 2
+        assert harness.metric("carico_extender_decisions_total", result="scheduled") == 1
+        assert harness.metric("carico_extender_decisions_total", result="unschedulable") == 2
+        assert harness.metric("carico_extender_decision_duration_seconds_count", result="unschedulable") == 2
         assert harness.metric("carico_extender_reservations") == 1
         assert harness.metric("carico_extender_waiting_pods") == 2
 

@@ -161,7 +161,7 @@ def test_reports_come_in_and_pods_are_decided_on(started):
     started.reports.say("b", 1.0)
     assert [chosen(process, f"u{i}", ["a", "b"]) for i in range(4)] == [["a"], ["a"], ["b"], []]
     _, metrics = call(process.status_port, "GET", "/metrics")
-    assert 'scheduler_schedule_attempts_total{result="scheduled"} 3.0' in metrics
+    assert 'carico_extender_decisions_total{result="scheduled"} 3.0' in metrics
     assert call(process.status_port, "GET", "/readyz") == (200, "ok\n")
     assert call(process.status_port, "GET", "/healthz") == (200, "ok\n")
 

@@ -127,7 +127,7 @@ class TestHttp:
         assert b"ExtenderArgs" in text
         assert post(connection, request("u1", ["a"]))[0] == 200
         assert harness.metric("carico_extender_bad_requests_total", status="400") == 1
-        assert harness.metric("scheduler_schedule_attempts_total", result="error") == 1
+        assert harness.metric("carico_extender_decisions_total", result="error") == 1
         assert len(harness.plugin.ledger) == 1
 
     def test_nothing_is_decided_before_pods_are_known(self, served, connect, harness):

@@ -111,6 +111,14 @@ def test_the_gauge_counts_down_and_below_zero(issue, watch):
     assert watched.left_days("certificate") == -1
 
 
+def test_how_long_a_certificate_lives_in_all_tells_short_lives_from_late_renewals(issue, watch):
+    watched = watch(issue(7))
+    watched.days = 5.0
+    assert watched.left_days("certificate") == pytest.approx(2.0)
+    life_s = watched.registry.get_sample_value("carico_certificate_lifetime_seconds", {"of": "certificate"})
+    assert life_s == pytest.approx(7 * DAY_S, rel=0.001), "certificates begin some minutes before they are made"
+
+
 def test_a_replaced_certificate_shows_at_once_and_a_damaged_one_changes_nothing(issue, watch, tmp_path):
     watched = watch(issue(10))
     issue(100)

@@ -65,7 +65,7 @@ def test_nodes_of_the_variant_demand_report_their_demand(kubeconfig, kube_schedu
         told = carico.nodes()["node-0"]
         assert (told["cores"], told["gib"], told["pod_capacity"]) == (4.0, 16.0, None)
         assert carico.metric("carico_extender_nodes") == 1
-        assert carico.metric("scheduler_schedule_attempts_total", result="scheduled") == 0
+        assert carico.metric("carico_extender_decisions_total", result="scheduled") == 0
 
 
 def test_an_error_about_an_ended_process_includes_its_log(carico, kube_scheduler):
