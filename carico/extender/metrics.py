@@ -81,13 +81,14 @@ class ExtenderMetrics:
             registry=registry,
         )
         # From the first scrape on: otherwise Prometheus would not see the first of each as an increase.
-        for counter, results in (
+        for metric, results in (
             (self.decisions, ("scheduled", "unschedulable", "error")),
+            (self.duration_s, ("scheduled", "unschedulable")),
             (self.reports, ("accepted", "refused")),
             (self.wake_ups, ("done", "failed")),
         ):
             for result in results:
-                counter.labels(result)
+                metric.labels(result)
 
     def count_nodes(self, counts: NodeCounts) -> None:
         """Note how many nodes report, and how many have room."""
