@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from carico import __version__
-from carico.commands import certs, deploy, enrol, journal, monitoring, processes, record, tokens, watch
+from carico.commands import certs, deploy, enrol, helm_chart, journal, monitoring, processes, record, tokens, watch
 from carico.errors import CaricoError
 from carico.printable import printable
 
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     parser.set_defaults(extra="scheduler")  # the extra of every command that sets no other
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (watch, record, processes, enrol, tokens, journal, certs, deploy, monitoring):
+    for command in (watch, record, processes, enrol, tokens, journal, certs, deploy, helm_chart, monitoring):
         command.add(commands)
     return parser
 

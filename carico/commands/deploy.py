@@ -79,6 +79,11 @@ def add(commands: Commands) -> None:
     deploy.add_argument(
         "--new-ca", action="store_true", help="replace both CAs and all certificates, and roll all pods"
     )
+    deploy.add_argument(
+        "--only-certificates",
+        action="store_true",
+        help="make only the namespace, the certificates and the status key, for what Helm installs (see helm-chart)",
+    )
     deploy.add_argument("--force-conflicts", action="store_true", help="take over fields that others have changed")
     deploy.add_argument(
         "--dry-run", action="store_true", help="print the YAML, without certificates, and contact no cluster"
@@ -193,8 +198,11 @@ def _deploy(options: argparse.Namespace) -> None:
             wait_s=options.wait,
             new_ca=options.new_ca,
             issuer=issuer,
+            only_certificates=options.only_certificates,
         )
-    if options.observe:
+    if options.only_certificates:
+        _tell(f"next: helm install carico CHART --namespace {options.namespace}; `carico helm-chart` writes the chart")
+    elif options.observe:
         _tell("next: let your pods run for a while; `carico costs` shows what they demand, next to what they request")
     else:
         _tell("next: give pods `schedulerName: carico`; `carico status` shows how full each node is")

@@ -24,7 +24,9 @@ from carico.deployment.images import digests
 from carico.deployment.manifests import (
     COMPONENT,
     EARLIER_TOKENS,
+    INSTALLED,
     LABELS,
+    MANAGED_BY,
     SELECTOR,
     STATUS_KEY,
     Choices,
@@ -79,6 +81,7 @@ class Deployment:
         wait_s: float = 0.0,
         new_ca: bool = False,
         issuer: Issuer | None = None,
+        only_certificates: bool = False,
     ) -> None:
         """Apply all objects.
 
@@ -97,17 +100,21 @@ class Deployment:
             Replace both CAs, and therefore all certificates.
         issuer : Issuer, optional
             What signs servers' certificates through cert-manager; `NOBODY` ends that. By default as it was before.
+        only_certificates : bool, optional
+            Apply only the namespace, the certificates and the status key: Helm, or somebody else, applies the rest.
 
         Raises
         ------
         InvalidInput
-            If CARICO is deployed in another namespace, or certificates cannot be used.
+            If CARICO is deployed in another namespace, or by Helm, or certificates cannot be used.
         KubeError
             If the API server does not answer, or refuses an object; the message names the object.
         NotReady
             If certificates are not issued, or pods not ready, in time.
         """
         self._refuse_second_deployment(choices.namespace)
+        if not only_certificates:
+            self._refuse_of_helm(choices.namespace, "helm upgrade")
         issuer = self._issuer(choices.namespace, issuer)
         objects = manifests(choices)
         let_reach_api_server(objects, self._api_ports())
@@ -121,16 +128,19 @@ class Deployment:
         made = self._certificates(
             others, choices.namespace, now, folder, issuer, new_ca=new_ca, issued_within_s=issued_within_s
         )
-        self._apply([*made, self._status_key(choices.namespace), *others], force)
+        rest = [] if only_certificates else others
+        self._apply([*made, self._status_key(choices.namespace), *rest], force)
         if folder is not None if issuer is None else not issuer.has_own_ca:
             self._remove_ca_key(choices.namespace)
-        if choices.learns_demand:
+        if choices.learns_demand and not only_certificates:
             self._remove_aggregators(choices.namespace)
         if issuer is not None and issuer.has_own_ca:
             ca = made[0]["data"]["ca.crt"]
             servers = list(certificates.hosts_of(others))
             manager = CertManager(self.kube, choices.namespace)
             manager.wait_issued(issuer, servers, self.clock, issued_within_s, ca)
+        if only_certificates:
+            return
         if wait_s > 0:
             wait_rolled_out(
                 self.kube, [thing for thing in others if _has_pods(thing)], self.clock, within_s=wait_s, tell=self.tell
@@ -174,7 +184,7 @@ class Deployment:
         deployed = [
             thing
             for kind in ("StatefulSet", "DaemonSet")
-            for thing in self.kube.list("apps/v1", kind, namespace, labels=SELECTOR)
+            for thing in self.kube.list("apps/v1", kind, namespace, labels=INSTALLED)
         ]
         if not deployed:
             raise InvalidInput(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
@@ -185,7 +195,7 @@ class Deployment:
             )
         if folder is not None and not has_ca(folder) and certificates.CA_SECRET in self._secrets(namespace):
             folder = None
-        before = {title(thing): _annotations(thing).get(ISSUED) for thing in deployed}
+        before = {title(thing): self._issued_before(thing) for thing in deployed}
         issuer = self._issuer(namespace)
         if issuer is not None:
             self.tell("it renews them by itself, and `cmctl renew` at once; CARICO's own CAs are looked after here")
@@ -204,6 +214,7 @@ class Deployment:
         """
         home, *others = manifests(Choices(namespace))
         self._refuse_second_deployment(namespace)
+        self._refuse_of_helm(namespace, "helm uninstall")
         kinds = dict.fromkeys([("v1", "Secret"), *((thing["apiVersion"], thing["kind"]) for thing in others)])
         if CertManager(self.kube, namespace).certificates() is not None:
             # Their Secrets go after them, because cert-manager would make these again.
@@ -279,6 +290,17 @@ class Deployment:
         """Return the annotation that does not roll pods again that were rolled when they got these CAs."""
         there = _annotations(self.kube.read(thing) or {})
         return there.get(ISSUED, issued) if there.get(RENEWED) == issued else issued
+
+    def _issued_before(self, thing: KubeObject) -> str:
+        """Return the CAs that pods were started with; without a note, as with Helm, those that the cluster has now."""
+        there = _annotations(thing)
+        noted = there.get(ISSUED) or there.get(RENEWED)
+        if noted is not None:
+            return noted
+        metadata = {"name": certificates.CA_CONFIG_MAP, "namespace": thing["metadata"]["namespace"]}
+        data = (self.kube.read({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}) or {}).get("data") or {}
+        digests_of = [key_digest(text.encode()) for text in map(data.get, ("ca.crt", "nodes-ca.crt")) if text]
+        return " ".join(digests_of[: 1 if thing["kind"] == "StatefulSet" else 2])
 
     def _issuer(self, namespace: str, wanted: Issuer | None = None) -> Issuer | None:
         """Return what signs servers through cert-manager: as wanted, or else as before."""
@@ -437,11 +459,20 @@ class Deployment:
 
     def _refuse_second_deployment(self, namespace: str) -> None:
         """Nodes, roles and the scheduler's name belong to the whole cluster, so only one deployment is possible."""
-        found = self.kube.list("apps/v1", "DaemonSet", labels=SELECTOR)
+        found = self.kube.list("apps/v1", "DaemonSet", labels=INSTALLED)
         elsewhere = sorted({thing["metadata"]["namespace"] for thing in found} - {namespace})
         if elsewhere:
             raise InvalidInput(
                 f"CARICO is deployed in the namespace {elsewhere[0]}, not {namespace}: give --namespace {elsewhere[0]}"
+            )
+
+    def _refuse_of_helm(self, namespace: str, instead: str) -> None:
+        """Two tools that apply the same objects undo each other's changes."""
+        found = self.kube.list("apps/v1", "DaemonSet", namespace, labels=f"{INSTALLED},{MANAGED_BY}=Helm")
+        if found:
+            raise InvalidInput(
+                f"Helm has installed CARICO in the namespace {namespace}: use `{instead}`, or for certificates `carico "
+                f"renew` and `carico deploy --only-certificates`"
             )
 
 

@@ -38,6 +38,10 @@ LABELS = {
 }
 """The labels of all deployed objects, and of no others."""
 SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
+MANAGED_BY = "app.kubernetes.io/managed-by"
+"""The label that Helm replaces by its own name at what it installs; labels of pods stay."""
+INSTALLED = ",".join(f"{name}={value}" for name, value in LABELS.items() if name != MANAGED_BY)
+"""Selects DaemonSets and StatefulSets, whoever has installed them."""
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Label and taint of the control plane's nodes."""
 API_PORT = 443
@@ -51,7 +55,10 @@ EARLIER_TOKENS = ("carico-extender-token", "carico-signer-token")
 """Secrets with tokens that do not expire, which schedulers of earlier versions mount."""
 OBSERVES = "carico.dev/observes"
 """Annotation of a scheduler that schedules nothing, because it has no kube-scheduler."""
-_DIGEST = "carico.dev/configuration"
+CONFIGURATION = "carico.dev/configuration"
+"""Annotation of a pod that rolls it: a digest of its ConfigMap."""
+Telemetry = Literal["procfs", "cgroup"]
+"""See `AgentConfig`."""
 _FOLDER = files("carico") / "manifests"
 
 
@@ -86,7 +93,7 @@ class Choices:
     namespace: str = NAMESPACE
     image: str = IMAGE
     kube_scheduler_image: str = KUBE_SCHEDULER_IMAGE
-    telemetry: Literal["procfs", "cgroup"] = "procfs"
+    telemetry: Telemetry = "procfs"
     variant: str = DEFAULT_VARIANT.name
     excluded_namespaces: tuple[str, ...] = ()
     on_control_plane: bool = False
@@ -130,13 +137,20 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
                 ]
             for container in containers(template):
                 container["image"] = images[container["image"]]
-            template["metadata"]["annotations"][_DIGEST] = digests[thing["metadata"]["name"]]
+            template["metadata"]["annotations"][CONFIGURATION] = digests[thing["metadata"]["name"]]
             if choices.on_control_plane and thing["kind"] == "StatefulSet":
-                template["spec"]["nodeSelector"] = {CONTROL_PLANE: ""}
-                template["spec"]["tolerations"] = [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}]
+                template["spec"] |= control_plane_only()
     # The ConfigMaps come before the pods that mount them.
     first = next(index for index, thing in enumerate(objects) if "template" in thing.get("spec", {}))
     return objects[:first] + maps + objects[first:]
+
+
+def control_plane_only() -> dict[str, Any]:
+    """Return what lets pods run on nodes of the control plane only, for their spec."""
+    return {
+        "nodeSelector": {CONTROL_PLANE: ""},
+        "tolerations": [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}],
+    }
 
 
 def let_reach_api_server(objects: Iterable[dict[str, Any]], ports: Iterable[int]) -> None:
@@ -242,4 +256,6 @@ def _set_namespace(thing: dict[str, Any], namespace: str) -> None:
 
 
 def _digest(thing: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(thing["data"], sort_keys=True).encode()).hexdigest()[:16]
+    # As Helm's toRawJson writes it, so that the chart's digests are the same.
+    text = json.dumps(thing["data"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-_FOLDER = files("carico") / "manifests" / "monitoring"
+FOLDER = files("carico") / "manifests" / "monitoring"
 _LABELS = {
     "app.kubernetes.io/name": "carico",
     "app.kubernetes.io/component": "monitoring",
@@ -20,17 +20,17 @@ _LABELS = {
 
 def alerts() -> str:
     """Return the alerts, as a file that Prometheus reads."""
-    return (_FOLDER / "alerts.yaml").read_text(encoding="utf-8")
+    return (FOLDER / "alerts.yaml").read_text(encoding="utf-8")
 
 
 def dashboard() -> str:
     """Return the dashboard, as JSON that Grafana imports."""
-    return (_FOLDER / "dashboard.json").read_text(encoding="utf-8")
+    return (FOLDER / "dashboard.json").read_text(encoding="utf-8")
 
 
 def operator_objects(namespace: str) -> list[dict[str, Any]]:
     """Return a PodMonitor and a PrometheusRule, and a ConfigMap that Grafana's sidecar loads."""
-    monitor = yaml.safe_load((_FOLDER / "pod-monitor.yaml").read_text(encoding="utf-8"))
+    monitor = yaml.safe_load((FOLDER / "pod-monitor.yaml").read_text(encoding="utf-8"))
     monitor["metadata"]["namespace"] = namespace
     rule = {
         "apiVersion": "monitoring.coreos.com/v1",

@@ -15,7 +15,7 @@ from carico.deployment.authority import SIGNER
 from carico.deployment.cert_manager import CertManager, not_ready
 from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE, KEYS_OF_NODES
 from carico.deployment.images import digests
-from carico.deployment.manifests import COMPONENT, EARLIER_TOKENS, OBSERVES, SELECTOR, STATUS_KEY, lease
+from carico.deployment.manifests import COMPONENT, EARLIER_TOKENS, INSTALLED, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
 from carico.errors import KubeError, KubeRefused, KubeUnreachable, NotReady
 from carico.http.expiry import WARN_S
@@ -149,7 +149,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
     """
     pods = kube.list("v1", "Pod", namespace, SELECTOR)
     workloads = [
-        thing for kind in ("StatefulSet", "DaemonSet") for thing in kube.list("apps/v1", kind, namespace, SELECTOR)
+        thing for kind in ("StatefulSet", "DaemonSet") for thing in kube.list("apps/v1", kind, namespace, INSTALLED)
     ]
     components = [_component(thing, pods, now) for thing in workloads]
     problems = [f"{each.name}: {each.ready} of {each.desired} pods ready" for each in components if not each.rolled_out]
@@ -215,7 +215,7 @@ def answering_extender(kube: KubeObjects, namespace: str, now: datetime) -> str:
     KubeError
         If the API server does not answer, or refuses.
     """
-    workloads = kube.list("apps/v1", "StatefulSet", namespace, SELECTOR)
+    workloads = kube.list("apps/v1", "StatefulSet", namespace, INSTALLED)
     if not workloads:
         raise NotReady(f"CARICO is not deployed in the namespace {namespace}: run `carico deploy`")
     leader = OBSERVER if is_observing(workloads) else _leader(kube, namespace, now)

@@ -9,7 +9,7 @@ from cryptography import x509
 
 from carico.deployment.authority import Authority
 from carico.deployment.deploy import ISSUED, Deployment
-from carico.deployment.manifests import LABELS, Choices
+from carico.deployment.manifests import LABELS, Choices, manifests
 from carico.errors import InvalidInput, KubeRefused, KubeUnreachable, NotReady
 from carico.extender.process import ANNOTATION
 from carico.testing import ManualClock
@@ -327,6 +327,47 @@ class TestUpgrade:
     def test_removing_everything_removes_them_too(self, earlier, deployed):
         deployed.undeploy()
         assert self.KEYS not in earlier.objects
+
+
+class TestWithHelm:
+    """Helm installs everything but the certificates."""
+
+    @pytest.fixture
+    def installed(self, cluster, deployed):
+        deployed.deploy(only_certificates=True)
+        for thing in manifests(Choices())[1:]:
+            if thing["kind"] in ("DaemonSet", "StatefulSet"):
+                labels = thing["metadata"]["labels"] | {"app.kubernetes.io/managed-by": "Helm"}
+                path = f"/apis/apps/v1/namespaces/carico/{thing['kind'].lower()}s/{thing['metadata']['name']}"
+                cluster.put(path, metadata={**thing["metadata"], "labels": labels}, spec=thing["spec"])
+        return deployed
+
+    def test_certificates_alone_are_made(self, cluster, deployed):
+        deployed.deploy(only_certificates=True, wait_s=5.0)
+        kinds = {path.split("/")[-2] for path in cluster.objects} - {"nodes"}
+        assert kinds == {"namespaces", "configmaps", "secrets"}
+        assert {"ca.crt", "nodes-ca.crt"} == cluster.objects["/api/v1/namespaces/carico/configmaps/carico-ca"][
+            "data"
+        ].keys()
+        deployed.undeploy()
+        assert not any(path.startswith(SECRETS) for path in cluster.objects)
+
+    def test_other_commands_leave_it_to_helm(self, cluster, installed):
+        before = copy.deepcopy(cluster.objects)
+        with pytest.raises(InvalidInput, match="Helm has installed CARICO in the namespace carico: use `helm upgrade`"):
+            installed.deploy()
+        with pytest.raises(InvalidInput, match="use `helm uninstall`"):
+            installed.undeploy()
+        assert cluster.objects == before
+
+    def test_renewing_rolls_pods_only_for_another_ca_and_once(self, cluster, installed):
+        renewal = TestRenewal()
+        first = secret(cluster, "carico-extender-tls")
+        assert renewal.renew(installed) == []
+        assert secret(cluster, "carico-extender-tls") != first
+        del cluster.objects[f"{SECRETS}/carico-nodes-ca"]
+        assert renewal.renew(installed) == ["carico-agent"]
+        assert renewal.renew(installed) == []
 
 
 def test_demand_is_deployed_without_aggregators(cluster, deployed):
