@@ -19,9 +19,9 @@ from carico.errors import CaricoError
 from carico.printable import printable
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = "carico") -> int:
     """Run the command named by the arguments (by default the process's) and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser(program).parse_args(arguments)
     try:
         with _exit_on_sigterm():
             options.run(options)
@@ -51,9 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser(program: str) -> argparse.ArgumentParser:
+    """Return the parser of all commands; `program` is the name under which it was called."""
     parser = argparse.ArgumentParser(
-        prog="carico", description="CARICO, a Kubernetes scheduler that needs no resource requests."
+        prog=program, description="CARICO, a Kubernetes scheduler that needs no resource requests."
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
     parser.set_defaults(extra="scheduler")  # the extra of every command that sets no other

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def of_cluster(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--namespace", metavar="NS", default="carico", help="(default: carico)")
+    parser.add_argument("-n", "--namespace", metavar="NS", default="carico", help="(default: carico)")
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",
