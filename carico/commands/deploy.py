@@ -13,6 +13,7 @@ from carico.clock import SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import whole_number
 from carico.commands.cluster import connected, of_cluster
+from carico.commands.output import of_output, wants_json
 from carico.demand.settings import DEMAND
 from carico.printable import printable
 
@@ -121,7 +122,7 @@ def add(commands: Commands) -> None:
         ),
     )
     of_cluster(status)
-    status.add_argument("--json", action="store_true", help="one JSON object; ages are seconds, unknown is null")
+    of_output(status, "ages are seconds, unknown is null", flag=True)
     status.set_defaults(run=_status)
 
     costs = commands.add_parser(
@@ -137,7 +138,7 @@ def add(commands: Commands) -> None:
     costs.add_argument(
         "--by-node", action="store_true", help="show what each node knows, before pooling and without requests"
     )
-    costs.add_argument("--json", action="store_true", help="one JSON object; unknown is null")
+    of_output(costs, flag=True)
     costs.set_defaults(run=_costs)
 
 
@@ -249,7 +250,7 @@ def _status(options: argparse.Namespace) -> None:
 
     with connected(options) as kube:
         status = read_status(kube, options.namespace, datetime.now(UTC))
-    print(as_json(status) if options.json else show(status))
+    print(as_json(status) if wants_json(options) else show(status))
     if status.problems:
         sys.exit(1)
 
@@ -260,10 +261,10 @@ def _costs(options: argparse.Namespace) -> None:
     with connected(options) as kube:
         if options.by_node:
             at_nodes = read_node_costs(kube, options.namespace, datetime.now(UTC))
-            print(as_json(at_nodes) if options.json else show_by_node(at_nodes))
+            print(as_json(at_nodes) if wants_json(options) else show_by_node(at_nodes))
         else:
             costs = read_costs(kube, options.namespace, datetime.now(UTC))
-            print(as_json(costs) if options.json else show(costs))
+            print(as_json(costs) if wants_json(options) else show(costs))
 
 
 def _tell(line: str) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from carico.commands import Commands
 from carico.commands.cluster import connected, of_cluster
+from carico.commands.output import of_output, print_json, wants_json
 from carico.errors import InvalidJournal, NotReady
 from carico.printable import printable
+
+if TYPE_CHECKING:
+    from carico.extender.journal import Entry
 
 JOURNAL = "/var/log/carico/journal.jsonl"
 """The default of `journal.file` in the extender's configuration."""
@@ -33,6 +38,7 @@ def add(commands: Commands) -> None:
     )
     of_cluster(explain)
     explain.add_argument("--all", action="store_true", help="show all nodes of the journal, not only the best ten")
+    of_output(explain)
     explain.set_defaults(run=_explain)
     replay = commands.add_parser(
         "replay",
@@ -43,13 +49,14 @@ def add(commands: Commands) -> None:
         ),
     )
     replay.add_argument("journal", metavar="JOURNAL", type=Path)
+    of_output(replay)
     replay.set_defaults(run=_replay)
 
 
 def _explain(options: argparse.Namespace) -> None:
     elsewhere = options.kubeconfig or options.context
     if options.journal is not None or (not elsewhere and Path(JOURNAL).exists()):
-        _explain_from(options.journal or Path(JOURNAL), options.pod, options.all)
+        _explain_from(options.journal or Path(JOURNAL), options)
         return
     from carico.deployment.decisions import read_decisions
     from carico.extender import journal_reader as reader
@@ -61,17 +68,26 @@ def _explain(options: argparse.Namespace) -> None:
             f"no scheduler of CARICO has decided about a pod {options.pod!r} lately: give NAME, NAMESPACE/NAME or the "
             f"UID of a pod with `schedulerName: carico`"
         )
+    if wants_json(options):
+        print_json({"decisions": [_decision(entry, by=pod) for pod, entry in found]})
+        return
     print("\n\n".join(f"{reader.explain(entry, options.all)}\n  by {printable(pod)}" for pod, entry in found))
 
 
-def _explain_from(journal: Path, pod: str, show_all: bool) -> None:
+def _explain_from(journal: Path, options: argparse.Namespace) -> None:
     from carico.extender import journal_reader as reader
 
-    found = 0
+    pod, found = options.pod, 0
+    decisions = []
     for _, entry in reader.entries_of(journal, _say):
         if reader.concerns(entry, pod):
-            print(("\n" if found else "") + reader.explain(entry, show_all))
+            if wants_json(options):
+                decisions.append(_decision(entry, by=None))
+            else:
+                print(("\n" if found else "") + reader.explain(entry, options.all))
             found += 1
+    if decisions:
+        print_json({"decisions": decisions})
     if not found:
         raise InvalidJournal(
             f"{journal} contains no decision about a pod {pod!r}; give its name or UID. Each scheduler has a journal "
@@ -82,16 +98,26 @@ def _explain_from(journal: Path, pod: str, show_all: bool) -> None:
 def _replay(options: argparse.Namespace) -> None:
     from carico.extender import journal_reader as reader
 
-    same = different = 0
+    same, differences = 0, []
     for where, entry in reader.entries_of(options.journal, _say):
         if why := reader.decide_again(entry):
-            different += 1
-            print(f"{where}: {entry.pod.namespace}/{entry.pod.name}: {why}")
+            pod = f"{entry.pod.namespace}/{entry.pod.name}"
+            differences.append({"where": where, "pod": pod, "difference": why})
+            if not wants_json(options):
+                print(f"{where}: {pod}: {why}")
         else:
             same += 1
-    print(f"{same} decisions come out the same, {different} differently")
-    if different:
+    if wants_json(options):
+        print_json({"same": same, "different": differences})
+    else:
+        print(f"{same} decisions come out the same, {len(differences)} differently")
+    if differences:
         sys.exit(1)
+
+
+def _decision(entry: Entry, by: str | None) -> dict[str, Any]:
+    """Return a decision as the journal has it, and the pod whose extender made it, if somebody else's was asked."""
+    return {"by": by, **{name: getattr(entry, name) for name in entry.__struct_fields__}}
 
 
 def _say(what: str) -> None:

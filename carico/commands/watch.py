@@ -12,6 +12,7 @@ from carico.agent.watch import Watch, show
 from carico.clock import Clock, SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import pattern, seconds, whole_number
+from carico.commands.output import of_output, wants_json
 from carico.errors import InvalidInput, RecordingEnded
 from carico.podevents.process_table import MatchingProcesses
 from carico.telemetry.procfs import ProcfsSource
@@ -45,11 +46,7 @@ def add(commands: Commands) -> None:
     watch.add_argument(
         "--duration", metavar="SECONDS", type=seconds, default=math.inf, help="end after this time (default: never)"
     )
-    watch.add_argument(
-        "--json",
-        action="store_true",
-        help="one JSON object a second, a line each; shares are in [0, 1], an unknown signal is null",
-    )
+    of_output(watch, "one a second, a line each; shares are in [0, 1], an unknown signal is null", flag=True)
     watch.add_argument("--proc", metavar="FOLDER", default="/proc", help="the root folder of procfs (default: /proc)")
     watch.add_argument(
         "--replay", metavar="FILE", type=Path, help="replay a file of `carico record` at its recorded pace"
@@ -68,7 +65,7 @@ def _watch(options: argparse.Namespace) -> None:
         count_pods = MatchingProcesses(options.pods_matching, options.proc).count
     with _source(options, clock) as source, suppress(RecordingEnded):
         rows = Watch(source, clock, count_pods).rows(options.duration)
-        show(rows, sys.stdout, title, as_json=options.json)
+        show(rows, sys.stdout, title, as_json=wants_json(options))
 
 
 def _source(options: argparse.Namespace, clock: Clock) -> TelemetrySource:

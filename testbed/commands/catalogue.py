@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from carico.commands.output import of_output, print_json, wants_json
 from testbed.commands import HELP
-from testbed.report.listing import listing
+from testbed.report.listing import listing, listing_as_json
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -16,9 +17,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Shows the scenarios of the catalogue, the schedulers and CARICO's variants, and the settings of "
         "the simulated cluster with their defaults.",
     )
+    of_output(lister)
     lister.set_defaults(run=_list)
 
 
 def _list(options: argparse.Namespace) -> int:
-    print("\n".join(listing()))
+    if wants_json(options):
+        print_json(listing_as_json())
+    else:
+        print("\n".join(listing()))
     return 0

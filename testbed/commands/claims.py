@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from carico.commands.output import of_output, print_json, wants_json
 from testbed.commands import HELP
 from testbed.errors import UsageError
+from testbed.report.as_json import claims_as_json
 from testbed.report.claims import claims_table
 from testbed.results.outcomes import Outcome
 from testbed.results.outcomes_file import read_outcomes
@@ -28,6 +30,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         nargs="+",
         help="a session of pytest: a name that 'carico-testbed runs' shows, or the folder of a run",
     )
+    of_output(claims)
     claims.set_defaults(run=_claims)
 
 
@@ -42,5 +45,8 @@ def _claims(options: argparse.Namespace) -> int:
         found.setdefault(run.read().provider, []).extend(read_outcomes(run.outcomes))
     if not any(one.statement.kind == "claim" for outcomes in found.values() for one in outcomes):
         raise UsageError(f"no test of {', '.join(options.run_names)} judged a claim (marker carico_claim)")
-    print("\n".join(claims_table(found)))
+    if wants_json(options):
+        print_json(claims_as_json(found))
+    else:
+        print("\n".join(claims_table(found)))
     return 0

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from carico.commands.output import of_output, print_json, wants_json
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.comparison.baseline import is_baseline, read_baseline
@@ -17,6 +18,7 @@ from testbed.comparison.runs import paired, rows_of
 from testbed.errors import ResultsError, UsageError
 from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, registered
 from testbed.measurement.own import installed
+from testbed.report.as_json import comparison_as_json
 from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line
 from testbed.report.numbers import WIDTH
 from testbed.results.run import SchedulerUsed
@@ -54,6 +56,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="end with 1 if a figure is certainly worse than this allows (repeatable), such as "
         "pod_completion_time:p99:+10%% or pod_outcome:oom_killed:+0; also if what the reference has was not measured",
     )
+    of_output(compare)
     compare.set_defaults(run=_run)
 
 
@@ -69,20 +72,24 @@ def _compare(options: argparse.Namespace) -> int:
     reference, candidate = (_measured(name, figures) for name in (options.reference, options.candidate))
     pairing = paired(reference, candidate)
     rows = rows_of(pairing, wanted)
-    print("\n".join(comparison_table(pairing, rows)))
-    for note in changed_schedulers(_schedulers(options.reference), _schedulers(options.candidate)):
-        print("\n".join(textwrap.wrap(note, WIDTH, subsequent_indent="  ")))
+    gate = judge(reference, candidate, gated) if gated else None
+    if wants_json(options):
+        print_json(comparison_as_json(pairing, rows, gate))
+    else:
+        print("\n".join(comparison_table(pairing, rows)))
+        for note in changed_schedulers(_schedulers(options.reference), _schedulers(options.candidate)):
+            print("\n".join(textwrap.wrap(note, WIDTH, subsequent_indent="  ")))
     if not any(row.compared is not None for row in rows):
         tell(
             "nothing could be compared: the runs have no scenario, scheduler and settings in common with these metrics"
         )
         return 1
-    if not gated:
+    if gate is None:
         return 0
-    gate = judge(reference, candidate, gated)
-    print(f"\n{gate_line(gate)}")
-    for sentence in failures(gate):
-        print("\n".join(textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")))
+    if not wants_json(options):
+        print(f"\n{gate_line(gate)}")
+        for sentence in failures(gate):
+            print("\n".join(textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")))
     return 0 if gate.passed else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from carico.commands.output import of_output, wants_json
 from testbed import arguments
 from testbed.cluster_options import add_cluster_options
 from testbed.commands import HELP
@@ -88,6 +89,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "after Ctrl-C, the finished repetitions are in FILE.partial",
     )
     declare("--quiet", action="store_true", help="show no progress on standard error")
+    of_output(run, "what is in the results file (docs/reference/json.md)")
     run.set_defaults(run=_run)
 
 
@@ -97,9 +99,14 @@ def _run(options: argparse.Namespace) -> int:
     plan = run.checked(provider, [options.json])
     with run.recorded(provider, options.json) as cache:
         repetitions = plan.run(run.show_pass, options.processes, cache.trial)
-    tables = [distributions(repetitions), latency_table(repetitions), stolen_note(repetitions)]
-    print("\n\n".join("\n".join(table) for table in tables if table))
-    print(f"\nresults: {run.complete(options.json).file}")
+    if not wants_json(options):
+        tables = [distributions(repetitions), latency_table(repetitions), stolen_note(repetitions)]
+        print("\n\n".join("\n".join(table) for table in tables if table))
+    results = run.complete(options.json).file
+    if not wants_json(options):
+        print(f"\nresults: {results}")
+    elif results is not None:
+        print(results.read_text(encoding="utf-8"), end="")
     failures = [failure for one in repetitions for failure in _failures(one)]
     for failure in failures[:TOLD]:
         tell(failure)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from carico.commands.output import of_output, print_json, wants_json
 from testbed import arguments
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.errors import UsageError
+from testbed.report.as_json import runs_as_json
 from testbed.report.numbers import counted
 from testbed.report.runs import runs_table
 from testbed.results import runs_folder
@@ -31,6 +33,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=arguments.count,
         help="remove all but the newest N runs, with their results; nothing else ever removes a run",
     )
+    of_output(runs)
     runs.set_defaults(run=_runs)
     recover = commands.add_parser(
         "recover",
@@ -57,7 +60,10 @@ def _runs(options: argparse.Namespace) -> int:
         removed = remove_all_but(folder, options.remove_all_but)
         print(f"removed: {', '.join(run.id for run in removed) or 'nothing'}")
         return 0
-    print("\n".join(runs_table(all_runs(folder))))
+    if wants_json(options):
+        print_json(runs_as_json(all_runs(folder)))
+    else:
+        print("\n".join(runs_table(all_runs(folder))))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from carico.commands.output import of_output, wants_json
 from testbed import arguments
 from testbed.cluster_options import add_cluster_options
 from testbed.commands import HELP
@@ -63,6 +64,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both clusters' times (.svg, .png, .pdf)")
     add_cluster_options(validate)
     validate.add_argument("--quiet", action="store_true", help="show no progress on standard error")
+    of_output(validate, "all measurements, as in the file of --json")
     validate.set_defaults(run=_validate)
 
 
@@ -79,7 +81,7 @@ def _validate(options: argparse.Namespace) -> int:
     from testbed.validation.demands import check_measurable, demands_table, measured_demands
     from testbed.validation.figure import draw, undrawable
     from testbed.validation.measured_node import rights_problem
-    from testbed.validation.validation import measure, simulate, write_validation
+    from testbed.validation.validation import encoded, measure, simulate, write_validation
     from workloads.scenario import load_scenario
 
     scenario = load_scenario(options.scenario)
@@ -94,20 +96,28 @@ def _validate(options: argparse.Namespace) -> int:
     files = [file for file in (options.json, options.figure) if file is not None]
     problems = rights_problem() + ([] if options.figure is None else undrawable(options.figure))
     checked = run.checked(provider, files or [None], problems)
+
+    def show(table: list[str]) -> None:
+        if not wants_json(options):
+            print("\n".join(table), end="\n\n", flush=True)
+
     with run.recorded(provider) as cache:
         run.show("opening the cluster")
         measured = measure(provider.cluster(), maker, platform, plan, run=run.id, say=run.show)
         run.clear()
-        print("\n".join(measured.table()), end="\n\n", flush=True)
+        show(measured.table())
         real = checked.run(run.show_pass, through=cache.trial)
         run.clear()
         demands = measured_demands(scenario, real)
-        print("\n".join(demands_table(demands)), end="\n\n", flush=True)
+        show(demands_table(demands))
         simulated = simulate(measured, demands, plan, options.simulated, on_progress=run.show_pass)
     run.complete()
     if options.json is not None:
         write_validation(options.json, measured, real, simulated)
     if options.figure is not None:
         draw(options.figure, real, simulated)
-    print("\n".join([*agreement_table(agreements(real, simulated)), *stolen_note(real)]))
+    if wants_json(options):
+        print(encoded(measured, real, simulated).decode(), end="")
+    else:
+        print("\n".join([*agreement_table(agreements(real, simulated)), *stolen_note(real)]))
     return 0

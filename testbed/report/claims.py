@@ -78,7 +78,7 @@ def claims_table(by_provider: Mapping[str, Iterable[Outcome]]) -> list[str]:
     for case in dict.fromkeys(case for cases in found.values() for case in cases):
         source, text, which = case
         outcomes = [cases.get(case, {}) for cases in found.values()]
-        rows = [_headline(one) for of_provider in outcomes for one in of_provider.values()]
+        rows = [headline(one) for of_provider in outcomes for one in of_provider.values()]
         what = next((row.what for row in rows if row), "")
         statement = f"{text} ({which})" if which else text
         cells = [
@@ -116,11 +116,12 @@ def _held(outcome: Outcome) -> str:
 
 
 def _figure(outcome: Outcome) -> str:
-    row = _headline(outcome)
+    row = headline(outcome)
     return figure(row.ours, row.unit) if row else ""
 
 
-def _headline(outcome: Outcome) -> Row | None:
+def headline(outcome: Outcome) -> Row | None:
+    """Return the row that stands for a test: the last one with a figure of the paper, or else the last one."""
     compared = [row for row in outcome.rows if row.thesis is not None]
     return next(reversed(compared or outcome.rows), None)
 

@@ -23,41 +23,72 @@ from workloads.scenario import NodePool, Scenario, catalogue
 
 def listing() -> list[str]:
     """Return everything, under headings."""
-    lines = ["Scenarios (carico-testbed run SCENARIO)"]
+    lines: list[str] = []
+    for heading, entries in _HEADINGS.items():
+        lines += ["", heading] if lines else [heading]
+        for name, text in entries():
+            lines += _entry(name, text)
+    return lines
+
+
+def listing_as_json() -> dict[str, list[dict[str, str]]]:
+    """Return everything by kind, each with its name, as it is to be written, and its description."""
+    return {
+        heading.partition(" ")[0].lower(): [{"name": name, "description": text} for name, text in entries()]
+        for heading, entries in _HEADINGS.items()
+    }
+
+
+def _scenarios() -> Iterator[tuple[str, str]]:
     for scenario in catalogue():
-        lines += _entry(scenario.name, _described(scenario))
-    lines += ["", "Schedulers (--scheduler SPEC)"]
-    lines += _entry("carico", f"CARICO, which needs no requests; the variant {DEFAULT_VARIANT.name}")
+        yield scenario.name, _described(scenario)
+
+
+def _schedulers() -> Iterator[tuple[str, str]]:
+    yield "carico", f"CARICO, which needs no requests; the variant {DEFAULT_VARIANT.name}"
     for variant in VARIANTS.values():
-        lines += _entry(f"carico:variant={variant.name}", variant.description)
-    lines += _entry("kube-scheduler", "the default scheduler, with the requests in the scenario")
-    lines += _entry("kube-scheduler:cpu=100m,memory=750Mi", "the same, with these requests for every pod")
+        yield f"carico:variant={variant.name}", variant.description
+    yield "kube-scheduler", "the default scheduler, with the requests in the scenario"
+    yield "kube-scheduler:cpu=100m,memory=750Mi", "the same, with these requests for every pod"
     for name, point in installed().items():
-        lines += _entry(name, f"installed: {point.value}")
-    lines += _entry("module:Class,key=value", "one of your own, on the simulated cluster")
-    lines += _entry(
-        "schedulerName=NAME,manifest=FILE", "any scheduler of a real cluster, which the manifest may deploy"
-    )
-    lines += ["", "Workloads (of a scenario of your own), with their parameters"]
+        yield name, f"installed: {point.value}"
+    yield "module:Class,key=value", "one of your own, on the simulated cluster"
+    yield "schedulerName=NAME,manifest=FILE", "any scheduler of a real cluster, which the manifest may deploy"
+
+
+def _workloads() -> Iterator[tuple[str, str]]:
     for name, model in MODELS.items():
-        lines += _entry(f"{name}: {signature_of(model)}", _summary(model))
-    lines += ["", "Arrivals of a job's pods (arrivals: {pattern: NAME, ...})"]
+        yield f"{name}: {signature_of(model)}", _summary(model)
+
+
+def _arrivals() -> Iterator[tuple[str, str]]:
     for pattern in PATTERNS:
         fields = ", ".join(_fields(pattern))
-        lines += _entry(f"{pattern.__struct_config__.tag}{': ' * bool(fields)}{fields}", _summary(pattern))
-    lines += ["", "Presets (pytest -m cluster --carico-preset=NAME)"]
+        yield f"{pattern.__struct_config__.tag}{': ' * bool(fields)}{fields}", _summary(pattern)
+
+
+def _presets() -> Iterator[tuple[str, str]]:
     for preset in PRESETS.values():
-        lines += _entry(preset.name, preset.description)
-    lines += ["", "Settings of the simulated cluster (--set KEY=VALUE), with their defaults"]
-    lines += _entry(
-        f"{SET}={DEFAULT}", f"One of {', '.join(PARAMETER_SETS)}: a named set of values; other settings override it"
-    )
+        yield preset.name, preset.description
+
+
+def _settings() -> Iterator[tuple[str, str]]:
+    yield f"{SET}={DEFAULT}", f"One of {', '.join(PARAMETER_SETS)}: a named set of values; other settings override it"
     _, schemas = msgspec.json.schema_components((SimulationParameters,))
     for name, schema in schemas[SimulationParameters.__name__]["properties"].items():
         allowed = choices(name)
         one_of = f"One of {', '.join(allowed)}. " if allowed else ""
-        lines += _entry(f"{name}={schema['default']}", one_of + schema["description"])
-    return lines
+        yield f"{name}={schema['default']}", one_of + schema["description"]
+
+
+_HEADINGS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
+    "Scenarios (carico-testbed run SCENARIO)": _scenarios,
+    "Schedulers (--scheduler SPEC)": _schedulers,
+    "Workloads (of a scenario of your own), with their parameters": _workloads,
+    "Arrivals of a job's pods (arrivals: {pattern: NAME, ...})": _arrivals,
+    "Presets (pytest -m cluster --carico-preset=NAME)": _presets,
+    "Settings of the simulated cluster (--set KEY=VALUE), with their defaults": _settings,
+}
 
 
 def _fields(kind: Any) -> Iterator[str]:

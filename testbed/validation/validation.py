@@ -116,9 +116,14 @@ def simulate(
     return simulated.check(SimulatedProvider()).run(on_progress)
 
 
+def encoded(measured: Measured, real: list[Repetition], simulated: list[Repetition]) -> bytes:
+    """Return all measurements as JSON."""
+    return msgspec.json.encode(Validation(measured, real, simulated, machine())) + b"\n"
+
+
 def write_validation(file: Path, measured: Measured, real: list[Repetition], simulated: list[Repetition]) -> None:
     """Write all measurements to a file; raises ResultsError if that is not possible."""
     try:
-        write_whole(file, msgspec.json.encode(Validation(measured, real, simulated, machine())) + b"\n")
+        write_whole(file, encoded(measured, real, simulated))
     except OSError as error:
         raise ResultsError(f"cannot write the validation to {file}: {error.strerror}") from error

@@ -1,5 +1,7 @@
 """`carico explain` on any machine: the decisions on a pod from the journals of all schedulers, over HTTP."""
 
+import json
+
 import pytest
 
 from carico.cli import main
@@ -64,6 +66,13 @@ def test_a_replica_that_does_not_answer_is_named_and_the_others_are_shown(deploy
     code, out, err = explain()
     assert (code, out.count("uid u1")) == (0, 1)
     assert err.startswith("carico: carico-scheduler-0 does not say what it decided: ")
+
+
+def test_so_they_are_as_json(deployed, explain):
+    code, out, _ = explain("-o", "json")
+    decisions = json.loads(out)["decisions"]
+    assert code == 0
+    assert [(one["by"], one["choice"]) for one in decisions] == [(REPLICAS[1], None), (REPLICAS[0], "node-3")]
 
 
 def test_a_pod_that_nobody_decided_on_is_said(deployed, explain):

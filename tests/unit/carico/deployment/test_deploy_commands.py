@@ -64,9 +64,10 @@ def test_deploy_status_and_undeploy(cluster, kubeconfig, monkeypatch, capsys):
     assert "namespace/carico deleted" in capsys.readouterr().out
 
 
-def test_status_as_json(cluster, kubeconfig, capsys):
+@pytest.mark.parametrize("option", [["--json"], ["-o", "json"]], ids=" ".join)
+def test_status_as_json(cluster, kubeconfig, capsys, option):
     with pytest.raises(SystemExit, match="1"):
-        main(["status", "--json", "--kubeconfig", kubeconfig])
+        main(["status", *option, "--kubeconfig", kubeconfig])
     assert json.loads(capsys.readouterr().out)["components"] == []
 
 

@@ -286,6 +286,12 @@ class TestCommands:
         assert "more" not in out
         assert out.count("node-") == 31
 
+    def test_explain_prints_json_with_all_that_the_journal_has(self, file, capsys):
+        write(file, decision_on(3))
+        assert main(["explain", "jobs/pod-1", "--journal", str(file), "-o", "json"]) == 0
+        (shown,) = json.loads(capsys.readouterr().out)["decisions"]
+        assert shown == {"by": None} | {"omitted": {}, "cost": None} | json.loads(file.read_text())
+
     def test_explain_says_when_there_is_nothing(self, file, capsys):
         write(file, decision_on(3))
         assert main(["explain", "another", "--journal", str(file)]) == 1
@@ -344,6 +350,10 @@ class TestCommands:
             main(["replay", str(file)])
         assert ended.value.code == 1
         assert f"{file}:1: jobs/pod-1: node-6 was chosen, node-8 would be" in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            main(["replay", str(file), "-o", "json"])
+        difference = {"where": f"{file}:1", "pod": "jobs/pod-1", "difference": "node-6 was chosen, node-8 would be"}
+        assert json.loads(capsys.readouterr().out) == {"same": 0, "different": [difference]}
 
     def test_explain_looks_where_the_extender_writes(self):
         assert JournalConfig().file == JOURNAL

@@ -1,0 +1,44 @@
+"""The option ``-o``, with which a command that prints a table prints JSON instead; `carico-testbed` has it, too.
+
+One JSON document is printed, and nothing else, on standard output. What is unknown is null; names of fields are stable
+(docs/reference/json.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def of_output(parser: argparse.ArgumentParser, about: str = "unknown is null", *, flag: bool = False) -> None:
+    """Declare the option.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+    about : str, optional
+        What there is to say about the JSON.
+    flag : bool, optional
+        Whether ``--json`` means the same, as it did before there was ``-o``.
+    """
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=["table", "json"],
+        default="table",
+        help=f"json: one JSON object; {about} (default: table)",
+    )
+    if flag:
+        parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as -o json")
+
+
+def wants_json(options: argparse.Namespace) -> bool:
+    """Return whether JSON is wanted."""
+    return bool(options.output == "json")
+
+
+def print_json(value: Any) -> None:
+    """Print dataclasses, structs and what JSON has, on a line; what is not finite is null. Needs msgspec."""
+    import msgspec
+
+    print(msgspec.json.encode(value).decode())
