@@ -3,6 +3,8 @@
 import json
 import logging
 import random
+import shutil
+import subprocess
 import threading
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -44,6 +46,7 @@ ANY_PROCESS = StatusConfig(port=0)
 OF_PROMETHEUS = {"cluster", "namespace", "pod", "node", "le"}
 """Labels that Prometheus adds to what it scrapes, or that histograms have."""
 ROOT = Path(__file__).parents[4]
+PROMTOOL = shutil.which("promtool")
 
 
 class Ports(logging.Handler):
@@ -269,6 +272,18 @@ def test_every_metric_is_explained(exposed):
     page = (ROOT / "docs/how-to/monitor.md").read_text(encoding="utf-8")
     for name in {name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") for name in exposed}:
         assert f"`{name}`" in page, f"{name} is not explained in docs/how-to/monitor.md"
+
+
+@pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not on PATH; github.com/prometheus/prometheus/cmd/promtool has its source"
+)
+def test_alerts_are_raised_when_they_should_and_only_then(tmp_path):
+    cases = tmp_path / "alerts.test.yaml"
+    shutil.copy(Path(__file__).parent / "alerts.test.yaml", cases)
+    (tmp_path / "alerts.yaml").write_text(alerts(), encoding="utf-8")
+    for command in (["check", "rules", "alerts.yaml"], ["test", "rules", cases.name]):
+        done = subprocess.run([PROMTOOL, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_operator_gets_the_same_and_scrapes_ports_that_pods_have():
