@@ -8,8 +8,17 @@ from testbed.cli import main
 from testbed.results.outcomes import Outcome, Row, Statement
 from testbed.results.outcomes_file import read_outcomes, write_outcomes
 from testbed.results.record import RunArguments, RunRecord
+from testbed.testing import FakeProvider
 
 CLAIM = Statement("claim", "§5.2", "pods complete earlier")
+
+
+class Provider(FakeProvider):
+    """A provider of a given name."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
 
 
 RUNS = {"one": "20261124T100000Z-000001", "two": "20261124T100000Z-000002"}
@@ -23,7 +32,7 @@ def session(tmp_path, monkeypatch):
 
     def record(name, provider, outcomes):
         run = RunRecord(tmp_path, RUNS[name], arguments)
-        folder = run.open(provider)
+        folder = run.open(Provider(provider))
         run.close("complete", [], datetime(2026, 11, 24, tzinfo=UTC))
         if outcomes is not None:
             write_outcomes(folder.outcomes, outcomes)

@@ -56,7 +56,7 @@ def fake(repetitions=3, outcome="succeeded"):
 
 def begun_run(root, run_id=RUN_ID, repetitions=2):
     record = RunRecord(root, run_id, RunArguments(["pytest"], "smoke", repetitions, 1, {}))
-    folder = record.open("fake")
+    folder = record.open(FakeProvider())
     trial = FakeProvider().check(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), {})
     for seed in range(repetitions):
         Cache(folder).trial(trial).run(seed)

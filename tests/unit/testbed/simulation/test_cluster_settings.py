@@ -83,8 +83,8 @@ class TestWatching:
     def test_progress_is_told_every_second(self):
         told = []
         repetition = cluster(SMALL).run(told.append)
-        assert [round(progress.at_s, 6) for progress in told] == repetition.nodes[0].time_s
-        assert {(progress.phase, progress.pods, progress.limit_s) for progress in told} == {("running", 24, 3600.0)}
+        assert len(told) == len(repetition.nodes[0].time_s)
+        assert {(progress.phase, progress.pods) for progress in told} == {("running", 24)}
         for before, after in pairwise(told):
             assert before.bound <= after.bound <= 24
             assert before.finished <= after.finished <= after.bound
