@@ -69,8 +69,13 @@ class Difference:
 
         return float(stdtr(self.degrees, sign * (limit - effect) / self.error))
 
+    @property
+    def repetitions(self) -> str:
+        """The number of repetitions as people write it."""
+        return f"{self.n[0]}" if self.paired or self.n[0] == self.n[1] else f"{self.n[0]} and {self.n[1]}"
+
     def __str__(self) -> str:
-        n = f"{self.n[0]}" if self.paired or self.n[0] == self.n[1] else f"{self.n[0]} and {self.n[1]}"
+        n = self.repetitions
         if not self.enough:
             return f"{self.effect:.2f}, n = {n} is too small for an interval"
         return f"{self.effect:.2f} [{self.low:.2f}, {self.high:.2f}], n = {n}"

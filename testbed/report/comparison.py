@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from testbed.comparison import LEAST
+from testbed.comparison.difference import Difference
 from testbed.comparison.gate import Gate, Judgement
 from testbed.comparison.runs import Compared, Pairing, Row
 from testbed.comparison.verdicts import MARGIN
@@ -88,11 +89,20 @@ def _regression(one: Judgement) -> str:
     if found.lacking:
         return f"{where} was not measured in {counted(found.lacking, 'repetition')}, as where a job does not complete"
     unit = METRICS[found.figure.metric].unit
-    change = f"{100 * (found.difference.effect - 1):+.1f} %"
-    if not found.difference.relative:
-        change = f"{found.difference.effect:+.3g} {unit}"
     before, after = (figure(value, unit) for value in (found.reference, found.candidate))
-    return f"{where} went from {before} to {after} ({change}; allowed {limit})"
+    change = _change(found.difference, unit)
+    return f"{where} went from {before} to {after} ({change}, n = {found.difference.repetitions}; allowed {limit})"
+
+
+def _change(found: Difference, unit: str) -> str:
+    """Return how much a figure has changed, with the 95 % interval."""
+    values = [found.effect, *((found.low, found.high) if found.low < found.high else ())]
+    if found.relative:
+        told, unit = [f"{100 * (value - 1):+.1f}" for value in values], "%"
+    else:
+        told = [f"{value:+.3g}" for value in values]
+    interval = f" [{', '.join(told[1:])}]" if told[1:] else ""
+    return f"{told[0]}{interval} {unit}".rstrip()
 
 
 def gate_line(gate: Gate) -> str:

@@ -1,5 +1,7 @@
 """The gate: what fails a build, and that nothing passes unmeasured."""
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
@@ -52,9 +54,21 @@ def test_what_is_worse_than_the_limit_regresses(factor, outcome):
 def test_a_regression_is_one_sentence():
     found = gate(run((PCT, TIMES)), run((PCT, times(1.2))), "pod_completion_time:p99:+10%")
     assert failures(found) == [
-        "pi-2000 · carico: pod_completion_time p99 (pi-2000) went from 100.2 s to 120.2 s (+20.0 %; allowed +10%)"
+        "pi-2000 · carico: pod_completion_time p99 (pi-2000) went from 100.2 s to 120.2 s "
+        "(+20.0 %, n = 5; allowed +10%)"
     ]
     assert gate_line(found) == "gate: FAILED (1 regressed)"
+
+
+def test_a_regression_has_its_interval():
+    slower = gate(run((PCT, TIMES)), run((PCT, times(1.2, 0.002))), "pod_completion_time:p99:+10%")
+    (sentence,) = failures(slower)
+    change = re.search(r"\(([^()]*) \[(.*), (.*)\] %, n = 5; allowed \+10%\)$", sentence)
+    effect, low, high = map(float, change.groups())
+    assert 15 < low < effect < high < 25
+    more = gate(run((KILLED, [0.0] * 5)), run((KILLED, [3.0, 4.0, 3.0, 5.0, 4.0])), "pod_outcome:oom_killed:+0")
+    (sentence,) = failures(more)
+    assert sentence.endswith(" went from 0 pods to 3.8 pods (+3.8 [+2.76, +4.84] pods, n = 5; allowed +0)")
 
 
 def test_what_cannot_be_shown_either_way_passes_and_is_said():

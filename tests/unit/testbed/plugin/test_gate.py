@@ -82,7 +82,7 @@ def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, ba
     result.stdout.fnmatch_lines(
         [
             "*carico gate*",
-            "pi-2000 · * · carico: pod_completion_time p99 (pi-2000) went from * (+20.0 %; allowed +10%)",
+            "pi-2000 · * · carico: pod_completion_time p99 (pi-2000) went from * (+20.0 %, n = 3; allowed +10%)",
             "gate: FAILED (2 regressed)",
             "FAILED carico gate - *",
         ]
@@ -107,7 +107,7 @@ def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests):
     result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["pi-2000 * mean (pi-2000) went from * (+20.0 %; allowed +10%)", "FAILED test_them.py::test_pods - *"]
+        ["pi-2000 * mean (pi-2000) went from * (+20.0 %, n = 3; allowed +10%)", "FAILED test_them.py::test_pods - *"]
     )
 
 
