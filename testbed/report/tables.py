@@ -148,8 +148,13 @@ def effect_of(found: Difference) -> str:
     if not 0.0 < found.effect < math.inf:
         return ""
     if not found.enough:
-        return f"{found.effect:.2f}"
-    return f"{found.effect:.2f} [{found.low:.2f}, {found.high:.2f}]"
+        return _ratio(found.effect)
+    return f"{_ratio(found.effect)} [{_ratio(found.low)}, {_ratio(found.high)}]"
+
+
+def _ratio(value: float) -> str:
+    """A ratio with as many decimals as an eye can compare."""
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def _interval(values: Sequence[float]) -> str:

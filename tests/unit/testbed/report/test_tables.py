@@ -1,5 +1,7 @@
 """Results as text: how they are grouped, and how groups are told apart."""
 
+import re
+
 import msgspec
 import pytest
 
@@ -54,6 +56,23 @@ def test_a_job_that_did_not_complete_has_no_completion_time():
 
 def test_no_pod_that_succeeded_leaves_the_figures_empty():
     assert distributions(measured(pods=1, outcome="unfinished"))[2].split() == ["carico", *"-" * 7]
+
+
+@pytest.mark.parametrize("factor", [1.0, 9.9961, 13.15, 99.96, 345.0])
+def test_large_ratios_keep_the_columns_apart(factor):
+    runs = [
+        msgspec.structs.replace(
+            one,
+            job_completion_time_s=dict.fromkeys(
+                one.job_completion_time_s, (100 + one.seed % 7) * (factor if one.scheduler == "kube-scheduler" else 1.0)
+            ),
+        )
+        for one in measured(repetitions=3, schedulers=("carico", "kube-scheduler"))
+    ]
+    row = next(line for line in medians(runs) if line.startswith("  kube-scheduler"))
+    numbers = r"3 +[\d.]+ \[[\d.]+, [\d.]+\] +[\d.]+ +[\d.]+ \[[\d.]+, [\d.]+\] +(ok|regressed)"
+    assert re.fullmatch(rf"  kube-scheduler +{numbers}", row)
+    assert len(row) <= 80
 
 
 class Slower(FakeProvider):
