@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from testbed.measurement.metrics import Figure
 
 NAME = "carico gate"
-"""The name of the session's gate among the failed tests."""
+"""The name of the session's gate among the failed tests; several failures are numbered, as JUnit joins equal names."""
 MEASURED: pytest.StashKey[Mapping[str, Sequence[Any]]] = pytest.StashKey()
 """What the fixture `carico_results` gave a test."""
 
@@ -89,7 +89,9 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
     ours = _measured(state, [one.figure for one in wanted])
     gate = judge(read_baseline(options.baseline).measured, ours, wanted, complete=not _is_part(config))
     state.messages.append(gate_line(gate))
-    return [_failed(sentence) for sentence in failures(gate)]
+    sentences = failures(gate)
+    names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
+    return [_failed(name, sentence) for name, sentence in zip(names, sentences, strict=True)]
 
 
 def save_baseline(state: State, *, passed: bool) -> None:
@@ -126,10 +128,10 @@ def _is_part(config: pytest.Config) -> bool:
     return bool(chosen) or any("::" in str(argument) for argument in config.args)
 
 
-def _failed(sentence: str) -> pytest.TestReport:
+def _failed(name: str, sentence: str) -> pytest.TestReport:
     return pytest.TestReport(
-        nodeid=NAME,
-        location=(NAME, None, NAME),
+        nodeid=name,
+        location=(name, None, name),
         keywords={},
         outcome="failed",
         longrepr=sentence,

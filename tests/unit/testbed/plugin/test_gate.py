@@ -1,6 +1,7 @@
 """The gate of a session: a baseline that is saved and judged by, and nothing that is green unmeasured."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -84,15 +85,25 @@ def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, ba
             "*carico gate*",
             "pi-2000 · * · carico: pod_completion_time p99 (pi-2000) went from * (+20.0 %, n = 3; allowed +10%)",
             "gate: FAILED (2 regressed)",
-            "FAILED carico gate - *",
+            "FAILED carico gate 1 - *",
+            "FAILED carico gate 2 - *",
         ]
     )
 
 
-def test_junit_has_the_regression(session, pytester, baseline):
+def test_junit_has_a_failed_case_for_every_regression(session, pytester, baseline):
     pytester.makeconftest(SLOWER)
-    session(*THREE, f"--carico-baseline={baseline}", "--junitxml=junit.xml")
-    assert "went from" in (pytester.path / "junit.xml").read_text()
+    session(
+        *THREE,
+        f"--carico-baseline={baseline}",
+        "--carico-fail-on=pod_completion_time:p99:+10%",
+        "--junitxml=junit.xml",
+    )
+    cases = ElementTree.parse(pytester.path / "junit.xml").findall(".//testcase")
+    failed = {case.get("name"): [one.get("message") for one in case.findall("failure")] for case in cases}
+    for name in ("carico gate 1", "carico gate 2"):
+        (message,) = failed[name]
+        assert "went from" in message
 
 
 def test_a_worse_figure_within_the_limit_passes(session, pytester, baseline):
