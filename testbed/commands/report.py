@@ -8,6 +8,7 @@ from pathlib import Path
 
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
+from testbed.errors import UsageError, did_you_mean
 from testbed.report.markdown import add_to_step_summary, verdict_markdown
 from testbed.report.page.page import page, write_page
 from testbed.requirements import check_installed
@@ -48,6 +49,12 @@ def _report(options: argparse.Namespace) -> int:
     check_installed("report")
     check_writable(options.output, "the report")
     readings = read_all(options.runs, Path.cwd())
+    schedulers = {one.scheduler: None for reading in readings for one in reading.repetitions}
+    if options.reference is not None and options.reference not in schedulers:
+        raise UsageError(
+            f"--reference {options.reference}: no such scheduler was run{did_you_mean(options.reference, schedulers)}; "
+            f"those that were: {', '.join(schedulers)}"
+        )
     for problem in [problem for reading in readings for problem in reading.problems]:
         tell(f"left out: {problem}")
     write_page(options.output, page(readings, options.reference))

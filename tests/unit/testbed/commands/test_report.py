@@ -44,6 +44,12 @@ def test_files_become_the_page_that_is_asked_for(file, capsys):
     assert f"Compared with {SCHEDULERS[1]}, " in Path("page.html").read_text()
 
 
+def test_a_reference_that_was_not_run_is_a_wrong_argument(file, capsys):
+    assert main(["report", "r.json", "--reference", "carica"]) == 2
+    assert "no such scheduler was run, did you mean 'carico'?; those that were: carico, " in capsys.readouterr().err
+    assert not Path("report.html").exists()
+
+
 def test_what_is_damaged_is_told_on_the_page_too(file, capsys):
     file.write_bytes(file.read_bytes()[:-200])
     assert main(["report", "r.json"]) == 0
