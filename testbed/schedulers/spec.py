@@ -18,10 +18,10 @@ import msgspec
 
 from carico import __version__
 from carico.demand.settings import DemandVariant
-from carico.errors import InvalidInput, UnknownVariant
+from carico.errors import InvalidInput
 from carico.model.estimators import KalmanSettings
 from carico.model.variants import DEFAULT_VARIANT, Variant
-from carico.variants import variant_named
+from carico.variants import VARIANTS
 from testbed.errors import InvalidSpec, did_you_mean
 from testbed.schedulers.interface import Scheduler
 from testbed.schedulers.own import (
@@ -261,10 +261,16 @@ def parse_spec(text: str, own: Mapping[str, type[Scheduler]] | None = None) -> S
         return _own(text, load_class(path), _options(text, rest) if comma else {})
     options = _options(text, rest) if colon else {}
     if name == "carico":
+        wanted = options.pop("variant", DEFAULT_VARIANT.name)
+        if wanted not in VARIANTS:
+            raise InvalidSpec(
+                f"{text!r}: no variant is named {wanted!r}{did_you_mean(wanted, VARIANTS)}; known: "
+                f"{', '.join(VARIANTS)}"
+            )
         try:
-            variant = variant_named(options.pop("variant", DEFAULT_VARIANT.name))
+            variant = VARIANTS[wanted]
             return CaricoSpec(text, _changed(text, variant, options))
-        except (UnknownVariant, InvalidInput) as error:
+        except InvalidInput as error:
             raise InvalidSpec(f"{text!r}: {error}") from error
     if name == "kube-scheduler":
         check_options(text, options, "cpu", "memory")
