@@ -28,6 +28,7 @@ from testbed.experiment.progress import line_on_stderr
 from testbed.experiment.provider import ClusterProvider, Trial
 from testbed.measurement.own import installed
 from testbed.providers import PROVIDERS, SIMULATED, check_settings, provider_named
+from testbed.report.numbers import counted
 from testbed.report.sweep_figure import sweep_figure
 from testbed.report.sweep_table import sweep_table
 from testbed.results import runs_folder
@@ -249,7 +250,8 @@ def _recorded(record: RunRecord, sweep: Sweep, provider: ClusterProvider, *, is_
         state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         record.close(state, entries, datetime.now(UTC))  # type: ignore[arg-type]
         command = shlex.join(["carico-testbed", *sys.argv[1:]])
-        tell(f"{state}: {len(entries)} repetitions are finished and kept; to go on: {command}")
+        finished = f"{counted(len(entries), 'repetition')} {'is' if len(entries) == 1 else 'are'} finished and kept"
+        tell(f"{state}: {finished}; to go on: {command}")
         raise
     finally:
         provider.close()
@@ -300,4 +302,5 @@ def _show(options: argparse.Namespace, sweep: Sweep, repetitions: list[Repetitio
             write_whole(file, content)
         except OSError as error:
             raise TestbedError(f"cannot write {file}: {error.strerror}") from error
-    print(f"\nresults, figure.svg, points.csv, points.json: {folder.path}")
+    names = [file.name for file, _ in written if file.parent == folder.path]
+    print(f"\nresults, {', '.join(sorted(names))}: {folder.path}")

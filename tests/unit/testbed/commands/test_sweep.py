@@ -60,6 +60,20 @@ def test_a_sweep_is_a_run_with_a_table_a_figure_and_its_numbers(here, capsys):
     assert (folder / "numbers.csv").read_bytes() == (run.path / "points.csv").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("drawn", "named"), [(True, "figure.svg, points.csv, points.json"), (False, "points.csv, points.json")]
+)
+def test_the_last_line_names_the_files_that_were_written(here, capsys, monkeypatch, drawn, named):
+    folder = here("first")
+    if not drawn:
+        monkeypatch.setattr("testbed.commands.sweep.find_spec", lambda name: None)
+    assert main(["sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "carico", "--nodes", "1", "--quiet"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[-1] == f"results, {named}: {run_of(folder).path}"
+    assert ("matplotlib is missing" in shown.err) == (not drawn)
+    assert (run_of(folder).path / "figure.svg").exists() == drawn
+
+
 def test_processes_do_not_change_the_bytes(here):
     one, two = here("one"), here("two")
     for folder, processes in ((one, "1"), (two, "2")):
