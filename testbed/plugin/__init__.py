@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.errors import TestbedError
+from testbed.errors import ResultsError, TestbedError
 from testbed.experiment.preflight import listed
 from testbed.measurement.metrics import registered
 from testbed.plugin import hookspec
@@ -219,6 +219,8 @@ def pytest_runtest_makereport(
     report = yield
     report.carico_statement = astuple(statement_of(item)) if is_cluster(item) else None  # type: ignore[attr-defined]
     if report.failed and call.excinfo is not None:
+        if isinstance(call.excinfo.value, ResultsError):
+            report.longrepr = str(call.excinfo.value)  # where it was raised would help nobody
         diagnose(item, call.excinfo.value)
     return report
 

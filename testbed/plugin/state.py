@@ -107,8 +107,8 @@ class State:
         ResultsError
             If one of them cannot be written; the finished repetitions stay in the run's folder.
         """
-        if not self.run_path.exists():
-            return
+        if not (self.run_path / "run.json").exists():
+            return  # nothing was run, or the run could not even be begun, as a test's report says
         from testbed.results.ending import end_run
         from testbed.results.outcomes_file import write_outcomes
         from testbed.results.repetition_log import cut_off_notice

@@ -13,6 +13,8 @@ from testbed.errors import ResultsError
 from testbed.results import OWN_FOLDER
 
 T = TypeVar("T")
+ROOM = 64 * 1024
+"""Bytes that a run needs on the disk before it begins; every repetition needs more."""
 
 
 class _Version(msgspec.Struct):
@@ -44,7 +46,7 @@ def folders_with(place: Path, file: str) -> list[Path]:
 
 
 def check_folder(folder: Path) -> None:
-    """Check that files can be written to a folder, which need not exist yet; leaves no trace.
+    """Check that files can be written to a folder, which need not exist yet, and that there is room; leaves no trace.
 
     Raises
     ------
@@ -53,12 +55,12 @@ def check_folder(folder: Path) -> None:
     """
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(bytes(ROOM))  # on a full disk files can still be made, but have no content
     except OSError as error:
         raise ResultsError(
-            f"cannot record the run in {folder}: {there}: {error.strerror}; make it a folder that can be written, or "
-            f"start from another one (pytest: --rootdir=FOLDER)"
+            f"cannot record the run in {folder}: {there}: {error.strerror}; make it a folder that can be written and "
+            f"has room, or start from another one (pytest: --rootdir=FOLDER)"
         ) from error
 
 

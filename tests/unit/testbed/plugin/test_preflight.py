@@ -1,5 +1,7 @@
 """The preflight: everything that would fail later is reported at once, and nothing is created."""
 
+from pathlib import Path
+
 import pytest
 
 PROBLEMS = """
@@ -75,6 +77,14 @@ def test_a_folder_that_cannot_be_written_is_one_problem(session, pytester, mixed
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: carico: cannot record the run in *.carico/runs: *"])
     result.stderr.no_fnmatch_line("*problems*")
+
+
+def test_a_full_disk_is_one_problem(session, pytester, mixed, monkeypatch):
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Path("/dev/full").open("wb"))  # noqa: SIM115  the caller
+    result = session("-m", "cluster")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cannot record the run in *: No space left on device; make it a folder *has room*"])
+    assert not (pytester.path / ".carico").exists()
 
 
 def test_a_run_that_cannot_be_recorded_is_a_problem_even_with_another_results_file(session, pytester, mixed):

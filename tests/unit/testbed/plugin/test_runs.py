@@ -1,5 +1,6 @@
 """The run of a session: its folder, and the results of interrupted and killed sessions."""
 
+import errno
 import os
 import shutil
 import signal
@@ -10,6 +11,8 @@ from textwrap import dedent
 import pytest
 
 from testbed.cli import main
+from testbed.errors import ResultsError
+from testbed.results.repetition_log import RepetitionLog
 from testbed.results.runs import all_runs
 from testbed.results.store import read_results
 
@@ -188,6 +191,36 @@ def test_finished_repetitions_of_a_killed_session_are_recovered(session, pyteste
 def test_a_killed_run_is_reported_however_cluster_tests_are_asked_for(session, arguments):
     result = session(*arguments, "--collect-only")
     result.stdout.fnmatch_lines(["carico: an earlier run left 3 finished repetitions: carico-testbed recover *"])
+
+
+def test_a_disk_that_is_full_before_the_first_repetition_is_one_message(session, pytester, monkeypatch, runs):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("testbed.results.record.write_run", full)
+    pytester.makepyfile(test_long=LONG)
+    result = session("-m", "cluster")
+    result.stdout.fnmatch_lines(["cannot record the run in *: No space left on device", "1 test: 1 failed"])
+    for line in ("*Traceback*", "*testbed/results/*", "*run.json*", "run: *"):
+        result.stdout.no_fnmatch_line(line)
+    assert not runs()
+
+
+def test_a_disk_that_fills_up_keeps_what_is_finished(session, pytester, monkeypatch, runs):
+    append = RepetitionLog.append
+
+    def full_after_three(log, entry):
+        if len(log) == 3:
+            raise ResultsError("cannot write a finished repetition: No space left on device; make room for it")
+        append(log, entry)
+
+    monkeypatch.setattr(RepetitionLog, "append", full_after_three)
+    pytester.makepyfile(test_long=LONG)
+    result = session("-m", "cluster")
+    result.stdout.fnmatch_lines(["cannot write a finished repetition: No space left on device; make room for it"])
+    result.stdout.no_fnmatch_line("*testbed/results/*")
+    (folder,) = runs()
+    assert len(read_results(folder.result).repetitions) == 3
 
 
 def test_results_that_cannot_be_written_stay_in_the_runs_folder(session, pytester, runs):
