@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.errors import ResultsError, TestbedError
+from testbed.errors import ResultsError, TestbedError, did_you_mean
 from testbed.experiment.preflight import listed
 from testbed.measurement.metrics import registered
 from testbed.plugin import hookspec
@@ -60,6 +60,21 @@ HANDED_OVER = ("left_out", "for_other_providers", "error")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the flags and the ini keys."""
     add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, object, object]:
+    """Ask which option was meant by an unknown one of ours, once conftest.py files have declared theirs."""
+    result = yield
+    known, unknown = parser.parse_known_and_unknown_args(args)
+    ours = [f"--{name.replace('_', '-')}" for name in vars(known) if name.startswith("carico_")]
+    for option in (word.partition("=")[0] for word in unknown):
+        if option.startswith("--carico-"):
+            raise pytest.UsageError(
+                f"carico: there is no option {option}{did_you_mean(option, ours)}; 'pytest --help' lists all of them "
+                f"under 'CARICO testbed'"
+            )
+    return result
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -86,6 +86,19 @@ def test_a_wrong_flag_ends_with_4_and_one_message(session, mixed, flag, message)
     result.stdout.no_fnmatch_line("* passed*")
 
 
+def test_a_misspelt_flag_is_told_which_one_was_meant(session, mixed):
+    result = session("-m", "cluster", "--carico-repetition=3")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no option --carico-repetition, did you mean '--carico-repetitions'[?]; *"])
+
+
+def test_a_flag_of_the_projects_own_is_left_alone(session, pytester, mixed):
+    declared = "def pytest_addoption(parser): parser.addoption('--carico-mine', action='store_true')"
+    pytester.makeconftest(declared)
+    assert session("-m", "cluster", "--carico-mine", "--collect-only").ret == pytest.ExitCode.OK
+    assert session("-m", "cluster", "--help", "--carico-mine").ret == pytest.ExitCode.OK
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
