@@ -40,6 +40,14 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
         pluginmanager.import_plugin(PLUGIN)
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Let conftest.py files have the plugin's hooks where it is left out: pytest refuses unknown ones."""
+    if pluginmanager.is_blocked(PLUGIN) and hidden("testbed") is None:
+        from testbed.plugin import hookspec
+
+        pluginmanager.add_hookspecs(hookspec)
+
+
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Say why the plugin was left out if one of its options is given."""
     if early_config.pluginmanager.has_plugin(PLUGIN) or early_config.pluginmanager.is_blocked(PLUGIN):

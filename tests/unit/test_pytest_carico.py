@@ -65,6 +65,12 @@ def test_the_plugin_can_be_left_out(project):
     result.stdout.no_fnmatch_line("*carico: *")
 
 
+def test_conftest_files_keep_their_hooks_where_the_plugin_is_left_out(pytester):
+    pytester.makeconftest("def pytest_carico_schedulers(config): return {}")
+    pytester.makepyfile("def test_one(): pass")
+    pytester.runpytest_subprocess("-p", "pytest_carico", "-p", "no:testbed.plugin").assert_outcomes(passed=1)
+
+
 def test_a_package_that_the_plugin_hides_is_told(pytester, monkeypatch):
     (pytester.path / "src" / "testbed").mkdir(parents=True)
     (pytester.path / "src" / "testbed" / "__init__.py").write_text("")
