@@ -89,6 +89,7 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
     ours = _measured(state, [one.figure for one in wanted])
     gate = judge(read_baseline(options.baseline).measured, ours, wanted, complete=not _is_part(config))
     state.messages.append(gate_line(gate))
+    state.gate_failed = not gate.passed
     sentences = failures(gate)
     names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
     return [_failed(name, sentence) for name, sentence in zip(names, sentences, strict=True)]

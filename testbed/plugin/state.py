@@ -72,6 +72,8 @@ class State:
     """The run's final state, if there was a run."""
     error: str = ""
     """An error that no test's report contains."""
+    gate_failed: bool = False
+    """Whether the session's gate has failed."""
     _record: RunRecord | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from itertools import groupby
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testbed.plugin.options import Options
 from testbed.plugin.state import State
 from testbed.providers import SIMULATED
 from testbed.report.numbers import WIDTH, counted
@@ -49,7 +49,7 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         for message in state.messages:
             reporter.write_line(message)
         failed = any(one.verdict == "failed" for one in outcomes)
-        reporter.write_line(f"next: {_next(state.options, failed)}")
+        reporter.write_line(f"next: {_next(state, failed)}")
     if state.for_other_providers:
         count = sum(state.for_other_providers.values())
         tests = f"{counted(count, 'cluster test')} {'is' if count == 1 else 'are'}"
@@ -60,7 +60,10 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")
 
 
-def _next(options: Options, failed: bool) -> str:
+def _next(state: State, failed: bool) -> str:
+    options = state.options
+    if state.gate_failed and state.written is not None:
+        return f"carico-testbed compare {shlex.quote(str(options.baseline))} {state.run_id}"
     command = "pytest -m cluster --lf" if failed else NEXT[options.preset.name]
     pytest_on_another = options.provider != SIMULATED and command.startswith("pytest")
     return f"{command} --carico-provider={options.provider}" if pytest_on_another else command

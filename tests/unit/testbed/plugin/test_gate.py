@@ -85,6 +85,7 @@ def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, ba
             "*carico gate*",
             "pi-2000 · * · carico: pod_completion_time p99 (pi-2000) went from * (+20.0 %, n = 3; allowed +10%)",
             "gate: FAILED (2 regressed)",
+            f"next: carico-testbed compare {baseline} 2*",
             "FAILED carico gate 1 - *",
             "FAILED carico gate 2 - *",
         ]
