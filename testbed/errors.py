@@ -9,7 +9,8 @@
     ├── ResultsError              a results file cannot be written or read
     ├── OwnCodeFailed             a scheduler or a measurement of the user's own raised an exception
     ├── ClusterError              a real cluster cannot be made, used or removed
-    │   └── WaitTimedOut          an awaited state was not reached in time
+    │   ├── WaitTimedOut          an awaited state was not reached in time
+    │   └── NoCluster             a kubeconfig leads to no cluster (also Unprepared)
     ├── BuildFailed               a program or an image of a real cluster could not be built
     ├── DockerFailed              a call of the Docker daemon failed
     └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
@@ -73,6 +74,10 @@ class DockerFailed(TestbedError):
 
 class Unprepared(TestbedError):
     """Something that a run needs is missing; nothing was run."""
+
+
+class NoCluster(ClusterError, Unprepared):
+    """A kubeconfig leads to no cluster; nothing was run."""
 
 
 class MissingExtra(Unprepared):

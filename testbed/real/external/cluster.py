@@ -14,7 +14,7 @@ from carico.clock import Clock, SystemClock
 from carico.deployment.manifests import NAMESPACE as CARICO
 from carico.errors import CaricoError, KubeError, KubeRefused
 from testbed.cluster_options import ClusterOptions
-from testbed.errors import ClusterError
+from testbed.errors import ClusterError, NoCluster
 from testbed.real.api import ClusterApi
 from testbed.real.external.heartbeat import BEAT_S, Heartbeat, OtherRuns, run_of
 from testbed.real.lifecycle import Cluster, connected
@@ -84,11 +84,11 @@ class ExternalCluster:
 
     @cached_property
     def api(self) -> ClusterApi:
-        """The cluster's API; raises ClusterError if the kubeconfig leads nowhere."""
+        """The cluster's API; raises NoCluster if the kubeconfig leads nowhere."""
         try:
             return self._connect(self._kubeconfig, self._options.context)
         except CaricoError as error:
-            raise ClusterError(
+            raise NoCluster(
                 f"the kubeconfig {self._kubeconfig} leads to no cluster: {error.__cause__ or error}"
             ) from error
 

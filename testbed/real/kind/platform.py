@@ -58,7 +58,7 @@ class KindPlatform:
         if len(pools) > self._maker.workers:
             raise UsageError(
                 f"{scenario.name} wants {len(pools)} nodes, the kind cluster has {self._maker.workers} workers: "
-                f"ask for fewer nodes, or for more workers (--carico-workers)"
+                f"ask for fewer nodes, or for more workers (--workers; pytest: --carico-workers)"
             )
         wanted = sum(pool.cores for pool in pools)
         if wanted > self._cpus - OWN_CPUS:

@@ -455,3 +455,11 @@ class TestWhyAJobDidNotComplete:
         assert "pods succeeded; its Job gave up (" in told
         assert " evicted" in told
         assert "backoff_limit is 2, on_oom_kill count, on_disruption count)" in told
+
+
+def test_a_wrong_kubeconfig_is_something_that_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    named = ["--provider", "external", "--kubeconfig", "gone", "--workload-image", "workloads:1"]
+    assert main(["run", "pi-2000", *named]) == 4
+    assert "the kubeconfig gone leads to no cluster" in capsys.readouterr().err
+    assert not Path(".carico").exists()
