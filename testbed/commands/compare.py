@@ -15,7 +15,7 @@ from testbed.comparison.conditions import conditions
 from testbed.comparison.gate import judge
 from testbed.comparison.measured import Measured, measured
 from testbed.comparison.runs import paired, rows_of
-from testbed.errors import ResultsError, UsageError
+from testbed.errors import ResultsError, Unprepared, UsageError
 from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, registered
 from testbed.measurement.own import installed
 from testbed.report.as_json import comparison_as_json
@@ -69,7 +69,10 @@ def _compare(options: argparse.Namespace) -> int:
     gated = conditions(options.fail_on or ())
     wanted = [figure for text in options.metric for figure in chosen(text)] if options.metric else DEFAULT
     figures = list(dict.fromkeys((*wanted, *(one.figure for one in gated))))
-    reference, candidate = (_measured(name, figures) for name in (options.reference, options.candidate))
+    try:
+        reference, candidate = (_measured(name, figures) for name in (options.reference, options.candidate))
+    except ResultsError as error:  # else CI could not tell a damaged file from a regression
+        raise Unprepared(str(error)) from error
     pairing = paired(reference, candidate)
     rows = rows_of(pairing, wanted)
     gate = judge(reference, candidate, gated) if gated else None

@@ -31,7 +31,10 @@ def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Proble
 
     found = []
     try:
-        if options.baseline is not None:
+        if options.baseline is not None and not options.baseline.exists():
+            makes = f"pytest -m cluster --carico-save-baseline={options.baseline} makes it of a session that passes"
+            found.append(Problem(f"there is no baseline {options.baseline}", makes))
+        elif options.baseline is not None:
             read_baseline(options.baseline)
         if options.save_baseline is not None:
             check_writable(options.save_baseline)

@@ -69,10 +69,10 @@ def test_wrong_arguments_end_with_2(folder, capsys, arguments, message):
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_a_file_that_holds_no_results_ends_with_1(folder, capsys):
+def test_a_file_that_holds_no_results_ends_with_4_unlike_a_regression(folder, capsys):
     write(folder / "a.json")
     (folder / "b.json").write_text("{}")
-    assert main(["compare", "a.json", "b.json"]) == 1
+    assert main(["compare", "a.json", "b.json"]) == 4
     assert "is not a results file" in capsys.readouterr().err
 
 

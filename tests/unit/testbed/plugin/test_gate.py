@@ -205,7 +205,7 @@ class TestNothingIsGreenUnmeasured:
     ("arguments", "message"),
     [
         (["--carico-fail-on=job_completion_time:+5%"], "*--carico-fail-on needs --carico-baseline FILE*"),
-        (["--carico-baseline=gone.json"], "*cannot read the baseline *gone.json: No such file*"),
+        (["--carico-baseline=gone.json"], "*there is no baseline *gone.json: *--carico-save-baseline=*gone.json *"),
         (["--carico-baseline=broken.json"], "*broken.json is not a baseline of carico-testbed*"),
         (
             ["--carico-baseline=broken.json", "--carico-fail-on=job_completion:+5%"],
