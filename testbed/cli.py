@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # on a terminal without ± a table with ? is better than none
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parser().parse_args(given, argparse.Namespace(arguments=list(given)))
+    options = make_parser().parse_args(given, argparse.Namespace(arguments=list(given)))
     try:
         with _interrupted_by_sigterm():
             code: int = options.run(options)
@@ -89,7 +89,8 @@ def _interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser: argparse.ArgumentParser = Parser(
         prog="carico-testbed",
         description=DESCRIPTION,

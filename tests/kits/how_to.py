@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\S+\.(?:py|yaml|toml))\n")
-_PROGRAMS = {"carico-testbed": [sys.executable, "-m", "testbed"], "pytest": [sys.executable, "-m", "pytest"]}
+_PROGRAMS = {
+    "carico-testbed": [sys.executable, "-m", "testbed"],
+    "pytest": [sys.executable, "-m", "pytest"],
+    "sed": ["sed"],
+}
 
 
 class HowTo:
@@ -39,18 +43,25 @@ class HowTo:
         lines = (line for kind, content in self.blocks if kind == "sh" for line in _joined(content))
         return [line for line in lines if line.split()[0] in _PROGRAMS]
 
-    def type(self, command):
-        """Run a command, and return what it printed; it must succeed."""
+    def run(self, file):
+        """Run one of the page's Python files, and return what it printed."""
+        return self._done([sys.executable, file], 0)
+
+    def type(self, command, code=0):
+        """Run a command, which must end with this exit code, and return what it printed."""
         program, *arguments = shlex.split(command, comments=True)
+        return self._done([*_PROGRAMS[program], *arguments], code)
+
+    def _done(self, command, code):
         done = subprocess.run(
-            [*_PROGRAMS[program], *arguments],
+            command,
             cwd=self.folder,
             env=os.environ | {"PYTHONPATH": str(ROOT), "CI": ""},
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
 
