@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ def properties_of(repetitions: Iterable[Repetition]) -> Iterator[tuple[str, floa
 
     Examples of names: ``carico: job_completion_time (pi-2000), s``, ``carico: repetitions``.
     """
+    from statistics import fmean
+
     from testbed.comparison.measured import measured
     from testbed.measurement.metrics import METRICS
 
