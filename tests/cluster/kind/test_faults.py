@@ -78,12 +78,16 @@ class Injured:
     def run(self, injuries: Mapping[float, Injury], scenario: Scenario | None = None) -> Repetition:
         """Run the job under CARICO; every injury happens within a second of its time, in seconds since the start."""
         left = dict(sorted(injuries.items()))
+        began_s: list[float] = []
 
         def on_progress(progress: Progress) -> None:
+            if progress.phase != "running":
+                return
+            now_s = time.monotonic()
+            began_s.append(now_s)
+            self._note_nodes()
             at_s = next(iter(left), math.inf)
-            if progress.phase == "running":
-                self._note_nodes()
-            if progress.phase == "running" and progress.at_s >= at_s and left[at_s]() is not False:
+            if now_s - began_s[0] >= at_s and left[at_s]() is not False:
                 del left[at_s]
 
         scenario = scenario or load_scenario(SCENARIO)
