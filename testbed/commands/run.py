@@ -7,14 +7,13 @@ from pathlib import Path
 
 from carico.commands.output import of_output, wants_json
 from testbed import arguments
-from testbed.cluster_options import add_cluster_options
 from testbed.commands import HELP
+from testbed.commands.experiment_options import add_experiment_options
 from testbed.commands.recorded_run import RecordedRun, tell
 from testbed.errors import UsageError
 from testbed.experiment.plan import Plan
-from testbed.experiment.presets import DEFAULT_SEED
 from testbed.measurement.completion_times import why_incomplete
-from testbed.providers import PROVIDERS, check_settings, provider_named
+from testbed.providers import check_settings, provider_named
 from testbed.report.latencies import latency_table
 from testbed.report.tables import distributions, stolen_note
 from testbed.results.schema import Repetition
@@ -36,44 +35,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "completion of its last pod). Exit code 1 if a job did not complete.",
         epilog="example: carico-testbed run pi-2000 --scheduler carico kube-scheduler:cpu=100m --pods 500",
     )
+    add_experiment_options(run, "repetitions under every scheduler, in turns, each with the next seed")
     declare = run.add_argument
-    declare("scenario", metavar="SCENARIO", help="a name that 'carico-testbed list' shows, or a path to a .yaml file")
-    declare(
-        "--scheduler",
-        metavar="SPEC",
-        nargs="+",
-        action="extend",
-        help="carico, carico:variant=NAME (any parameter can be changed: carico:variant=NAME,hold_off_s=2), "
-        "kube-scheduler (with the requests in the scenario) or "
-        "kube-scheduler:cpu=100m,memory=750Mi, one of your own as module:Class,key=value, or on a real cluster "
-        f"schedulerName=NAME,manifest=FILE (default: {' '.join(DEFAULT_SCHEDULERS)})",
-    )
-    declare("--pods", metavar="N", type=arguments.count, help="pods of the scenario's job (default: as written)")
-    declare("--nodes", metavar="N", type=arguments.count, help="nodes of the cluster (default: as written)")
-    declare(
-        "--repetitions",
-        metavar="N",
-        type=arguments.count,
-        default=1,
-        help="repetitions under every scheduler, in turns, each with the next seed (default: 1)",
-    )
-    declare(
-        "--seed",
-        metavar="S",
-        type=arguments.seed,
-        default=DEFAULT_SEED,
-        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
-    )
-    declare(
-        "--set",
-        metavar="KEY=VALUE",
-        type=arguments.setting,
-        action="append",
-        default=[],
-        help="change a setting of the cluster (repeatable); 'carico-testbed list' shows the settings",
-    )
-    declare("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
-    add_cluster_options(run)
     declare(
         "--processes",
         metavar="N",

@@ -17,17 +17,17 @@ import msgspec
 
 from carico.errors import CaricoError
 from testbed import arguments
-from testbed.cluster_options import ClusterOptions, add_cluster_options, chosen
+from testbed.cluster_options import ClusterOptions, chosen
 from testbed.commands import HELP
+from testbed.commands.experiment_options import add_experiment_options
 from testbed.commands.recorded_run import tell
 from testbed.errors import TestbedError, Unprepared, UsageError
 from testbed.experiment.cache import Cache
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
-from testbed.experiment.presets import DEFAULT_SEED
 from testbed.experiment.progress import line_on_stderr
 from testbed.experiment.provider import ClusterProvider, Trial
 from testbed.measurement.own import installed
-from testbed.providers import PROVIDERS, SIMULATED, check_settings, provider_named
+from testbed.providers import SIMULATED, check_settings, provider_named
 from testbed.report.numbers import counted
 from testbed.report.sweep_figure import sweep_figure
 from testbed.report.sweep_table import sweep_table
@@ -63,41 +63,14 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         epilog="example: carico-testbed sweep pi-2000 --over kube-scheduler.cpu=50m,100m,250m,500m,1,2 --repetitions 5 "
         "--processes 2",
     )
+    add_experiment_options(sweep, "repetitions of every point")
     declare = sweep.add_argument
-    declare("scenario", metavar="SCENARIO", help="a name that 'carico-testbed list' shows, or a path to a .yaml file")
     declare(
         "--over",
         metavar="NAME=VALUE,...",
         required=True,
         help="what is changed: SCHEDULER.PARAMETER, pods, nodes, seeds, or a setting such as report_delay_s; whole "
         "numbers may be a range, seeds=1..20",
-    )
-    declare(
-        "--scheduler",
-        metavar="SPEC",
-        nargs="+",
-        action="extend",
-        help=f"as for 'carico-testbed run' (default: {' '.join(DEFAULT_SCHEDULERS)})",
-    )
-    declare("--pods", metavar="N", type=arguments.count, help="pods of the scenario's job (default: as written)")
-    declare("--nodes", metavar="N", type=arguments.count, help="nodes of the cluster (default: as written)")
-    declare(
-        "--repetitions", metavar="N", type=arguments.count, default=1, help="repetitions of every point (default: 1)"
-    )
-    declare(
-        "--seed",
-        metavar="S",
-        type=arguments.seed,
-        default=DEFAULT_SEED,
-        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
-    )
-    declare(
-        "--set",
-        metavar="KEY=VALUE",
-        type=arguments.setting,
-        action="append",
-        default=[],
-        help="change a setting of the cluster (repeatable)",
     )
     where = sweep.add_mutually_exclusive_group()
     where.add_argument(
@@ -118,13 +91,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     declare(
         "--json", metavar="FILE", type=Path, help="write all results to this file, too, as 'carico-testbed run' does"
     )
-    declare("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
-    add_cluster_options(sweep)
     declare("--quiet", action="store_true", help="show no progress on standard error")
     sweep.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.attempts > 1:
+        raise UsageError("a sweep does not run disturbed repetitions again: leave out --attempts")
     asked_for, scenario = _sweep(options)
     all_points = points(asked_for, scenario)
     root = Path.cwd()

@@ -152,6 +152,7 @@ def test_what_another_version_of_ones_own_scheduler_has_measured_is_not_gone_on_
         (["--over", "carico.hold_of_s=1"], "did you mean 'hold_off_s'?"),
         (["--over", "nodes=1", "--scheduler", "carico", "carico"], "name each scheduler once"),
         (["--over", "nodes=1", "--figure", "x.gif"], "its name ends with none of .svg"),
+        (["--over", "nodes=1", "--attempts", "2"], "leave out --attempts"),
     ],
 )
 def test_what_cannot_be_run_is_told_before_anything_runs(here, capsys, arguments, said):
