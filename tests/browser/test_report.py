@@ -4,7 +4,6 @@ import os
 import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from testbed.report.page.page import page
 from tests.kits.many_results import incomplete, isolation, paper, reading, renamed, requests_compared, trace
@@ -33,6 +32,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
+    # Only here, because a session that leaves these tests out must collect them without playwright, too.
+    from playwright.sync_api import sync_playwright
+
     found = os.environ.get("CARICO_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     assert found, "these tests need Chromium: apt-get install chromium, or CARICO_CHROMIUM=PATH"
     with sync_playwright() as playwright:

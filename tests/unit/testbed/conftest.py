@@ -39,11 +39,16 @@ def imports():
         import_module(module)
 
 
+@pytest.fixture(autouse=True)
+def same_everywhere(monkeypatch):
+    """Tests run the same inside and outside a CI job."""
+    for variable in ("CI", "PYTEST_ADDOPTS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(variable, raising=False)
+
+
 @pytest.fixture
 def session(imports, pytester, monkeypatch):
     """A function that runs pytest with the plugin, on the files that the test has made."""
-    for variable in ("CI", "PYTEST_ADDOPTS", "GITHUB_STEP_SUMMARY"):
-        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # no other plugin matters, and all take time
     pytester.makeini("[pytest]")
     pytester.makeconftest(CONFTEST)

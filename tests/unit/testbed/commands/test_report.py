@@ -20,7 +20,6 @@ SCHEDULERS = ("carico", "kube-scheduler:cpu=100m", "kube-scheduler:cpu=500m")
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return tmp_path
 
 
