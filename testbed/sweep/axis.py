@@ -78,7 +78,8 @@ def parse_axis(text: str) -> Axis:
     ('1', '2', '3')
     """
     start = len(_NAMED) if text.startswith(_NAMED) else 0
-    name, equals, written = (text[:start] + text[start:].partition("=")[0], *text[start:].partition("=")[1:])
+    rest, equals, written = text[start:].partition("=")
+    name = (text[:start] + rest).strip()
     values: list[str] = []
     for one in written.split(","):
         if found := _RANGE.fullmatch(one.strip()):
@@ -92,7 +93,7 @@ def parse_axis(text: str) -> Axis:
         raise UsageError(f"--over is written NAME=VALUE,VALUE,..., such as kube-scheduler.cpu=50m,100m; got {text!r}")
     if len(set(values)) < len(values):
         raise UsageError(f"--over {name}: each value once, got {', '.join(values)}")
-    return Axis(name.strip(), tuple(values))
+    return Axis(name, tuple(values))
 
 
 def check_axis(axis: Axis, schedulers: Sequence[str], settings: Sequence[str]) -> None:

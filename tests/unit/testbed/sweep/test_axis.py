@@ -85,6 +85,7 @@ def test_the_first_seed_of_every_point_comes_first():
     [
         ("nodes", "written NAME=VALUE"),
         ("=1", "written NAME=VALUE"),
+        (" =1", "written NAME=VALUE"),
         ("nodes=", "written NAME=VALUE"),
         ("nodes=1,,2", "written NAME=VALUE"),
         ("nodes=1,1", "each value once"),
