@@ -31,9 +31,9 @@ def main() -> int:
     began = time.process_time()
     print(
         "| fault | pods | faults | over capacity | most at once | beyond the bound | lost | leaks "
-        "| waited beside room, s |"
+        "| waited beside room, s | room unused, s |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(options.jobs) as pool:
         for fault in options.fault or FAULTS:
             seeds = range(options.seed, options.seed + options.runs)
@@ -57,14 +57,14 @@ def main() -> int:
             total.add(found)
             print(
                 f"| {fault} | {found.pods} | {found.faults} | {found.over} | {found.worst} | {found.beyond} "
-                f"| {found.lost} | {len(found.leaks)} | {found.waited_s:.0f} |",
+                f"| {found.lost} | {len(found.leaks)} | {found.waited_s:.0f} | {found.unused_s:.0f} |",
                 flush=True,
             )
             if failing:
                 print(f"  seeds with violations: {', '.join(map(str, failing[:10]))}{', ...' * (len(failing) > 10)}")
             figures |= {
                 f"{fault}:{name}": float(getattr(found, name))
-                for name in ("pods", "faults", "over", "worst", "late", "beyond", "lost", "waited_s")
+                for name in ("pods", "faults", "over", "worst", "late", "beyond", "lost", "waited_s", "unused_s")
             }
     print(
         f"{total.pods} pods, {total.faults} faults, {total.over} over capacity, {total.beyond} beyond the bound, "

@@ -24,7 +24,9 @@ class Findings:
     lost: int = 0
     """Pods that were neither bound nor deleted in the end."""
     waited_s: float = 0.0
-    """The longest time for which a pod waited while a node had room for it without interruption."""
+    """The longest time for which a pod waited while some node had room for it, though others may have been placed."""
+    unused_s: float = 0.0
+    """The longest time for which a node had room for a pod that waited, and no pod got it."""
     leaks: list[str] = field(default_factory=list)
     """What an extender still held after all pods were gone."""
 
@@ -38,6 +40,7 @@ class Findings:
         self.lost += other.lost
         self.worst = max(self.worst, other.worst)
         self.waited_s = max(self.waited_s, other.waited_s)
+        self.unused_s = max(self.unused_s, other.unused_s)
         self.leaks += other.leaks
 
     @property

@@ -273,15 +273,16 @@ class Nodes:
         self.by_name[node].too_many.discard(uid)
         self.by_name[node].late.discard(uid)
 
-    def have_room(self, image: str, replica: Replica) -> bool:
-        """Whether a node has room for a pod, and its reports arrive at a replica."""
+    def with_room(self, image: str, replica: Replica) -> list[Node]:
+        """Return the nodes that have room for a pod, and whose reports arrive at a replica."""
         oldest = self._env.now - STALE_AFTER_S / 2
-        return any(
-            node.agent_up
+        return [
+            node
+            for node in self.by_name.values()
+            if node.agent_up
             and any(link.replica is replica and link.arrived_at >= oldest for link in node.links)
             and self._room.fits(node, image, node.claims)
-            for node in self.by_name.values()
-        )
+        ]
 
     def end_agent(self, node: Node, killed: bool) -> None:
         """End a node's agent, which withdraws its offer unless it is killed."""

@@ -3,7 +3,8 @@
 - *Capacity*: whenever kube-scheduler takes an answer, the node has room beside all pods that have a claim to it, except
   those that a former leader bound after another had taken over.
 - *No pod is lost*: every pod ends or is deleted.
-- *No starvation*: how long a pod waits while a node has room for it and reports.
+- *No starvation*: how long a pod waits while some node has room for it and reports, though others may go first; and how
+  long one node keeps such room to itself, whoever waits.
 - *No leak*: after all pods are gone, nothing is reserved or waits, and the extender holds no pod's UID.
 """
 
@@ -28,6 +29,8 @@ from carico.demand.settings import DemandVariant
 from carico.variants import variant_named
 
 Steps = Generator[simpy.Event, Any, None]
+Unused = tuple[str, frozenset[str]]
+"""A node with room, and the pods that have a claim to it: as long as these stay the same, nobody gets the room."""
 
 _NODES = 4
 _ARRIVE_WITHIN_S = 60.0
@@ -117,6 +120,7 @@ class Run:
         ]
         self._images: dict[str, str] = {}
         self._waited: dict[str, float] = {}
+        self._unused: dict[Unused, float] = {}
 
     def rng(self, purpose: str) -> random.Random:
         """Return a generator for one purpose, so that what one part draws does not change another."""
@@ -189,15 +193,22 @@ class Run:
             leader = self.leader
             if leader is None or not self.api.up or not leader.replica.alive:
                 self._waited.clear()
+                self._unused.clear()
                 continue
-            room = {image: self.nodes.have_room(image, leader.replica) for image in WORKLOADS}
+            room = {image: self.nodes.with_room(image, leader.replica) for image in WORKLOADS}
             waited: dict[str, float] = {}
+            unused: dict[Unused, float] = {}
             for pod in self.api.pods.values():
-                if not (pod.node or pod.deleting or pod.uid in leader.under_way) and room[pod.workload]:
+                if pod.node or pod.deleting or pod.uid in leader.under_way:
+                    continue
+                for node in room[pod.workload]:
                     waited[pod.uid] = self._waited.get(pod.uid, 0.0) + 1.0
-            self._waited = waited
+                    place = node.name, frozenset(node.claims)
+                    unused[place] = self._unused.get(place, 0.0) + 1.0
+            self._waited, self._unused = waited, unused
             findings = self.history.findings
             findings.waited_s = max(findings.waited_s, *waited.values(), 0.0)
+            findings.unused_s = max(findings.unused_s, *unused.values(), 0.0)
 
     def _look_for_leaks(self) -> None:
         for replica in self.replicas:
