@@ -283,7 +283,8 @@ class PodEventsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Kubernetes namespaces whose pods do not count."""
     cgroup_root: str = "/sys/fs/cgroup"
     pod_logs: str | None = "/var/log/pods"
-    """The folder from which `cgroup` learns the pods' namespaces and names; null counts all pods."""
+    """The folder from which `cgroup` learns the pods' namespaces and names, or a copy of the names that `python -m
+    carico.podevents` keeps for an agent that may not read logs; null counts all pods."""
     pattern: str | None = None
     """A regular expression that the command lines of `processes` match."""
 

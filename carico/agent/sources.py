@@ -140,13 +140,15 @@ class NodeSources:
                 events.containerd_socket, events.containerd_namespace, events.excluded_namespaces, self._clock
             )
         from carico.podevents.cgroups import CgroupEvents
+        from carico.podevents.folder_watch import folder_watch
         from carico.podevents.pod_logs import PodLogs
 
         if events.pod_logs is None:
             return CgroupEvents(events.cgroup_root, clock=self._clock)
-        logs = PodLogs(events.pod_logs, self._clock, events.excluded_namespaces)
+        watch = folder_watch()
+        logs = PodLogs(events.pod_logs, self._clock, events.excluded_namespaces, watch)
         counted = logs.counted_from_container if named else logs.counted_from_group
-        return CgroupEvents(events.cgroup_root, counted, self._clock)
+        return CgroupEvents(events.cgroup_root, counted, self._clock, watch)
 
     def _kube(self) -> KubeClient:
         from carico.kube.client import KubeClient

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from carico.clock import Clock
 from carico.errors import PodEventsError
-from carico.podevents.folder_watch import folder_watch
+from carico.podevents.folder_watch import FolderWatch, folder_watch
 from carico.podevents.reconnecting import SessionSource
 from carico.podevents.source import is_static
 
@@ -62,6 +62,8 @@ class CgroupEvents(SessionSource):
         names.
     clock : Clock, optional
         Dates the changes; the machine's by default.
+    watch : FolderWatch, optional
+        Whatever else it watches also causes a look; it is closed with the source.
     """
 
     def __init__(
@@ -69,10 +71,11 @@ class CgroupEvents(SessionSource):
         root: str | Path = "/sys/fs/cgroup",
         counted: Counted = _all_unnamed,
         clock: Clock | None = None,
+        watch: FolderWatch | None = None,
     ) -> None:
         self._root = Path(root)
         self._counted = counted
-        self._watch = folder_watch()
+        self._watch = folder_watch() if watch is None else watch
         self._most: dict[Path, int] = {}
         """The most members that each pod's group has had."""
         super().__init__(f"control groups in {root}", clock, interrupt=self._watch.wake)

@@ -4,6 +4,8 @@
 
     /var/log/pods/<namespace>_<name>_<uid>/<container>
 
+The folders may also be a copy of the kubelet's, see `carico.podevents.pod_names`.
+
 The kubelet makes a pod's folder right before it asks the runtime for the sandbox, so after the pod's control group. It
 makes a container's folder right before the container is created. A pod without any container waits, for its image for
 instance, and consumes nothing meanwhile; if it were counted, its node would learn that pods cost nothing.
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from carico.clock import Clock
 from carico.errors import PodEventsError
+from carico.podevents.folder_watch import FolderWatch
 from carico.podevents.source import PLATFORM_NAMESPACES, full_name
 
 PATIENCE_S = 30.0
@@ -41,9 +44,19 @@ class PodLogs:
     clock : Clock
     namespaces : collection of str
         Kubernetes namespaces whose pods do not count.
+    watch : FolderWatch, optional
+        Is told the folders to watch. Needed for a copy of the names (`carico.podevents.pod_names`), where a container's
+        folder may appear after the container's control group.
     """
 
-    def __init__(self, folder: str | Path, clock: Clock, namespaces: Collection[str] = PLATFORM_NAMESPACES) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        clock: Clock,
+        namespaces: Collection[str] = PLATFORM_NAMESPACES,
+        watch: FolderWatch | None = None,
+    ) -> None:
+        self._watched = (lambda folders: None) if watch is None else watch.add
         self._folder = Path(folder)
         self._clock = clock
         self._namespaces = frozenset(namespaces)
@@ -83,6 +96,7 @@ class PodLogs:
 
     def _look(self) -> tuple[dict[str, str], set[str]]:
         """Return the names of pods by UID, without the platform's, and the platform's UIDs; note which have started."""
+        self._watched([self._folder])
         try:
             found = {path: path.name.split("_") for path in self._folder.iterdir()}
         except OSError as error:
@@ -97,7 +111,9 @@ class PodLogs:
         names = {uid: full_name(namespace, name) for namespace, name, uid in pods.values() if uid not in platform}
         self._started &= names.keys()
         waiting = names.keys() - self._started
-        self._started |= {uid for path, (_, _, uid) in pods.items() if uid in waiting and _has_containers(path)}
+        wait = {path: uid for path, (_, _, uid) in pods.items() if uid in waiting}
+        self._watched(wait)
+        self._started |= {uid for path, uid in wait.items() if _has_containers(path)}
         return names, platform
 
 

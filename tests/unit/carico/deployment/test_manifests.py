@@ -138,8 +138,8 @@ class TestPrivileges:
         ]
         assert not [mount for mount in agent["volumeMounts"] if "secrets" in mount["mountPath"]], "it has no token"
 
-    def test_only_the_container_that_lists_pods_logs_is_in_roots_group(self):
-        """The kubelet lets root's group alone list /var/log/pods, where the agent finds pods' names."""
+    def test_only_the_container_that_lists_pods_logs_is_in_roots_group_and_it_talks_to_nobody(self):
+        """The kubelet lets root's group alone list /var/log/pods; the agent sees a copy of the folders' names."""
         in_roots_group, listing = set(), set()
         for name, (spec, container) in all_containers().items():
             pods = spec["securityContext"]
@@ -150,7 +150,10 @@ class TestPrivileges:
                 in_roots_group.add(name)
             if any(mount["name"] == "pod-logs" for mount in container["volumeMounts"]):
                 listing.add(name)
-        assert in_roots_group == listing == {"carico-agent/agent"}
+        assert in_roots_group == listing == {"carico-agent/pod-names"}
+        _, container = all_containers()["carico-agent/pod-names"]
+        assert {mount["name"] for mount in container["volumeMounts"]} == {"pod-logs", "pod-names"}, "it has no token"
+        assert "ports" not in container
 
     def test_no_pod_has_a_token_unasked(self):
         for thing in WITH_PODS:
