@@ -26,7 +26,7 @@ from carico.demand.settings import DemandVariant
 from carico.demand.workload import workload_named
 from carico.podevents.source import PodChange, PodEventSource
 from carico.scheduling.report import ReportReply
-from carico.telemetry.counters import disk_use_between
+from carico.telemetry.counters import cpu_left, disk_use_between
 from carico.telemetry.sampler import Batch, Sampler
 
 REPORT_PERIOD_S = 1.0
@@ -122,6 +122,7 @@ class DemandAgent(AgentLoop):
                     gib * float(np.mean(batch.samples.memory_utilisation)),
                     float(whole.at_s),
                     disk_use_between(batch.readings[0], batch.readings[-1]),
+                    float(cpu_left(whole)),
                 )
             if self._due(now):
                 self._report(now)

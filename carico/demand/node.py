@@ -23,6 +23,8 @@ from carico.telemetry.counters import DiskUse
 
 MOST_TIMES = 10.0
 """No node of a size has learned that a pod, or the empty node, demands more than this many times that size."""
+LEAST_LEFT = 0.05
+"""A node always offers this share of its CPUs: nothing is stolen, and so nothing is learned, while nothing runs."""
 MOST_LEARNED_READS = 10_000.0
 """No node, whatever its size, has learned that a pod, or the empty node, has more reads under way."""
 
@@ -63,6 +65,8 @@ class NodeDemand:
         self._disk = Disk(variant.disk_s)
         self._sees_disk = False
         self._held_gib = 0.0
+        self._left = 1.0
+        """The share of the CPU time which its threads want that the hypervisor leaves to them."""
         self._stops: defaultdict[str, float] = defaultdict(float)
         """Rate of stops by workload, per second, at the time of the latest observation."""
 
@@ -91,7 +95,7 @@ class NodeDemand:
         finite("cores, GiB", [cores, gib], low=1e-3)
         self._size = cores, gib
 
-    def observe(self, cores: float, gib: float, at: float, disk: DiskUse | None = None) -> None:
+    def observe(self, cores: float, gib: float, at: float, disk: DiskUse | None = None, left: float = 1.0) -> None:
         """Learn from telemetry.
 
         Parameters
@@ -104,11 +108,15 @@ class NodeDemand:
             When the interval ended, seconds.
         disk : DiskUse, optional
             What was read from the node's disks, if the node sees it.
+        left : float
+            The share of the CPU time which its threads wanted that the hypervisor left to them, [0, 1].
         """
         variant, elapsed_s = self._variant, at - self._observed_at
         means = self._pods.means(at)
         self._observed_at = at
         self._decay_stops(elapsed_s)
+        if variant.steal_s:
+            self._left += (left - self._left) * -math.expm1(-max(elapsed_s, 0.0) / variant.steal_s)
         self._cpu.advance(elapsed_s)
         self._cpu.learn(means, cores, censored=cores > variant.saturated * self._size[0])
         if disk is not None:
@@ -159,7 +167,8 @@ class NodeDemand:
         names.pop(CHURN, None)
         return DemandReport(
             self.node,
-            *self._size,
+            self._size[0] * max(self._left, LEAST_LEFT),
+            self._size[1],
             self.demand(),
             self._held_gib,
             max(self._memory.baseline.mean, 0.0),

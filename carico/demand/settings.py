@@ -48,6 +48,9 @@ class DemandVariant:
     """How long a workload is doubted after its memory has grown."""
     disk_s: float = 900.0
     """After this time, more reads are tried again than were found to saturate a node's disks."""
+    steal_s: float = 10.0
+    """Time over which stolen CPU time is averaged: a node that a hypervisor runs is filled as if it had only the CPUs
+    that the hypervisor leaves to it. With 0, stolen time does not count."""
     steps_per_s: float = 2.0
     """How often a node learns from its telemetry."""
     report_change: float = 0.3

@@ -27,7 +27,7 @@ class Variant:
     name: str
     description: str
     cpu_metric: str = "utilisation-and-pressure"
-    """How CPU usage is read, see `carico.telemetry.counters.usage_vector` (thesis §4.2.1)."""
+    """How CPU usage is read, one of `carico.telemetry.counters.CPU_METRICS` (thesis §4.2.1)."""
     batch_size: int = BATCH_SIZE
     """Samples per step: an agent steps once a second (thesis §4.2). Aggregation servers take no subspaces of larger
     batches than `BATCH_SIZE`, because these would outweigh the other nodes' (`carico.model.aggregator.impossible`)."""

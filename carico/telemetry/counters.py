@@ -44,6 +44,9 @@ class Counters:
     """How long reads from disks took since boot, in all, milliseconds; 0 if the source does not provide it."""
     disk_read_work: Number = 0
     """How much was read since boot: sectors of 512 bytes, and `SECTORS_PER_READ` more for each read."""
+    cpu_steal: Number = 0
+    """The part of `cpu_total` in which a thread held a CPU that the hypervisor had given to others; 0 where there is no
+    hypervisor, or the source does not provide it."""
 
 
 SECTORS_PER_READ = 128
@@ -65,6 +68,8 @@ class Telemetry:
     """0 if the source does not provide it."""
     io_pressure: Number = 0.0
     """0 if the source does not provide it."""
+    cpu_steal: Number = 0.0
+    """The share of the CPU time that the hypervisor gave to others; it is part of the utilisation."""
 
 
 class DiskUse(NamedTuple):
@@ -76,9 +81,11 @@ class DiskUse(NamedTuple):
     """How much was read, see `Counters.disk_read_work`."""
 
 
-CPU_METRICS = ("utilisation-and-pressure", "utilisation")
+CPU_METRICS = ("utilisation-and-pressure", "utilisation", "utilisation-pressure-and-steal")
 """How CPU usage is computed. The mean of utilisation and pressure keeps growing with the number of pods when all CPUs
-are busy (thesis §4.2.1); utilisation alone is the metric of an early prototype that packed too few pods."""
+are busy (thesis §4.2.1); utilisation alone is the metric of an early prototype that packed too few pods. A guest of a
+hypervisor sees CPU time that others take as utilisation and not as pressure, however long its threads wait (thesis
+§4.2.1, §5.7); the third counts it as pressure."""
 
 
 def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
@@ -105,6 +112,8 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         np.minimum(_growth(previous, current, f"{what}_pressure_us") / elapsed_us, 1.0)
         for what in ("cpu", "memory", "io")
     )
+    # Some hypervisors correct steal time downwards, so its growth is not checked, either.
+    steal = np.asarray(current.cpu_steal) - np.asarray(previous.cpu_steal)
     available = np.asarray(current.memory_free) + np.asarray(current.memory_buffers) + np.asarray(current.memory_cached)
     return Telemetry(
         at_s=current.at_s,
@@ -113,7 +122,14 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         memory_utilisation=_within_0_and_1(1.0 - available / np.asarray(current.memory_total)),
         memory_pressure=memory,
         io_pressure=io,
+        cpu_steal=_share(steal, total),
     )
+
+
+def cpu_left(telemetry: Telemetry) -> Number:
+    """Return the share of the CPU time wanted by threads that the hypervisor left to them; 1 without a hypervisor."""
+    wanted = np.asarray(telemetry.cpu_utilisation)
+    return 1.0 - _share(np.asarray(telemetry.cpu_steal), wanted)
 
 
 def disk_use_between(previous: Counters, current: Counters) -> DiskUse | None:
@@ -145,11 +161,14 @@ def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
     ----------
     telemetry : Telemetry
         Of one node or many.
-    cpu : {"utilisation-and-pressure", "utilisation"}
+    cpu : {"utilisation-and-pressure", "utilisation", "utilisation-pressure-and-steal"}
         How CPU usage is computed, one of `CPU_METRICS`.
     """
     if cpu == "utilisation-and-pressure":
         usage = (np.asarray(telemetry.cpu_utilisation) + np.asarray(telemetry.cpu_pressure)) / 2
+    elif cpu == "utilisation-pressure-and-steal":
+        waiting = np.minimum(np.asarray(telemetry.cpu_pressure) + np.asarray(telemetry.cpu_steal), 1.0)
+        usage = (np.asarray(telemetry.cpu_utilisation) + waiting) / 2
     elif cpu == "utilisation":
         usage = np.asarray(telemetry.cpu_utilisation)
     else:

@@ -121,7 +121,7 @@ class ProcfsSource(TelemetrySource):
         io_pressure_us: int,
         disks: DiskCounters,
     ) -> Counters:
-        cpu_total, cpu_idle = _cpu_times(self._stat, stat)
+        cpu_total, cpu_idle, cpu_steal = _cpu_times(self._stat, stat)
         total, free, buffers, cached = _memory(self._meminfo, meminfo)
         return Counters(
             at_s=at_s,
@@ -136,6 +136,7 @@ class ProcfsSource(TelemetrySource):
             io_pressure_us=io_pressure_us,
             disk_reading_ms=disks.reading_ms,
             disk_read_work=disks.read_work,
+            cpu_steal=cpu_steal,
         )
 
     def cpus(self) -> float:
@@ -162,14 +163,14 @@ def cpus_in(stat: KeptOpen) -> int:
     return cpus
 
 
-def _cpu_times(file: KeptOpen, content: bytes) -> tuple[int, int]:
-    """Return the jiffies in all modes, and those in idle modes."""
+def _cpu_times(file: KeptOpen, content: bytes) -> tuple[int, int, int]:
+    """Return the jiffies in all modes, those in idle modes, and those that were stolen."""
     line, ended, _ = content.partition(b"\n")
     label, *fields = line.split()[: 1 + _CPU_MODES] or [b""]
     if not ended or label != b"cpu" or len(fields) < _CPU_MODES or not all(map(bytes.isdigit, fields)):
         raise file.malformed(f'a first line "cpu" with at least {_CPU_MODES} numbers', line)
     modes = [int(field) for field in fields]
-    return sum(modes), modes[3] + modes[4]
+    return sum(modes), modes[3] + modes[4], modes[7]
 
 
 def _memory(file: KeptOpen, content: bytes) -> tuple[int, int, int, int]:

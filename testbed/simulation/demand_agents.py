@@ -17,7 +17,7 @@ from carico.arrays import BoolArray, FloatArray
 from carico.demand.node import NodeDemand
 from carico.demand.report import DemandReport
 from carico.demand.settings import DemandVariant
-from carico.telemetry.counters import Counters, Telemetry, disk_use_between, telemetry_between
+from carico.telemetry.counters import Counters, Telemetry, cpu_left, disk_use_between, telemetry_between
 from testbed.results.schema import REPORTED
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 
@@ -129,11 +129,11 @@ class DemandAgents:
         held = self._gib[nodes] * self._memory[nodes] / self._samples[nodes]
         self._before[:, nodes] = reading[:, nodes]
         self._memory[nodes] = self._samples[nodes] = 0.0
-        ended = reading[_AT, nodes]
-        columns = (each.tolist() for each in (nodes, demand, held, ended))
-        for node, cores, gib, until, disk in zip(*columns, disks, strict=True):
+        ended, left = reading[_AT, nodes], np.asarray(cpu_left(telemetry))
+        columns = (each.tolist() for each in (nodes, demand, held, ended, left))
+        for node, cores, gib, until, share, disk in zip(*columns, disks, strict=True):
             model = self._models[node]
-            model.observe(cores, gib, until, disk)
+            model.observe(cores, gib, until, disk, share)
             at, cores_told, gib_told = self._reported[:, node]
             change = max(abs(model.demand().mean - cores_told), abs(gib - gib_told))
             overdue = now - at > REPORT_PERIOD_S - SAMPLE_PERIOD_S / 2

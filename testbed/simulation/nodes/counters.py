@@ -29,6 +29,8 @@ class KernelCounters:
         self._boot_s = boot_s
         self.busy_s: FloatArray = np.zeros(cores.size)
         self.pressure_s: FloatArray = np.zeros(cores.size)
+        self.stolen_s: FloatArray = np.zeros(cores.size)
+        """The part of `busy_s` in which neighbours on the host had the CPU."""
 
     def read(self, now: float, memory: NodeMemory, disks: Disks | None = None) -> Counters:
         """Return what /proc would show on every node at `now`, seconds; `disks` are None if no node has one."""
@@ -46,4 +48,5 @@ class KernelCounters:
             memory_cached=cached,
             disk_reading_ms=0 if disks is None else np.floor(disks.reading_s * 1000),
             disk_read_work=0 if disks is None else np.floor(disks.read_work),
+            cpu_steal=np.floor(self.stolen_s * JIFFIES_PER_S + 0.5),
         )

@@ -166,6 +166,7 @@ class NodeFleet:
         # A CPU that is stolen from a running thread is not idle; nothing is stolen from a CPU without a thread.
         stolen_s = np.minimum(runnable, self.cores) * dt - np.minimum(runnable * dt, usable_s)
         counters.busy_s += used_s + stolen_s
+        counters.stolen_s += stolen_s
         self._memory.update(tasks, active, node)
         over = tasks.left[active] <= NOTHING_S
         start, self.now = self.now, until

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from carico.demand.node import NodeDemand
+from carico.demand.node import LEAST_LEFT, NodeDemand
 from carico.demand.settings import DEMAND
 from carico.errors import InvalidInput, InvalidState
 from carico.telemetry.counters import DiskUse
@@ -183,6 +183,23 @@ def test_a_node_may_change_its_size(node):
     assert (report.cores, report.gib) == (4.0, 8.0)
     with pytest.raises(InvalidInput, match="cores, GiB must be"):
         node.resize(0.0, 8.0)
+
+
+@pytest.mark.parametrize(("steal_s", "left"), [(10.0, 0.6), (0.0, 1.0)])
+def test_a_node_offers_the_cpus_that_its_hypervisor_leaves_to_it(steal_s, left):
+    node = NodeDemand("node-0", 16.0, 32.0, dataclasses.replace(DEMAND, steal_s=steal_s), since=0.0)
+    for step in range(1, 101):
+        node.observe(4.0, 1.0, at=step / 2, left=0.6)
+    assert node.report(50.0).cores == pytest.approx(16.0 * left, rel=0.01)
+    for step in range(101, 301):
+        node.observe(4.0, 1.0, at=step / 2, left=1.0)
+    assert node.report(150.0).cores == pytest.approx(16.0, rel=0.01)
+
+
+def test_a_node_whose_cpus_are_all_stolen_still_offers_some(node):
+    for step in range(1, 1001):
+        node.observe(4.0, 1.0, at=step / 2, left=0.0)
+    assert node.report(500.0).cores == 16.0 * LEAST_LEFT
 
 
 def test_a_pod_that_is_identified_teaches_the_cost_of_its_workload(node):
