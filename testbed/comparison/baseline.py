@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from testbed.comparison.measured import Measured
 from testbed.errors import ResultsError
 from testbed.results.files import read_versioned, write_whole
-from testbed.results.run import Commit, Run
+from testbed.results.run import Commit, Machine, Run
 
 BASELINE_SCHEMA_VERSION = 1
 
@@ -24,6 +25,8 @@ class MadeBy(msgspec.Struct, frozen=True):
     python: str
     packages: dict[str, str]
     commit: Commit | None
+    machine: Machine | None = None
+    """None in baselines of earlier versions."""
 
 
 class Baseline(msgspec.Struct, frozen=True):
@@ -31,13 +34,47 @@ class Baseline(msgspec.Struct, frozen=True):
 
     made_by: MadeBy
     measured: list[Measured]
+    added_by: list[MadeBy] = []
+    """Later runs that added what was lacking."""
     schema_version: int = BASELINE_SCHEMA_VERSION
 
 
 def baseline_of(run: Run, measured: list[Measured]) -> Baseline:
     """Return what a run measured as a baseline."""
-    made_by = MadeBy(run.id, run.started, run.command, run.provider, run.python, run.packages, run.commit)
+    made_by = MadeBy(run.id, run.started, run.command, run.provider, run.python, run.packages, run.commit, run.machine)
     return Baseline(made_by, measured)
+
+
+def lacking(baseline: Baseline, found: Sequence[Measured]) -> list[Measured]:
+    """Return what a baseline lacks: scenarios, schedulers, or settings of them."""
+    known = [(one.scenario, one.scheduler, one.settings) for one in baseline.measured]
+    return [one for one in found if (one.scenario, one.scheduler, one.settings) not in known]
+
+
+def extended(earlier: Baseline, later: Baseline) -> Baseline:
+    """Return a baseline with what a later one has besides; what it has already stays as it is."""
+    whole = [*earlier.measured, *lacking(earlier, later.measured)]
+    whole.sort(key=lambda one: (one.scenario, one.scheduler))
+    return Baseline(earlier.made_by, whole, [*earlier.added_by, later.made_by])
+
+
+def differing_machines(baseline: Baseline, here: Machine) -> list[str]:
+    """Return how the machines that made a baseline differ from this one, each difference once.
+
+    The kernel may differ: it is updated where everything else stays.
+    """
+    made = (one.machine for one in (baseline.made_by, *baseline.added_by))
+    names = ["not known which" if one is None else _hardware(one) for one in made if one is None or _differ(one, here)]
+    return [f"{name}; here {_hardware(here)}" for name in dict.fromkeys(names)]
+
+
+def _differ(one: Machine, other: Machine) -> bool:
+    return _hardware(one) != _hardware(other)
+
+
+def _hardware(machine: Machine) -> str:
+    memory = "" if machine.memory_bytes is None else f", {round(machine.memory_bytes / 2**30)}Gi"
+    return f"{machine.cpus} CPUs of {machine.cpu_model}{memory}"
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
@@ -50,7 +87,8 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """
     lines = ",\n".join(msgspec.json.encode(one).decode() for one in baseline.measured)
     made_by = msgspec.json.encode(baseline.made_by).decode()
-    text = f'{{"schema_version":{baseline.schema_version},"made_by":{made_by},"measured":[\n{lines}\n]}}\n'
+    added_by = f',"added_by":{msgspec.json.encode(baseline.added_by).decode()}' if baseline.added_by else ""
+    text = f'{{"schema_version":{baseline.schema_version},"made_by":{made_by}{added_by},"measured":[\n{lines}\n]}}\n'
     try:
         write_whole(path, text.encode())
     except OSError as error:

@@ -1,4 +1,6 @@
-"""The gate: whether a run has regressed from a baseline by more than its conditions allow.
+"""The gate: whether something is worse than its reference by more than the conditions allow.
+
+The reference is a baseline, or another scheduler of the same run.
 
 A figure fails only if the repetitions prove that it is worse than the limit allows: the hypothesis that the true change
 is within the limit is rejected, at 1 % for the whole gate (Holm). So equal schedulers fail once in a hundred sessions
@@ -13,7 +15,7 @@ from typing import Literal
 
 from testbed.comparison.conditions import Condition
 from testbed.comparison.measured import Measured
-from testbed.comparison.runs import Compared, compared, paired
+from testbed.comparison.runs import Compared, Pairing, among_schedulers, compared, paired
 from testbed.comparison.verdicts import holm
 from testbed.measurement.metrics import METRICS
 
@@ -43,6 +45,8 @@ class Gate:
     """Why the gate cannot pass, whatever was judged: what the baseline has and the run lacks, and the like."""
     not_measured: list[str]
     """What the baseline has and the run lacks."""
+    not_in_baseline: list[str]
+    """What the run has and the baseline lacks."""
 
     @property
     def passed(self) -> bool:
@@ -70,19 +74,36 @@ def judge(
     complete : bool
         Whether the run was meant to measure everything that the baseline has.
     """
-    conditions = list(conditions)
     pairing = paired(reference, candidate)
     problems = [f"{title} is incomparable with the baseline: {why}" for title, why in pairing.incomparable]
     if complete:
         problems += [f"{title} is in the baseline, but was not measured" for title in pairing.only_reference]
+    if not pairing.pairs and not problems:
+        problems.append("nothing was compared: the baseline and this run have no scenario and scheduler in common")
+    return _judged(pairing, conditions, problems, "in the baseline and in this run")
+
+
+def judge_schedulers(found: Sequence[Measured], reference: str | None, conditions: Iterable[Condition]) -> Gate:
+    """Judge the schedulers of one run by its reference; see `testbed.comparison.runs.among_schedulers`.
+
+    Nothing passes that was not measured: a run of one scheduler alone, and a scenario without the reference, are
+    problems.
+    """
+    pairing, lacking = among_schedulers(found, reference)
+    problems = [f"{title} cannot be judged: the reference {reference} was not run there" for title in lacking]
+    if not pairing.pairs and not problems:
+        what = "two schedulers" if reference is None else f"the reference {reference} and another scheduler"
+        problems.append(f"nothing was compared: no scenario was run under {what}; a baseline judges a scheduler alone")
+    return _judged(pairing, conditions, problems, "in this run")
+
+
+def _judged(pairing: Pairing, conditions: Iterable[Condition], problems: list[str], where: str) -> Gate:
     open_ones: list[tuple[Condition, Compared]] = []
     for one in conditions:
         found = [each for pair in pairing.pairs for each in compared(*pair, [one.figure], every=True)]
         if not found and pairing.pairs:
-            problems.append(f"nothing has {one.figure} ({one.text}) in the baseline and in this run")
+            problems.append(f"nothing has {one.figure} ({one.text}) {where}")
         open_ones += [(one, each) for each in found]
-    if not pairing.pairs and not problems:
-        problems.append("nothing was compared: the baseline and this run have no scenario and scheduler in common")
     if few := sorted({each.title for _, each in open_ones if not each.difference.enough}):
         problems += [f"{title}: too few repetitions to judge anything" for title in few]
     adjusted = holm([_p_value(*each) for each in open_ones])
@@ -93,6 +114,7 @@ def judge(
         ],
         problems,
         pairing.only_reference,
+        pairing.only_candidate,
     )
 
 

@@ -16,6 +16,7 @@ from testbed.comparison.difference import Difference, completion_difference, dif
 from testbed.comparison.measured import Measured
 from testbed.comparison.verdicts import MARGIN, Verdict, judged
 from testbed.measurement.metrics import DEFAULT, METRICS, Figure
+from testbed.results.schema import SCHEDULER
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Compared:
 
     title: str
     """What was run."""
+    against: str
+    """The reference's scheduler where it is another than the candidate's, else empty."""
     figure: Figure
     reference: float
     candidate: float
@@ -74,6 +77,37 @@ def paired(reference: Sequence[Measured], candidate: Sequence[Measured]) -> Pair
     return Pairing(pairs, incomparable, [one.title for one in reference if id(one) not in matched], only_candidate)
 
 
+def among_schedulers(found: Iterable[Measured], reference: str | None) -> tuple[Pairing, list[str]]:
+    """Pair the schedulers of one run with the reference, where scenario and settings are the same.
+
+    Parameters
+    ----------
+    found : iterable of Measured
+        What the run measured.
+    reference : str, optional
+        The scheduler that the others are compared with; by default the first of each scenario.
+
+    Returns
+    -------
+    Pairing
+    list of str
+        What was run under several schedulers, but not under the reference that was asked for.
+    """
+    groups: dict[tuple[str, str], list[Measured]] = {}
+    for one in found:
+        shared = sorted((name, value) for name, value in one.settings.items() if name != SCHEDULER)
+        groups.setdefault((one.scenario, repr(shared)), []).append(one)
+    pairs, lacking = [], []
+    for mine in groups.values():
+        names = [one.scheduler for one in mine]
+        if reference is not None and reference not in names:
+            lacking += [one.title for one in mine] if len(mine) > 1 else []
+            continue
+        theirs = mine[0] if reference is None else mine[names.index(reference)]
+        pairs += [(theirs, ours) for ours in mine if ours is not theirs]
+    return Pairing(pairs, [], [], []), lacking
+
+
 def compared(
     reference: Measured, candidate: Measured, wanted: Iterable[Figure] = DEFAULT, *, every: bool = False
 ) -> Iterator[Compared]:
@@ -100,7 +134,8 @@ def compared(
             relative = METRICS[figure.metric].relative and min(*one.values(), *other.values()) > 0
             found = difference(one, other, relative=relative)
         before, after = (fmean(side.values()) if side else math.nan for side in (one, other))
-        yield Compared(candidate.title, figure, before, after, found, len(candidate.seeds) - len(other))
+        against = "" if reference.scheduler == candidate.scheduler else reference.scheduler
+        yield Compared(candidate.title, against, figure, before, after, found, len(candidate.seeds) - len(other))
 
 
 def rows_of(pairing: Pairing, wanted: Sequence[Figure] = DEFAULT, *, margin: float = MARGIN) -> list[Row]:

@@ -34,7 +34,7 @@ from testbed.plugin.markers import declare_markers, is_cluster, providers_of, wr
 from testbed.plugin.options import add_options, options_of
 from testbed.plugin.outcomes import statement_of
 from testbed.plugin.report import write_report
-from testbed.plugin.selection import asks_for_all, count_providers, of_this_provider, split
+from testbed.plugin.selection import asks_for_all, count_providers, names_a_part, of_this_provider, split
 from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.session_progress import WorkersProgress
 from testbed.plugin.state import STATE, State, extensions_of, provider_name, provider_of
@@ -53,7 +53,9 @@ __all__ = [
     "carico_seeds",
 ]
 
-HANDED_OVER = ("left_out", "for_other_providers", "error")
+AFTER_TESTS = "carico_after_tests"
+"""Marks a report while it is logged that no test has made."""
+HANDED_OVER = ("left_out", "for_other_providers", "is_part", "error")
 """The fields of its `State` that an xdist worker sends to the process that reports."""
 
 
@@ -136,10 +138,13 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
     return lines_on_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the cluster tests that were not asked for, or that are for other providers."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
+    """Deselect the cluster tests that were not asked for, or that are for other providers; note if others did so."""
     state = config.stash[STATE]
+    found = {item for item in items if is_cluster(item)}
+    result = yield
+    state.is_part = names_a_part(config) or not found.issubset(items)
     items[:], left_out = split(config, state.options, items)
     state.left_out = len(left_out)
     items[:], for_others = of_this_provider(items, lambda: provider_name(config))
@@ -151,6 +156,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     state.order = {item.nodeid: place for place, item in enumerate(items)}
     if left_out or for_others:
         config.hook.pytest_deselected(items=[*left_out, *for_others])
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -212,7 +218,9 @@ def _end(session: pytest.Session, state: State, exitstatus: int) -> None:
         state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
         reports = judge_session(session.config, state)
         for report in reports:
+            setattr(report, AFTER_TESTS, True)
             session.config.hook.pytest_runtest_logreport(report=report)
+            delattr(report, AFTER_TESTS)  # the summary has its word
         session.testsfailed += len(reports)
         if reports and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -221,6 +229,12 @@ def _end(session: pytest.Session, state: State, exitstatus: int) -> None:
     except TestbedError as error:
         state.error = str(error)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+    """Count what failed and is no test without a letter in the line of tests: it has ended by then."""
+    return ("failed", "", "") if getattr(report, AFTER_TESTS, False) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -268,6 +282,7 @@ def pytest_testnodedown(node: Any) -> None:
     if handed is None:
         return
     state = node.config.stash[STATE]
-    state.left_out, state.for_other_providers = handed["left_out"], handed["for_other_providers"]
+    for name in HANDED_OVER[:-1]:
+        setattr(state, name, handed[name])
     if handed["error"]:
         raise pytest.UsageError(f"carico: {handed['error']}")

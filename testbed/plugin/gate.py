@@ -1,20 +1,26 @@
-"""The gate of a pytest session: what it is judged by, and the failed reports of what has regressed."""
+"""The gate of a pytest session: what it is judged by, and the failed reports of what is worse than allowed.
+
+A session is judged by a baseline; without one, its schedulers are judged by the reference of their table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from testbed.comparison.conditions import USUAL, conditions
 from testbed.errors import TestbedError
-from testbed.plugin.markers import experiment_of
+from testbed.plugin.markers import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
-from testbed.plugin.state import STATE, State
+from testbed.plugin.state import STATE, State, provider_of
+from testbed.providers import EXTERNAL
 from testbed.requirements import Problem
 
 if TYPE_CHECKING:
+    from testbed.comparison.gate import Gate
     from testbed.comparison.measured import Measured
     from testbed.measurement.metrics import Figure
 
@@ -31,71 +37,112 @@ def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Proble
 
     found = []
     try:
-        if options.baseline is not None and not options.baseline.exists():
+        if options.judged_by is not None and not options.judged_by.exists():
             makes = f"pytest -m cluster --carico-save-baseline={options.baseline} makes it of a session that passes"
             found.append(Problem(f"there is no baseline {options.baseline}", makes))
-        elif options.baseline is not None:
-            read_baseline(options.baseline)
+        elif options.judged_by is not None:
+            read_baseline(options.judged_by)
         if options.save_baseline is not None:
-            check_writable(options.save_baseline)
+            check_writable(options.save_baseline, "the baseline")
     except TestbedError as error:
         found.append(Problem(str(error)))
-    if options.baseline is None and options.save_baseline is None:
-        found += [
-            Problem(
-                f"{item.nodeid}: fail_on needs --carico-baseline FILE, or carico_baseline in the ini file; "
-                f"--carico-save-baseline FILE makes one"
+    if not options.judges_schedulers:
+        return found
+    for item in items:
+        asked = experiment_of(item)
+        if asked is not None and asked.fail_on and len(asked.schedulers) == 1:
+            found.append(
+                Problem(
+                    f"{item.nodeid}: fail_on has nothing to judge {asked.schedulers[0]} by: name a second scheduler "
+                    f"(the first is the reference), or give --carico-baseline FILE; --carico-save-baseline=FILE makes "
+                    f"one"
+                )
             )
-            for item in items
-            if (asked := experiment_of(item)) is not None and asked.fail_on
-        ]
     return found
 
 
+def other_machine_notices(config: pytest.Config) -> Iterator[str]:
+    """Yield a warning if the baseline comes from another machine, where figures depend on the machine."""
+    file = config.stash[STATE].options.judged_by
+    if file is None:
+        return
+    from testbed.comparison.baseline import differing_machines, read_baseline
+    from testbed.results.provenance import machine
+
+    with suppress(TestbedError):  # the preflight tells it, and ends the session
+        provider = provider_of(config)
+        if not provider.shared_hardware or provider.name == EXTERNAL:
+            return
+        for differs in differing_machines(read_baseline(file), machine()):
+            yield (
+                f"WARNING: the baseline {file} was made on another machine ({differs}): its figures are no measure for "
+                f"this one. Make it anew here, or leave it out: --carico-fail-on then judges schedulers within this "
+                f"session"
+            )
+
+
 def judge_test(item: pytest.Item) -> None:
-    """Fail a test whose marker has `fail_on` if what it measured has regressed."""
+    """Fail a test whose marker has `fail_on` if what it measured is worse than that."""
     asked, options = experiment_of(item), item.config.stash[STATE].options
-    if asked is None or not asked.fail_on or options.baseline is None:
+    if asked is None or not asked.fail_on or (options.judged_by is None and not options.judges_schedulers):
         return
     if MEASURED not in item.stash:
         pytest.fail(
             "fail_on judges what carico_results measured, and the test does not use this fixture", pytrace=False
         )
-    from testbed.comparison.baseline import read_baseline
-    from testbed.comparison.gate import judge
-    from testbed.comparison.measured import measured
     from testbed.report.comparison import failures
 
-    wanted = conditions(asked.fail_on)
-    repetitions = [one for runs in item.stash[MEASURED].values() for one in runs]
-    ours = measured(repetitions, [one.figure for one in wanted])
-    kinds = {(one.scenario, one.scheduler) for one in ours}
-    theirs = [one for one in read_baseline(options.baseline).measured if (one.scenario, one.scheduler) in kinds]
-    if sentences := failures(judge(theirs, ours, wanted)):
+    if sentences := failures(_gate_of_test(asked, item.stash[MEASURED], options)):
         pytest.fail("\n".join(sentences), pytrace=False)
 
 
+def _gate_of_test(asked: MarkedExperiment, results: Mapping[str, Sequence[Any]], options: Options) -> Gate:
+    from testbed.comparison.baseline import read_baseline
+    from testbed.comparison.gate import judge, judge_schedulers
+    from testbed.comparison.measured import measured
+
+    wanted = conditions(asked.fail_on)
+    ours = measured([one for runs in results.values() for one in runs], [one.figure for one in wanted])
+    if options.judged_by is None:
+        named = options.reference if options.reference in asked.schedulers else None
+        return judge_schedulers(ours, named or asked.schedulers[0], wanted)
+    kinds = {(one.scenario, one.scheduler) for one in ours}
+    theirs = [one for one in read_baseline(options.judged_by).measured if (one.scenario, one.scheduler) in kinds]
+    return judge(theirs, ours, wanted)
+
+
 def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport]:
-    """Judge what the session measured, and return a failed report for every regression.
+    """Judge what the session measured, and return a failed report for everything that is worse than allowed.
 
     If only a part of the tests was chosen, what the baseline has besides is not missed. A session without cluster tests
     is not judged.
     """
     options = state.options
-    if options.baseline is None or state.ended not in (None, "complete") or not state.outcomes.in_order(state.order):
+    if state.ended not in (None, "complete") or not state.outcomes.in_order(state.order):
         return []
-    from testbed.comparison.baseline import read_baseline
-    from testbed.comparison.gate import judge
+    if options.judged_by is None and not (options.judges_schedulers and options.fail_on):
+        return []
+    from testbed.comparison.baseline import lacking, read_baseline
+    from testbed.comparison.gate import judge, judge_schedulers
     from testbed.report.comparison import failures, gate_line
 
     wanted = conditions(options.fail_on or USUAL)
     ours = _measured(state, [one.figure for one in wanted])
-    gate = judge(read_baseline(options.baseline).measured, ours, wanted, complete=not _is_part(config))
-    state.messages.append(gate_line(gate))
+    if options.judged_by is None:
+        gate = judge_schedulers(ours, options.reference, wanted)
+        state.messages.append(f"{gate_line(gate)}, judged by the reference of each table")
+    else:
+        baseline = read_baseline(options.judged_by)
+        if options.only_new:
+            new = lacking(baseline, ours)
+            ours = [one for one in ours if one not in new]
+        gate = judge(baseline.measured, ours, wanted, complete=not state.is_part)
+        state.messages.append(gate_line(gate))
+        state.messages += other_machine_notices(config)
     state.gate_failed = not gate.passed
     sentences = failures(gate)
     names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
-    return [_failed(name, sentence) for name, sentence in zip(names, sentences, strict=True)]
+    return [failed_report(name, sentence) for name, sentence in zip(names, sentences, strict=True)]
 
 
 def save_baseline(state: State, *, passed: bool) -> None:
@@ -106,18 +153,29 @@ def save_baseline(state: State, *, passed: bool) -> None:
     ResultsError
         If it cannot be written.
     """
-    file = state.options.save_baseline
+    file, only_new = state.options.save_baseline, state.options.only_new
     if file is None:
         return
-    from testbed.comparison.baseline import baseline_of, write_baseline
+    from testbed.comparison.baseline import baseline_of, extended, lacking, read_baseline, write_baseline
     from testbed.measurement.metrics import EVERY
 
     found = _measured(state, EVERY)  # so that the baseline serves any condition, markers' included
     if not passed or not found:
         state.messages.append(f"no baseline was saved to {file}: only a session that measures and passes makes one")
         return
-    write_baseline(file, baseline_of(state.record.folder.read(), found))
-    state.messages.append(f"baseline: {file}")
+    made = baseline_of(state.record.folder.read(), found)
+    if only_new and file.exists():
+        earlier = read_baseline(file)
+        made, found = extended(earlier, made), lacking(earlier, found)
+        if not found:
+            state.messages.append(f"baseline: {file} lacks nothing, and is as it was")
+            return
+        told = f"{len(found)} added, {len(earlier.measured)} kept"
+    else:
+        told = f"{len(found)} written"
+    write_baseline(file, made)
+    state.messages.append(f"baseline: {file} ({told})")
+    state.messages += [f"  {one.title}" for one in found]
 
 
 def _measured(state: State, figures: Sequence[Figure]) -> list[Measured]:
@@ -126,13 +184,8 @@ def _measured(state: State, figures: Sequence[Figure]) -> list[Measured]:
     return [] if state.results is None else measured(state.results.repetitions, figures)
 
 
-def _is_part(config: pytest.Config) -> bool:
-    """Whether the user chose a part of the tests."""
-    chosen = config.option.keyword or config.option.markexpr not in ("", "cluster") or config.getoption("lf", False)
-    return bool(chosen) or any("::" in str(argument) for argument in config.args)
-
-
-def _failed(name: str, sentence: str) -> pytest.TestReport:
+def failed_report(name: str, sentence: str) -> pytest.TestReport:
+    """Return the report of something that failed and is no test."""
     return pytest.TestReport(
         nodeid=name,
         location=(name, None, name),

@@ -45,8 +45,8 @@ def declare_markers(config: pytest.Config) -> None:
         "markers",
         "carico(scenario, scheduler=('carico', 'kube-scheduler'), repetitions=None, fail_on=None, providers=None): "
         "the experiment that the fixture carico_results runs for the test; scheduler is one spec or a list of them; "
-        "fail_on are conditions of a gate, which needs --carico-baseline; providers are the kinds of cluster that the "
-        "test is for, any by default",
+        "fail_on are conditions of a gate, by --carico-baseline or else by the first scheduler; providers are the "
+        "kinds of cluster that the test is for, any by default",
     )
     config.addinivalue_line(
         "markers",

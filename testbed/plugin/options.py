@@ -44,6 +44,8 @@ NAMES = (
     *(flag.name for flag in CLUSTER_FLAGS),
 )
 SWITCHES = tuple(flag.name for flag in CLUSTER_FLAGS if flag.is_switch)
+NEW = "new"
+"""The value of --carico-save-baseline for what a baseline lacks."""
 MISSING = ("fail", "skip")
 """What to do about tests whose prerequisites are missing."""
 
@@ -73,6 +75,8 @@ class Options:
     """The file that the session is judged by."""
     save_baseline: Path | None
     """The file to which the session is saved as a baseline."""
+    only_new: bool
+    """Whether only what that file lacks is saved."""
     fail_on: tuple[str, ...]
     """The conditions of the gate."""
     missing: str
@@ -81,6 +85,18 @@ class Options:
     """The options of the cluster: fields of `ClusterOptions`."""
     given: bool
     """Whether any flag was given, which asks for cluster tests."""
+
+    @property
+    def judged_by(self) -> Path | None:
+        """The baseline that the session is judged by: none while it is made, whole or for the first time."""
+        saved, baseline = self.save_baseline, self.baseline
+        made = baseline is not None and saved is not None and baseline.resolve() == saved.resolve()
+        return None if made and baseline is not None and not (self.only_new and baseline.exists()) else baseline
+
+    @property
+    def judges_schedulers(self) -> bool:
+        """Whether conditions are for the schedulers of the session among each other."""
+        return self.baseline is None and self.save_baseline is None
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -181,15 +197,20 @@ def add_options(parser: pytest.Parser) -> None:
     )
     declare(
         "--carico-save-baseline",
-        metavar="FILE",
-        help="save what a session measured whose tests all pass as a baseline, a small file to commit",
+        metavar="FILE|new",
+        nargs="?",
+        const="",
+        help="save what a session measured whose tests all pass as a baseline, a small file to commit. Without FILE: "
+        "make the file of --carico-baseline anew, which judges nothing then; new: add to it only what it lacks. Write "
+        "--carico-save-baseline=FILE with =",
     )
     declare(
         "--carico-fail-on",
         metavar="METRIC:STATISTIC:LIMIT",
         action="append",
         help=f"what fails the gate (repeatable), such as pod_completion_time:p99:+10%% or pod_outcome:oom_killed:+0 "
-        f"(default: {' '.join(USUAL).replace('%', '%%')})",
+        f"(default: {' '.join(USUAL).replace('%', '%%')}). Without a baseline, schedulers are judged by the reference "
+        f"of their table",
     )
     declare(
         "--carico-missing",
@@ -240,10 +261,7 @@ def options_of(config: pytest.Config) -> Options:
             raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
         baseline, fail_on = _file(config, "baseline"), tuple(flags["fail_on"] or config.getini("carico_fail_on") or ())
         conditions(fail_on)
-        if fail_on and baseline is None and flags["save_baseline"] is None:
-            raise UsageError(
-                "--carico-fail-on needs --carico-baseline FILE; --carico-save-baseline FILE makes one of a session"
-            )
+        save_baseline, only_new = _saved(config, flags["save_baseline"], baseline)
         _check_settings(provider, settings, missing)
         cluster = {flag.name: _cluster_value(config, flag) for flag in CLUSTER_FLAGS}
         check_cluster_options(provider, cluster)
@@ -263,12 +281,30 @@ def options_of(config: pytest.Config) -> Options:
         claims=_file(config, "claims"),
         reference=flags["reference"] or config.getini("carico_reference") or None,
         baseline=baseline,
-        save_baseline=_flag_file(config, "save_baseline"),
+        save_baseline=save_baseline,
+        only_new=only_new,
         fail_on=fail_on,
         missing=missing,
         cluster=cluster,
         given=given,
     )
+
+
+def _saved(config: pytest.Config, flag: str | None, baseline: Path | None) -> tuple[Path | None, bool]:
+    """Return the file to which a baseline is saved, and whether only what it lacks."""
+    if flag is None:
+        return None, False
+    if flag in ("", NEW):
+        if baseline is None:
+            raise UsageError(
+                f"--carico-save-baseline{'=' * bool(flag)}{flag} needs --carico-baseline FILE, or carico_baseline in "
+                f"the ini file; --carico-save-baseline=FILE names a file of its own"
+            )
+        return baseline, flag == NEW
+    file = config.invocation_params.dir / Path(flag).expanduser()
+    if file.is_dir() or file.suffix == ".py" or "::" in flag:
+        raise UsageError(f"--carico-save-baseline took {flag} for its file: write --carico-save-baseline= before it")
+    return file, False
 
 
 def _check_settings(provider: str, settings: Mapping[str, Any], missing: str) -> None:

@@ -53,6 +53,11 @@ def count_providers(items: Iterable[pytest.Item]) -> dict[str, int]:
     return dict(Counter(providers_of(item)[0] for item in items))
 
 
+def names_a_part(config: pytest.Config) -> bool:
+    """Whether the user chose single tests. What -k, -m or a plugin for shards deselects is seen at collection."""
+    return bool(config.getoption("lf", False)) or any("::" in str(argument) for argument in config.args)
+
+
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
     """Whether the command line names a test or its file, or --lf selects it."""
     name = item.nodeid.partition("::")[2]

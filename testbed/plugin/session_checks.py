@@ -12,7 +12,7 @@ from pytest_carico import hidden
 from testbed.comparison import too_few
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
-from testbed.plugin.gate import gate_problems
+from testbed.plugin.gate import gate_problems, other_machine_notices
 from testbed.plugin.markers import CARICO, is_cluster, wrong_keys, wrong_markers
 from testbed.plugin.report import report_problems
 from testbed.plugin.state import STATE, State, provider_of
@@ -61,6 +61,8 @@ def session_header(config: pytest.Config) -> list[str]:
     lines = [f"carico: {state.options}{kubernetes}"]
     if few := too_few(state.options.repetitions):
         lines.append(f"carico: comparisons will be {few} repetitions")
+    if missing_packages() is None:
+        lines += [f"carico: {said}" for said in other_machine_notices(config)]
     return [*lines, *lines_on_earlier_runs(state)]
 
 

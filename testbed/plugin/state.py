@@ -50,6 +50,8 @@ class State:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     provider: ClusterProvider | None = None
     """The session's provider, after the first call of `provider_of`."""
+    is_part: bool = False
+    """Whether only a part of the cluster tests was chosen, so that a baseline may have more."""
     left_out: int = 0
     """Number of cluster tests that were not asked for."""
     order: dict[str, int] = field(default_factory=dict)

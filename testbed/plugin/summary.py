@@ -63,7 +63,9 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
 def _next(state: State, failed: bool) -> str:
     options = state.options
     if state.gate_failed and state.written is not None:
-        return f"carico-testbed compare {shlex.quote(str(options.baseline))} {state.run_id}"
+        if options.judged_by is None:
+            return f"carico-testbed report {state.run_id}"
+        return f"carico-testbed compare {shlex.quote(str(options.judged_by))} {state.run_id}"
     command = "pytest -m cluster --lf" if failed else NEXT[options.preset.name]
     pytest_on_another = options.provider != SIMULATED and command.startswith("pytest")
     return f"{command} --carico-provider={options.provider}" if pytest_on_another else command

@@ -84,6 +84,7 @@ def comparison_as_json(pairing: Pairing, rows: Sequence[Row], gate: Gate | None)
             ],
             "problems": gate.problems,
             "not_measured": gate.not_measured,
+            "not_in_baseline": gate.not_in_baseline,
         },
     }
 

@@ -90,8 +90,10 @@ def _regression(one: Judgement) -> str:
         return f"{where} was not measured in {counted(found.lacking, 'repetition')}, as where a job does not complete"
     unit = METRICS[found.figure.metric].unit
     before, after = (figure(value, unit) for value in (found.reference, found.candidate))
-    change = _change(found.difference, unit)
-    return f"{where} went from {before} to {after} ({change}, n = {found.difference.repetitions}; allowed {limit})"
+    change = f"({_change(found.difference, unit)}, n = {found.difference.repetitions}; allowed {limit})"
+    if found.against:
+        return f"{where} is {after}, and {before} under {found.against} {change}"
+    return f"{where} went from {before} to {after} {change}"
 
 
 def _change(found: Difference, unit: str) -> str:
@@ -111,4 +113,6 @@ def gate_line(gate: Gate) -> str:
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing was judged"
     if gate.not_measured:
         told += f"; not measured, but in the baseline: {len(gate.not_measured)}"
+    if gate.not_in_baseline:
+        told += f"; measured, but not in the baseline: {len(gate.not_in_baseline)}"
     return f"gate: {'passed' if gate.passed else 'FAILED'} ({told})"

@@ -1,6 +1,7 @@
 """The gate of a session: a baseline that is saved and judged by, and nothing that is green unmeasured."""
 
 import json
+from fnmatch import fnmatch
 from xml.etree import ElementTree
 
 import pytest
@@ -58,7 +59,13 @@ def baseline(session, pytester, tests):
     """A baseline of a session."""
     result = session(*THREE, "--carico-save-baseline=base.json")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines([f"baseline: {pytester.path}/base.json"])
+    result.stdout.fnmatch_lines(
+        [
+            f"baseline: {pytester.path}/base.json (2 written)",
+            "  pi-2000 · 1000 pods · 19 nodes · carico",
+            "  sklearn · 3 pods · 19 nodes · carico",
+        ]
+    )
     return pytester.path / "base.json"
 
 
@@ -80,6 +87,7 @@ def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, ba
     result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+10%")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(["test_them.py ..* [[]100%[]]"])
     result.stdout.fnmatch_lines(
         [
             "*carico gate*",
@@ -160,6 +168,14 @@ class TestNothingIsGreenUnmeasured:
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(["gate: passed (3 ok; not measured, but in the baseline: 1)"])
 
+    def test_a_shard_is_judged_alone(self, session, pytester, baseline):
+        conftest = pytester.path / "conftest.py"
+        shard = "\ndef pytest_collection_modifyitems(items):\n    del items[0]  # another machine runs it\n"
+        conftest.write_text(conftest.read_text() + shard)
+        session(*THREE, f"--carico-baseline={baseline}").stdout.fnmatch_lines(
+            ["gate: passed (3 ok; not measured, but in the baseline: 1)"]
+        )
+
     def test_too_few_repetitions(self, session, baseline):
         result = session("-m", "cluster", "--carico-repetitions=1", f"--carico-baseline={baseline}")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -204,7 +220,9 @@ class TestNothingIsGreenUnmeasured:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--carico-fail-on=job_completion_time:+5%"], "*--carico-fail-on needs --carico-baseline FILE*"),
+        (["--carico-save-baseline"], "*--carico-save-baseline needs --carico-baseline FILE*"),
+        (["--carico-save-baseline=new"], "*--carico-save-baseline=new needs --carico-baseline FILE*"),
+        (["--carico-save-baseline", "."], "*--carico-save-baseline took . for its file: write --carico-save-*"),
         (["--carico-baseline=gone.json"], "*there is no baseline *gone.json: *--carico-save-baseline=*gone.json *"),
         (["--carico-baseline=broken.json"], "*broken.json is not a baseline of carico-testbed*"),
         (
@@ -220,6 +238,169 @@ def test_a_gate_that_cannot_judge_ends_with_4_before_anything_runs(session, pyte
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
     assert not (pytester.path / ".carico").exists()
+
+
+class TestWithoutABaselineSchedulersAreJudgedByTheReference:
+    TWO = """
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico("pi-2000", ["carico:hold_off_s=1", "carico"]{marker})
+        def test_both(carico_results): pass
+    """
+    SLOW_ONE = """
+import msgspec
+from testbed.testing import FakeProvider
+
+class SlowOne(FakeProvider):
+    def run(self, scenario, scheduler, seed, settings, on_progress=None):
+        speed = 0.5 if scheduler.text == "carico:hold_off_s=1" else 1.0
+        found = super().run(scenario, scheduler, seed, {"speed": speed}, on_progress)
+        return msgspec.structs.replace(found, settings=found.settings | {"speed": 1.0})
+
+def pytest_carico_provider(config):
+    return SlowOne()
+"""
+    GATE = "--carico-fail-on=pod_completion_time:mean:+10%"
+
+    @pytest.fixture(autouse=True)
+    def _two(self, session, pytester):
+        pytester.makepyfile(test_two=self.TWO.format(marker=""))
+
+    def test_equal_ones_pass(self, session):
+        result = session(*THREE, self.GATE)
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["gate: passed (1 *), judged by the reference of each table"])
+
+    def test_a_worse_one_is_a_failed_report_that_names_both(self, session, pytester):
+        pytester.makeconftest(self.SLOW_ONE)
+        result = session(*THREE, self.GATE)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(
+            [
+                "pi-2000 · 1000 pods · 19 nodes · carico:hold_off_s=1: pod_completion_time mean (pi-2000) is * s, "
+                "and * s under carico (+* %, n = 3; allowed +10%)",
+                "gate: FAILED (1 regressed), *",
+                "next: carico-testbed report 2*",
+            ]
+        )
+
+    def test_the_user_names_the_reference(self, session, pytester):
+        pytester.makeconftest(self.SLOW_ONE)
+        session(*THREE, self.GATE, "--carico-reference=carico:hold_off_s=1").stdout.fnmatch_lines(
+            ["gate: passed (1 ok)*"]
+        )
+
+    def test_a_reference_that_was_not_run_judges_nothing(self, session):
+        result = session(*THREE, self.GATE, "--carico-reference=kube-scheduler")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["*carico cannot be judged: the reference kube-scheduler was not run there"])
+
+    def test_a_marker_is_judged_by_its_first_scheduler(self, session, pytester):
+        pytester.makeconftest(self.SLOW_ONE)
+        pytester.makepyfile(test_two=self.TWO.format(marker=", fail_on='pod_completion_time:mean:+10%'"))
+        assert session(*THREE).ret == pytest.ExitCode.OK
+        result = session(*THREE, "--carico-reference=carico")
+        result.stdout.fnmatch_lines(["*carico:hold_off_s=1: * and * under carico *", "FAILED test_two.py::test_both*"])
+
+    def test_one_scheduler_alone_has_nothing_to_be_judged_by(self, session, pytester, tests):
+        result = session(*THREE, "-k", "more", self.GATE)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["nothing was compared: no scenario was run under two schedulers; *"])
+        tests(marker=", fail_on='job_completion_time:+5%'")
+        result = session(*THREE)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["*test_pods: fail_on has nothing to judge carico by: name a second scheduler*"])
+
+    def test_a_session_that_makes_a_baseline_is_not_judged(self, session):
+        result = session(*THREE, self.GATE, "--carico-save-baseline=base.json")
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.no_fnmatch_line("gate:*")
+
+
+class TestABaselineIsMadeAnew:
+    def test_by_a_session_that_it_does_not_judge(self, session, pytester, baseline):
+        pytester.makeconftest(SLOWER)
+        given = f"--carico-baseline={baseline}"
+        assert session(*THREE, given).ret == pytest.ExitCode.TESTS_FAILED
+        result = session(*THREE, given, "--carico-save-baseline")
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines([f"baseline: {baseline} (2 written)"])
+        session(*THREE, given).stdout.fnmatch_lines(["gate: passed (6 ok)"])
+
+    def test_for_the_first_time(self, session, pytester, tests):
+        pytester.makeini("[pytest]\ncarico_baseline = first.json\n")
+        session(*THREE, "--carico-save-baseline").stdout.fnmatch_lines(["baseline: *first.json (2 written)"])
+
+    def test_with_only_what_it_lacks(self, session, pytester, baseline):
+        pytester.makepyfile(
+            test_new="""
+            import pytest
+
+            @pytest.mark.cluster
+            def test_it(carico_experiment):
+                carico_experiment.run("sklearn", "carico", pods=4)
+            """
+        )
+        before = json.loads(baseline.read_text())
+        given = (f"--carico-baseline={baseline}", "--carico-save-baseline=new")
+        result = session(*THREE, *given)
+        result.stdout.fnmatch_lines(
+            ["gate: passed (6 ok)", f"baseline: {baseline} (1 added, 2 kept)", "  sklearn · 4 pods · * · carico"]
+        )
+        after = json.loads(baseline.read_text())
+        assert [one for one in after["measured"] if one in before["measured"]] == before["measured"]
+        assert after["made_by"] == before["made_by"]
+        assert after["added_by"][0]["command"][-1] == "--carico-save-baseline=new"
+        written = baseline.read_bytes()
+        session(*THREE, *given).stdout.fnmatch_lines([f"baseline: {baseline} lacks nothing, and is as it was"])
+        assert baseline.read_bytes() == written
+
+    def test_what_it_has_still_judges_when_something_is_added(self, session, pytester, baseline):
+        pytester.makeconftest(SLOWER)
+        before = baseline.read_bytes()
+        result = session(*THREE, f"--carico-baseline={baseline}", "--carico-save-baseline=new")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["no baseline was saved to *"])
+        assert baseline.read_bytes() == before
+
+
+class TestABaselineOfAnotherMachine:
+    ELSEWHERE = """
+import pytest
+from testbed.testing import FakeProvider
+
+def pytest_carico_provider(config):
+    return FakeProvider(shared_hardware={shared})
+
+@pytest.fixture(scope="session")
+def carico_provider(pytestconfig):
+    return pytest_carico_provider(pytestconfig)
+"""
+    WARNING = (
+        "*WARNING: the baseline *base.json was made on another machine (* CPUs of a fast one, *Gi; here * CPUs of *"
+    )
+
+    @pytest.fixture
+    def moved(self, baseline):
+        content = json.loads(baseline.read_text())
+        content["made_by"]["machine"]["cpu_model"] = "a fast one"
+        baseline.write_text(json.dumps(content))
+        return f"--carico-baseline={baseline}"
+
+    def test_is_told_before_and_after_where_the_hardware_decides(self, session, pytester, moved):
+        pytester.makeconftest(self.ELSEWHERE.format(shared=True))
+        shown = session(*THREE, moved).outlines
+        assert sum("WARNING: the baseline" in line for line in shown) == 2
+        assert fnmatch(next(line for line in shown if "WARNING: the baseline" in line), self.WARNING)
+
+    def test_does_not_matter_to_a_simulation(self, session, pytester, moved):
+        pytester.makeconftest(self.ELSEWHERE.format(shared=False))
+        session(*THREE, moved).stdout.no_fnmatch_line("*WARNING: the baseline*")
+
+    def test_this_machine_is_no_other_one(self, session, pytester, baseline):
+        pytester.makeconftest(self.ELSEWHERE.format(shared=True))
+        session(*THREE, f"--carico-baseline={baseline}").stdout.no_fnmatch_line("*WARNING: the baseline*")
 
 
 def test_a_session_that_fails_makes_no_baseline(session, pytester, tests):

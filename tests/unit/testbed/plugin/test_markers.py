@@ -46,7 +46,7 @@ def test_a_marker_names_the_experiment(session, pytester, marker, schedulers, re
         ("'pi-2000', 'kube-scheduler:cpu=3900m'", "*a node has at most 3800m*"),
         ("'pi-2000', fail_on='pod_completion_time:p99:10%'", "*a gate is METRIC:STATISTIC:LIMIT*"),
         ("'pi-2000', fail_on=3", "*needs fail_on='CONDITION' or a list of them, got 3"),
-        ("'pi-2000', fail_on='pod_completion_time:p99:+10%'", "*fail_on needs --carico-baseline FILE*"),
+        ("'pi-2000', 'carico', fail_on='job_completion_time:+10%'", "*fail_on has nothing to judge carico by*"),
     ],
 )
 def test_an_invalid_marker_fails_collection(session, pytester, marker, message):
