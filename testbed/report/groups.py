@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.totals import MANY_JOBS, all_jobs, has_many_jobs, mean_completion_s
 from testbed.report.numbers import counted
@@ -41,6 +43,10 @@ class Group:
     def pod_times_s(self, repetition: Repetition) -> list[float]:
         """Return the completion times of the pods that succeeded, in seconds."""
         return pod_completion_times(self.pods(repetition))
+
+    def mean_pod_times_s(self, scheduler: str) -> list[float]:
+        """Return the mean completion time of these pods in every repetition that has any, in seconds."""
+        return [float(np.mean(found)) for one in self.runs[scheduler] if (found := self.pod_times_s(one))]
 
 
 @dataclass(frozen=True)

@@ -64,10 +64,17 @@ class Judged:
     @property
     def pct_s(self) -> float | None:
         """The median over the repetitions of the pods' mean completion time."""
-        means = [
-            float(np.mean(found)) for one in self.group.runs[self.scheduler] if (found := self.group.pod_times_s(one))
-        ]
-        return median(means)
+        return median(self._pct_means_s)
+
+    @property
+    def pct_interval_s(self) -> tuple[float, float] | None:
+        """The interval of that median; see `interval_s`."""
+        means = self._pct_means_s
+        return median_interval(means) if len(means) > 1 else None
+
+    @property
+    def _pct_means_s(self) -> list[float]:
+        return self.group.mean_pod_times_s(self.scheduler)
 
 
 def judged_rows(repetitions: Sequence[Repetition], reference: str | None = None) -> list[Judged]:

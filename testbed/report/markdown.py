@@ -10,8 +10,7 @@ from pathlib import Path
 from testbed.errors import ResultsError
 from testbed.report.groups import by_scheduler
 from testbed.report.judgements import judged_rows
-from testbed.report.numbers import seconds
-from testbed.report.tables import effect_of
+from testbed.report.tables import effect_of, with_interval
 from testbed.results.reading import Reading
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -24,14 +23,15 @@ def verdict_markdown(readings: Sequence[Reading], reference: str | None = None) 
         lines += [f"### carico-testbed: {_escaped(reading.name)}", ""]
         rows = judged_rows(by_scheduler(reading.repetitions), reference)
         for title, mine in groupby(rows, lambda row: row.title):
-            lines += [f"**{_escaped(title)}**", "", "| scheduler | n | JCT s | JCT / reference | verdict |"]
-            lines.append("|---|--:|--:|--:|---|")
+            lines += [f"**{_escaped(title)}**", "", "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |"]
+            lines.append("|---|--:|--:|--:|--:|---|")
             for row in mine:
-                jct = f"{row.lacking} did not complete" if row.lacking else seconds(row.jct_s)
+                jct = f"{row.lacking} did not complete" if row.lacking else with_interval(row.jct_s, row.interval_s)
+                pct = with_interval(row.pct_s, row.pct_interval_s)
                 effect = (
                     "reference" if row.is_reference else "" if row.difference is None else effect_of(row.difference)
                 )
-                cells = (_escaped(row.scheduler), str(row.n), jct, effect, row.verdict or "")
+                cells = (_escaped(row.scheduler), str(row.n), jct, pct, effect, row.verdict or "")
                 lines.append(f"| {' | '.join(cells)} |")
             lines.append("")
         lines += [f"- {_escaped(problem)}" for problem in reading.problems]

@@ -44,7 +44,9 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
 
 
 def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> list[str]:
-    """Return a table with the median over the repetitions for every job and scheduler, and how they compare.
+    """Return a table with the medians over the repetitions for every job and scheduler, and how they compare.
+
+    A scheduler's name has a line of its own: beside two intervals there would be no room for it.
 
     Parameters
     ----------
@@ -55,16 +57,16 @@ def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> 
     """
     rows = judged_rows(repetitions, reference)
     compared = sum(row.difference is not None for row in rows)
-    lines = [f"  {'scheduler':15}{'n':>3}{'JCT s [interval]':>21}{'PCT s':>7}"]
+    lines = [f"    {'n':>3}{'JCT s [interval]':>21}{'PCT s [interval]':>21}"]
     if compared:
-        lines[0] += f"{'JCT / reference':>19}{'verdict':>13}"
+        lines[0] += f"{'JCT / reference':>18}{'verdict':>13}"
     for title, mine in groupby(rows, lambda row: row.title):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
         for row in mine:
             lines += _median_row(row)
     note = (
-        f"Medians over n repetitions; in brackets 95 % intervals, of JCT the extremes below {LEAST_FOR_INTERVAL} "
-        f"repetitions."
+        f"Medians over n repetitions, of PCT those of its mean; in brackets 95 % intervals, of times the extremes "
+        f"below {LEAST_FOR_INTERVAL} repetitions."
     )
     if reference is not None and not any(reference == row.scheduler for row in rows):
         note += f" {reference}, the reference that was asked for, was not run: the first of each group took its place."
@@ -87,15 +89,11 @@ def _totals_note(groups: Sequence[Group]) -> list[str]:
 
 
 def _median_row(row: Judged) -> list[str]:
-    jct = f"{seconds(row.jct_s)} {_interval(row.times_s)}".strip()
-    if row.lacking:
-        jct = f"{row.lacking} did not complete"
+    jct = f"{row.lacking} did not complete" if row.lacking else with_interval(row.jct_s, row.interval_s)
     effect = "reference" if row.is_reference else "" if row.difference is None else effect_of(row.difference)
-    lines, name = [], row.scheduler
-    if len(name) > 15:
-        lines, name = [f"  {name}"], ""
-    line = f"  {name:15}{row.n:>3}{jct:>21}{seconds(row.pct_s):>7}{effect:>19}{row.verdict or '':>13}"
-    return [*lines, line.rstrip()]
+    pct = with_interval(row.pct_s, row.pct_interval_s)
+    line = f"    {row.n:>3}{jct:>21}{pct:>21}{effect:>18}{row.verdict or '':>13}"
+    return [f"  {row.scheduler}", line.rstrip()]
 
 
 def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
@@ -130,9 +128,9 @@ def _distribution(scheduler: str, group: Group, repetitions: Sequence[Repetition
     jct = seconds(median(completions)) if len(completions) == len(repetitions) else "-"
     lines[-1] = f"{lines[-1]:21}{cells[0]:>17}" + "".join(f"{cell:>7}" for cell in [*cells[1:], jct])
     if len(completions) > 1:
-        what = "extremes" if len(completions) < LEAST_FOR_INTERVAL else "95 % interval"
-        number = len(completions)
-        lines.append(f"    {number} repetitions: PCT of all pods, JCT the median, {what} {_interval(completions)}")
+        what = "extremes" if len(completions) < LEAST_FOR_INTERVAL else "95 % intervals"
+        mean, median_jct = (_interval(values) for values in (group.mean_pod_times_s(scheduler), completions))
+        lines.append(f"    {len(completions)} repetitions, {what}: mean PCT {mean}, JCT (median) {median_jct}")
     others = Counter(pod.outcome for pod in pods if pod.outcome != "succeeded")
     if others:
         lines.append("    pods: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(others.items())))
@@ -157,9 +155,15 @@ def _ratio(value: float) -> str:
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
+def with_interval(value: float | None, interval: tuple[float, float] | None) -> str:
+    """Return seconds with their interval, if there is one."""
+    return seconds(value) if interval is None else f"{seconds(value)} {_bracketed(interval)}"
+
+
 def _interval(values: Sequence[float]) -> str:
     """The interval as text; empty for a single value."""
-    if len(values) < 2:
-        return ""
-    low, high = median_interval(values)
-    return f"[{seconds(low)}, {seconds(high)}]"
+    return "" if len(values) < 2 else _bracketed(median_interval(values))
+
+
+def _bracketed(interval: tuple[float, float]) -> str:
+    return f"[{seconds(interval[0])}, {seconds(interval[1])}]"

@@ -204,7 +204,7 @@ def _verdicts(rows: Sequence[Judged], colors: dict[str, str], anchors: dict[int,
             Line(
                 row.scheduler,
                 colors[row.scheduler],
-                [str(row.n), _jct(row), "–" if row.pct_s is None else number(row.pct_s)],
+                [str(row.n), _jct(row), _with_interval(row.pct_s, row.pct_interval_s)],
                 "reference" if row.is_reference else _effect(row.difference),
                 _bar(row.difference, scale, colors[row.scheduler], row.scheduler),
                 row.verdict or "",
@@ -214,7 +214,10 @@ def _verdicts(rows: Sequence[Judged], colors: dict[str, str], anchors: dict[int,
         ]
         blocks.append(Block(title, anchors[id(mine[0].section)], summary_sentence(mine), lines))
     compared = sum(row.difference is not None for row in rows)
-    note = "Medians over n repetitions; in brackets 95 % intervals, of JCT the extremes below six repetitions."
+    note = (
+        "Medians over n repetitions, of PCT those of its mean; in brackets 95 % intervals, of times the extremes below "
+        "six repetitions."
+    )
     if compared:
         note += (
             f" The ratio is JCT over the reference's, with its 95 % interval; right of the line takes longer. Verdicts "
@@ -321,10 +324,14 @@ def _changed(row: ComparedRow, scale: Scale, colors: dict[str, str]) -> Line:
 def _jct(row: Judged) -> str:
     if row.lacking:
         return f"{row.lacking} of {row.n} did not complete"
-    if row.jct_s is None:
+    return _with_interval(row.jct_s, row.interval_s)
+
+
+def _with_interval(value: float | None, interval: tuple[float, float] | None) -> str:
+    if value is None:
         return "–"
-    text = number(row.jct_s)
-    return text if row.interval_s is None else f"{text} [{number(row.interval_s[0])}, {number(row.interval_s[1])}]"
+    text = number(value)
+    return text if interval is None else f"{text} [{number(interval[0])}, {number(interval[1])}]"
 
 
 def _is_ratio(one: Difference | None) -> bool:

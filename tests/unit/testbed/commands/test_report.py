@@ -64,7 +64,7 @@ def test_verdicts_are_added_to_the_summary_of_a_job(file, folder, monkeypatch):
     assert main(["report", "r.json"]) == 0
     before, title, _, heading, _, head, _, carico, *_ = summary.read_text().splitlines()
     assert (before, title, heading) == ("before", "### carico-testbed: r.json", "**pi-2000 · 4 pods · 19 nodes**")
-    assert head == "| scheduler | n | JCT s | JCT / reference | verdict |"
+    assert head == "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |"
     assert carico.startswith("| carico | 3 | ")
     assert carico.endswith(" | reference |  |")
 

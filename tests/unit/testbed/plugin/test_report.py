@@ -56,7 +56,7 @@ def test_verdicts_are_added_to_the_summary_of_a_job(session, pytester, tests, mo
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     session("-m", "cluster", "--carico-repetitions=3")
     summary = (pytester.path / "summary.md").read_text()
-    assert "| scheduler | n | JCT s | JCT / reference | verdict |" in summary
+    assert "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |" in summary
     assert summary.count("| carico | 3 |") == 2
 
 

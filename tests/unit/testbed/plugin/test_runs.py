@@ -121,7 +121,8 @@ def test_ctrl_c_keeps_finished_repetitions_and_says_where(interrupted, pytester,
     (folder,) = runs()
     result.stdout.fnmatch_lines(
         [
-            "  carico * 2 *",
+            "  carico",
+            "      2 *",
             "interrupted: 2 finished repetitions are kept, what was running is not",
             f"results: {folder.result}",
             f"run: {folder.path}",

@@ -55,9 +55,10 @@ def test_the_tables_compare_with_the_thesis(claims):
 def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
     claims.stdout.fnmatch_lines(
         [
-            "  scheduler * n *JCT s [[]interval[]]  PCT s",
+            "      n     JCT s [[]interval[]]     PCT s [[]interval[]]",
             "pi-2000 · 3 pods · 19 nodes",
-            "  carico  * 3 *[[]*, *[]] *",
+            "  carico",
+            "      3 * [[]*, *[]] * [[]*, *[]]",
             "",
             "4 tests: 1 holds, 1 NOT REPRODUCED, 1 NOT MEASURED, 1 failed",
             "NOT REPRODUCED: 1",

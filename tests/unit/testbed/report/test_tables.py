@@ -39,11 +39,20 @@ def test_disturbances_are_not_measured():
 
 def test_the_median_comes_with_its_interval():
     runs = measured(repetitions=5)
-    row = next(line for line in medians(runs) if line.startswith("  carico"))
-    n, median, low, high, *_ = row.replace("[", "").replace("]", "").replace(",", "").split()[1:]
+    row = row_of(medians(runs), "carico")
+    n, *figures = row.replace("[", "").replace("]", "").replace(",", "").split()
     assert n == "5"
-    assert float(low) <= float(median) <= float(high)
-    assert float(low) < float(high)
+    for median, low, high in (figures[:3], figures[3:]):  # of JCT and PCT
+        assert float(low) <= float(median) <= float(high)
+        assert float(low) < float(high)
+
+
+def test_intervals_of_all_repetitions_stand_below_their_distribution():
+    line = distributions(measured(repetitions=5))[3]
+    assert re.fullmatch(
+        r"    5 repetitions, extremes: mean PCT \[[\d.]+, [\d.]+\], JCT \(median\) \[[\d.]+, [\d.]+\]", line
+    )
+    assert len(line) <= 80
 
 
 def test_a_job_that_did_not_complete_has_no_completion_time():
@@ -69,9 +78,9 @@ def test_large_ratios_keep_the_columns_apart(factor):
         )
         for one in measured(repetitions=3, schedulers=("carico", "kube-scheduler"))
     ]
-    row = next(line for line in medians(runs) if line.startswith("  kube-scheduler"))
-    numbers = r"3 +[\d.]+ \[[\d.]+, [\d.]+\] +[\d.]+ +[\d.]+ \[[\d.]+, [\d.]+\] +(ok|regressed)"
-    assert re.fullmatch(rf"  kube-scheduler +{numbers}", row)
+    row = row_of(medians(runs), "kube-scheduler")
+    figure = r"[\d.]+ \[[\d.]+, [\d.]+\]"
+    assert re.fullmatch(rf" +3 +{figure} +{figure} +{figure} +(ok|regressed)", row)
     assert len(row) <= 80
 
 
@@ -98,7 +107,7 @@ def compared(repetitions, schedulers=SCHEDULERS, seed=1001):
 def test_others_are_compared_with_the_first(repetitions, verdict):
     table = medians(compared(repetitions))
     assert max(map(len, table)) <= 80
-    carico, slower, _, failed = table[2:6]
+    carico, slower, failed = (row_of(table, scheduler) for scheduler in SCHEDULERS)
     assert carico.endswith(" reference")
     assert " 1.10" in slower
     assert slower.endswith(f" {verdict}")
@@ -108,7 +117,8 @@ def test_others_are_compared_with_the_first(repetitions, verdict):
 
 
 def test_the_user_names_what_others_are_compared_with():
-    carico, kube, _, failed = medians(compared(3), "kube-scheduler")[2:6]
+    table = medians(compared(3), "kube-scheduler")
+    carico, kube, failed = (row_of(table, scheduler) for scheduler in SCHEDULERS)
     assert kube.endswith(" reference")
     assert carico.endswith("0.91 [0.91, 0.91]     improved")
     assert failed.endswith(" regressed")
@@ -116,7 +126,7 @@ def test_the_user_names_what_others_are_compared_with():
 
 def test_a_reference_that_was_not_run_is_told():
     table = medians(compared(3), "kube-scheduler:cpu=1")
-    assert table[2].endswith(" reference")
+    assert row_of(table, "carico").endswith(" reference")
     assert "kube-scheduler:cpu=1, the reference that was asked for, was not run" in " ".join(table)
 
 
@@ -143,7 +153,8 @@ def on(provider, runs, **settings):
 
 
 def row_of(table, scheduler):
-    return next(line for line in table if line.split()[0] == scheduler)
+    """The figures of a scheduler, below its name."""
+    return table[table.index(f"  {scheduler}") + 1]
 
 
 def test_repetitions_of_other_seeds_are_not_paired():
@@ -173,7 +184,7 @@ def test_repetitions_of_other_seeds_are_not_paired():
 )
 def test_the_title_names_the_nodes_of_a_real_cluster(provider, settings, told):
     title, *rows = medians(on(provider, measured(), **settings))[1:]
-    if not rows[0].startswith("  carico "):
+    if rows[0] != "  carico":
         title = f"{title} {rows[0].strip()}"
     assert title == f"pi-2000 · 4 pods · 19 nodes of {provider} {told}"
 
@@ -189,15 +200,8 @@ def test_one_repetition_proves_nothing():
 
 
 def test_a_single_scheduler_gets_no_verdict():
-    row = medians(measured(repetitions=3))[2]
-    assert float(row.split()[-1]) > 0, "the row ends with the PCT"
-
-
-def test_a_long_name_has_a_line_of_its_own():
-    name = "kube-scheduler:cpu=200m,memory=750Mi"
-    table = medians(measured(schedulers=("carico", name)))
-    place = table.index(f"  {name}")
-    assert table[place + 1].split()[0] == "1"
+    row = row_of(medians(measured(repetitions=3)), "carico")
+    assert re.search(r" \[[\d.]+, [\d.]+\]$", row), "the row ends with the PCT's interval"
 
 
 def stolen(share):
