@@ -51,6 +51,8 @@ class Measured(msgspec.Struct, frozen=True):
 def measured(repetitions: Iterable[Repetition], wanted: Sequence[Figure] = DEFAULT) -> list[Measured]:
     """Return what repetitions measured, by scenario, scheduler and settings, in the order of a results file.
 
+    Those of the A/A check are left out.
+
     Parameters
     ----------
     repetitions : iterable of Repetition
@@ -58,7 +60,7 @@ def measured(repetitions: Iterable[Repetition], wanted: Sequence[Figure] = DEFAU
         Metrics and statistics, of no job in particular.
     """
     found: dict[tuple[str, str, str], list[Repetition]] = {}
-    for one in repetitions:
+    for one in (each for each in repetitions if not each.of_aa_check):
         found.setdefault((one.scenario, one.scheduler, repr(sorted(one.settings.items()))), []).append(one)
     return [_measured(mine, wanted) for mine in found.values()]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed.comparison.difference import Difference, completion_difference, difference
 from testbed.comparison.measured import Measured
-from testbed.comparison.verdicts import MARGIN, Verdict, judged
+from testbed.comparison.verdicts import LEVEL, MARGIN, Verdict, judged
 from testbed.measurement.metrics import DEFAULT, METRICS, Figure
 from testbed.results.schema import SCHEDULER
 
@@ -138,7 +138,9 @@ def compared(
         yield Compared(candidate.title, against, figure, before, after, found, len(candidate.seeds) - len(other))
 
 
-def rows_of(pairing: Pairing, wanted: Sequence[Figure] = DEFAULT, *, margin: float = MARGIN) -> list[Row]:
+def rows_of(
+    pairing: Pairing, wanted: Sequence[Figure] = DEFAULT, *, margin: float = MARGIN, level: float = LEVEL
+) -> list[Row]:
     """Return all comparisons with their verdicts.
 
     Parameters
@@ -148,12 +150,15 @@ def rows_of(pairing: Pairing, wanted: Sequence[Figure] = DEFAULT, *, margin: flo
         Metrics and statistics; each is compared for every job and phase that has it.
     margin : float
         Differences up to this share are ok.
+    level : float
+        The probability of any false `regressed` or `improved`.
     """
     found = [each for pair in pairing.pairs for each in compared(*pair, wanted)]
     verdicts = judged(
         [each.difference for each in found],
         less_is_better=[METRICS[each.figure.metric].less_is_better is not False for each in found],
         margin=margin,
+        level=level,
     )
     rows = [Row(each.title, verdict, each) for each, verdict in zip(found, verdicts, strict=True)]
     return rows + [Row(title, "incomparable", reason=reason) for title, reason in pairing.incomparable]

@@ -29,7 +29,11 @@ MARGIN = 0.02
 
 
 def judged(
-    differences: Sequence[Difference], *, less_is_better: Sequence[bool] | None = None, margin: float = MARGIN
+    differences: Sequence[Difference],
+    *,
+    less_is_better: Sequence[bool] | None = None,
+    margin: float = MARGIN,
+    level: float = LEVEL,
 ) -> list[Verdict]:
     """Return the verdict on every comparison of a table.
 
@@ -41,6 +45,8 @@ def judged(
         For every comparison; by default less is better in all.
     margin : float
         The share up to which differences are ok. A difference that is no ratio is ok only if it is certainly none.
+    level : float
+        The probability of any false `regressed` or `improved`.
 
     Examples
     --------
@@ -51,7 +57,7 @@ def judged(
     """
     less = less_is_better if less_is_better is not None else [True] * len(differences)
     adjusted = holm([one.p_value for one in differences])
-    return [_verdict(*each, margin) for each in zip(differences, adjusted, less, strict=True)]
+    return [_verdict(*each, margin, level) for each in zip(differences, adjusted, less, strict=True)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -69,12 +75,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _verdict(one: Difference, p_value: float, less_is_better: bool, margin: float) -> Verdict:
+def _verdict(one: Difference, p_value: float, less_is_better: bool, margin: float, level: float) -> Verdict:
     if not one.enough:
         return "inconclusive"
     low, high = (1.0 / (1.0 + margin), 1.0 + margin) if one.relative else (0.0, 0.0)
     if low <= one.low and one.high <= high:
         return "ok"
-    if p_value >= LEVEL:
+    if p_value >= level:
         return "inconclusive"
     return "regressed" if (one.effect > one.neutral) == less_is_better else "improved"

@@ -11,11 +11,13 @@ from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from testbed.errors import UsageError
 from testbed.experiment.presets import DEFAULT_SEED
 from testbed.experiment.processes import process_pool
 from testbed.experiment.provider import ClusterProvider, Progress, Trial
-from testbed.results.schema import Repetition
+from testbed.results.schema import AA_CHECK, Repetition
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.scenario import Scenario
 
@@ -33,12 +35,50 @@ class Pass:
     place: int
     """The place of this run among all of the plan, from 0 on."""
     places: int
+    of_aa_check: bool = False
 
     def __str__(self) -> str:
-        return f"{self.scenario.name} × {self.scheduler.text} · rep {self.number}/{self.of}"
+        check = " (A/A)" if self.of_aa_check else ""
+        return f"{self.scenario.name} × {self.scheduler.text}{check} · rep {self.number}/{self.of}"
 
 
 OnProgress = Callable[[Pass, Progress], None]
+
+
+@dataclass(frozen=True)
+class Twice:
+    """A scheduler of a plan that is measured a second time in every turn, for the A/A check."""
+
+    scheduler: SchedulerSpec
+    seed: int
+    """The seed of the first repetition."""
+
+
+@dataclass(frozen=True)
+class AaTrial:
+    """A `Trial` whose repetitions are for the A/A check only."""
+
+    trial: Trial
+
+    @property
+    def scenario(self) -> Scenario:
+        """See `Trial`."""
+        return self.trial.scenario
+
+    @property
+    def scheduler(self) -> SchedulerSpec:
+        """See `Trial`."""
+        return self.trial.scheduler
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Trial`."""
+        return {**self.trial.settings, AA_CHECK: True}
+
+    def run(self, seed: int, on_progress: Callable[[Progress], None] | None = None) -> Repetition:
+        """See `Trial.run`."""
+        found = self.trial.run(seed, on_progress)
+        return msgspec.structs.replace(found, settings={**found.settings, AA_CHECK: True})
 
 
 @dataclass(frozen=True)
@@ -59,6 +99,7 @@ class Plan:
     """The seed of the first repetition; the next ones have the following numbers. All schedulers get the same seeds."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the provider that differ from its defaults, by name."""
+    twice: Twice | None = None
 
     def __post_init__(self) -> None:
         names = [scheduler.text for scheduler in self.schedulers]
@@ -80,14 +121,15 @@ class Plan:
 
     def passes(self) -> list[Pass]:
         """Return all runs of the plan, in order."""
+        of_turn = [(scheduler, self.seed, False) for scheduler in self.schedulers]
+        if self.twice is not None:
+            of_turn.append((self.twice.scheduler, self.twice.seed, True))
         order = [
-            (turn, scheduler)
-            for turn in range(self.repetitions)
-            for scheduler in (reversed(self.schedulers) if turn % 2 else self.schedulers)
+            (turn, one) for turn in range(self.repetitions) for one in (reversed(of_turn) if turn % 2 else of_turn)
         ]
         return [
-            Pass(self.scenario, scheduler, self.seed + turn, turn + 1, self.repetitions, place, len(order))
-            for place, (turn, scheduler) in enumerate(order)
+            Pass(self.scenario, scheduler, first + turn, turn + 1, self.repetitions, place, len(order), of_aa_check)
+            for place, (turn, (scheduler, first, of_aa_check)) in enumerate(order)
         ]
 
 
@@ -131,21 +173,22 @@ class CheckedPlan:
             raise UsageError(f"at least one process is needed, got {processes}")
         if processes > 1 and self.shared_hardware:
             raise UsageError(f"runs on the provider {self.provider} would disturb one another: use one process")
-        trials = {text: through(trial) for text, trial in self.trials.items()}
+        trials = {(text, False): through(trial) for text, trial in self.trials.items()}
+        trials |= {(text, True): through(AaTrial(trial)) for text, trial in self.trials.items()}
         if processes > 1:
             return _run_in_processes(self.plan.passes(), trials, on_progress, processes)
         repetitions = []
         for one in self.plan.passes():
             tell = None if on_progress is None else _about(one, on_progress)
-            repetitions.append(trials[one.scheduler.text].run(one.seed, tell))
+            repetitions.append(trials[one.scheduler.text, one.of_aa_check].run(one.seed, tell))
         return repetitions
 
 
 def _run_in_processes(
-    passes: Sequence[Pass], trials: Mapping[str, Trial], on_progress: OnProgress | None, processes: int
+    passes: Sequence[Pass], trials: Mapping[tuple[str, bool], Trial], on_progress: OnProgress | None, processes: int
 ) -> list[Repetition]:
     with process_pool(processes) as pool:
-        futures = {pool.submit(trials[one.scheduler.text].run, one.seed): one for one in passes}
+        futures = {pool.submit(trials[one.scheduler.text, one.of_aa_check].run, one.seed): one for one in passes}
         for future in as_completed(futures):
             repetition, one = future.result(), futures[future]
             if on_progress is not None:

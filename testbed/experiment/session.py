@@ -10,13 +10,16 @@ from typing import Any
 
 from testbed.experiment.cache import Cache
 from testbed.experiment.extensions import Extensions
-from testbed.experiment.plan import OnProgress, Plan
+from testbed.experiment.plan import OnProgress, Plan, Twice
 from testbed.experiment.presets import Preset
 from testbed.experiment.progress import Pace, ProgressLine, phase_of
 from testbed.experiment.provider import ClusterProvider
 from testbed.results.schema import Repetition
-from testbed.schedulers.spec import parse_spec
+from testbed.schedulers.spec import SchedulerSpec, parse_spec
 from workloads.scenario import Scenario
+
+OTHER_SEEDS = 1_000_000
+"""How far the seeds of the A/A check are from the session's."""
 
 
 class Experiment:
@@ -38,6 +41,10 @@ class Experiment:
         Shows the progress of runs.
     extensions : Extensions, optional
         Schedulers and scenarios of one's own.
+    aa_check : bool
+        Whether the reference of every experiment is measured twice.
+    reference : str, optional
+        The scheduler that is, where it is run; by default the first of each experiment, as tables are sorted.
     """
 
     def __init__(
@@ -51,6 +58,8 @@ class Experiment:
         settings: Mapping[str, Any],
         progress: ProgressLine | None = None,
         extensions: Extensions | None = None,
+        aa_check: bool = False,
+        reference: str | None = None,
     ) -> None:
         self.provider = provider
         self._cache = cache
@@ -60,6 +69,8 @@ class Experiment:
         self.settings = settings
         self._progress = progress
         self._extensions = Extensions() if extensions is None else extensions
+        self._aa_check = aa_check
+        self._reference = reference
 
     def run(
         self,
@@ -112,19 +123,28 @@ class Experiment:
     ) -> dict[str, list[Repetition]]:
         """Run a scenario under several schedulers in turns and return the repetitions by scheduler; see `run`."""
         loaded = self._extensions.scenario(scenario) if isinstance(scenario, str) else scenario
+        specs = tuple(parse_spec(scheduler, self._extensions.schedulers) for scheduler in schedulers)
+        first_seed = self.seed if seed is None else seed
         plan = Plan(
             loaded.scaled(pods, nodes),
-            tuple(parse_spec(scheduler, self._extensions.schedulers) for scheduler in schedulers),
+            specs,
             repetitions=self.repetitions if repetitions is None else repetitions,
-            seed=self.seed if seed is None else seed,
+            seed=first_seed,
             settings={**self.settings, **(settings or {})},
+            twice=self._twice(specs, first_seed) if self._aa_check else None,
         )
         try:
             measured = plan.check(self.provider).run(self._shown(), through=self._cache.trial)
         finally:
             if self._progress is not None:
                 self._progress.clear()
-        return {text: [one for one in measured if one.scheduler == text] for text in schedulers}
+        return {text: [one for one in measured if one.scheduler == text and not one.of_aa_check] for text in schedulers}
+
+    def _twice(self, specs: Sequence[SchedulerSpec], seed: int) -> Twice:
+        named = [one for one in specs if one.text == self._reference]
+        chosen = named[0] if named else min(specs, key=lambda one: one.text)
+        # Where nothing disturbs runs, equal seeds give equal results, and only other seeds show noise.
+        return Twice(chosen, seed if self.provider.shared_hardware else seed + OTHER_SEEDS)
 
     def _shown(self) -> OnProgress | None:
         if (line := self._progress) is None:

@@ -29,7 +29,7 @@ from testbed.plugin.fixtures import (
     carico_seeds,
     diagnose,
 )
-from testbed.plugin.gate import judge_session, judge_test, save_baseline
+from testbed.plugin.gate import judge_noise, judge_session, judge_test, save_baseline
 from testbed.plugin.markers import declare_markers, is_cluster, providers_of, wrong_keys, wrong_providers
 from testbed.plugin.options import add_options, options_of
 from testbed.plugin.outcomes import statement_of
@@ -216,7 +216,7 @@ def _end(session: pytest.Session, state: State, exitstatus: int) -> None:
     try:
         # After -x, pytest's exit status is that of failed tests without xdist, and of an interruption with it.
         state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
-        reports = judge_session(session.config, state)
+        reports = [*judge_session(session.config, state), *judge_noise(state)]
         for report in reports:
             setattr(report, AFTER_TESTS, True)
             session.config.hook.pytest_runtest_logreport(report=report)

@@ -90,6 +90,8 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
         settings=options.settings,
         progress=progress_line(pytestconfig),
         extensions=state.extensions,
+        aa_check=options.aa,
+        reference=options.reference,
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "carico gate"
 """The name of the session's gate among the failed tests; several failures are numbered, as JUnit joins equal names."""
+AA_NAME = "carico A/A check"
 MEASURED: pytest.StashKey[Mapping[str, Sequence[Any]]] = pytest.StashKey()
 """What the fixture `carico_results` gave a test."""
 
@@ -143,6 +144,17 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
     sentences = failures(gate)
     names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
     return [failed_report(name, sentence) for name, sentence in zip(names, sentences, strict=True)]
+
+
+def judge_noise(state: State) -> list[pytest.TestReport]:
+    """Return a failed report if the A/A check has found that a scheduler differs from itself."""
+    if not state.options.aa or state.results is None or state.ended != "complete":
+        return []
+    from testbed.comparison.aa import aa_rows, aa_verdict
+    from testbed.report.aa import aa_sentence
+
+    rows = aa_rows(state.results.repetitions)
+    return [failed_report(AA_NAME, aa_sentence(rows))] if aa_verdict(rows) == "regressed" else []
 
 
 def save_baseline(state: State, *, passed: bool) -> None:

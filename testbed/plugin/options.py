@@ -40,10 +40,11 @@ NAMES = (
         "reference",
         "baseline",
         "fail_on",
+        "aa",
     ),
     *(flag.name for flag in CLUSTER_FLAGS),
 )
-SWITCHES = tuple(flag.name for flag in CLUSTER_FLAGS if flag.is_switch)
+SWITCHES = ("aa", *(flag.name for flag in CLUSTER_FLAGS if flag.is_switch))
 NEW = "new"
 """The value of --carico-save-baseline for what a baseline lacks."""
 MISSING = ("fail", "skip")
@@ -79,6 +80,8 @@ class Options:
     """Whether only what that file lacks is saved."""
     fail_on: tuple[str, ...]
     """The conditions of the gate."""
+    aa: bool
+    """Whether references are compared with themselves."""
     missing: str
     """What to do about tests whose prerequisites are missing, one of `MISSING`."""
     cluster: Mapping[str, Any]
@@ -110,7 +113,8 @@ class Options:
         if self.attempts > 1 and self.provider in REAL:
             times += f" of up to {self.attempts} attempts"
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
-        switches = "".join(f" {flag.spelling}" for flag in CLUSTER_FLAGS if flag.is_switch and self.cluster[flag.name])
+        switches = " aa" if self.aa else ""
+        switches += "".join(f" {flag.spelling}" for flag in CLUSTER_FLAGS if flag.is_switch and self.cluster[flag.name])
         places = (f" {name}={self.cluster[name]}" for name in ("kubeconfig", "context"))
         place = "".join(one for one in places if not one.endswith("=None"))
         seeds = f"seed={self.seed}" + ("" if self.extra_seed is None else f" extra-seed={self.extra_seed}")
@@ -213,6 +217,13 @@ def add_options(parser: pytest.Parser) -> None:
         f"of their table",
     )
     declare(
+        "--carico-aa",
+        action="store_const",
+        const=True,
+        help="measure the reference of every experiment a second time, in turns with the others, and compare it with "
+        "itself: what differs is noise (default: no)",
+    )
+    declare(
         "--carico-missing",
         choices=MISSING,
         help="what to do if a package, or something that the provider needs, is missing: fail before anything runs, "
@@ -284,6 +295,7 @@ def options_of(config: pytest.Config) -> Options:
         save_baseline=save_baseline,
         only_new=only_new,
         fail_on=fail_on,
+        aa=bool(flags["aa"] or config.getini("carico_aa")),
         missing=missing,
         cluster=cluster,
         given=given,

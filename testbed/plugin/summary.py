@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from testbed.report.numbers import WIDTH, counted
 
 if TYPE_CHECKING:
     from testbed.results.outcomes import Outcome
-    from testbed.results.schema import Results
+    from testbed.results.schema import Repetition, Results
 
 NEXT = {
     "smoke": "pytest -m cluster --carico-preset=ci",
@@ -34,6 +35,8 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         reporter.section("carico", sep="=", bold=True)
         reporter.write_line(f"carico: {state.options}")
         _write_tables(reporter, state, outcomes)
+        if state.options.aa and outcomes and not state.skip_reason:
+            _write_aa_check(reporter, [] if state.results is None else state.results.repetitions)
         if outcomes:
             _write_verdict(reporter, outcomes)
         if state.ended in ("interrupted", "failed"):
@@ -81,7 +84,6 @@ def _kept(results: Results | None) -> str:
 def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: list[Outcome]) -> None:
     if state.results is None and not any(one.rows for one in outcomes):
         return  # the tables need packages that may not be installed
-    from testbed.comparison.verdicts import GOOD
     from testbed.report.claims import paper_table
     from testbed.report.tables import medians
 
@@ -92,11 +94,30 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: lis
             for line in [f"  {_name(one)}", *paper_table(one.rows)]:
                 reporter.write_line(line)
     if state.results is not None:
-        for line in ["", *medians(state.results.repetitions, state.options.reference)]:
-            verdict = line.rpartition(" ")[2]
-            good = GOOD.get(verdict)
-            reporter.write(line.removesuffix(verdict))
-            reporter.write_line(verdict, green=good is True, red=good is False)
+        _write_verdicts(reporter, ["", *medians(state.results.repetitions, state.options.reference)])
+
+
+def _write_verdicts(reporter: pytest.TerminalReporter, lines: Iterable[str]) -> None:
+    """Write a table; only the verdicts, at the ends of lines, are coloured."""
+    from testbed.comparison.verdicts import GOOD
+
+    for line in lines:
+        verdict = line.rpartition(" ")[2]
+        good = GOOD.get(verdict)
+        reporter.write(line.removesuffix(verdict))
+        reporter.write_line(verdict, green=good is True, red=good is False)
+
+
+def _write_aa_check(reporter: pytest.TerminalReporter, repetitions: Sequence[Repetition]) -> None:
+    from testbed.comparison.aa import aa_rows, aa_verdict
+    from testbed.report.aa import aa_sentence, aa_table
+
+    rows = aa_rows(repetitions)
+    if rows:
+        _write_verdicts(reporter, ["", *aa_table(rows)])
+    colour = {"ok": "green", "regressed": "red"}.get(aa_verdict(rows), "yellow")
+    for line in textwrap.wrap(aa_sentence(rows), WIDTH):
+        reporter.write_line(line, **{colour: True})
 
 
 def _write_verdict(reporter: pytest.TerminalReporter, outcomes: list[Outcome]) -> None:

@@ -14,7 +14,7 @@ from testbed.comparison.gate import Gate, Judgement
 from testbed.comparison.runs import Compared, Pairing, Row
 from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.metrics import METRICS
-from testbed.report.numbers import WIDTH, counted, figure
+from testbed.report.numbers import WIDTH, comparisons, counted, figure
 from testbed.results.run import SchedulerUsed
 
 
@@ -25,13 +25,13 @@ def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
     for title, mine in groupby(rows, lambda row: row.title):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
         for row in mine:
-            lines += _row(row)
+            lines += row_lines(row)
     for what, titles in (("reference", pairing.only_reference), ("candidate", pairing.only_candidate)):
         for title in titles:
             lines += textwrap.wrap(f"only in the {what}: {title}", WIDTH, subsequent_indent="  ")
     note = (
         f"Means over the repetitions; the effect is candidate / reference, or (+, -) their difference, with its 95 % "
-        f"interval. Verdicts are corrected for all {counted(len(compared), 'comparison')} of this table (Holm, 5 %); "
+        f"interval. Verdicts are corrected for {comparisons(len(compared))} of this table (Holm, 5 %); "
         f"ok means within {100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
     )
     return [*lines, *textwrap.wrap(note, WIDTH)] if compared else lines
@@ -57,7 +57,8 @@ def changed_schedulers(reference: Sequence[SchedulerUsed], candidate: Sequence[S
     return notes
 
 
-def _row(row: Row) -> list[str]:
+def row_lines(row: Row) -> list[str]:
+    """Return a figure on two lines: its name, and both values with the effect and the verdict."""
     found = row.compared
     if found is None:
         return textwrap.wrap(f"incomparable: {row.reason}", WIDTH, initial_indent="    ", subsequent_indent="      ")

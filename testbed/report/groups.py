@@ -82,10 +82,13 @@ TOTALS_NOTE = (
 
 
 def sections_of(repetitions: Sequence[Repetition]) -> list[Section]:
-    """Group repetitions by scenario, size and settings, in the order of scenarios and sizes."""
+    """Group repetitions by scenario, size and settings, in the order of scenarios and sizes.
+
+    Those of the A/A check are left out.
+    """
     found: dict[tuple[str, str, str], dict[str, list[Repetition]]] = {}
     settings: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
-    for one in repetitions:
+    for one in (each for each in repetitions if not each.of_aa_check):
         size = f"{counted(sum(one.measured_jobs.values()), 'pod')} · {_nodes(one)}"
         key = repr(sorted(one.surroundings.items()))
         settings.setdefault((one.scenario, size), {})[key] = one.surroundings

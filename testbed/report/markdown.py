@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from testbed.comparison.aa import aa_rows
 from testbed.errors import ResultsError
+from testbed.report.aa import aa_sentence
 from testbed.report.groups import by_scheduler
 from testbed.report.judgements import judged_rows
 from testbed.report.tables import effect_of, with_interval
@@ -34,6 +36,8 @@ def verdict_markdown(readings: Sequence[Reading], reference: str | None = None) 
                 cells = (_escaped(row.scheduler), str(row.n), jct, pct, effect, row.verdict or "")
                 lines.append(f"| {' | '.join(cells)} |")
             lines.append("")
+        if checked := aa_rows(reading.repetitions):
+            lines += [f"{_escaped(aa_sentence(checked))}.", ""]
         lines += [f"- {_escaped(problem)}" for problem in reading.problems]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -19,6 +19,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
+def comparisons(number: int) -> str:
+    """Return what verdicts are corrected for.
+
+    Examples
+    --------
+    >>> comparisons(1), comparisons(3)
+    ('the one comparison', 'all 3 comparisons')
+    """
+    return "the one comparison" if number == 1 else f"all {number} comparisons"
+
+
 def figure(value: float | None, unit: str = "") -> str:
     """Return a number as people write it, with four digits and its unit.
 

@@ -19,7 +19,7 @@ from testbed.measurement.statistics import summary
 from testbed.measurement.stolen_cpu import MENTIONED_FROM, RETRIED_FROM, discarded_attempts, stolen_shares
 from testbed.report.groups import TOTALS_NOTE, Group, sections_of
 from testbed.report.judgements import Judged, judged_rows, median
-from testbed.report.numbers import WIDTH, counted, seconds
+from testbed.report.numbers import WIDTH, comparisons, seconds
 from testbed.results.schema import Repetition
 
 FIGURES = ("min", "p25", "p50", "p75", "max")
@@ -73,7 +73,7 @@ def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> 
     if compared:
         note += (
             f" JCT is compared with the reference's, seed by seed where the seeds are the same. A verdict is corrected "
-            f"for all {counted(compared, 'comparison')} of this table (Holm, 5 %); ok means within "
+            f"for {comparisons(compared)} of this table (Holm, 5 %); ok means within "
             f"{100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
         )
     totals = _totals_note([row.group for row in rows])

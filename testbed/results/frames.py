@@ -52,8 +52,8 @@ def load(*paths: str | Path) -> Frames:
 
 
 def frames(readings: Iterable[Reading]) -> Frames:
-    """Return what was read as frames."""
-    found = [(reading, one) for reading in readings for one in reading.repetitions]
+    """Return what was read as frames, but for repetitions of the A/A check."""
+    found = [(reading, one) for reading in readings for one in reading.repetitions if not one.of_aa_check]
     keyed = [
         (dict(zip(KEYS, (reading.name, number, one.scenario, one.scheduler, one.seed), strict=True)), one)
         for number, (reading, one) in enumerate(found)

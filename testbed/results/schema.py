@@ -14,6 +14,9 @@ SCHEMA_VERSION = 1
 SCHEDULER = "scheduler"
 """The setting that names the class of a scheduler of one's own; others have no such setting."""
 
+AA_CHECK = "aa_check"
+"""The setting of repetitions that measure a scheduler a second time, for the A/A check; they count nowhere else."""
+
 PodOutcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished"]
 
 USAGE = ("cpu_utilisation", "cpu_pressure", "memory_utilisation")
@@ -94,6 +97,11 @@ class Repetition(msgspec.Struct, frozen=True):
     def surroundings(self) -> dict[str, Any]:
         """The settings that schedulers share which are compared with one another."""
         return {name: value for name, value in self.settings.items() if name != SCHEDULER}
+
+    @property
+    def of_aa_check(self) -> bool:
+        """Whether it is for the A/A check only."""
+        return AA_CHECK in self.settings
 
     @property
     def measured_jobs(self) -> dict[str, int]:

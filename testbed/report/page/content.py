@@ -11,6 +11,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from testbed.comparison import LEAST
+from testbed.comparison.aa import aa_rows
 from testbed.comparison.difference import Difference
 from testbed.comparison.measured import measured
 from testbed.comparison.runs import Row as ComparedRow
@@ -18,10 +19,11 @@ from testbed.comparison.runs import paired, rows_of
 from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.completion_times import why_incomplete
 from testbed.measurement.metrics import METRICS
+from testbed.report.aa import aa_sentence
 from testbed.report.claims import counts
 from testbed.report.groups import TOTALS_NOTE, by_scheduler
 from testbed.report.judgements import Judged, in_hindsight, judged_rows
-from testbed.report.numbers import counted, figure
+from testbed.report.numbers import comparisons, counted, figure
 from testbed.report.page.again import command_for
 from testbed.report.page.drawing import Scale, effect_bar, number
 from testbed.report.page.figure import Detail, Figure
@@ -162,6 +164,11 @@ def page_of(readings: Sequence[Reading], reference: str | None, detail: Detail, 
         for reading, mine in zip(readings, rows, strict=True)
         if mine
     ]
+    tables += [
+        _aa_check(reading, colors, several)
+        for reading in readings
+        if any(one.of_aa_check for one in reading.repetitions)
+    ]
     outcomes = [one for reading in readings for one in reading.outcomes]
     title, subtitle = _title(readings, list(schedulers))
     return Page(
@@ -221,7 +228,7 @@ def _verdicts(rows: Sequence[Judged], colors: dict[str, str], anchors: dict[int,
     if compared:
         note += (
             f" The ratio is JCT over the reference's, with its 95 % interval; right of the line takes longer. Verdicts "
-            f"are corrected for all {counted(compared, 'comparison')} of this table (Holm, 5 %). ok: within "
+            f"are corrected for {comparisons(compared)} of this table (Holm, 5 %). ok: within "
             f"{100 * MARGIN:g} %; inconclusive: the repetitions cannot tell, and below {LEAST} they never can."
         )
     if any(row.group.total for row in rows):
@@ -295,7 +302,7 @@ def _between(reference: Reading, candidate: Reading, colors: dict[str, str]) -> 
     count = sum(row.compared is not None for row in rows)
     note = (
         f"Means over the repetitions; the effect is {candidate.name} / {reference.name}, or (+, -) their difference, "
-        f"with its 95 % interval. Verdicts are corrected for all {counted(count, 'comparison')} of this table "
+        f"with its 95 % interval. Verdicts are corrected for {comparisons(count)} of this table "
         f"(Holm, 5 %)."
         if count
         else f"{reference.name} and {candidate.name} have no scenario, scheduler and settings in common."
@@ -303,6 +310,20 @@ def _between(reference: Reading, candidate: Reading, colors: dict[str, str]) -> 
     note += "".join(only)
     header = ("figure", "before", "after", "effect", "", "verdict")
     return Table(f"From {reference.name} to {candidate.name}", header, blocks, note)
+
+
+def _aa_check(reading: Reading, colors: dict[str, str], several: bool) -> Table:
+    """What the comparison says of schedulers that are the same."""
+    rows = aa_rows(reading.repetitions)
+    scale = _scale([row.compared.difference for row in rows if row.compared is not None])
+    blocks = [
+        Block(title, "", "", [_changed(row, scale, colors) for row in mine])
+        for title, mine in groupby(rows, lambda row: row.title)
+    ]
+    title = "A/A check" + (f" within {reading.name}" if several else "")
+    header = ("figure", "once", "again", "again / once", "", "verdict")
+    note = f"{aa_sentence(rows)}. Schedulers are compared with themselves, so that whatever differs is noise."
+    return Table(title, header, blocks, note)
 
 
 def _changed(row: ComparedRow, scale: Scale, colors: dict[str, str]) -> Line:

@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.errors import InvalidSetting, TestbedError, UsageError
-from testbed.experiment.plan import CheckedPlan, Plan
+from testbed.experiment.plan import CheckedPlan, Plan, Twice
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.parameters import parameters_from
 from testbed.simulation.provider import SimulatedProvider, SimulatedTrial
@@ -26,6 +26,22 @@ def test_schedulers_take_turns_and_the_order_of_turns_alternates():
         "pi-2000 carico 9",
         "pi-2000 kube-scheduler 9",
     ]
+
+
+def test_a_scheduler_that_is_measured_twice_takes_turns_with_itself():
+    provider = FakeProvider()
+    asked = plan("carico", "kube-scheduler", repetitions=2, seed=7, twice=Twice(parse_spec("carico"), 107))
+    measured = asked.check(provider).run(processes=1)
+    assert provider.calls == [
+        "pi-2000 carico 7",
+        "pi-2000 kube-scheduler 7",
+        "pi-2000 carico 107",
+        "pi-2000 carico 108",
+        "pi-2000 kube-scheduler 8",
+        "pi-2000 carico 8",
+    ]
+    assert [one.seed for one in measured if one.of_aa_check] == [107, 108]
+    assert str(asked.passes()[2]) == "pi-2000 × carico (A/A) · rep 1/2"
 
 
 def test_all_schedulers_are_checked_before_the_first_one_runs():
