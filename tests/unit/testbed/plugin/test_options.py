@@ -1,8 +1,11 @@
 """Options: a flag overrides the ini file, which overrides the preset; the header shows the options."""
 
 import json
+import re
 
 import pytest
+
+from testbed.experiment.presets import SMOKE
 
 
 @pytest.fixture
@@ -56,6 +59,11 @@ def test_ci_systems_get_the_preset_ci(header, mixed, monkeypatch, value, preset)
     monkeypatch.setenv("CI", value)
     assert f"preset={preset} " in header("-m", "cluster")
     assert "preset=full " in header("--carico-preset=full")
+
+
+def test_smoke_runs_everything_once():
+    """How long that takes for the whole evaluation is measured by `python -m benchmarks.smoke`."""
+    assert (SMOKE.repetitions, SMOKE.attempts) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +137,22 @@ def test_results_are_written_to_the_given_file(session, pytester, mixed):
     session("--carico-json=mine.json")
     assert json.loads((pytester.path / "mine.json").read_text())["schema_version"] == 1
     assert (pytester.path / "mine.json").read_bytes() == (pytester.path / ".carico/latest/result.json").read_bytes()
+
+
+def test_everything_of_the_plugin_has_its_prefix(session, pytester):
+    pytester.makepyfile("def test_quick(): pass")
+    config = pytester.parseconfig("-p", "testbed.plugin")
+    ours = [option for group in config._parser._groups if group.name == "carico" for option in group.options]
+    flags = [name for option in ours for name in option.names()]
+    assert len(flags) > 20
+    assert all(name.startswith("--carico-") for name in flags)
+    keys = [name for name in config._parser._inidict if "carico" in config._parser._inidict[name][0]]
+    assert len(keys) > 20
+    assert all(name.startswith("carico_") for name in keys)
+    listed = session("--fixtures", "-q").stdout.str().partition("fixtures defined from testbed.plugin")[2]
+    names = re.findall(r"^(\w+)(?: \[session scope\])? -- ", listed, re.MULTILINE)
+    assert "carico_results" in names
+    assert all(name.startswith("carico_") for name in names)
 
 
 def test_help_explains_every_option(session):
