@@ -19,7 +19,7 @@ from testbed.errors import ResultsError, Unprepared, UsageError
 from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, registered
 from testbed.measurement.own import installed
 from testbed.report.as_json import comparison_as_json
-from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line
+from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line, gate_notes
 from testbed.report.numbers import WIDTH
 from testbed.results.run import SchedulerUsed
 from testbed.results.runs import RunFolder, run_named
@@ -91,7 +91,7 @@ def _compare(options: argparse.Namespace) -> int:
         return 0
     if not wants_json(options):
         print(f"\n{gate_line(gate)}")
-        for sentence in failures(gate):
+        for sentence in [*failures(gate), *gate_notes(gate)]:
             print("\n".join(textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")))
     return 0 if gate.passed else 1
 

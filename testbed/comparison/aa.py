@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from testbed.comparison.gate import LEVEL
-from testbed.comparison.measured import Measured, measured
+from testbed.comparison.measured import measured
 from testbed.comparison.runs import Pairing, Row, rows_of
 from testbed.comparison.verdicts import MARGIN, Verdict
 from testbed.measurement.metrics import Figure
@@ -30,7 +30,7 @@ def aa_rows(repetitions: Iterable[Repetition]) -> list[Row]:
     again = [_as_first(one) for one in repetitions if one.of_aa_check]
     first = measured(repetitions, FIGURES)
     pairs = [
-        (_of_the_same_seeds(theirs, ours), ours)
+        (theirs, ours)
         for ours in measured(again, FIGURES)
         for theirs in first
         if (theirs.scenario, theirs.scheduler, theirs.settings) == (ours.scenario, ours.scheduler, ours.settings)
@@ -77,12 +77,3 @@ def repetitions_for_ok(row: Row) -> int | None:
 def _as_first(one: Repetition) -> Repetition:
     settings = {name: value for name, value in one.settings.items() if name != AA_CHECK}
     return msgspec.structs.replace(one, settings=settings)
-
-
-def _of_the_same_seeds(theirs: Measured, ours: Measured) -> Measured:
-    """Leave out seeds that were run once only, where others were run twice: what is left is compared in pairs."""
-    if not set(ours.seeds) <= set(theirs.seeds):
-        return theirs
-    places = [theirs.seeds.index(seed) for seed in ours.seeds]
-    series = [msgspec.structs.replace(one, values=[one.values[place] for place in places]) for one in theirs.series]
-    return msgspec.structs.replace(theirs, seeds=ours.seeds, series=series)

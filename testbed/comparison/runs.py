@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from testbed.comparison import LEAST
 from testbed.comparison.difference import Difference, completion_difference, difference
 from testbed.comparison.measured import Measured
 from testbed.comparison.verdicts import LEVEL, MARGIN, Verdict, judged
@@ -30,7 +31,7 @@ class Compared:
     figure: Figure
     reference: float
     candidate: float
-    """Means over the repetitions that have it."""
+    """Means over the repetitions that are compared."""
     difference: Difference
     lacking: int
     """Repetitions of the candidate that lack the figure, as where a job did not complete."""
@@ -113,6 +114,8 @@ def compared(
 ) -> Iterator[Compared]:
     """Compare figures that the reference has, of every job and phase that it was measured for.
 
+    If one side has all seeds of the other and more, as a baseline of fewer repetitions, the common ones are compared.
+
     Parameters
     ----------
     reference, candidate : Measured
@@ -131,11 +134,25 @@ def compared(
                 {seed: one.get(seed) for seed in reference.seeds}, {seed: other.get(seed) for seed in candidate.seeds}
             )
         else:
+            one, other = _of_common_seeds(one, other)
             relative = METRICS[figure.metric].relative and min(*one.values(), *other.values()) > 0
             found = difference(one, other, relative=relative)
         before, after = (fmean(side.values()) if side else math.nan for side in (one, other))
         against = "" if reference.scheduler == candidate.scheduler else reference.scheduler
-        yield Compared(candidate.title, against, figure, before, after, found, len(candidate.seeds) - len(other))
+        yield Compared(
+            candidate.title, against, figure, before, after, found, sum(value is None for value in ours.values())
+        )
+
+
+def _of_common_seeds(one: dict[int, float], other: dict[int, float]) -> tuple[dict[int, float], dict[int, float]]:
+    """Leave out what only one side has, if the other has nothing else: pairs say more than further repetitions do."""
+    common = one.keys() & other.keys()
+    if len(common) < LEAST or len(common) < min(len(one), len(other)):
+        return one, other
+    return (
+        {seed: one[seed] for seed in one if seed in common},
+        {seed: other[seed] for seed in other if seed in common},
+    )
 
 
 def rows_of(

@@ -17,14 +17,31 @@ class Preset:
 
     name: str
     repetitions: int
-    """Repetitions of every experiment that does not set their number itself."""
+    """Repetitions of every experiment that does not set their number itself, where no gate judges."""
     description: str
     attempts: int = 1
     """The most times that a disturbed repetition is run; see `run_with_retries`."""
+    gate_repetitions: int = 0
+    """Repetitions where a gate judges, if it needs more."""
+
+    def repetitions_of(self, gate: bool) -> int:
+        """Return the repetitions of every experiment that does not set their number itself.
+
+        Parameters
+        ----------
+        gate : bool
+            Whether a gate judges what is measured, or what is measured becomes a baseline.
+        """
+        return max(self.repetitions, self.gate_repetitions) if gate else self.repetitions
 
 
 SMOKE = Preset("smoke", 1, "one repetition: claims are judged on one seed")
-CI = Preset("ci", 5, "five repetitions: claims are judged on five seeds")
+CI = Preset(
+    "ci",
+    5,
+    "five repetitions: claims are judged on five seeds; with a gate eight, so that it finds small changes",
+    gate_repetitions=8,
+)
 FULL = Preset(
     "full",
     10,

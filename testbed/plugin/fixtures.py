@@ -104,7 +104,10 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
             "the fixture carico_results needs a marker: @pytest.mark.carico(scenario='pi-2000', scheduler=['carico'])",
             pytrace=False,
         )
-    results = carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=asked.repetitions)
+    repetitions = asked.repetitions
+    if repetitions is None and asked.fail_on:
+        repetitions = request.config.stash[STATE].options.gate_repetitions
+    results = carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=repetitions)
     request.node.stash[MEASURED] = results
     request.node.user_properties += properties_of(one for runs in results.values() for one in runs)
     return results

@@ -125,20 +125,21 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
         return []
     from testbed.comparison.baseline import lacking, read_baseline
     from testbed.comparison.gate import judge, judge_schedulers
-    from testbed.report.comparison import failures, gate_line
+    from testbed.report.comparison import failures, gate_line, gate_notes
 
     wanted = conditions(options.fail_on or USUAL)
     ours = _measured(state, [one.figure for one in wanted])
     if options.judged_by is None:
         gate = judge_schedulers(ours, options.reference, wanted)
         state.messages.append(f"{gate_line(gate)}, judged by the reference of each table")
+        state.messages += gate_notes(gate)
     else:
         baseline = read_baseline(options.judged_by)
         if options.only_new:
             new = lacking(baseline, ours)
             ours = [one for one in ours if one not in new]
         gate = judge(baseline.measured, ours, wanted, complete=not state.is_part)
-        state.messages.append(gate_line(gate))
+        state.messages += [gate_line(gate), *gate_notes(gate)]
         state.messages += other_machine_notices(config)
     state.gate_failed = not gate.passed
     sentences = failures(gate)
@@ -169,7 +170,9 @@ def save_baseline(state: State, *, passed: bool) -> None:
     if file is None:
         return
     from testbed.comparison.baseline import baseline_of, extended, lacking, read_baseline, write_baseline
+    from testbed.comparison.power import noisiest_of_baseline
     from testbed.measurement.metrics import EVERY
+    from testbed.report.comparison import power_note
 
     found = _measured(state, EVERY)  # so that the baseline serves any condition, markers' included
     if not passed or not found:
@@ -188,6 +191,8 @@ def save_baseline(state: State, *, passed: bool) -> None:
     write_baseline(file, made)
     state.messages.append(f"baseline: {file} ({told})")
     state.messages += [f"  {one.title}" for one in found]
+    least = noisiest_of_baseline(made.measured, conditions(state.options.fail_on or USUAL))
+    state.messages += power_note(least, "with other seeds, a gate by this baseline finds")
 
 
 def _measured(state: State, figures: Sequence[Figure]) -> list[Measured]:

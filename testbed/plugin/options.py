@@ -58,6 +58,8 @@ class Options:
     provider: str
     preset: Preset
     repetitions: int
+    gate_repetitions: int
+    """Repetitions of tests with a gate of their own."""
     attempts: int
     """The most times that a repetition is run."""
     seed: int
@@ -255,7 +257,12 @@ def options_of(config: pytest.Config) -> Options:
         preset_name = flags["preset"] or config.getini("carico_preset")
         preset = preset_named(preset_name) if preset_name else default_preset(os.environ)
         provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
-        repetitions = _value(config, "repetitions", arguments.count, preset.repetitions)
+        baseline, fail_on = _file(config, "baseline"), tuple(flags["fail_on"] or config.getini("carico_fail_on") or ())
+        conditions(fail_on)
+        save_baseline, only_new = _saved(config, flags["save_baseline"], baseline)
+        gate = bool(baseline or save_baseline or fail_on)
+        repetitions = _value(config, "repetitions", arguments.count, preset.repetitions_of(gate))
+        gate_repetitions = _value(config, "repetitions", arguments.count, preset.repetitions_of(True))
         attempts = _value(config, "attempts", arguments.count, preset.attempts)
         seed = _value(config, "seed", arguments.seed, DEFAULT_SEED)
         extra_seed = _value(config, "extra_seed", arguments.seed, None)
@@ -270,9 +277,6 @@ def options_of(config: pytest.Config) -> Options:
         missing = flags["missing"] or config.getini("carico_missing") or MISSING[0]
         if missing not in MISSING:
             raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
-        baseline, fail_on = _file(config, "baseline"), tuple(flags["fail_on"] or config.getini("carico_fail_on") or ())
-        conditions(fail_on)
-        save_baseline, only_new = _saved(config, flags["save_baseline"], baseline)
         _check_settings(provider, settings, missing)
         cluster = {flag.name: _cluster_value(config, flag) for flag in CLUSTER_FLAGS}
         check_cluster_options(provider, cluster)
@@ -283,6 +287,7 @@ def options_of(config: pytest.Config) -> Options:
         provider=provider,
         preset=preset,
         repetitions=repetitions,
+        gate_repetitions=gate_repetitions,
         attempts=attempts,
         seed=seed,
         extra_seed=extra_seed,

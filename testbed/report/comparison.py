@@ -11,11 +11,15 @@ from itertools import groupby
 from testbed.comparison import LEAST
 from testbed.comparison.difference import Difference
 from testbed.comparison.gate import Gate, Judgement
+from testbed.comparison.power import POWER, Found, noisiest
 from testbed.comparison.runs import Compared, Pairing, Row
 from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.metrics import METRICS
 from testbed.report.numbers import WIDTH, comparisons, counted, figure
 from testbed.results.run import SchedulerUsed
+
+TOLD = 5
+"""The most figures that are told one by one of which a gate could not decide anything."""
 
 
 def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
@@ -84,17 +88,46 @@ def failures(gate: Gate) -> list[str]:
     return [_regression(one) for one in gate.judgements if one.outcome == "regressed"] + gate.problems
 
 
+def gate_notes(gate: Gate) -> list[str]:
+    """Return what a gate could not decide, and from which change on it would have found one."""
+    open_ones = [one for one in gate.judgements if one.outcome == "inconclusive"]
+    notes = [f"inconclusive: {_where(one)} {_how_changed(one)}" for one in open_ones[:TOLD]]
+    if (more := len(open_ones) - TOLD) > 0:
+        notes.append(f"inconclusive: and {more} more")
+    return [*notes, *power_note(noisiest(gate), "this gate finds")]
+
+
+def power_note(found: Found | None, what: str) -> list[str]:
+    """Return from which change on a gate finds the noisiest figure worse; nothing if that is not known."""
+    if found is None:
+        return []
+    return [
+        f"{what} {100 * found.change:+.1f} % or worse in {100 * POWER:g} % of sessions, in its noisiest figure "
+        f"({found.title}: {found.figure}); more repetitions find smaller changes"
+    ]
+
+
 def _regression(one: Judgement) -> str:
-    found, limit = one.found, one.condition.text.rpartition(":")[2]
-    where = f"{found.title}: {found.figure}"
+    found = one.found
+    where = _where(one)
     if found.lacking:
         return f"{where} was not measured in {counted(found.lacking, 'repetition')}, as where a job does not complete"
     unit = METRICS[found.figure.metric].unit
     before, after = (figure(value, unit) for value in (found.reference, found.candidate))
-    change = f"({_change(found.difference, unit)}, n = {found.difference.repetitions}; allowed {limit})"
+    change = _how_changed(one)
     if found.against:
         return f"{where} is {after}, and {before} under {found.against} {change}"
     return f"{where} went from {before} to {after} {change}"
+
+
+def _where(one: Judgement) -> str:
+    return f"{one.found.title}: {one.found.figure}"
+
+
+def _how_changed(one: Judgement) -> str:
+    found, limit = one.found, one.condition.text.rpartition(":")[2]
+    unit = METRICS[found.figure.metric].unit
+    return f"({_change(found.difference, unit)}, n = {found.difference.repetitions}; allowed {limit})"
 
 
 def _change(found: Difference, unit: str) -> str:

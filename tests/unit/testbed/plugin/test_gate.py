@@ -240,6 +240,26 @@ def test_a_gate_that_cannot_judge_ends_with_4_before_anything_runs(session, pyte
     assert not (pytester.path / ".carico").exists()
 
 
+def test_a_marker_with_a_gate_has_its_repetitions(session, pytester, tests):
+    pytester.makepyfile(
+        test_them="""
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico("sklearn", ["carico", "kube-scheduler"], fail_on="job_completion_time:+90%")
+        def test_one(carico_results):
+            assert [len(runs) for runs in carico_results.values()] == [8, 8]
+        """
+    )
+    assert session("--carico-preset=ci").ret == pytest.ExitCode.OK
+
+
+def test_a_baseline_says_what_a_gate_by_it_finds(session, tests):
+    session(*THREE, "--carico-save-baseline=base.json").stdout.re_match_lines(
+        [r"with other seeds, a gate by this baseline finds \+\d+\.\d % or worse in 95 % of sessions, in its noisiest"]
+    )
+
+
 class TestWithoutABaselineSchedulersAreJudgedByTheReference:
     TWO = """
         import pytest

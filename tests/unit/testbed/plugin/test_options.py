@@ -61,6 +61,15 @@ def test_ci_systems_get_the_preset_ci(header, mixed, monkeypatch, value, preset)
     assert "preset=full " in header("--carico-preset=full")
 
 
+@pytest.mark.parametrize(
+    "gate", ["--carico-save-baseline=base.json", "--carico-fail-on=job_completion_time:+5%", "--carico-baseline=b.json"]
+)
+def test_a_gate_has_as_many_repetitions_as_its_power_needs(header, mixed, gate):
+    assert "preset=ci (8 reps) " in header("--carico-preset=ci", gate)
+    assert "preset=full (10 reps) " in header("--carico-preset=full", gate)
+    assert "preset=ci (3 reps) " in header("--carico-preset=ci", "--carico-repetitions=3", gate)
+
+
 def test_smoke_runs_everything_once():
     """How long that takes for the whole evaluation is measured by `python -m benchmarks.smoke`."""
     assert (SMOKE.repetitions, SMOKE.attempts) == (1, 1)
