@@ -16,7 +16,8 @@ from benchmarks.common import parse, parser, run
 from benchmarks.cpus import cpus_used
 from carico.clock import SystemClock
 from carico.model.variants import DEFAULT_VARIANT
-from testbed.cluster_options import WORKERS, ClusterOptions
+from testbed.cluster_flags import WORKERS
+from testbed.cluster_options import ClusterOptions
 from testbed.experiment.preflight import listed
 from testbed.real.kind.carico import DeployedCarico
 from testbed.real.kind.maker import KindMaker

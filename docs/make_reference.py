@@ -20,7 +20,7 @@ from carico.cli import make_parser as carico_parser
 from carico.variants import VARIANTS
 from testbed.cli import make_parser as testbed_parser
 from testbed.measurement.metrics import METRICS, statistics_of
-from testbed.plugin.options import FLAGS_ONLY, add_options
+from testbed.plugin.flags import FLAGS_ONLY, add_options
 from testbed.results import outcomes, outcomes_file, record, repetition_log, schema
 from testbed.results.json_schema import FILES, schema_of
 

@@ -20,7 +20,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 UNPREPARED = 4
 """The exit code for `Unprepared`, the same as pytest's for a usage error."""
@@ -94,5 +93,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     >>> did_you_mean("pod_completion", ["job_completion_time", "pod_completion_time"]), did_you_mean("x", ["y"])
     (", did you mean 'pod_completion_time'?", '')
     """
+    from difflib import get_close_matches  # only now, or every pytest session would import it
+
     close = get_close_matches(given, list(known), n=1)
     return f", did you mean {close[0]!r}?" if close else ""

@@ -1,15 +1,14 @@
-"""The providers by name. Importing this module imports none of them."""
+"""The providers by name. Importing this module, as every pytest session does, imports none of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from testbed.cluster_options import ClusterOptions
 from testbed.errors import InvalidSetting, UsageError, did_you_mean
-from testbed.requirements import check_installed
 
 if TYPE_CHECKING:
+    from testbed.cluster_options import ClusterOptions
     from testbed.experiment.provider import ClusterProvider
     from testbed.real.maker import ClusterMaker
     from testbed.real.platform import Platform
@@ -56,6 +55,8 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
     MissingExtra
         If the provider needs packages that are not installed.
     """
+    from testbed.requirements import check_installed
+
     check_cluster_options(name, vars(options))
     if name == SIMULATED:
         check_installed()
@@ -88,6 +89,9 @@ def makers() -> dict[str, ClusterMaker]:
     MissingExtra
         If they need packages that are not installed.
     """
+    from testbed.cluster_options import ClusterOptions
+    from testbed.requirements import check_installed
+
     check_installed("cluster")
     return {name: made(ClusterOptions("clean"))[0] for name, made in REAL.items()}
 
@@ -141,6 +145,8 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     elif name in REAL or name == EXTERNAL:
         raise InvalidSetting(f"the provider {name} has no settings, got {', '.join(settings)}")
     if name == SIMULATED:
+        from testbed.requirements import check_installed
+
         check_installed()
         from testbed.simulation.parameters import parameters_from
 

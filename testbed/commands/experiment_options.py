@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from testbed import arguments
-from testbed.cluster_options import add_cluster_options
+from testbed.cluster_flags import add_cluster_options
 from testbed.experiment.presets import DEFAULT_SEED
 from testbed.providers import PROVIDERS
 from testbed.schedulers import DEFAULT_SCHEDULERS

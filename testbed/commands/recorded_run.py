@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from carico.errors import CaricoError
-from testbed.cluster_options import ClusterOptions, chosen
+from testbed.cluster_flags import chosen
+from testbed.cluster_options import ClusterOptions
 from testbed.errors import ResultsError, TestbedError, Unprepared
 from testbed.experiment.cache import Cache
 from testbed.experiment.plan import CheckedPlan, Pass, Plan

@@ -17,7 +17,8 @@ import msgspec
 
 from carico.errors import CaricoError
 from testbed import arguments
-from testbed.cluster_options import ClusterOptions, chosen
+from testbed.cluster_flags import chosen
+from testbed.cluster_options import ClusterOptions
 from testbed.commands import HELP
 from testbed.commands.experiment_options import add_experiment_options
 from testbed.commands.recorded_run import tell

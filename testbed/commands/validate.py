@@ -7,7 +7,7 @@ from pathlib import Path
 
 from carico.commands.output import of_output, wants_json
 from testbed import arguments
-from testbed.cluster_options import add_cluster_options
+from testbed.cluster_flags import add_cluster_options
 from testbed.commands import HELP
 from testbed.commands.recorded_run import RecordedRun
 from testbed.experiment.presets import DEFAULT_SEED

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from testbed.errors import UsageError
 from testbed.measurement.metrics import Figure, chosen, metric_named
 
-USUAL = ("job_completion_time:+5%", "pod_completion_time:mean:+5%", "pod_outcome:oom_killed:+0")
-"""The conditions of a gate that names none."""
 _LIMIT = re.compile(r"([+-])(\d+(?:\.\d+)?) ?(%?)")
 
 

@@ -1,4 +1,4 @@
-"""The fixtures for tests of schedulers. Heavy imports happen only when a test uses one of them."""
+"""The fixtures for tests of schedulers. Every session imports this module, so each fixture imports what it needs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.plugin.gate import MEASURED
-from testbed.plugin.markers import experiment_of
-from testbed.plugin.outcomes import PAPER_PROPERTY, SEEDS_PROPERTY
-from testbed.plugin.properties import properties_of
-from testbed.plugin.seeds import Seeds
-from testbed.plugin.session_progress import progress_line
-from testbed.plugin.state import STATE, provider_of
-
 if TYPE_CHECKING:
     from testbed.experiment.provider import ClusterProvider
     from testbed.experiment.session import Experiment
+    from testbed.plugin.seeds import Seeds
     from testbed.real.lifecycle import Cluster
     from testbed.results.schema import Repetition
 
@@ -27,6 +20,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def carico_provider(pytestconfig: pytest.Config) -> Iterator[ClusterProvider]:
     """The provider of experiments: from the hook pytest_carico_provider, else named by --carico-provider."""
+    from testbed.plugin.state import provider_of
+
     provider = provider_of(pytestconfig)
     try:
         yield provider
@@ -43,8 +38,10 @@ def carico_cluster(pytestconfig: pytest.Config, carico_provider: ClusterProvider
             f"mark the test carico(providers=['kwok'])",
             pytrace=False,
         )
+    from testbed.plugin.state import state_of
+
     # Even without measurements this is a run: diagnostics need a folder, and `run.json` says how they came about.
-    pytestconfig.stash[STATE].record.open(carico_provider)
+    state_of(pytestconfig).record.open(carico_provider)
     cluster: Cluster = carico_provider.cluster()
     return cluster
 
@@ -54,10 +51,11 @@ def carico_namespace(
     pytestconfig: pytest.Config, carico_cluster: Cluster, request: pytest.FixtureRequest
 ) -> Iterator[str]:
     """The test's own namespace on the real cluster; it is removed after the test with all that is in it."""
+    from testbed.plugin.state import state_of
     from testbed.real.namespaces import namespace_of_run
 
     name = f"carico-test-{zlib.crc32(request.node.nodeid.encode()):08x}"
-    with namespace_of_run(carico_cluster.api, name, pytestconfig.stash[STATE].run_id):
+    with namespace_of_run(carico_cluster.api, name, state_of(pytestconfig).run_id):
         yield name
 
 
@@ -77,8 +75,10 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
     """Runs scenarios under schedulers: `.run(scenario, scheduler)` returns the repetitions. Nothing runs twice."""
     from testbed.experiment.cache import Cache
     from testbed.experiment.session import Experiment
+    from testbed.plugin.session_progress import progress_line
+    from testbed.plugin.state import state_of
 
-    state = pytestconfig.stash[STATE]
+    state = state_of(pytestconfig)
     options = state.options
     folder = state.record.open(carico_provider)
     return Experiment(
@@ -98,6 +98,11 @@ def carico_experiment(pytestconfig: pytest.Config, carico_provider: ClusterProvi
 @pytest.fixture
 def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment) -> dict[str, list[Repetition]]:
     """The repetitions of every scheduler in the test's marker `carico(scenario=..., scheduler=...)`."""
+    from testbed.plugin.gate import MEASURED
+    from testbed.plugin.marked import experiment_of
+    from testbed.plugin.properties import properties_of
+    from testbed.plugin.state import state_of
+
     asked = experiment_of(request.node)
     if asked is None:
         pytest.fail(
@@ -106,7 +111,7 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
         )
     repetitions = asked.repetitions
     if repetitions is None and asked.fail_on:
-        repetitions = request.config.stash[STATE].options.gate_repetitions
+        repetitions = state_of(request.config).options.gate_repetitions
     results = carico_experiment.compare(asked.scenario, asked.schedulers, repetitions=repetitions)
     request.node.stash[MEASURED] = results
     request.node.user_properties += properties_of(one for runs in results.values() for one in runs)
@@ -116,8 +121,12 @@ def carico_results(request: pytest.FixtureRequest, carico_experiment: Experiment
 @pytest.fixture
 def carico_seeds(request: pytest.FixtureRequest, carico_experiment: Experiment) -> Seeds:
     """The session's seeds, each judged separately: `for seed in carico_seeds: with seed: ...`."""
+    from testbed.plugin.outcomes import SEEDS_PROPERTY
+    from testbed.plugin.seeds import Seeds
+    from testbed.plugin.state import state_of
+
     properties = request.node.user_properties
-    seeds = request.config.stash[STATE].options.seeds
+    seeds = state_of(request.config).options.seeds
     return Seeds(carico_experiment, seeds, lambda counted: properties.append((SEEDS_PROPERTY, counted)))
 
 
@@ -155,5 +164,7 @@ class Paper:
         note : str
             What a reader needs to know to judge the row.
         """
+        from testbed.plugin.outcomes import PAPER_PROPERTY
+
         paper = None if thesis is None else float(thesis)
         self._record((PAPER_PROPERTY, {"what": what, "ours": float(ours), "thesis": paper, "unit": unit, "note": note}))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.comparison.conditions import USUAL, conditions
+from testbed.comparison import USUAL
+from testbed.comparison.conditions import conditions
 from testbed.errors import TestbedError
-from testbed.plugin.markers import MarkedExperiment, experiment_of
+from testbed.plugin.marked import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import EXTERNAL

@@ -1,4 +1,4 @@
-"""The plugin's options: flags and ini keys, combined into one value.
+"""The plugin's options: its flags and ini keys (`flags`), combined into one value.
 
 A flag overrides the ini file, and the ini file overrides the preset.
 """
@@ -15,40 +15,16 @@ from typing import Any
 import pytest
 
 from testbed import arguments
-from testbed.cluster_options import ATTEMPTS_HELP, CLUSTER_FLAGS, Flag
-from testbed.comparison.conditions import USUAL, conditions
+from testbed.cluster_flags import CLUSTER_FLAGS, Flag
+from testbed.comparison.conditions import conditions
 from testbed.errors import MissingExtra, TestbedError, UsageError, did_you_mean
-from testbed.experiment.presets import DEFAULT_SEED, PRESETS, Preset, default_preset, preset_named
+from testbed.experiment.presets import DEFAULT_SEED, Preset, default_preset, preset_named
+from testbed.plugin.flags import FLAGS_ONLY, MISSING, NAMES
 from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_settings
 from testbed.report.numbers import counted
 
-FLAGS_ONLY = ("save_baseline",)
-"""Flags without an ini key."""
-NAMES = (
-    *(
-        "provider",
-        "preset",
-        "seed",
-        "extra_seed",
-        "repetitions",
-        "attempts",
-        "set",
-        "json",
-        "html",
-        "claims",
-        "missing",
-        "reference",
-        "baseline",
-        "fail_on",
-        "aa",
-    ),
-    *(flag.name for flag in CLUSTER_FLAGS),
-)
-SWITCHES = ("aa", *(flag.name for flag in CLUSTER_FLAGS if flag.is_switch))
 NEW = "new"
 """The value of --carico-save-baseline for what a baseline lacks."""
-MISSING = ("fail", "skip")
-"""What to do about tests whose prerequisites are missing."""
 
 
 @dataclass(frozen=True)
@@ -124,124 +100,6 @@ class Options:
             f"provider={self.provider}{place} preset={self.preset.name} ({times}) {seeds}{missing}{switches} "
             f"settings: {settings}"
         )
-
-
-def add_options(parser: pytest.Parser) -> None:
-    """Declare the flags and the ini keys."""
-    group = parser.getgroup("carico", "CARICO testbed: measures what a scheduler does to real jobs")
-    presets = "; ".join(f"{preset.name}: {preset.description}" for preset in PRESETS.values())
-    declare = group.addoption
-    declare(
-        "--carico-provider",
-        choices=PROVIDERS,
-        help="kind of cluster that experiments run on (default: simulated, which needs no set-up)",
-    )
-    declare(
-        "--carico-preset",
-        choices=tuple(PRESETS),
-        help=f"size of the session. {presets} (default: ci where the environment variable CI is set, else smoke)",
-    )
-    declare(
-        "--carico-repetitions",
-        metavar="N",
-        type=arguments.count,
-        help="repetitions of every experiment that does not set their number itself (default: the preset's)",
-    )
-    declare(
-        "--carico-attempts",
-        metavar="N",
-        type=arguments.count,
-        help=f"{ATTEMPTS_HELP} (default: the preset's)",
-    )
-    declare(
-        "--carico-seed",
-        metavar="S",
-        type=arguments.seed,
-        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
-    )
-    declare(
-        "--carico-extra-seed",
-        metavar="S",
-        type=arguments.seed,
-        help="one more seed on which claims are judged, for example one derived from the commit, so that nobody has "
-        "chosen it (default: none)",
-    )
-    declare(
-        "--carico-set",
-        metavar="KEY=VALUE",
-        type=arguments.setting,
-        action="append",
-        help="change a setting of the cluster (repeatable); 'carico-testbed list' shows the settings",
-    )
-    declare(
-        "--carico-json",
-        metavar="FILE",
-        help="where to write the results, too; they are always in the run's own folder, .carico/latest/result.json",
-    )
-    declare(
-        "--carico-html",
-        metavar="FILE",
-        help="where to write a report of the session, one HTML page with verdicts and figures; 'carico-testbed report' "
-        "makes it later (default: nowhere)",
-    )
-    declare(
-        "--carico-claims",
-        metavar="FILE",
-        help="where to write a Markdown table of the claims: on how many seeds each holds, with the paper's figure and "
-        "the measured one (default: nowhere)",
-    )
-    declare(
-        "--carico-reference",
-        metavar="SPEC",
-        help="the scheduler with which the others are compared in the summary (default: the first of each table)",
-    )
-    declare(
-        "--carico-baseline",
-        metavar="FILE",
-        help="judge the session by this baseline: it fails if a figure is worse than --carico-fail-on allows, or if "
-        "nothing can be compared (default: no gate)",
-    )
-    declare(
-        "--carico-save-baseline",
-        metavar="FILE|new",
-        nargs="?",
-        const="",
-        help="save what a session measured whose tests all pass as a baseline, a small file to commit. Without FILE: "
-        "make the file of --carico-baseline anew, which judges nothing then; new: add to it only what it lacks. Write "
-        "--carico-save-baseline=FILE with =",
-    )
-    declare(
-        "--carico-fail-on",
-        metavar="METRIC:STATISTIC:LIMIT",
-        action="append",
-        help=f"what fails the gate (repeatable), such as pod_completion_time:p99:+10%% or pod_outcome:oom_killed:+0 "
-        f"(default: {' '.join(USUAL).replace('%', '%%')}). Without a baseline, schedulers are judged by the reference "
-        f"of their table",
-    )
-    declare(
-        "--carico-aa",
-        action="store_const",
-        const=True,
-        help="measure the reference of every experiment a second time, in turns with the others, and compare it with "
-        "itself: what differs is noise (default: no)",
-    )
-    declare(
-        "--carico-missing",
-        choices=MISSING,
-        help="what to do if a package, or something that the provider needs, is missing: fail before anything runs, "
-        "or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
-    )
-    for flag in CLUSTER_FLAGS:
-        if flag.is_switch:
-            declare(f"--carico-{flag.spelling}", action="store_const", const=True, help=flag.help)
-        else:
-            # A path stays a string here, because what it is relative to depends on where it is written.
-            convert = str if flag.convert is Path else flag.convert
-            declare(f"--carico-{flag.spelling}", metavar=flag.metavar, type=convert, help=flag.help)
-    for name in NAMES:
-        kind = "linelist" if name in ("set", "fail_on") else "bool" if name in SWITCHES else "string"
-        spelling = name.replace("_", "-")
-        parser.addini(f"carico_{name}", f"default of --carico-{spelling}", type=kind, default=None)  # type: ignore[arg-type]
 
 
 def options_of(config: pytest.Config) -> Options:

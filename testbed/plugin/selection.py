@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from testbed.plugin.markers import is_cluster, providers_of
+from testbed.plugin.marked import providers_of, wrong_keys, wrong_providers
+from testbed.plugin.markers import are_asked_for, is_cluster
 from testbed.plugin.options import Options
+from testbed.plugin.state import State, provider_name
+
+
+def select(config: pytest.Config, state: State, items: list[pytest.Item], before: Iterable[pytest.Item]) -> None:
+    """Deselect the cluster tests that were not asked for, or that are for other providers; note if others did so.
+
+    Parameters
+    ----------
+    config : pytest.Config
+    state : State
+    items : list of pytest.Item
+        Changed in place.
+    before : iterable of pytest.Item
+        The tests that were collected, before anybody deselected some.
+    """
+    state.is_part = names_a_part(config) or not set(filter(is_cluster, before)).issubset(items)
+    items[:], left_out = split(config, state.options, items)
+    state.left_out = len(left_out)
+    items[:], for_others = of_this_provider(items, lambda: provider_name(config))
+    state.for_other_providers = count_providers(for_others)
+    state.marker_problems = wrong_keys([*left_out, *for_others])
+    naming = [item for item in [*items, *for_others] if is_cluster(item) and providers_of(item)]
+    if state.provider is not None:  # else none names a provider, or the session's could not be made
+        state.marker_problems += wrong_providers(naming, state.provider.name)
+    state.order = {item.nodeid: place for place, item in enumerate(items)}
+    if left_out or for_others:
+        config.hook.pytest_deselected(items=[*left_out, *for_others])
 
 
 def asks_for_all(config: pytest.Config, options: Options) -> bool:
     """Whether cluster tests in general are asked for: by one of the plugin's flags, or by an ``-m`` that names them."""
-    expression = config.option.markexpr or ""
-    return options.given or re.search(r"(?<!not )\b(cluster|carico)\b", expression) is not None
+    return options.given or are_asked_for(config)
 
 
 def split(

@@ -13,7 +13,8 @@ from testbed.comparison import too_few
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
 from testbed.plugin.gate import gate_problems, other_machine_notices
-from testbed.plugin.markers import CARICO, is_cluster, wrong_keys, wrong_markers
+from testbed.plugin.marked import wrong_keys, wrong_markers
+from testbed.plugin.markers import concerns_the_testbed, is_cluster
 from testbed.plugin.report import report_problems
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import SIMULATED
@@ -29,7 +30,7 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     """
     state = config.stash[STATE]
     cluster = any(map(is_cluster, items))
-    if not cluster and not any(item.get_closest_marker(CARICO) for item in items):
+    if not any(map(concerns_the_testbed, items)):
         return state.marker_problems
     if (said := hidden("workloads")) is not None:
         return [Problem(said.removeprefix("carico: "))]

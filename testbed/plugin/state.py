@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +15,13 @@ import pytest
 
 from testbed.errors import TestbedError, UsageError
 from testbed.experiment.extensions import Extensions
+from testbed.measurement.metrics import registered
 from testbed.measurement.own import flattened
-from testbed.plugin.options import Options
+from testbed.plugin.options import Options, options_of
 from testbed.plugin.outcomes import Outcomes
 from testbed.requirements import Problem
 from testbed.results import runs_folder
+from testbed.results.run_id import new_run_id
 
 if TYPE_CHECKING:
     from testbed.experiment.provider import ClusterProvider
@@ -133,6 +138,44 @@ PROVIDER_MEMBERS = ("name", "shared_hardware", "preflight", "check", "kubernetes
 """The members of `testbed.experiment.provider.ClusterProvider`, which is not imported yet when they are checked."""
 
 STATE = pytest.StashKey[State]()
+SESSION = "testbed.plugin.session"
+"""The module with the hooks of a session that has a state."""
+
+
+def state_of(config: pytest.Config) -> State:
+    """Return the session's state. The first call makes it, and registers the hooks of a session that has one.
+
+    An xdist worker takes the run's id from the process that reports.
+
+    Raises
+    ------
+    UsageError
+        pytest's own (exit code 4), if an option, or what a hook has added, cannot be used.
+    """
+    if STATE in config.stash:
+        return config.stash[STATE]
+    from testbed.plugin.session_progress import WorkersProgress  # which imports this module
+
+    own = ExitStack()
+    config.add_cleanup(own.close)
+    try:
+        extensions = extensions_of(config)
+        own.enter_context(registered(one.metric for one in extensions.measurements))
+    except TestbedError as error:
+        raise pytest.UsageError(f"carico: {error}") from error
+    given = getattr(config, "workerinput", None)
+    state = config.stash[STATE] = State(
+        options_of(config),
+        worker=given is not None,
+        root=config.rootpath,
+        command=["pytest", *config.invocation_params.args] if given is None else given["carico_command"],
+        run_id=new_run_id(datetime.now(UTC), secrets.token_hex(3)) if given is None else given["carico_run"],
+        extensions=extensions,
+    )
+    config.pluginmanager.register(import_module(SESSION), SESSION)
+    config.pluginmanager.register(state.outcomes, "carico-outcomes")
+    config.pluginmanager.register(WorkersProgress(config), "carico-progress")
+    return state
 
 
 def provider_name(config: pytest.Config) -> str:
@@ -140,12 +183,12 @@ def provider_name(config: pytest.Config) -> str:
     try:
         return provider_of(config).name
     except TestbedError:
-        return config.stash[STATE].options.provider
+        return state_of(config).options.provider
 
 
 def provider_of(config: pytest.Config) -> ClusterProvider:
     """Return the session's provider; the first call makes it with the hook, and raises what the hook raises."""
-    state = config.stash[STATE]
+    state = state_of(config)
     if state.provider is None:
         given = config.hook.pytest_carico_provider(config=config)
         if lacking := [name for name in PROVIDER_MEMBERS if not hasattr(given, name)]:

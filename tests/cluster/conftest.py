@@ -12,7 +12,7 @@ import pytest
 
 from carico.model.variants import THESIS_REBASED, Variant
 from carico.telemetry.counters import Telemetry
-from testbed.plugin.state import STATE
+from testbed.plugin.state import state_of
 from testbed.providers import PROVIDERS, SIMULATED
 from testbed.results.schema import USAGE, Repetition
 from testbed.schedulers.spec import parse_spec
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             real = folder in PROVIDERS
             item.add_marker(pytest.mark.carico(providers=[folder if real else SIMULATED]))
             if real:
-                item.add_marker(pytest.mark.timeout(REAL_TIMEOUT_S * config.stash[STATE].options.attempts))
+                item.add_marker(pytest.mark.timeout(REAL_TIMEOUT_S * state_of(config).options.attempts))
 
 
 @dataclass(frozen=True)

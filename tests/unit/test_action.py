@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from testbed.experiment.presets import PRESETS
-from testbed.plugin.options import add_options
+from testbed.plugin.flags import add_options
 
 ROOT = Path(__file__).parents[2]
 

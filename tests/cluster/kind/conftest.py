@@ -9,7 +9,7 @@ import pytest
 from carico.clock import SystemClock
 from carico.model.variants import DEFAULT_VARIANT
 from testbed.images.docker import Docker
-from testbed.plugin.state import STATE
+from testbed.plugin.state import state_of
 from testbed.real.api import ClusterApi, Json
 from testbed.real.kind.carico import DeployedCarico
 from testbed.real.kind.maker import KindMaker
@@ -65,7 +65,7 @@ class KindCluster:
 @pytest.fixture(scope="session")
 def kind_maker(pytestconfig) -> KindMaker:
     """The maker of clusters with the session's options."""
-    options = pytestconfig.stash[STATE].options
+    options = state_of(pytestconfig).options
     return KindMaker(options.cluster["workers"], options.cluster["node_image"], options.cluster["pytest_kind"])
 
 

@@ -8,6 +8,7 @@ IMPORTED_ONCE = (
     "scipy.special",
     "testbed.cli",
     "testbed.experiment.session",
+    "testbed.plugin.session",
     "testbed.plugin.summary",
     "testbed.real.external.platform",
     "testbed.real.kind.platform",

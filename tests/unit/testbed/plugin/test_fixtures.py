@@ -41,6 +41,12 @@ def test_an_experiment_of_several_tests_runs_once(session, pytester):
     result.assert_outcomes(passed=5)
 
 
+def test_a_test_without_a_marker_may_use_them(session, pytester):
+    result = run(session, pytester, "def test_one(carico_experiment): carico_experiment.run('pi-2000', 'carico')", "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"results: {pytester.path}/.carico/runs/*/result.json"])
+
+
 def test_experiments_use_the_options_of_the_session(session, pytester):
     result = run(
         session,
