@@ -48,7 +48,7 @@ def measure(rounds: int) -> dict[str, float]:
         commands = {
             "compare_cpu_s": ["-m", "testbed", "compare", *names],
             "load_cpu_s": ["-c", LOAD, *names],
-            "report_cpu_s": ["-m", "testbed", "report", *names, "--output", str(written)],
+            "report_cpu_s": ["-m", "testbed", "report", *names, "--html", str(written)],
         }
         figures = {
             figure: statistics.median(_cpu_s(command) for _ in range(rounds)) for figure, command in commands.items()

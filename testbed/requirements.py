@@ -1,4 +1,4 @@
-"""The packages that a run needs: the testbed's own, and those of extras for real clusters, frames and reports.
+"""The packages that a run needs: the testbed's own, and those of extras for real clusters, frames, reports and figures.
 
 CARICO itself needs none of them. Missing packages are reported as a `Problem`, like problems that a provider finds.
 """
@@ -34,6 +34,7 @@ MODULES = {
     "cluster": CLUSTER,
     "analysis": TESTBED | {"pandas": "pandas"},
     "report": TESTBED | {"jinja2": "jinja2"},
+    "figures": TESTBED | {"matplotlib": "matplotlib"},
 }
 """By what needs them, the testbed itself or an extra: the imported modules, and the package that provides each."""
 _WHO = {
@@ -41,6 +42,7 @@ _WHO = {
     "cluster": "a real cluster needs",
     "analysis": "results as pandas frames need",
     "report": "a report needs",
+    "figures": "a figure needs",
 }
 
 

@@ -8,6 +8,7 @@ HELP = {
     "list": "show the scenarios, schedulers and settings",
     "run": "run a scenario under schedulers and show the completion times",
     "sweep": "run a scenario over many values of one thing, such as kube-scheduler's CPU request",
+    "redraw": "draw a sweep again from its results",
     "runs": "show the runs that were started in this folder",
     "recover": "write the finished repetitions of a run that has ended early to a results file",
     "compare": "show what changed from one run to another",

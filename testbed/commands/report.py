@@ -6,9 +6,11 @@ import argparse
 import os
 from pathlib import Path
 
+from carico.commands.output import of_output, print_json, wants_json
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.errors import UsageError, did_you_mean
+from testbed.report.as_json import verdicts_as_json
 from testbed.report.markdown import add_to_step_summary, verdict_markdown
 from testbed.report.page.page import page, write_page
 from testbed.requirements import check_installed
@@ -36,18 +38,19 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=[LATEST],
         help="a run's name or folder, a results file, or 'latest' (default: latest)",
     )
-    report.add_argument("--output", metavar="FILE", type=Path, default=DEFAULT, help=f"the page (default: {DEFAULT})")
+    report.add_argument("--html", metavar="FILE", type=Path, default=DEFAULT, help=f"the page (default: {DEFAULT})")
     report.add_argument(
         "--reference",
         metavar="SPEC",
         help="the scheduler with which the others are compared (default: the first of each scenario)",
     )
+    of_output(report, "the verdicts, and what could not be read")
     report.set_defaults(run=_report)
 
 
 def _report(options: argparse.Namespace) -> int:
     check_installed("report")
-    check_writable(options.output, "the report")
+    check_writable(options.html, "the report")
     readings = read_all(options.runs, Path.cwd())
     schedulers = {one.scheduler: None for reading in readings for one in reading.repetitions}
     if options.reference is not None and options.reference not in schedulers:
@@ -57,7 +60,10 @@ def _report(options: argparse.Namespace) -> int:
         )
     for problem in [problem for reading in readings for problem in reading.problems]:
         tell(f"left out: {problem}")
-    write_page(options.output, page(readings, options.reference))
-    print(f"report: {options.output}")
+    write_page(options.html, page(readings, options.reference))
+    if wants_json(options):
+        print_json({"report": str(options.html), **verdicts_as_json(readings, options.reference)})
+    else:
+        print(f"report: {options.html}")
     add_to_step_summary(verdict_markdown(readings, options.reference), os.environ)
     return 0

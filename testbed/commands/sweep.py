@@ -1,4 +1,4 @@
-"""``carico-testbed sweep``: run a scenario over many values of one thing, and draw what that does."""
+"""``carico-testbed sweep`` and ``redraw``: run a scenario over many values of one thing, and draw what that does."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
+from carico.commands.output import of_output, wants_json
 from carico.errors import CaricoError
 from testbed import arguments
 from testbed.cluster_flags import chosen
@@ -32,29 +32,31 @@ from testbed.providers import SIMULATED, check_settings, provider_named
 from testbed.report.numbers import counted
 from testbed.report.sweep_figure import sweep_figure
 from testbed.report.sweep_table import sweep_table
+from testbed.requirements import missing_packages
 from testbed.results import runs_folder
 from testbed.results.ending import end_run
 from testbed.results.files import write_whole
 from testbed.results.provenance import packages
+from testbed.results.reading import read_all
 from testbed.results.record import RunArguments, RunRecord
 from testbed.results.run import read_run, write_run
 from testbed.results.run_id import new_run_id
-from testbed.results.runs import RunFolder, all_runs
+from testbed.results.runs import LATEST, RunFolder, all_runs, run_named
 from testbed.results.schema import Repetition
 from testbed.schedulers import DEFAULT_SCHEDULERS
 from testbed.sweep.axis import check_axis, parse_axis
 from testbed.sweep.execution import lacking, run_all
 from testbed.sweep.executors import Pool, dask, local
 from testbed.sweep.series import as_csv, series_of
-from testbed.sweep.sweep import Sweep, points, read_sweep, scenario_sha256, sources_of, trials, write_sweep
+from testbed.sweep.sweep import FILE, Sweep, points, read_sweep, scenario_sha256, sources_of, trials, write_sweep
 from testbed.validation.figure import undrawable
 from workloads.scenario import Scenario, load_scenario
 
-SWITCHED_OFF = "the figure is left out, because matplotlib is missing: pip install 'carico-testbed[docs]'"
+FIGURE = "figure.svg"
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
+    """Declare the commands."""
     sweep = commands.add_parser(
         "sweep",
         help=HELP["sweep"],
@@ -87,13 +89,35 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="run on the Dask cluster whose scheduler has this address, such as tcp://10.0.0.1:8786; its workers need "
         "no shared files",
     )
-    declare("--figure", metavar="FILE", type=Path, help="draw the figure to this .svg, .png or .pdf file, too")
-    declare("--csv", metavar="FILE", type=Path, help="write the table's numbers to this file, too")
+    _add_files(sweep)
     declare(
         "--json", metavar="FILE", type=Path, help="write all results to this file, too, as 'carico-testbed run' does"
     )
     declare("--quiet", action="store_true", help="show no progress on standard error")
     sweep.set_defaults(run=_run)
+    redraw = commands.add_parser(
+        "redraw",
+        help=HELP["redraw"],
+        description="Shows the table of a sweep and draws its figure again, from the results of its run; nothing is "
+        "run. A sweep that was ended early is drawn as far as it came.",
+    )
+    redraw.add_argument(
+        "run_name",
+        metavar="RUN",
+        nargs="?",
+        default=LATEST,
+        help="a name that 'carico-testbed runs' shows, the folder of a run, or 'latest' (default: latest)",
+    )
+    _add_files(redraw)
+    redraw.set_defaults(run=_redraw)
+
+
+def _add_files(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--figure", metavar="FILE", type=Path, help="draw the figure to this .svg, .png or .pdf file, too"
+    )
+    command.add_argument("--csv", metavar="FILE", type=Path, help="write the table's numbers to this file, too")
+    of_output(command, "the table's numbers, as in points.json")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -123,6 +147,25 @@ def _run(options: argparse.Namespace) -> int:
                 _with_progress(options, missing, cache, pool, total=len(everything))
     ending = end_run(record, "complete", options.json, datetime.now(UTC))
     _show(options, asked_for, ending.results.repetitions, record.folder)
+    return 0
+
+
+def _redraw(options: argparse.Namespace) -> int:
+    root = Path.cwd()
+    run = run_named(options.run_name, root)
+    sweep = read_sweep(run.path)
+    if sweep is None:
+        known = [one.id for one in all_runs(runs_folder(root)) if (one.path / FILE).is_file()]
+        raise UsageError(f"run {run.id} is no sweep; those that are: {', '.join(known) or 'none'}")
+    found = undrawable(options.figure or run.path / FIGURE)
+    for file in (options.csv, options.figure):
+        found += output_problems(file, root)
+    if found:
+        raise Unprepared(listed(found))
+    (reading,) = read_all([run.path], root)
+    for problem in reading.problems:
+        tell(f"left out: {problem}")
+    _show(options, sweep, reading.repetitions, run)
     return 0
 
 
@@ -205,6 +248,8 @@ def _require(options: argparse.Namespace, provider: ClusterProvider, root: Path)
         found += output_problems(file, root)
     if options.figure is not None:
         found += undrawable(options.figure)
+    elif (lacking := missing_packages("figures")) is not None:
+        tell(f"there will be no figure: {lacking}; 'carico-testbed redraw' draws it later")
     if found:
         raise Unprepared(listed(found))
 
@@ -259,16 +304,13 @@ def _with_progress(
 def _show(options: argparse.Namespace, sweep: Sweep, repetitions: list[Repetition], folder: RunFolder) -> None:
     """Print the table, and write its numbers and the figure."""
     found = series_of(sweep, repetitions)
-    print("\n".join(sweep_table(sweep, found)))
     table = as_csv(sweep, found).encode()
     numbers = msgspec.json.format(msgspec.json.encode({"sweep": sweep, "series": found})) + b"\n"
     written = [(folder.path / "points.json", numbers), (folder.path / "points.csv", table)]
     if options.csv is not None:
         written.append((options.csv, table))
-    if find_spec("matplotlib") is None:
-        tell(SWITCHED_OFF)
-    else:
-        written.append((folder.path / "figure.svg", sweep_figure(sweep, found)))
+    if missing_packages("figures") is None:
+        written.append((folder.path / FIGURE, sweep_figure(sweep, found)))
         if options.figure is not None:
             written.append((options.figure, sweep_figure(sweep, found, options.figure.suffix[1:])))
     for file, content in written:
@@ -276,5 +318,8 @@ def _show(options: argparse.Namespace, sweep: Sweep, repetitions: list[Repetitio
             write_whole(file, content)
         except OSError as error:
             raise TestbedError(f"cannot write {file}: {error.strerror}") from error
+    if wants_json(options):
+        print(numbers.decode(), end="")
+        return
     names = [file.name for file, _ in written if file.parent == folder.path]
-    print(f"\nresults, {', '.join(sorted(names))}: {folder.path}")
+    print("\n".join([*sweep_table(sweep, found), "", f"results, {', '.join(sorted(names))}: {folder.path}"]))

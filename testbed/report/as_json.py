@@ -9,7 +9,10 @@ from testbed.comparison.gate import Gate
 from testbed.comparison.runs import Compared, Pairing, Row
 from testbed.errors import ResultsError
 from testbed.report.claims import headline
+from testbed.report.groups import by_scheduler
+from testbed.report.judgements import Judged, judged_rows
 from testbed.results.outcomes import Outcome
+from testbed.results.reading import Reading
 from testbed.results.runs import RunFolder
 
 _OF_A_RUN = "state", "command", "provider", "preset", "seed", "started", "ended", "finished_repetitions"
@@ -57,6 +60,40 @@ def claims_as_json(by_provider: Mapping[str, Iterable[Outcome]]) -> dict[str, An
             if one.statement.kind == "claim"
             for row in [headline(one)]
         ]
+    }
+
+
+def verdicts_as_json(readings: Iterable[Reading], reference: str | None) -> dict[str, Any]:
+    """Return the jobs and schedulers of several runs with their completion times and verdicts."""
+    return {
+        "runs": [
+            {
+                "run": reading.name,
+                "rows": [_judged(one) for one in judged_rows(by_scheduler(reading.repetitions), reference)],
+                "problems": reading.problems,
+            }
+            for reading in readings
+        ]
+    }
+
+
+def _judged(one: Judged) -> dict[str, Any]:
+    found = one.difference
+    return {
+        "title": one.title,
+        "scheduler": one.scheduler,
+        "repetitions": one.n,
+        "not_completed": one.lacking,
+        "job_completion_s": one.jct_s,
+        "job_completion_interval_s": one.interval_s,
+        "pod_completion_s": one.pct_s,
+        "pod_completion_interval_s": one.pct_interval_s,
+        "is_reference": one.is_reference,
+        "effect": None if found is None else found.effect,
+        "is_ratio": None if found is None else found.relative,
+        "low": None if found is None else found.low,
+        "high": None if found is None else found.high,
+        "verdict": one.verdict,
     }
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from testbed.errors import ResultsError
 from testbed.measurement.completion_times import pod_completion_times
-from testbed.requirements import Problem
+from testbed.requirements import Problem, missing_packages
 from testbed.results.schema import Repetition
 
 FORMATS = (".svg", ".png", ".pdf")
@@ -19,9 +18,7 @@ _COLOURS = {"kind": "tab:blue", "simulated": "tab:orange"}
 
 def undrawable(file: Path) -> list[Problem]:
     """Return why a figure could not be written to a file, before anything is measured."""
-    found = []
-    if find_spec("matplotlib") is None:
-        found.append(Problem("figures need matplotlib", "pip install 'carico-testbed[docs]', or in a clone '.[docs]'"))
+    found = [] if (lacking := missing_packages("figures")) is None else [lacking]
     if file.suffix not in FORMATS:
         formats = ", ".join(FORMATS)
         found.append(Problem(f"cannot draw {file}: its name ends with none of {formats}", "use one of these"))

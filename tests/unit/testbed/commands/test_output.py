@@ -68,6 +68,28 @@ def test_a_run_prints_its_results_file_and_is_listed(run, printed):
     assert listed["command"][:2] == ["carico-testbed", "run"]
 
 
+def test_a_sweep_and_its_redrawing_print_the_numbers_of_the_figure(printed):
+    swept = printed("sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "carico", "--nodes", "1", "--quiet")
+    assert swept == json.loads((Path(".carico") / "latest" / "points.json").read_text(encoding="utf-8"))
+    (series,) = swept["series"]
+    first, _ = series["points"]
+    names = [*swept, *series, *first, *first["job_completion_s"]]
+    assert documented("sweep`, `redraw", names)
+    assert printed("redraw") == swept
+
+
+def test_a_report_prints_its_verdicts(run, printed):
+    run("--scheduler", "kube-scheduler")
+    said = printed("report")
+    (one,) = said["runs"]
+    reference, other = one["rows"]
+    assert documented("report", [*said, *one, *reference])
+    assert Path(said["report"]).read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (reference["is_reference"], reference["verdict"]) == (True, None)
+    assert (other["scheduler"], other["repetitions"], other["is_ratio"]) == ("kube-scheduler", 3, True)
+    assert other["verdict"] in ("ok", "regressed", "improved", "inconclusive")
+
+
 def test_a_run_that_cannot_be_read_is_listed_with_its_error(run, printed):
     run()
     (folder,) = Path(".carico/runs").iterdir()

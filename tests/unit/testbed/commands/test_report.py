@@ -39,7 +39,7 @@ def test_a_run_becomes_a_page(capsys):
 
 
 def test_files_become_the_page_that_is_asked_for(file, capsys):
-    assert main(["report", "r.json", "--output", "page.html", "--reference", SCHEDULERS[1]]) == 0
+    assert main(["report", "r.json", "--html", "page.html", "--reference", SCHEDULERS[1]]) == 0
     assert f"Compared with {SCHEDULERS[1]}, " in Path("page.html").read_text()
 
 
@@ -76,8 +76,8 @@ def test_verdicts_are_added_to_the_summary_of_a_job(file, folder, monkeypatch):
         (["latest"], 2, "no run in .* has results"),
         (["empty.json"], 2, "no results in empty.json; 'carico-testbed runs' lists the runs"),
         (["broken.json"], 2, "no results in broken.json: broken.json is not a results file"),
-        (["r.json", "--output", "none/r.html"], 1, "cannot write the report to .*none/r.html: there is no folder"),
-        (["r.json", "--output", "."], 1, "cannot write the report to .*: it is a folder; name a file"),
+        (["r.json", "--html", "none/r.html"], 1, "cannot write the report to .*none/r.html: there is no folder"),
+        (["r.json", "--html", "."], 1, "cannot write the report to .*: it is a folder; name a file"),
     ],
 )
 def test_what_cannot_be_done_is_one_message(file, capsys, arguments, code, message):

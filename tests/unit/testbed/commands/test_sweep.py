@@ -9,13 +9,21 @@ from pathlib import Path
 
 import pytest
 
+import testbed.requirements
 from testbed.cli import main
 from testbed.results.runs import all_runs
 from testbed.sweep.execution import run_all
 
 SMALL = ["--pods", "6", "--nodes", "2", "--set", "warm_up_s=2", "--quiet"]
 OVER = ["sweep", "pi-2000", "--over", "kube-scheduler.cpu=100m,2", "--repetitions", "2", *SMALL]
+TINY = ["sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "carico", "--nodes", "1", "--quiet"]
 ROOT = Path(__file__).parents[4]
+
+
+def without_matplotlib(monkeypatch):
+    find = testbed.requirements.find_spec
+    hidden = {"matplotlib"}
+    monkeypatch.setattr(testbed.requirements, "find_spec", lambda name: None if name in hidden else find(name))
 
 
 @pytest.fixture
@@ -66,12 +74,49 @@ def test_a_sweep_is_a_run_with_a_table_a_figure_and_its_numbers(here, capsys):
 def test_the_last_line_names_the_files_that_were_written(here, capsys, monkeypatch, drawn, named):
     folder = here("first")
     if not drawn:
-        monkeypatch.setattr("testbed.commands.sweep.find_spec", lambda name: None)
-    assert main(["sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "carico", "--nodes", "1", "--quiet"]) == 0
+        without_matplotlib(monkeypatch)
+    assert main(TINY) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-1] == f"results, {named}: {run_of(folder).path}"
-    assert ("matplotlib is missing" in shown.err) == (not drawn)
+    assert ("there will be no figure: a figure needs matplotlib: pip install" in shown.err) == (not drawn)
     assert (run_of(folder).path / "figure.svg").exists() == drawn
+
+
+def test_a_figure_that_is_asked_for_and_cannot_be_drawn_ends_it_before_anything_runs(here, capsys, monkeypatch):
+    folder = here("first")
+    without_matplotlib(monkeypatch)
+    assert main([*TINY, "--figure", "x.svg"]) == 4
+    assert "a figure needs matplotlib: pip install 'carico-testbed[figures]'" in capsys.readouterr().err
+    assert not (folder / ".carico").exists()
+
+
+def test_a_sweep_is_drawn_again_from_its_results(here, capsys, monkeypatch):
+    folder = here("first")
+    with monkeypatch.context() as lacking:
+        without_matplotlib(lacking)
+        assert main(TINY) == 0
+    table = capsys.readouterr().out.splitlines()[:-1]
+    run = run_of(folder)
+    numbers = (run.path / "points.json").read_bytes()
+    assert main(["redraw", "--figure", "again.pdf", "--csv", "again.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == table
+    assert (run.path / "figure.svg").read_text().startswith("<?xml")
+    assert (folder / "again.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "again.csv").read_bytes() == (run.path / "points.csv").read_bytes()
+    assert (run.path / "points.json").read_bytes() == numbers
+    assert len(all_runs(folder / ".carico" / "runs")) == 1
+
+
+def test_only_sweeps_are_drawn_again(here, capsys, monkeypatch):
+    here("first")
+    assert main(["run", "pi-2000", "--pods", "1", "--nodes", "1", "--scheduler", "carico", "--quiet"]) == 0
+    assert main(["redraw"]) == 2
+    assert "is no sweep; those that are: none" in capsys.readouterr().err
+    assert main(TINY) == 0
+    assert main(["redraw", "latest", "--figure", "x.gif"]) == 4
+    without_matplotlib(monkeypatch)
+    assert main(["redraw"]) == 4
+    assert "a figure needs matplotlib" in capsys.readouterr().err
 
 
 def test_processes_do_not_change_the_bytes(here):

@@ -45,7 +45,7 @@ def test_the_ini_file_names_a_page_and_workers_make_one(session, pytester, tests
 def test_the_rows_of_the_paper_are_in_a_report_made_later(session, pytester, tests, monkeypatch):
     session("-m", "cluster")
     monkeypatch.chdir(pytester.path)
-    assert main(["report", "latest", "--output", "later.html"]) == 0
+    assert main(["report", "latest", "--html", "later.html"]) == 0
     page = (pytester.path / "later.html").read_text()
     assert "mean PCT" in page
     assert "a note" in page
