@@ -19,7 +19,7 @@ from carico.model.variants import DEFAULT_VARIANT
 from testbed.cluster_flags import WORKERS
 from testbed.cluster_options import ClusterOptions
 from testbed.experiment.preflight import listed
-from testbed.real.kind.carico import DeployedCarico
+from testbed.real.carico import DeployedCarico
 from testbed.real.kind.maker import KindMaker
 from testbed.real.lifecycle import READY_TIMEOUT_S, Cluster, MadeCluster
 from testbed.real.nodes import is_ready

@@ -139,9 +139,9 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     if not settings:
         return
     if name == "kind":
-        from testbed.real.kind.settings import kind_settings
+        from testbed.real.settings import node_settings
 
-        kind_settings(settings)
+        node_settings(name, settings)
     elif name in REAL or name == EXTERNAL:
         raise InvalidSetting(f"the provider {name} has no settings, got {', '.join(settings)}")
     if name == SIMULATED:

@@ -204,9 +204,9 @@ def _known_settings(provider: str) -> tuple[str, ...]:
 
         return (SET, *SimulationParameters.__struct_fields__)
     if provider == "kind":
-        from testbed.real.kind.settings import KindSettings
+        from testbed.real.settings import NodeSettings
 
-        return KindSettings.__struct_fields__
+        return NodeSettings.__struct_fields__
     return ()
 
 

@@ -27,7 +27,6 @@ from testbed.requirements import Problem
 from testbed.results.files import make_folder
 
 FINGERPRINT = "fingerprint"
-CREATE_TIMEOUT_S = 600.0
 READY_TIMEOUT_S = 60.0
 _SESSION_LETTERS = 13
 """Letters of the session in a cluster's name. The name of a node has at most 63 letters: "carico-kind-", the 23 of a
@@ -114,8 +113,6 @@ class MadeCluster:
         Returns the API that a kubeconfig leads to.
     """
 
-    on_this_machine = True
-
     def __init__(
         self,
         maker: ClusterMaker,
@@ -134,6 +131,11 @@ class MadeCluster:
     def kind(self) -> str:
         """See `ClusterLifecycle`."""
         return self._maker.kind
+
+    @property
+    def on_this_machine(self) -> bool:
+        """See `ClusterLifecycle`."""
+        return self._maker.on_this_machine
 
     @property
     def kubernetes_version(self) -> str:
@@ -254,7 +256,7 @@ class MadeCluster:
 
     def _set_up(self, name: str, folder: ClusterFolder) -> Cluster:
         try:
-            self._maker.create(name, folder.files, CREATE_TIMEOUT_S)
+            self._maker.create(name, folder.files, self._maker.create_timeout_s)
             cluster = self._described(name, folder)
             wait_until_api_answers(cluster.api, READY_TIMEOUT_S)
             cluster.api.create_namespace(TESTBED_NAMESPACE, self._options.run)

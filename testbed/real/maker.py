@@ -12,9 +12,12 @@ from typing import Protocol
 
 from testbed.requirements import Problem
 
+CREATE_TIMEOUT_S = 600.0
+"""Enough for a cluster on this machine."""
+
 
 class ClusterMaker(Protocol):
-    """Makes, describes and removes clusters of one kind, on this machine.
+    """Makes, describes and removes clusters of one kind.
 
     Everything that belongs to a cluster and is not in its API lies in the folder that is passed in, which is empty
     before `create`. Every cluster's name begins with `carico-`; clusters with other names are never touched.
@@ -22,6 +25,13 @@ class ClusterMaker(Protocol):
 
     kind: str
     """The provider's name, for example "kwok"."""
+    on_this_machine: bool
+    """Whether its clusters share the CPUs of the process that measures."""
+
+    @property
+    def create_timeout_s(self) -> float:
+        """The longest that making a cluster may take."""
+        ...
 
     @property
     def kubernetes_version(self) -> str:

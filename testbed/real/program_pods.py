@@ -1,4 +1,4 @@
-"""Pods that run the workloads' programs, on kind and on the user's own cluster, and the measurements in their logs.
+"""Pods that run the workloads' programs, on any cluster whose nodes run pods, and the measurements in their logs.
 
 A server's pod has two containers: the server, and a client that measures how long requests take.
 """
@@ -6,7 +6,7 @@ A server's pod has two containers: the server, and a client that measures how lo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from testbed.errors import UsageError
 from testbed.real.api import Json
 from testbed.results.schema import PodResult, RequestSeries
-from workloads.commands import command_of, server_commands
+from workloads.commands import command_of, needs_scikit_learn, server_commands
 from workloads.scenario import JobSpec, Scenario
 
 CLIENT = "client"
@@ -67,6 +67,25 @@ def program_pod(job: JobSpec, image: str, pull: str) -> dict[str, Any]:
         return {**_server_spec(job, pulled), "automountServiceAccountToken": False}
     container = {"name": job.workload, **pulled, "command": command_of(job.workload, job.parameters)}
     return {"containers": [container], "automountServiceAccountToken": False}
+
+
+def image_of(job: JobSpec) -> str:
+    """Return which of the workloads' images a job's pods need."""
+    return "workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads"
+
+
+def template_of_program(images: Mapping[str, str], job: JobSpec, work: Sequence[float]) -> dict[str, Any]:
+    """Return the template of a pod that runs a job's program from an image that its node has.
+
+    Parameters
+    ----------
+    images : mapping of str to str
+        The full names of the workloads' images, by what `image_of` returns.
+    job : JobSpec
+    work : sequence of float
+        Not used: a program's arguments say what it does; see `testbed.real.platform.Template`.
+    """
+    return {"spec": program_pod(job, images[image_of(job)], pull="Never")}
 
 
 def _server_spec(job: JobSpec, pulled: Mapping[str, str]) -> Json:

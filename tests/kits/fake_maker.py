@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed.errors import ClusterError
+from testbed.real.maker import CREATE_TIMEOUT_S
 from testbed.requirements import Problem
 
 
@@ -21,6 +22,8 @@ class FakeMaker:
     """
 
     kind = "fake"
+    on_this_machine = True
+    create_timeout_s = CREATE_TIMEOUT_S
 
     def __init__(self, version: str = "v1.34.4", fails: bool = False) -> None:
         self.kubernetes_version = version

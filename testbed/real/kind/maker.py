@@ -25,6 +25,8 @@ from testbed.programs.find import PROGRAMS_VARIABLE, found_programs, version_of
 from testbed.programs.run import run_program
 from testbed.real.kind.config import kind_config
 from testbed.real.kind.inotify import free_instances
+from testbed.real.lifecycle import Cluster
+from testbed.real.maker import CREATE_TIMEOUT_S
 from testbed.requirements import Problem
 from testbed.user_cache import user_cache
 
@@ -59,6 +61,8 @@ class KindMaker:
     """
 
     kind = "kind"
+    on_this_machine = True
+    create_timeout_s = CREATE_TIMEOUT_S
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class KindMaker:
         self._pytest_kind = pytest_kind
         self._environment = dict(os.environ if environment is None else environment)
         self._images: dict[str, Image] = {}
+        self._provided: dict[tuple[str, str], str] = {}
 
     @property
     def kubernetes_version(self) -> str:
@@ -211,6 +216,19 @@ class KindMaker:
         if lacking:
             where = ("--name", name, "--nodes", ",".join(lacking))
             run_program([self._kind, "load", "docker-image", image, *where], _LOAD_TIMEOUT_S, self._environment)
+
+    def provided_image(self, cluster: Cluster, name: str) -> str:
+        """Build an image if need be, and copy it to the nodes; see `Machines`."""
+        if (cluster.name, name) not in self._provided:
+            image = self.image(name).ensure(self.docker, lambda text: None)
+            self.load(cluster.name, image)
+            self._provided[cluster.name, name] = image
+        return self._provided[cluster.name, name]
+
+    def run_on_nodes(self, cluster: Cluster, *command: str) -> None:
+        """See `Machines`."""
+        for node in self.nodes(cluster.name):
+            self.docker.call("exec", node, *command)
 
     def _images_of(self, node: str) -> list[str]:
         listing = ("ctr", "--namespace=k8s.io", "images", "list", "--quiet")

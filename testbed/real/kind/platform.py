@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from carico.clock import Clock, SystemClock
-from carico.model.variants import DEFAULT_VARIANT
-from carico.variants import VARIANTS
 from testbed.errors import UsageError
-from testbed.images.image import Image
-from testbed.real.kind.carico import DeployedCarico
+from testbed.real.carico import DeployedCarico, agents_for, check_agents
 from testbed.real.kind.maker import KindMaker
 from testbed.real.kind.nodes import size_nodes
-from testbed.real.kind.settings import KindSettings, kind_settings
 from testbed.real.lifecycle import Cluster
 from testbed.real.platform import Prepared
-from testbed.real.program_pods import check_programs, program_pod
+from testbed.real.program_pods import check_programs, image_of, template_of_program
+from testbed.real.settings import NodeSettings, node_settings
 from testbed.schedulers.spec import SchedulerSpec
-from workloads.commands import needs_scikit_learn
-from workloads.scenario import JobSpec, Scenario
+from workloads.scenario import Scenario
 
 OWN_CPUS = 0.5
 """The CPUs of the machine that are left to the control plane and the process that measures."""
@@ -45,15 +42,11 @@ class KindPlatform:
         self._cpus = len(os.sched_getaffinity(0)) if cpus is None else cpus
         self._clock = SystemClock() if clock is None else clock
         self._carico = DeployedCarico(maker, self._clock)
-        self._loaded: set[str] = set()
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> KindSetup:
         """Check that the machine is large enough and that all jobs are programs; see `Platform.check`."""
-        chosen, variant = kind_settings(settings), scheduler.agents
-        if variant is not None and variant.name not in VARIANTS:
-            raise UsageError(f"{scheduler.text}: agents on kind take a named variant, without other parameters")
-        if variant is not None and not chosen.agents:
-            raise UsageError(f"{scheduler.text} cannot work without agents: leave out agents=false")
+        chosen = node_settings("kind", settings)
+        check_agents(scheduler, chosen, "kind")
         pools = scenario.cluster.each_node
         if len(pools) > self._maker.workers:
             raise UsageError(
@@ -72,42 +65,18 @@ class KindPlatform:
 
     def prepare(self, cluster: Cluster, setup: KindSetup) -> Prepared:
         """Resize the nodes, load images, and deploy agents that have learned nothing yet; see `Setup.prepare`."""
-        scenario, variant = setup.scenario, setup.scheduler.agents
-        for image in {job.workload: self._image(job) for job in scenario.jobs}.values():
-            self._load(cluster, image)
+        scenario = setup.scenario
+        images = {image: self._maker.provided_image(cluster, image) for image in map(image_of, scenario.jobs)}
         workers = [name for name in self._maker.nodes(cluster.name) if not name.endswith("control-plane")]
         shape = scenario.cluster
         names = dict(zip(workers, shape.node_names, strict=False))
         size_nodes(self._maker.docker, cluster.api, workers, dict(zip(workers, shape.each_node, strict=False)))
-        telemetry = None
-        if setup.chosen.agents:
-            self._carico.deploy(cluster, (variant or DEFAULT_VARIANT).name)
-            self._carico.forget(cluster, names)
-            telemetry = self._carico.telemetry(cluster, names)
-        else:
-            self._carico.remove(cluster)
+        telemetry = agents_for(self._carico, cluster, names, setup.scheduler, setup.chosen)
         self._clock.sleep_until(self._clock.now() + setup.chosen.warm_up_s)
-        return Prepared(
-            names,
-            self._template,
-            programs=True,
-            telemetry=telemetry,
-        )
+        return Prepared(names, partial(template_of_program, images), programs=True, telemetry=telemetry)
 
     def close(self) -> None:
         """Do nothing: everything runs in the cluster. See `Platform.close`."""
-
-    def _template(self, job: JobSpec, work: Sequence[float]) -> dict[str, Any]:
-        """Return a pod that runs the job's program; see `Template`."""
-        return {"spec": program_pod(job, self._image(job).tag, pull="Never")}
-
-    def _image(self, job: JobSpec) -> Image:
-        return self._maker.image("workloads-sklearn" if needs_scikit_learn(job.workload) else "workloads")
-
-    def _load(self, cluster: Cluster, image: Image) -> None:
-        if image.tag not in self._loaded:
-            self._maker.load(cluster.name, image.ensure(self._maker.docker, lambda text: None))
-            self._loaded.add(image.tag)
 
 
 @dataclass(frozen=True)
@@ -117,7 +86,7 @@ class KindSetup:
     platform: KindPlatform
     scenario: Scenario
     scheduler: SchedulerSpec
-    chosen: KindSettings
+    chosen: NodeSettings
     machine_cpus: float
 
     @property

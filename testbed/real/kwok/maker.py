@@ -16,6 +16,7 @@ from testbed.errors import ClusterError
 from testbed.experiment.free_resources import FREE_CPUS, shortages
 from testbed.programs.find import PROGRAMS_VARIABLE, found_programs, version_of
 from testbed.programs.run import run_program
+from testbed.real.maker import CREATE_TIMEOUT_S
 from testbed.real.platform import CARICO
 from testbed.requirements import Problem
 from testbed.results.locks import locked
@@ -45,6 +46,8 @@ class KwokMaker:
     """
 
     kind = "kwok"
+    on_this_machine = True
+    create_timeout_s = CREATE_TIMEOUT_S
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = dict(os.environ if environment is None else environment)

@@ -11,7 +11,7 @@ from carico.model.variants import DEFAULT_VARIANT
 from testbed.images.docker import Docker
 from testbed.plugin.state import state_of
 from testbed.real.api import ClusterApi, Json
-from testbed.real.kind.carico import DeployedCarico
+from testbed.real.carico import DeployedCarico
 from testbed.real.kind.maker import KindMaker
 from testbed.real.kind.nodes import size_nodes
 from testbed.real.lifecycle import Cluster

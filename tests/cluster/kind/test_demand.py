@@ -10,7 +10,7 @@ from carico.clock import SystemClock
 from carico.deployment.costs import Cost, read_costs
 from carico.deployment.manifests import NAMESPACE
 from carico.deployment.status import read_status
-from testbed.real.kind.carico import DeployedCarico
+from testbed.real.carico import DeployedCarico
 from testbed.real.platform import CARICO
 from testbed.real.waiting import wait_until
 

@@ -1,25 +1,39 @@
-"""CARICO on a kind cluster: deployed as users deploy it, and reset between repetitions.
+"""CARICO on a cluster whose nodes run pods: deployed as users deploy it, and reset between repetitions.
 
 Agents run under every scheduler, because they provide the nodes' telemetry. Servers and schedulers run on the control
-plane, because the workers' CPUs are for the pods that are measured.
+plane if it is a node, because the workers' CPUs are for the pods that are measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Protocol
 
 from carico.clock import Clock
 from carico.deployment.deploy import Deployment
-from carico.deployment.manifests import COMPONENT, KUBE_SCHEDULER, NAMESPACE, SELECTOR, Choices, lease, manifests
+from carico.deployment.manifests import (
+    COMPONENT,
+    KUBE_SCHEDULER,
+    NAMESPACE,
+    SELECTOR,
+    Choices,
+    Telemetry,
+    lease,
+    manifests,
+)
 from carico.deployment.rollout import wait_rolled_out
 from carico.deployment.status import read_status
 from carico.kube.objects import KubeObject, KubeObjects
+from carico.model.variants import DEFAULT_VARIANT
+from carico.variants import VARIANTS
+from testbed.errors import UsageError
 from testbed.real.agent_telemetry import AgentTelemetry
-from testbed.real.kind.maker import KindMaker
 from testbed.real.lifecycle import Cluster
 from testbed.real.namespaces import TESTBED_NAMESPACE
+from testbed.real.settings import NodeSettings
 from testbed.real.waiting import wait_until
+from testbed.schedulers.spec import SchedulerSpec
 
 READY_S = 180.0
 FRESH_S = 60.0
@@ -29,18 +43,38 @@ _STOPPED = "carico.dev/stopped"
 _CHECKPOINT = "/var/lib/carico/state.json"
 
 
+class Machines(Protocol):
+    """The machines that are a cluster's nodes."""
+
+    def provided_image(self, cluster: Cluster, name: str) -> str:
+        """Return the full name of an image, such as "carico", after bringing it to all nodes that lack it."""
+        ...
+
+    def run_on_nodes(self, cluster: Cluster, *command: str) -> None:
+        """Run a command on every node; raises TestbedError if it fails on one."""
+        ...
+
+
 class DeployedCarico:
     """CARICO on a session's cluster.
 
     Parameters
     ----------
-    maker : KindMaker
+    machines : Machines
     clock : Clock
+    telemetry : {"cgroup", "procfs"}
+        Where agents read: nodes that are containers have control groups, machines have all of procfs.
+    on_control_plane : bool
+        Whether the control plane is a node, which then runs servers and schedulers.
     """
 
-    def __init__(self, maker: KindMaker, clock: Clock) -> None:
-        self._maker = maker
+    def __init__(
+        self, machines: Machines, clock: Clock, telemetry: Telemetry = "cgroup", on_control_plane: bool = True
+    ) -> None:
+        self._machines = machines
         self._clock = clock
+        self._telemetry: Telemetry = telemetry
+        self._on_control_plane = on_control_plane
         self._choices: Choices | None = None
 
     def deploy(self, cluster: Cluster, variant: str) -> None:
@@ -51,21 +85,19 @@ class DeployedCarico:
         CaricoError, TestbedError
             If that fails or takes too long.
         """
-        image = self._maker.image("carico").ensure(self._maker.docker, lambda text: None)
         choices = Choices(
-            image=image,
+            image=self._machines.provided_image(cluster, "carico"),
             # CARICO is compared with this version, and nodes that can pull nothing have its image.
             kube_scheduler_image=f"{KUBE_SCHEDULER}:{cluster.api.version().partition('+')[0]}",
-            telemetry="cgroup",
+            telemetry=self._telemetry,
             variant=variant,
             until_counted=False,  # as the thesis's variants are simulated
             excluded_namespaces=(TESTBED_NAMESPACE,),
-            on_control_plane=True,
+            on_control_plane=self._on_control_plane,
         )
         kube = cluster.api.objects
         if choices == self._choices and _is_configured(kube, choices):
             return
-        self._maker.load(cluster.name, image)
         Deployment(kube, self._clock, _discard).deploy(choices, datetime.now(UTC), force=True, wait_s=READY_S)
         self._choices = choices
 
@@ -94,8 +126,7 @@ class DeployedCarico:
         if component == "scheduler":
             kube.delete(lease(NAMESPACE))  # otherwise the next leader would wait until it has expired
         wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), READY_S)
-        for node in self._maker.nodes(cluster.name):
-            self._maker.docker.call("exec", node, "rm", "-f", _CHECKPOINT)
+        self._machines.run_on_nodes(cluster, "rm", "-f", _CHECKPOINT)
         kube.patch(agents, _placed({_STOPPED: None}))
         wait_rolled_out(kube, [agents, pooling], self._clock, within_s=READY_S, tell=_discard)
 
@@ -109,6 +140,43 @@ class DeployedCarico:
     def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
         """Return the telemetry of these nodes' agents."""
         return AgentTelemetry(cluster.api.objects, NAMESPACE, nodes, self._clock)
+
+
+def check_agents(scheduler: SchedulerSpec, chosen: NodeSettings, provider: str) -> None:
+    """Check that a scheduler can have the agents that it needs.
+
+    Raises
+    ------
+    UsageError
+        If it needs parameters that no deployment has, or the settings leave the agents out.
+    """
+    variant = scheduler.agents
+    if variant is not None and variant.name not in VARIANTS:
+        raise UsageError(f"{scheduler.text}: agents on {provider} take a named variant, without other parameters")
+    if variant is not None and not chosen.agents:
+        raise UsageError(f"{scheduler.text} cannot work without agents: leave out agents=false")
+
+
+def agents_for(
+    carico: DeployedCarico, cluster: Cluster, names: Mapping[str, str], scheduler: SchedulerSpec, chosen: NodeSettings
+) -> AgentTelemetry | None:
+    """Deploy agents that have learned nothing yet, and return their telemetry; None, and no agents, if none are wanted.
+
+    Parameters
+    ----------
+    carico : DeployedCarico
+    cluster : Cluster
+    names : mapping of str to str
+        The scenario's name of each node, by the node's name on the cluster.
+    scheduler : SchedulerSpec
+    chosen : NodeSettings
+    """
+    if not chosen.agents:
+        carico.remove(cluster)
+        return None
+    carico.deploy(cluster, (scheduler.agents or DEFAULT_VARIANT).name)
+    carico.forget(cluster, names)
+    return carico.telemetry(cluster, names)
 
 
 def _is_configured(kube: KubeObjects, choices: Choices) -> bool:

@@ -1,4 +1,4 @@
-"""Settings of runs on kind, checked before anything runs."""
+"""Settings of runs on nodes that run pods, kind's and Xen's, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from msgspec import Meta
 from testbed.errors import InvalidSetting
 
 
-class KindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the provider kind."""
+class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the providers kind and xen."""
 
     agents: bool = True
     """Whether CARICO's agents run beside a scheduler that does not need them; without them nodes have no telemetry."""
@@ -20,7 +20,7 @@ class KindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Idle time before every repetition, in which new agents learn what an idle node is like."""
 
 
-def kind_settings(given: Mapping[str, Any]) -> KindSettings:
+def node_settings(provider: str, given: Mapping[str, Any]) -> NodeSettings:
     """Return the settings; values may be strings, as on a command line.
 
     Raises
@@ -29,7 +29,7 @@ def kind_settings(given: Mapping[str, Any]) -> KindSettings:
         If a setting is unknown, or its value is not allowed.
     """
     try:
-        return msgspec.convert(dict(given), KindSettings, strict=False)
+        return msgspec.convert(dict(given), NodeSettings, strict=False)
     except msgspec.ValidationError as error:
-        known = ", ".join(KindSettings.__struct_fields__)
-        raise InvalidSetting(f"settings of the provider kind: {error}; known: {known}") from error
+        known = ", ".join(NodeSettings.__struct_fields__)
+        raise InvalidSetting(f"settings of the provider {provider}: {error}; known: {known}") from error
