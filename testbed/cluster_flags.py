@@ -66,6 +66,7 @@ CLUSTER_FLAGS = (
         "FILE",
         Path,
     ),
+    Flag("xen", "description of a Xen host and of the guests to make on it, for the provider xen", "FILE", Path),
     Flag("context", "context of the kubeconfig (default: its current one)", "NAME"),
     Flag(
         "workload_image",

@@ -29,6 +29,8 @@ class ClusterOptions:
     """The kubeconfig of the user's own cluster, for the provider external."""
     context: str | None = None
     """The context of the kubeconfig; its current one by default."""
+    xen: Path | None = None
+    """The description of a Xen host and of guests, for the provider xen."""
     workload_image: str | None = None
     """Image of the pods on the user's own cluster, which must be able to pull it."""
     session: str = ""

@@ -10,6 +10,8 @@
     ├── OwnCodeFailed             a scheduler or a measurement of the user's own raised an exception
     ├── ClusterError              a real cluster cannot be made, used or removed
     │   ├── WaitTimedOut          an awaited state was not reached in time
+    │   ├── Disconnected          a machine of the cluster does not answer, or has stopped answering
+    │   ├── CommandFailed         a command on a machine of the cluster failed
     │   └── NoCluster             a kubeconfig leads to no cluster (also Unprepared)
     ├── BuildFailed               a program or an image of a real cluster could not be built
     ├── DockerFailed              a call of the Docker daemon failed
@@ -61,6 +63,25 @@ class ClusterError(TestbedError):
 
 class WaitTimedOut(ClusterError):
     """An awaited state was not reached in time."""
+
+
+class Disconnected(ClusterError):
+    """A machine of the cluster does not answer, or has stopped answering: whether a command was run is unknown."""
+
+
+class CommandFailed(ClusterError):
+    """A command on a machine of the cluster failed.
+
+    Parameters
+    ----------
+    message : str
+    status : int or None
+        The exit status; None if a signal ended the command.
+    """
+
+    def __init__(self, message: str, status: int | None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class BuildFailed(TestbedError):

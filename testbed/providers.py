@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from testbed.real.platform import Platform
 
 SIMULATED = "simulated"
+XEN = "xen"
 EXTERNAL = "external"
 """The user's own cluster."""
 
@@ -33,7 +34,25 @@ def _kwok(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
     return KwokMaker(), KwokPlatform()
 
 
-REAL: Mapping[str, Callable[[ClusterOptions], tuple[ClusterMaker, Platform]]] = {"kind": _kind, "kwok": _kwok}
+def _xen(options: ClusterOptions) -> tuple[ClusterMaker, Platform]:
+    from testbed.real.xen.maker import XenMaker
+    from testbed.real.xen.platform import XenPlatform
+
+    maker = XenMaker(options.xen, options.say)
+    return maker, XenPlatform(maker)
+
+
+def _xen_remover() -> ClusterMaker:
+    from testbed.real.xen.maker import XenMaker
+
+    return XenMaker(None)
+
+
+REAL: Mapping[str, Callable[[ClusterOptions], tuple[ClusterMaker, Platform]]] = {
+    "kind": _kind,
+    "kwok": _kwok,
+    XEN: _xen,
+}
 """By name, the maker and the platform of each kind of real cluster that the testbed makes."""
 PROVIDERS = (SIMULATED, *REAL, EXTERNAL)
 
@@ -64,7 +83,7 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
 
         return SimulatedProvider()
     if name in REAL:
-        check_installed("cluster")
+        check_installed(XEN if name == XEN else "cluster")
         from testbed.real.lifecycle import MadeCluster
         from testbed.real.provider import RealProvider
 
@@ -82,7 +101,7 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
 
 
 def makers() -> dict[str, ClusterMaker]:
-    """Return the makers of real clusters by name.
+    """Return the makers of real clusters by name, to remove clusters with; without xen's if its extra is not installed.
 
     Raises
     ------
@@ -90,14 +109,16 @@ def makers() -> dict[str, ClusterMaker]:
         If they need packages that are not installed.
     """
     from testbed.cluster_options import ClusterOptions
-    from testbed.requirements import check_installed
+    from testbed.requirements import check_installed, missing_packages
 
     check_installed("cluster")
-    return {name: made(ClusterOptions("clean"))[0] for name, made in REAL.items()}
+    options = ClusterOptions("clean")
+    found = {name: made(options)[0] for name, made in REAL.items() if name != XEN}
+    return found if missing_packages(XEN) else found | {XEN: _xen_remover()}
 
 
 def check_cluster_options(name: str, values: Mapping[str, Any]) -> None:
-    """Check that the user's own cluster is named if, and only if, the provider uses it: never by accident.
+    """Check that a cluster of the user's own, or a Xen host, is named if, and only if, the provider uses it.
 
     Parameters
     ----------
@@ -109,8 +130,18 @@ def check_cluster_options(name: str, values: Mapping[str, Any]) -> None:
     Raises
     ------
     UsageError
-        If the cluster is not named, or is named for another provider.
+        If the cluster or host is not named, or is named for another provider.
     """
+    if name == XEN and values["xen"] is None:
+        raise UsageError(
+            "the provider xen needs a description of a Xen host and of guests: name it with --xen FILE (pytest: "
+            "--carico-xen); docs/how-to/xen.md has examples"
+        )
+    if name != XEN and values["xen"] is not None:
+        raise UsageError(
+            f"xen: only for the provider xen, the provider is {name}: leave it out, or add --provider=xen (pytest: "
+            f"--carico-provider=xen)"
+        )
     if name == EXTERNAL:
         if values["kubeconfig"] is None:
             raise UsageError(
@@ -138,7 +169,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     """
     if not settings:
         return
-    if name == "kind":
+    if name in ("kind", "xen"):
         from testbed.real.settings import node_settings
 
         node_settings(name, settings)

@@ -29,9 +29,11 @@ CLUSTER = TESTBED | {
     "tenacity": "tenacity",
     "urllib3": "urllib3",
 }
+XEN = CLUSTER | {"asyncssh": "asyncssh", "XenAPI": "XenAPI"}
 MODULES = {
     "testbed": TESTBED,
     "cluster": CLUSTER,
+    "xen": XEN,
     "analysis": TESTBED | {"pandas": "pandas"},
     "report": TESTBED | {"jinja2": "jinja2"},
     "figures": TESTBED | {"matplotlib": "matplotlib"},
@@ -40,6 +42,7 @@ MODULES = {
 _WHO = {
     "testbed": "the testbed needs",
     "cluster": "a real cluster needs",
+    "xen": "a cluster of Xen guests needs",
     "analysis": "results as pandas frames need",
     "report": "a report needs",
     "figures": "a figure needs",

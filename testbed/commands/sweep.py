@@ -203,7 +203,7 @@ def _known_settings(provider: str) -> tuple[str, ...]:
         from testbed.simulation.parameters import SET, SimulationParameters
 
         return (SET, *SimulationParameters.__struct_fields__)
-    if provider == "kind":
+    if provider in ("kind", "xen"):
         from testbed.real.settings import NodeSettings
 
         return NodeSettings.__struct_fields__

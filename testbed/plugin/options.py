@@ -93,7 +93,7 @@ class Options:
         missing = "" if self.missing == MISSING[0] else f" missing={self.missing}"
         switches = " aa" if self.aa else ""
         switches += "".join(f" {flag.spelling}" for flag in CLUSTER_FLAGS if flag.is_switch and self.cluster[flag.name])
-        places = (f" {name}={self.cluster[name]}" for name in ("kubeconfig", "context"))
+        places = (f" {name}={self.cluster[name]}" for name in ("kubeconfig", "context", "xen"))
         place = "".join(one for one in places if not one.endswith("=None"))
         seeds = f"seed={self.seed}" + ("" if self.extra_seed is None else f" extra-seed={self.extra_seed}")
         return (

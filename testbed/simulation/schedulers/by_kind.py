@@ -35,6 +35,6 @@ def check_kind(spec: SchedulerSpec) -> None:
     """
     if type(spec) not in _PUT:
         raise UsageError(
-            f"{spec.text}: a schedulerName is for real clusters: add --provider kind, kwok or external (pytest: "
+            f"{spec.text}: a schedulerName is for real clusters: add --provider kind, kwok, xen or external (pytest: "
             f"--carico-provider), or write a scheduler for the simulated one, as module:Class"
         )

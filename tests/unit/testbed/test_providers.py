@@ -6,12 +6,27 @@ import pytest
 
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import InvalidSetting, UsageError
-from testbed.providers import EXTERNAL, PROVIDERS, check_settings, provider_named
+from testbed.providers import EXTERNAL, PROVIDERS, XEN, check_settings, provider_named
+
+GUESTS = """\
+host: {driver: xl, address: 10.0.0.1, known_hosts: known_hosts}
+guests:
+  root: /dev/vdb
+  kernel: /boot/vmlinux
+  ramdisk: /boot/initrd
+  addresses: [10.0.0.10, 10.0.0.11, 10.0.0.12]
+  gateway: 10.0.0.1
+"""
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_every_kind_that_is_listed_exists(name):
-    options = ClusterOptions("run", kubeconfig=Path("kubeconfig") if name == EXTERNAL else None)
+def test_every_kind_that_is_listed_exists(name, tmp_path):
+    (tmp_path / "guests.yaml").write_text(GUESTS)
+    options = ClusterOptions(
+        "run",
+        kubeconfig=Path("kubeconfig") if name == EXTERNAL else None,
+        xen=tmp_path / "guests.yaml" if name == XEN else None,
+    )
     assert provider_named(name, options).name == name
     check_settings(name, {})
 
@@ -28,6 +43,13 @@ def test_somebodys_cluster_is_used_by_nobody_who_did_not_say_so():
         provider_named("kind", ClusterOptions("run", kubeconfig=Path("kubeconfig"), context="there"))
     with pytest.raises(UsageError, match=r"workload-image: only for .* simulated"):
         provider_named("simulated", ClusterOptions("run", workload_image="registry.example/workloads:1"))
+
+
+def test_a_xen_host_is_named_if_and_only_if_it_is_used():
+    with pytest.raises(UsageError, match=r"xen needs a description of a Xen host .*: name it with --xen FILE"):
+        provider_named("xen", ClusterOptions("run"))
+    with pytest.raises(UsageError, match="xen: only for the provider xen, the provider is kwok"):
+        provider_named("kwok", ClusterOptions("run", xen=Path("guests.yaml")))
 
 
 def test_settings_are_checked_and_the_message_says_where_to_look():

@@ -123,7 +123,7 @@ def test_a_flag_of_the_projects_own_is_left_alone(session, pytester, mixed):
         ("carico_seed = x", "ERROR: carico: carico_seed: a whole number from 0 on is needed, got 'x'"),
         (
             "carico_provider = cloud",
-            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kind, kwok, external",
+            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kind, kwok, xen, external",
         ),
         ("carico_set = tick_s", "ERROR: carico: a setting is written key=value, got 'tick_s'"),
     ],

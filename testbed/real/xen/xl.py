@@ -1,0 +1,343 @@
+"""Guests on a Xen host whose toolstack is xl: commands in its dom0 over SSH.
+
+A guest's disk is a device-mapper snapshot over the read-only root disk; what it writes goes into a sparse file in the
+folder ``FOLDER/CLUSTER/GUEST`` of dom0. A guest is ours if its name and its id are: the id is a digest of the name, so
+it is ours from the moment it exists. Its label is in xenstore, too, for people, and a guest with another label is not
+ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from testbed.errors import ClusterError, CommandFailed, UsageError
+from testbed.real.xen.description import Description, XlHost
+from testbed.real.xen.provisioner import Guest, name_pattern
+from testbed.real.xen.ssh import Login, SshMachine
+from workloads.quantity import memory_bytes
+
+KEY_VARIABLE = "CARICO_XEN_KEY"
+"""Environment variable with the text of the private key for dom0."""
+LABEL = "vm-data/carico/cluster"
+"""Where a guest's label is in xenstore, below the guest's own folder."""
+_ROOT_DEVICE = "/dev/xvda"
+_CREATE_S = 120.0
+_DESTROY_S = 120.0
+_CONSOLE_S = 3.0
+_GUEST_BYTES = 256 << 20
+"""Space that a guest is likely to need at least; measured: 212 KB after its boot, and what pods and logs write."""
+_CHUNK_SECTORS = 8
+"""Sectors that a snapshot copies at once."""
+_NEW_LOOP = ("losetup", "--find", "--show")
+
+
+@dataclass(frozen=True)
+class _Inventory:
+    """What there is on the host: of ours, and of others."""
+
+    domains: Mapping[str, tuple[str, str]]
+    """By id, the number and the name of each guest; one that is still being built may have no name."""
+    mapped: Mapping[str, str]
+    """By name, the id of each device of the device mapper."""
+    loops: Sequence[tuple[str, str]]
+    """Loop devices and their files."""
+    folders: frozenset[str]
+    """Names of the folders of one cluster's guests."""
+
+
+class XlDriver:
+    """A `Driver` of a Xen host.
+
+    Parameters
+    ----------
+    description : Description
+        Its host must be an `XlHost`.
+    environment : mapping, optional
+        Environment variables; the process's by default.
+    """
+
+    def __init__(self, description: Description, environment: Mapping[str, str] | None = None) -> None:
+        assert isinstance(description.host, XlHost)
+        self._host = description.host
+        self._guests = description.guests
+        environment = os.environ if environment is None else environment
+        self._login = _login(self._host, environment)
+        self._dom0 = SshMachine(self._login)
+
+    async def problems(self) -> Sequence[str]:
+        """Check programs, rights, files, memory and space in dom0; see `Driver.problems`."""
+        where, guests = self._login.what, self._guests
+        found = []
+        needed = memory_bytes(guests.memory) * guests.count >> 20
+        try:
+            info = dict(re.findall(r"^(\S+)\s*: (.*)$", await self._ask("xl", "info"), re.MULTILINE))
+            if int(info.get("free_memory", needed)) < needed:
+                found.append(
+                    f"{where} has {info['free_memory']} MiB of memory free, {guests.count} guests of {guests.memory} "
+                    f"need {needed} MiB: describe fewer or smaller ones, or stop others"
+                )
+        except CommandFailed as error:
+            found.append(f"the toolstack xl does not work: {error}")
+        for program in ("dmsetup", "losetup", "flock", "timeout"):
+            try:
+                await self._ask(program, "--version")
+            except CommandFailed:
+                found.append(f"{where} has no {program}: install it")
+        for path in (guests.root, guests.kernel, guests.ramdisk):
+            try:
+                await self._ask("test", "-r", path)
+            except CommandFailed:
+                found.append(f"{where} has no {path}, which the description names: copy it there")
+        folder, wanted = self._host.folder, guests.count * _GUEST_BYTES >> 20
+        try:
+            await self._ask("mkdir", "-p", folder)
+            free = int((await self._ask("df", "--output=avail", "--block-size=1M", folder)).split()[-1])
+            if free < wanted:
+                found.append(
+                    f"{where} has {free} MiB free in {folder}, {guests.count} guests need {wanted} MiB: make room, or "
+                    f"name another folder (host: folder)"
+                )
+        except CommandFailed as error:
+            found.append(f"the folder for guests cannot be used: {error}")
+        return found
+
+    async def create(self, guest: Guest, public_key: str) -> None:
+        """Make the guest's disk and start it; see `Driver.create`."""
+        there = await self._inventory(guest.label)
+        if any(name == guest.name for _, name in there.domains.values()) or guest.name in there.mapped:
+            raise ClusterError(f"{self._login.what} has a guest {guest.name} already, and not from this run")
+        try:
+            await self._create(guest, public_key)
+        except BaseException as error:
+            try:
+                await self.destroy(guest)
+            except ClusterError as another:
+                error.add_note(f"and then: {another}; the next run tries again to remove it")
+            raise
+
+    async def _create(self, guest: Guest, public_key: str) -> None:
+        folder = self._folder(guest)
+        disk, config = f"{folder}/disk", f"{folder}/guest.cfg"
+        await self._ask("mkdir", "-p", folder)
+        await self._change(guest, "truncate", "-s", str(memory_bytes(self._guests.writable)), disk)
+        root = self._guests.root
+        if not root.startswith("/dev/"):
+            # A name of our own for the file, so that its loop device can be told from those of others.
+            await self._change(guest, "ln", root, f"{folder}/root")
+            root = (await self._change(guest, *_NEW_LOOP, "--read-only", f"{folder}/root")).strip()
+        own = (await self._change(guest, *_NEW_LOOP, disk)).strip()
+        sectors = int(await self._ask("blockdev", "--getsz", root))
+        table = f"0 {sectors} snapshot {root} {own} P {_CHUNK_SECTORS}"
+        await self._change(guest, "dmsetup", "create", guest.name, "--uuid", _mapped_id(guest), "--table", table)
+        await self._change(guest, "dd", f"of={config}", "status=none", given=self._config(guest, public_key))
+        await self._change(guest, "xl", "create", config, limit_s=_CREATE_S)
+        number, _ = (await self._domains())[guest.uuid]
+        await self._ask("xenstore-write", f"/local/domain/{number}/{LABEL}", guest.label)
+
+    async def host_key(self, guest: Guest) -> str:
+        """Read the guest's part of xenstore; see `Driver.host_key`."""
+        number = await self._number(guest, await self._domains())
+        if number is None:
+            raise ClusterError(f"guest {guest.name} has ended")
+        try:
+            return (await self._ask("xenstore-read", f"/local/domain/{number}/data/carico/host-key")).strip()
+        except CommandFailed:
+            return ""
+
+    async def console(self, guest: Guest) -> str:
+        """Return the console's log if dom0 keeps one, else what it still has of its output; see `Driver.console`."""
+        with suppress(CommandFailed):
+            return await self._ask("cat", f"/var/log/xen/console/guest-{guest.name}.log")
+        number = await self._number(guest, await self._domains())
+        if number is None:
+            return "the guest has ended, and its host keeps no logs of consoles (XENCONSOLED_TRACE=guest)\n"
+        # A console never ends, so its output is what comes within a moment.
+        return await self._ask(
+            "sh", "-c", 'timeout "$1" xl console "$2" || true', "sh", str(int(_CONSOLE_S)), number, limit_s=30.0
+        )
+
+    async def destroy(self, guest: Guest) -> None:
+        """End the guest, and remove its disk and its files; see `Driver.destroy`."""
+        there = await self._inventory(guest.label)
+        if not self._is_left(guest, there):
+            return
+        # A command that lost its connection may still run; it ends before these do.
+        await self._ask("mkdir", "-p", self._folder(guest))
+        await self._change(guest, "true", limit_s=_CREATE_S, repeatable=True)
+        there = await self._inventory(guest.label)
+        number = await self._number(guest, there.domains)
+        if number is not None:
+            await self._remove(guest, "xl", "destroy", number)
+        if there.mapped.get(guest.name) == _mapped_id(guest):
+            await self._remove(guest, "dmsetup", "remove", "--retry", guest.name)
+        for loop, file in there.loops:
+            if file.removesuffix(" (deleted)").startswith(f"{self._folder(guest)}/"):
+                await self._remove(guest, "losetup", "--detach", loop)
+        await self._ask("rm", "-rf", "--", self._folder(guest))
+        if self._is_left(guest, await self._inventory(guest.label)):
+            raise ClusterError(f"{self._login.what} still has something of guest {guest.name}")
+
+    async def numbers(self, label: str) -> set[int]:
+        """Return the numbers of guests, devices and folders; see `Driver.numbers`."""
+        there, pattern = await self._inventory(label), name_pattern(label)
+        files = (file.removeprefix(f"{self._host.folder}/{label}/").partition("/")[0] for _, file in there.loops)
+        domains = (name for _, name in there.domains.values())
+        names = {*domains, *there.mapped, *there.folders, *files}
+        found = {int(match[1]) for name in names if (match := pattern.fullmatch(name))}
+        return {number for number in found if self._is_left(Guest(label, number, ""), there)}
+
+    async def forget(self, label: str) -> None:
+        """Remove the folder of the cluster; see `Driver.forget`."""
+        with suppress(CommandFailed):  # it is not there, or somebody else uses it
+            await self._ask("rmdir", f"{self._host.folder}/{label}")
+
+    async def close(self) -> None:
+        """Close the connection; see `Driver.close`."""
+        await self._dom0.close()
+
+    async def _domains(self) -> dict[str, tuple[str, str]]:
+        """Return the guests of everybody; see `_Inventory`."""
+        domains = {}
+        for line in (await self._ask("xl", "vm-list")).splitlines()[1:]:
+            guest_id, number, *name = line.split(None, 2)
+            domains[guest_id] = (number, "".join(name).strip())
+        return domains
+
+    async def _inventory(self, label: str) -> _Inventory:
+        listing = ("--columns", "--noheadings", "--separator", " ", "--options", "name,uuid")
+        mapped = {}
+        for line in (await self._ask("dmsetup", "info", *listing)).splitlines():
+            device, _, mapped_id = line.partition(" ")
+            mapped[device] = mapped_id.strip()
+        loops = []
+        for line in (await self._ask("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")).splitlines():
+            loop, _, file = line.strip().partition(" ")
+            loops.append((loop, file.strip()))
+        try:
+            folders = (await self._ask("ls", "-A", "-1", f"{self._host.folder}/{label}")).split()
+        except CommandFailed:  # there is no such folder
+            folders = []
+        return _Inventory(await self._domains(), mapped, loops, frozenset(folders))
+
+    def _is_left(self, guest: Guest, there: _Inventory) -> bool:
+        return (
+            guest.name in there.folders
+            or _domain(guest, there.domains) is not None
+            or there.mapped.get(guest.name) == _mapped_id(guest)
+            or any(file.startswith(f"{self._folder(guest)}/") for _, file in there.loops)
+        )
+
+    async def _number(self, guest: Guest, domains: Mapping[str, tuple[str, str]]) -> str | None:
+        """Return the number of the guest's domain; None if there is none, or if it is not ours."""
+        number = _domain(guest, domains)
+        if number is None:
+            return None
+        try:
+            label = (await self._ask("xenstore-read", f"/local/domain/{number}/{LABEL}")).strip()
+        except CommandFailed:  # it was being made
+            label = guest.label
+        return number if label == guest.label else None
+
+    async def _ask(self, *command: str, limit_s: float = 60.0) -> str:
+        """Run a command that does no harm if it is run twice."""
+        return await self._dom0.run(*command, limit_s=limit_s, repeatable=True)
+
+    async def _change(
+        self, guest: Guest, *command: str, given: str = "", limit_s: float = 60.0, repeatable: bool = False
+    ) -> str:
+        """Run a command that changes a guest, one at a time, and one that ends even if the connection is lost."""
+        lock = ("flock", "--wait", f"{limit_s:.0f}", f"{self._folder(guest)}/lock")
+        ending = ("timeout", "--kill-after=5", f"{limit_s:.0f}")
+        return await self._dom0.run(
+            *command, within=(*lock, *ending), given=given, limit_s=2 * limit_s + 10, repeatable=repeatable
+        )
+
+    async def _remove(self, guest: Guest, *command: str) -> None:
+        """Run a command that removes something; that it is gone already is no error, and is looked at afterwards."""
+        with suppress(CommandFailed):
+            await self._change(guest, *command, limit_s=_DESTROY_S, repeatable=True)
+
+    def _folder(self, guest: Guest) -> str:
+        return f"{self._host.folder}/{guest.label}/{guest.name}"
+
+    def _config(self, guest: Guest, public_key: str) -> str:
+        """Return the guest's configuration in xl's format; the description's schema keeps quotes out of it."""
+        guests = self._guests
+        arguments = (
+            f"root={_ROOT_DEVICE}",
+            guests.arguments,
+            f"carico.name={guest.name}",
+            f"carico.address={guest.address}/{guests.prefix}",
+            f"carico.gateway={guests.gateway}",
+            f"carico.key={public_key}",
+        )
+        bytes_of_id = bytes.fromhex(guest.uuid.replace("-", ""))
+        values: dict[str, str | int | None] = {
+            "name": guest.name,
+            "uuid": guest.uuid,
+            "type": guests.type,
+            "kernel": guests.kernel,
+            "ramdisk": guests.ramdisk,
+            "extra": " ".join(arguments),
+            "memory": memory_bytes(guests.memory) >> 20,
+            "vcpus": guests.cores,
+            "tsc_mode": "native" if guests.type == "pv" else None,
+            "cpus": guests.cpus,
+            "cpu_weight": guests.weight,
+            "cap": guests.cap,
+            "on_poweroff": "destroy",
+            "on_reboot": "restart",
+            "on_crash": "destroy",
+        }
+        mac = ":".join(f"{byte:02x}" for byte in (0x00, 0x16, 0x3E, bytes_of_id[0] & 0x7F, *bytes_of_id[1:3]))
+        lines = [
+            f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
+            for key, value in values.items()
+            if value is not None
+        ]
+        lines.append(f'disk = ["phy:/dev/mapper/{guest.name},xvda,w"]')
+        lines.append(f'vif = ["mac={mac},bridge={guests.bridge}"]')
+        return "\n".join(lines) + "\n"
+
+
+def _domain(guest: Guest, domains: Mapping[str, tuple[str, str]]) -> str | None:
+    """Return the number of the domain that has the guest's id, and no other name."""
+    number, name = domains.get(guest.uuid, ("", ""))
+    return number if number and name in (guest.name, "") else None
+
+
+def _mapped_id(guest: Guest) -> str:
+    return f"CARICO-{guest.uuid}"
+
+
+def _login(host: XlHost, environment: Mapping[str, str]) -> Login:
+    """Return how to log in to dom0; raises UsageError if a key or the file of known hosts cannot be used."""
+    keys = None
+    where = host.key if host.key is not None else KEY_VARIABLE
+    try:
+        if not Path(host.known_hosts).is_file():
+            raise UsageError(
+                f"there is no file {host.known_hosts}: put dom0's host key there, as ssh-keyscan prints it"
+            )
+        if host.key is not None:
+            keys = [asyncssh.read_private_key(host.key)]
+        elif KEY_VARIABLE in environment:
+            keys = [asyncssh.import_private_key(environment[KEY_VARIABLE])]
+    except (OSError, asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        raise UsageError(f"the private key for dom0 ({where}) cannot be used: {error}") from error
+    return Login(
+        what=f"dom0 {host.address}",
+        address=host.address,
+        port=host.port,
+        user=host.user,
+        known_hosts=host.known_hosts,
+        keys=keys,
+        wrong_key=f"the file {host.known_hosts} has another one, or none",
+    )

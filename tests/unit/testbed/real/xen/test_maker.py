@@ -1,0 +1,392 @@
+"""Clusters of Xen guests, made through real SSH servers: what is made, what is replaced, and that nothing is left."""
+
+import os
+import signal
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from testbed.cluster_options import ClusterOptions
+from testbed.errors import ClusterError, WaitTimedOut
+from testbed.real.lifecycle import MadeCluster, sweep
+from testbed.real.registry import Registry
+from testbed.real.xen.maker import XenMaker
+from testbed.real.xen.provisioner import Guest
+from tests.kits.fake_dom0 import ADMIN, JOIN, TOKEN
+from tests.kits.fake_machine import Fault
+
+NAME = "carico-xen-run-1"
+FIRST, SECOND = f"{NAME}-0", f"{NAME}-1"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "cluster" / "files"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def given(tmp_path):
+    """A control plane of the user's own, as a field of a description."""
+    (tmp_path / "kubeconfig").write_text(ADMIN)
+    (tmp_path / "join").write_text(JOIN)
+    return {"kubeconfig": str(tmp_path / "kubeconfig"), "join": str(tmp_path / "join")}
+
+
+@pytest.fixture
+def life(tmp_path, connect):
+    """A function that returns a life cycle of a maker's cluster, and its registry."""
+
+    def new(made, **options):
+        registry = Registry(tmp_path / "clusters")
+        wanted = ClusterOptions("Run-1", say=made.said.append, **options)
+        return MadeCluster(made.maker, wanted, registry, connect), registry
+
+    return new
+
+
+def names(server):
+    return {node["metadata"]["name"] for node in server.within("/api/v1/nodes")}
+
+
+def test_the_first_guest_becomes_the_control_plane_and_the_others_join(made, dom0, folder, server):
+    one = made(3)
+    one.maker.create(NAME, folder, 60)
+    assert {guest.name for guest in dom0.guests} == names(server) == {f"{NAME}-{number}" for number in range(3)}
+    assert one.maker.workers(NAME) == [f"{NAME}-1", f"{NAME}-2"]
+    kubeconfig = one.maker.kubeconfig(NAME, folder)
+    assert (kubeconfig.read_text(), kubeconfig.stat().st_mode & 0o777) == (ADMIN, 0o600)
+    assert one.said[0] == f"guest {FIRST} is ready: 1 of 3"
+    assert one.said[-1].endswith("is ready: 3 of 3")
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+    one.maker.delete(NAME, folder)
+
+
+def test_guests_join_a_control_plane_that_is_there_and_leave_it(made, dom0, folder, server, given):
+    one = made(1, control_plane=given)
+    server.put("/api/v1/nodes/others", metadata={"name": "others"}, status={})
+    one.maker.create(NAME, folder, 60)
+    assert one.maker.workers(NAME) == [FIRST]
+    assert names(server) == {"others", FIRST}
+    one.maker.delete(NAME, folder)
+    assert names(server) == {"others"}
+    assert dom0.left == []
+
+
+def test_the_thesis_has_twenty_guests(made, dom0, folder, server):
+    one = made(20, guests={"preset": "thesis"})
+    one.maker.create(NAME, folder, 60)
+    assert len(names(server)) == 20
+    config = next(given for asked, given in zip(dom0.asked, dom0.given, strict=True) if "guest.cfg" in asked[-2])
+    assert "vcpus = 4\n" in config
+    assert "memory = 8192\n" in config
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+
+
+def test_a_root_disk_that_is_a_file_is_shared_and_stays(made, dom0, folder):
+    one = made(2, guests={"root": "/images/root.img"})
+    one.maker.create(NAME, folder, 60)
+    assert sorted(dom0.loops.values()) == [
+        f"/var/lib/carico/{NAME}/{name}/{file}" for name in (FIRST, SECOND) for file in ("disk", "root")
+    ]
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+    assert "/images/root.img" in dom0.files
+
+
+def test_a_guest_that_fails_is_replaced_once(made, dom0, folder, server):
+    one = made(2)
+    dom0.faults += [Fault(("xl", "create"), "fail", message="no memory")]
+    fault = Fault(("kubeadm", "join"), "fail")
+    dom0.started = lambda guest: guest.faults.append(fault)
+    one.maker.create(NAME, folder, 60)
+    assert names(server) == {FIRST, SECOND}
+    replaced = [said for said in one.said if "replaced" in said]
+    assert len(replaced) == 2
+    assert f"xl create /var/lib/carico/{NAME}/" in replaced[0]
+    assert "ended with 1: flock: no memory" in replaced[0]
+    assert len(dom0.domains) == 3
+
+
+def test_a_guest_that_fails_twice_ends_the_run_and_its_consoles_are_kept(made, dom0, life, tmp_path):
+    one = made(2)
+    dom0.files[f"/var/log/xen/console/guest-{SECOND}.log"] = "kernel panic\n"
+    dom0.started = lambda guest: guest.faults.append(Fault(("kubeadm", "join"), "fail", message="x509"))
+    cluster, registry = life(one, diagnostics=tmp_path / "diagnostics")
+    with pytest.raises(ClusterError, match=r"guest \S+-1 .*kubeadm join --config ended with 1: .*x509"):
+        cluster.open()
+    logs = tmp_path / "diagnostics" / NAME / "logs"
+    assert {file.name for file in logs.iterdir()} >= {
+        f"{SECOND}-first.log",
+        f"{SECOND}-last.log",
+        f"{FIRST}-journal.log",
+    }
+    assert (logs / f"{SECOND}-first.log").read_text() == "kernel panic\n"
+    assert dom0.left == registry.all() == []
+
+
+STEPS = [
+    ("mkdir",),
+    ("truncate",),
+    ("losetup", "--find"),
+    ("blockdev",),
+    ("dmsetup", "create"),
+    ("dd",),
+    ("xl", "create"),
+    ("xenstore-write",),
+    ("xenstore-read",),
+    ("guest", "true"),
+    ("guest", "install"),
+    ("guest", "dd"),
+    ("guest", "kubeadm", "join"),
+    ("guest", "rm"),
+]
+"""The commands that make a guest."""
+LOOKS = ("xl vm-list", "dmsetup info", "losetup --list", "ls -A")
+
+
+def at_step(dom0, step, how, then=lambda: None):
+    """Let a step go wrong: in dom0, or in the first guest."""
+    if step[0] == "guest":
+        fault = Fault(step[1:], how, then=then)
+        dom0.started = lambda guest: guest.faults.append(fault)
+    else:
+        dom0.faults.append(Fault(step, how, then=then))
+
+
+def test_the_steps_are_all_that_is_done(made, dom0, folder, given):
+    made(1, control_plane=given).maker.create(NAME, folder, 60)
+    done = [command[7:] if command[0] == "flock" else command for command in dom0.asked]
+    done += [("guest", *command) for guest in dom0.guests for command in guest.asked]
+    steps = {next((step for step in STEPS if command[: len(step)] == step), command[:2]) for command in done}
+    assert steps - {tuple(look.split()) for look in LOOKS} == set(STEPS)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=" ".join)
+def test_ctrl_c_at_any_step_leaves_nothing(made, dom0, life, given, server, step):
+    one = made(1, control_plane=given)
+    cluster, registry = life(one)
+    at_step(dom0, step, "slow", lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        cluster.open()
+    assert dom0.left == registry.all() == []
+    assert names(server) == set()
+
+
+@pytest.mark.parametrize("step", STEPS, ids=" ".join)
+def test_what_a_lost_host_has_left_is_swept_when_it_is_back(made, dom0, life, given, step):
+    one = made(1, control_plane=given)
+    cluster, registry = life(one)
+
+    def lose_everything():
+        for machine in (dom0, *dom0.guests):
+            machine.is_dead = True
+            machine.lose()
+
+    at_step(dom0, step, "lose", lose_everything)
+    with pytest.raises(ClusterError) as failed:
+        cluster.open()
+    assert "remove the folder" in failed.value.__notes__[-1]
+    assert len(registry.all()) == 1
+    dom0.is_dead = False
+    with registry.locked():
+        # Without a description: what is needed lies in the cluster's folder.
+        said = list(sweep(registry, {"xen": XenMaker(None, environment={}, connect=one.connect)}, kept=False))
+    assert said == [f"cluster {NAME} is removed: its run was killed"]
+    assert dom0.left == registry.all() == []
+
+
+@pytest.mark.parametrize("how", ["lose", "drop"])
+@pytest.mark.parametrize("step", [("losetup", "--find"), ("xl", "create"), ("guest", "kubeadm", "join")], ids=" ".join)
+def test_a_lost_connection_costs_one_guest(made, dom0, folder, given, server, step, how):
+    one = made(1, control_plane=given)
+    at_step(dom0, step, how)
+    one.maker.create(NAME, folder, 60)
+    assert names(server) == {FIRST}
+    assert ["replaced" in said for said in one.said] == [True, False]
+    assert len(dom0.domains) == 2
+
+
+def test_a_guest_that_is_half_made_is_undone(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    uuid = Guest(NAME, 0, "").uuid
+    # xl has been killed before it has given the domain a name.
+    half = Fault(("xl", "create"), "fail", times=2, then=lambda: dom0.add_domain(uuid, ""))
+    dom0.faults.append(half)
+    with pytest.raises(ClusterError, match="xl create"):
+        one.maker.create(NAME, folder, 60)
+    assert dom0.left == [f"folder /var/lib/carico/{NAME}"]
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+
+
+def test_guests_of_others_are_never_touched(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    label = {"vm-data/carico/cluster": NAME}
+    theirs = [
+        dom0.add_domain(str(uuid4()), "web"),
+        dom0.add_domain(str(uuid4()), f"{NAME}-1"),  # a name like ours, but not our id
+        dom0.add_domain(str(uuid4()), f"{NAME}-7", **label),
+        dom0.add_domain(Guest(NAME, 8, "").uuid, "renamed"),
+        dom0.add_domain(Guest(f"{NAME}1", 0, "").uuid, f"{NAME}1-0"),  # of another run
+        dom0.add_domain(Guest(NAME, 9, "").uuid, f"{NAME}-9", **{"vm-data/carico/cluster": "carico-xen-run-2"}),
+    ]
+    dom0.mapped[f"{NAME}-1"] = ("LVM-abc", "")
+    dom0.mapped["vg-root"] = ("LVM-def", "")
+    dom0.loops["/dev/loop90"] = "/home/somebody/disk"
+    dom0.files["/var/lib/carico/carico-xen-run-2/carico-xen-run-2-0/disk"] = ""
+    dom0.files[f"/var/lib/carico/{NAME}/notes"] = ""
+    one.maker.create(NAME, folder, 60)
+    with pytest.raises(
+        ClusterError, match=f"guests are left: {NAME}-9"
+    ):  # it has our name and our id: somebody must look
+        one.maker.delete(NAME, folder)
+    assert [domain for domain in dom0.domains.values() if domain.number] == theirs
+    assert set(dom0.mapped) == {f"{NAME}-1", "vg-root"}
+    assert set(dom0.loops) == {"/dev/loop90"}
+    assert {file for file in dom0.files if "/carico/" in file} == {
+        "/var/lib/carico/carico-xen-run-2/carico-xen-run-2-0/disk",
+        f"/var/lib/carico/{NAME}/notes",
+    }
+
+
+def test_a_guest_of_somebody_else_with_the_name_stops_the_run(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    theirs = dom0.add_domain(str(uuid4()), FIRST)
+    with pytest.raises(ClusterError, match=f"has a guest {FIRST} already, and not from this run"):
+        one.maker.create(NAME, folder, 60)
+    one.maker.delete(NAME, folder)
+    assert theirs in dom0.domains.values()
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    dom0.faults.append(Fault(("dd",), "fail", times=2, message="No space left on device"))
+    with pytest.raises(ClusterError, match=r"dom0 127.0.0.1: .*No space left on device"):
+        one.maker.create(NAME, folder, 60)
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+    dom0.free_mib = 100
+    assert [str(problem) for problem in one.maker.preflight()] == [
+        "dom0 127.0.0.1 has 100 MiB of memory free, 1 guests of 1Gi need 1024 MiB: describe fewer or smaller ones, or "
+        "stop others",
+        "dom0 127.0.0.1 has 100 MiB free in /var/lib/carico, 1 guests need 256 MiB: make room, or name another folder "
+        "(host: folder)",
+    ]
+
+
+def test_a_guest_that_says_nothing_is_waited_for_no_longer_than_allowed(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    dom0.silent.append(FIRST)
+    one.maker._description = msgspec.structs.replace(one.maker.description, limit_s=1.0)
+    with pytest.raises(WaitTimedOut, match=r"the cluster was not made within 1 s, 0 of 1 guests were ready"):
+        one.maker.create(NAME, folder, 60)
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+
+
+def test_a_host_with_another_key_is_not_trusted(made, dom0, tmp_path):
+    one = made(1, guests={"count": 2, "addresses": ["127.0.0.2", "127.0.0.3"]})
+    stranger = dom0.public_host_key.replace("AAAAI", "AAAAI")[:-8] + "AAAAAAAA"
+    (tmp_path / "described" / "known_hosts").write_text(f"[127.0.0.1]:{dom0.port} {stranger}\n")
+    (problem,) = one.maker.preflight()
+    assert "dom0 127.0.0.1 shows a host key that is not the expected one: the file" in str(problem)
+    assert dom0.asked == []
+
+
+def test_a_guest_whose_address_another_machine_has_is_not_trusted(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+
+    def replace_key(guest):
+        told = guest.public_host_key[:-8] + "AAAAAAAA"
+        dom0.domains[Guest(NAME, 0, "").uuid].store["data/carico/host-key"] = told
+
+    dom0.started = replace_key
+    dom0.silent.append(FIRST)
+    with pytest.raises(ClusterError, match="host key that is not the expected one: another machine has its address"):
+        one.maker.create(NAME, folder, 60)
+    assert not any(guest.asked for guest in dom0.guests)
+
+
+def test_a_key_that_is_not_let_in_and_a_host_that_is_not_there_are_problems(made, dom0, tmp_path):
+    one = made(2)
+    from tests.kits.fake_dom0 import new_key
+
+    (tmp_path / "described" / "key").write_text(new_key().export_private_key().decode())
+    (problem,) = one.maker.preflight()
+    assert "lets user root not in" in str(problem)
+    dom0.is_dead = True
+    (problem,) = one.maker.preflight()
+    assert "does not answer" in str(problem)
+
+
+def test_the_key_may_be_in_the_environment(described, dom0, connect, key):
+    file = described(2)
+    file.write_text(file.read_text().replace("  key: key\n", ""))
+    maker = XenMaker(file, environment={"CARICO_XEN_KEY": key.export_private_key().decode()}, connect=connect)
+    assert maker.preflight() == []
+    (problem,) = XenMaker(file, environment={"CARICO_XEN_KEY": "no key"}, connect=connect).preflight()
+    assert "the private key for dom0 (CARICO_XEN_KEY) cannot be used" in str(problem)
+    assert "no key" not in str(problem)
+
+
+def test_what_is_lacking_on_the_host_is_said_before_anything_is_made(made, dom0):
+    one = made(2)
+    del dom0.files["/boot/initrd"]
+    dom0.faults.append(Fault(("dmsetup",), "fail"))
+    assert [str(problem) for problem in one.maker.preflight()] == [
+        "dom0 127.0.0.1 has no dmsetup: install it",
+        "dom0 127.0.0.1 has no /boot/initrd, which the description names: copy it there",
+    ]
+
+
+def test_no_secret_is_in_arguments_messages_or_the_records_of_a_run(made, dom0, folder, key, caplog):
+    caplog.set_level("DEBUG")
+    one = made(2)
+    dom0.started = lambda guest: guest.faults.append(
+        Fault(("kubeadm", "join"), "fail", message=f"token {TOKEN[:3]}...")
+    )
+    with pytest.raises(ClusterError) as failed:
+        one.maker.create(NAME, folder, 60)
+    guest_key = (folder / "guest-key").read_text()
+    secrets = [
+        TOKEN,
+        "the-administrators-key",
+        *(text.splitlines()[2] for text in (guest_key, key.export_private_key().decode())),
+    ]
+    machines = [dom0, *dom0.guests]
+    public = [
+        *(" ".join(command) for machine in machines for command in machine.asked),
+        *one.said,
+        str(failed.value),
+        caplog.text,
+        (folder / "description.json").read_text(),
+        str(one.maker.fingerprint()),
+    ]
+    assert not [secret for secret in secrets for text in public if secret in text]
+    assert any(TOKEN in given for machine in machines for given in machine.given)
+    assert [file.stat().st_mode & 0o777 for file in (folder / "guest-key", folder / "kubeconfig")] == [0o600] * 2
+    for guest in dom0.guests:
+        assert ("install", "-D", "-m", "0600", "/dev/null", "/run/carico/kubeadm.yaml") in guest.asked
+
+
+def test_a_kept_cluster_is_used_again_unless_its_description_has_changed(made, described, life, dom0, given, server):
+    one = made(1, control_plane=given)
+    first, registry = life(one, keep_cluster=True)
+    first.open()
+    first.close()
+    assert len(dom0.domains) == 2
+    again, _ = life(one, keep_cluster=True)
+    again.open()
+    again.close()
+    assert len(dom0.guests) == 1
+    server.objects.pop("/api/v1/namespaces/carico-testbed/configmaps/fingerprint", None)
+    other, _ = life(one, recreate_cluster=True)
+    other.open()
+    other.close()
+    assert len(dom0.guests) == 2
+    assert dom0.left == registry.all() == []
