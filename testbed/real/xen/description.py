@@ -76,10 +76,10 @@ class Guests(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """IPv4 addresses of one network, whose last numbers differ: a guest's pods get the network 10.244.NUMBER.0/24."""
     gateway: str
     root: Plain
-    """Where the root disk is that the guests' disks begin as: a path in dom0, or the name of a pool's disk."""
-    kernel: HostPath
-    ramdisk: HostPath
-    """Kernel and initial RAM disk: paths on the host."""
+    """The root disk that the guests' disks begin as, a path in dom0; in a pool, the name of the guests' template."""
+    kernel: HostPath | None = None
+    ramdisk: HostPath | None = None
+    """Kernel and initial RAM disk: paths in dom0; a pool's template has its own."""
     preset: Literal["small", "thesis"] | None = None
     count: Annotated[int, Meta(ge=1, le=200)] = 3
     cores: Annotated[int, Meta(ge=1, le=512)] = 1
@@ -183,8 +183,13 @@ def _check(description: Description) -> None:
         if memory_bytes(getattr(guests, field)) < 1 << 20:
             raise ValueError(f"guests: {field} is {getattr(guests, field)!r}, at least 1Mi is needed")
     millicpu(guests.reserved.cpu), memory_bytes(guests.reserved.memory)
-    if isinstance(description.host, XlHost) and not guests.root.startswith("/"):
-        raise ValueError(f"guests: root is {guests.root!r}, an absolute path in dom0 is needed")
+    if isinstance(description.host, XlHost):
+        if not guests.root.startswith("/"):
+            raise ValueError(f"guests: root is {guests.root!r}, an absolute path in dom0 is needed")
+        if guests.kernel is None or guests.ramdisk is None:
+            raise ValueError("guests: kernel and ramdisk are needed, paths in dom0")
+    elif guests.kernel is not None or guests.ramdisk is not None:
+        raise ValueError("guests: a pool's template has its own kernel and ramdisk: leave them out")
     if description.workers < 1:
         raise ValueError("guests: the only guest would be the control plane: count must be 2 or more")
 

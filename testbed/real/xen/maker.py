@@ -24,6 +24,7 @@ from testbed.real.xen.bootstrap import CONSOLES, Bootstrap, write_secret
 from testbed.real.xen.description import Description, XlHost, read_description
 from testbed.real.xen.guest_image import GuestImage, read_guest_image
 from testbed.real.xen.provisioner import SSH_PORT, Driver, Guest, Provisioner, gathered, name_pattern
+from testbed.real.xen.xenapi import XenApiDriver
 from testbed.real.xen.xl import XlDriver
 from testbed.requirements import Problem
 
@@ -270,7 +271,7 @@ class XenMaker:
 
 def driver_of(described: Description, environment: Mapping[str, str]) -> Driver:
     """Return the driver of a description's host; raises UsageError if its credentials cannot be used."""
-    return XlDriver(described, environment)
+    return (XlDriver if isinstance(described.host, XlHost) else XenApiDriver)(described, environment)
 
 
 @asynccontextmanager

@@ -90,7 +90,7 @@ class XlDriver:
                 await self._ask(program, "--version")
             except CommandFailed:
                 found.append(f"{where} has no {program}: install it")
-        for path in (guests.root, guests.kernel, guests.ramdisk):
+        for path in filter(None, (guests.root, guests.kernel, guests.ramdisk)):
             try:
                 await self._ask("test", "-r", path)
             except CommandFailed:

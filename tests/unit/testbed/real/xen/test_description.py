@@ -54,7 +54,10 @@ def test_a_pool_is_described_by_its_address(read):
     text = LEAST.replace(
         "  driver: xl\n  address: 10.0.0.1\n  known_hosts: known_hosts\n", "  driver: xenapi\n  url: U\n"
     )
-    assert read(text, url="url: https://pool", root="root: carico-root").host == XenApiHost("https://pool")
+    own = {"root": "root: carico-guest", "kernel": "# none", "ramdisk": "# none"}
+    assert read(text, url="url: https://pool", **own).host == XenApiHost("https://pool")
+    with pytest.raises(UsageError, match="a pool's template has its own kernel and ramdisk: leave them out"):
+        read(text, url="url: https://pool")
     with pytest.raises(UsageError, match="line 3: Expected"):
         read(text, url="url: https://root:secret@pool")
 

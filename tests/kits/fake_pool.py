@@ -1,0 +1,256 @@
+"""A fake pool of Xen hosts: a real XML-RPC server with the few classes of XenAPI that guests need.
+
+Its guests are SSH servers, as those of `fake_dom0`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from socketserver import ThreadingMixIn
+from uuid import uuid4
+from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
+
+from tests.kits.fake_cluster import FakeCluster
+from tests.kits.fake_dom0 import FakeGuest
+from tests.kits.fake_machine import ServerLoop
+
+PASSWORD = "the-pools-password"
+TEMPLATE = "carico-guest"
+NETWORK = "guests"
+
+
+class Failure(Exception):
+    """A failure of XenAPI: its code and details."""
+
+
+@dataclass
+class Trouble:
+    """What happens to a call: `fail` (no effect), `lose` (the effect, but no answer), `slow` (a late answer)."""
+
+    method: str
+    how: str
+    times: int = 1
+    code: tuple[str, ...] = ("INTERNAL_ERROR", "it failed")
+    then: Callable[[], None] = lambda: None
+
+
+class _Handler(SimpleXMLRPCRequestHandler):
+    rpc_paths = ()
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *said):
+        pass
+
+
+class _Server(ThreadingMixIn, SimpleXMLRPCServer):
+    daemon_threads = True
+
+
+class FakePool:
+    """A pool.
+
+    Parameters
+    ----------
+    servers : ServerLoop
+    cluster : FakeCluster
+        What its guests join.
+    port : int
+        Where its guests' SSH servers listen.
+    listen : tuple of str and int
+        Address and port of the pool.
+    """
+
+    def __init__(
+        self, servers: ServerLoop, cluster: FakeCluster, port: int, listen: tuple[str, int] = ("127.0.0.1", 0)
+    ) -> None:
+        self.servers, self.cluster, self.port = servers, cluster, port
+        self.master: str | None = None
+        """The address of another member that is the master."""
+        self.called: list[str] = []
+        self.troubles: list[Trouble] = []
+        self.vms: dict[str, dict] = {}
+        self.vbds: dict[str, dict] = {}
+        self.vdis: dict[str, list[str]] = {}
+        """The attachments of each disk."""
+        self.vifs: dict[str, dict] = {}
+        self.guests: dict[str, FakeGuest] = {}
+        self.told: dict[str, dict[str, str]] = {}
+        self.sessions: set[str] = set()
+        self.started = lambda guest: None
+        self._lock = threading.RLock()
+        self.template = self.add_vm(TEMPLATE, is_a_template=True, other_config={"carico-template": "true"})
+        self._server = _Server(listen, _Handler, logRequests=False, allow_none=True)
+        self._server._dispatch = self._dispatch
+        self.address, self.own_port = self._server.server_address
+        self.url = f"http://{self.address}:{self.own_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+        async def end():
+            for guest in self.guests.values():
+                guest.end()
+
+        self.servers.run(end())
+
+    def add_vm(self, name: str, disks: int = 1, **fields) -> str:
+        """Add a guest with disks, halted."""
+        vm = f"OpaqueRef:{uuid4()}"
+        self.vms[vm] = {
+            "name_label": name,
+            "is_a_template": False,
+            "power_state": "Halted",
+            "other_config": {},
+            "tags": [],
+            "guest_metrics": f"metrics of {vm}",
+            "VIFs": [],
+            "xenstore_data": {},
+            **fields,
+        }
+        for _ in range(disks):
+            vdi = f"disk {uuid4()}"
+            self.vdis[vdi] = []
+            self.attach(vm, vdi)
+        return vm
+
+    def attach(self, vm: str, vdi: str) -> None:
+        vbd = f"attachment {uuid4()}"
+        self.vbds[vbd] = {"VM": vm, "VDI": vdi, "type": "Disk", "empty": False}
+        self.vdis[vdi].append(vbd)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all guests but the template."""
+        return sorted(vm["name_label"] for ref, vm in self.vms.items() if ref != self.template)
+
+    def _dispatch(self, method, params):
+        self.called.append(method)
+        trouble = next((one for one in self.troubles if one.times and one.method == method), None)
+        try:
+            if trouble is not None and trouble.how == "fail":
+                trouble.times -= 1
+                trouble.then()
+                raise Failure(*trouble.code)
+            with self._lock:
+                value = self._answer(method, params)
+        except Failure as failure:
+            return {"Status": "Failure", "ErrorDescription": list(failure.args)}
+        if trouble is not None:
+            trouble.times -= 1
+            trouble.then()
+            if trouble.how == "slow":
+                threading.Event().wait(0.1)
+            else:
+                raise ConnectionResetError
+        return {"Status": "Success", "Value": value}
+
+    def _answer(self, method, params):
+        if method == "session.login_with_password":
+            if self.master is not None:
+                raise Failure("HOST_IS_SLAVE", self.master)
+            if params[1] != PASSWORD:
+                raise Failure("SESSION_AUTHENTICATION_FAILED", params[0], "Authentication failure")
+            session = f"OpaqueRef:session-{uuid4()}"
+            self.sessions.add(session)
+            return session
+        session, *values = params
+        if session not in self.sessions:
+            raise Failure("SESSION_INVALID", session)
+        if method == "session.logout":
+            self.sessions.discard(session)
+            return ""
+        kind, _, name = method.partition(".")
+        return getattr(self, f"_{kind.lower()}")(name, *values)
+
+    def _network(self, name, label):
+        return ["OpaqueRef:network"] if label == NETWORK else []
+
+    def _vm_guest_metrics(self, name, metrics):
+        if metrics not in self.told:
+            raise Failure("HANDLE_INVALID", "VM_guest_metrics", metrics)
+        return self.told[metrics]
+
+    def _vif(self, name, value):
+        if name == "create":
+            self.vifs[f"interface {uuid4()}"] = value
+        else:
+            del self.vifs[value]
+        return ""
+
+    def _vbd(self, name, vbd):
+        return self.vbds[vbd]
+
+    def _vdi(self, name, vdi):
+        if vdi not in self.vdis:
+            raise Failure("HANDLE_INVALID", "VDI", vdi)
+        if name == "get_VBDs":
+            return self.vdis[vdi]
+        for vbd in self.vdis.pop(vdi):
+            del self.vbds[vbd]
+        return ""
+
+    def _vm(self, name, *values):
+        if name == "get_by_name_label":
+            return [ref for ref, vm in self.vms.items() if vm["name_label"] == values[0]]
+        if name == "get_all_records":
+            return self.vms
+        ref, *values = values
+        if ref not in self.vms:
+            raise Failure("HANDLE_INVALID", "VM", ref)
+        vm = self.vms[ref]
+        if name.startswith("set_"):
+            vm[name.removeprefix("set_")] = values[0] if len(values) == 1 else values
+            return ""
+        return getattr(self, f"_vm_{name.lower()}")(ref, vm, *values)
+
+    def _vm_get_record(self, ref, vm):
+        return vm
+
+    def _vm_get_other_config(self, ref, vm):
+        return vm["other_config"]
+
+    def _vm_get_vifs(self, ref, vm):
+        return [vif for vif, record in self.vifs.items() if record["VM"] == ref]
+
+    def _vm_get_vbds(self, ref, vm):
+        return [vbd for vbd, record in self.vbds.items() if record["VM"] == ref]
+
+    def _vm_clone(self, ref, vm, name):
+        disks = len(self._vm_get_vbds(ref, vm))
+        fields = {key: value for key, value in vm.items() if key not in ("name_label", "guest_metrics")}
+        return self.add_vm(name, disks, **fields, guest_metrics=f"metrics of {name}")
+
+    def _vm_start(self, ref, vm, paused, force):
+        if vm["power_state"] != "Halted":
+            raise Failure("VM_BAD_POWER_STATE", ref, "halted", vm["power_state"])
+        settings = {key.rpartition("/")[2]: value for key, value in vm["xenstore_data"].items()}
+        guest = FakeGuest(settings["name"], f"ssh-ed25519 {settings['key']}", self.cluster)
+        self.guests[ref] = guest
+        self.started(guest)
+        self.servers.run(guest.listen(settings["address"].partition("/")[0], self.port))
+        vm["power_state"] = "Running"
+        self.told[vm["guest_metrics"]] = {"carico-host-key": guest.public_host_key}
+        return ""
+
+    def _vm_hard_shutdown(self, ref, vm):
+        if vm["power_state"] == "Halted":
+            raise Failure("VM_BAD_POWER_STATE", ref, "running", "halted")
+        vm["power_state"] = "Halted"
+        if ref in self.guests:
+            guest = self.guests[ref]
+            self.servers.loop.call_soon_threadsafe(guest.end)
+        return ""
+
+    def _vm_destroy(self, ref, vm):
+        if vm["power_state"] != "Halted":
+            raise Failure("VM_BAD_POWER_STATE", ref, "halted", vm["power_state"])
+        for vbd in self._vm_get_vbds(ref, vm):
+            self.vdis[self.vbds.pop(vbd)["VDI"]].remove(vbd)
+        for vif in self._vm_get_vifs(ref, vm):
+            del self.vifs[vif]
+        del self.vms[ref]
+        return ""
