@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,18 +95,18 @@ def administrators_path() -> str:
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
-def debian_image(docker: Docker, mirror: Mirror) -> Image:
-    """Return the image of a minimal system with Python and the packages that nodes need."""
+def debian_image(docker: Docker, mirror: Mirror, name: str = "debian", packages: Sequence[str] = PACKAGES) -> Image:
+    """Return the image of a minimal system with packages; by default Python and those that nodes need."""
 
     def make(tag: str, on_progress: OnProgress) -> None:
         with tempfile.TemporaryDirectory(prefix="carico-debian-") as place:
             root = Path(place) / "root"
-            _debootstrap(root, mirror, on_progress)
+            debootstrap(root, mirror, packages, on_progress)
             on_progress("debian: building the image")
             _keep_only_notices(root / "usr/share/doc")
             docker.import_root(tag, root, _NOT_NEEDED)
 
-    return Image("debian", (mirror.suite, *PACKAGES, *_NOT_NEEDED), make)
+    return Image(name, (mirror.suite, *packages, *_NOT_NEEDED), make)
 
 
 def _keep_only_notices(documents: Path) -> None:
@@ -115,7 +116,16 @@ def _keep_only_notices(documents: Path) -> None:
             path.unlink()
 
 
-def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
+def debootstrap(root: Path, mirror: Mirror, packages: Sequence[str], on_progress: OnProgress) -> None:
+    """Make a folder with the root file system of a minimal system; needs root.
+
+    Raises
+    ------
+    BuildFailed
+        If debootstrap fails; the message has its last lines.
+    Unprepared
+        If there is no debootstrap.
+    """
     command = [
         # Only debootstrap sees its mounts (/proc, /sys), and they vanish with it however it ends. If they stayed,
         # removing the folder would remove files of the machine's own /proc and /sys.
@@ -125,7 +135,7 @@ def _debootstrap(root: Path, mirror: Mirror, on_progress: OnProgress) -> None:
         "--variant=minbase",
         # Otherwise it goes on without checking the archive's signature if it has no key.
         "--force-check-gpg",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(packages)}",
         mirror.suite,
         str(root),
         mirror.url,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from testbed.errors import DockerFailed, Unprepared
-from testbed.images.step import LAST_LINES, STEP_S
+from testbed.images.step import LAST_LINES, STEP_S, run_step
 
 Content = bytes | Path
 """A file in a build: its content, or the path of a file or folder that is copied with its modes."""
@@ -136,6 +136,15 @@ class Docker:
             self._end(self._started(target, saved.stdout), target)
         if saved.returncode:
             raise DockerFailed(f"docker save {' '.join(images)} ended with {saved.returncode}")
+
+    def unpack(self, arguments: Sequence[str], folder: Path) -> None:
+        """Unpack the tar archive that a docker command writes into a folder, with owners and attributes; needs root."""
+        folder.mkdir(parents=True, exist_ok=True)
+        tar = ["tar", f"--directory={folder}", "--extract", "--preserve-permissions", "--same-owner", "--numeric-owner"]
+        with subprocess.Popen([self._command, *arguments], stdout=subprocess.PIPE) as written:
+            run_step([*tar, "--xattrs", "--xattrs-include=*"], lambda line: None, stdin=written.stdout)
+        if written.returncode:
+            raise DockerFailed(f"docker {' '.join(arguments)} ended with {written.returncode}")
 
     @contextmanager
     def exported(self, image: str) -> Iterator[IO[bytes]]:

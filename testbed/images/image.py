@@ -15,6 +15,8 @@ from testbed.images.programs import OnProgress
 REGISTRY = "carico.local"
 """The registry in the names of images that are built here; none can be pulled from it."""
 RECIPES = Path(str(resources.files("testbed.images") / "recipes"))
+MASK_UNITS = RECIPES / "common" / "mask-units"
+"""A script for a machine's root, which leaves out services that the machine does not need."""
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,22 @@ from testbed.errors import DockerFailed
 from testbed.images.catalogue import PURPOSES, Catalogue
 from testbed.images.docker import Docker
 from testbed.images.image import REGISTRY
-from testbed.images.programs import PROGRAM_SETS, Programs
+from testbed.images.programs import PROGRAM_SETS
 from testbed.images.python_image import PUBLISHED_BASE
 
 
-def outdated_programs(programs: Programs) -> list[Path]:
-    """Return the folders of other versions' programs, and those that killed builds have left.
+def outdated_programs(catalogue: Catalogue) -> list[Path]:
+    """Return the folders of other versions' programs and guests, and those that killed builds have left.
 
     Raises
     ------
-    BuildFailed
-        If the present versions cannot be determined because there is no Go.
+    TestbedError
+        If the present versions cannot be determined: there is no Go, or no package mirror.
     """
-    present = {programs.place(one) for one in PROGRAM_SETS}
-    names = "|".join(re.escape(one.name) for one in PROGRAM_SETS)
+    programs = catalogue.programs
+    guest = catalogue.guest_disk()
+    present = {guest.folder, guest.kernel.folder, *(programs.place(one) for one in PROGRAM_SETS)}
+    names = "|".join([*(re.escape(one.name) for one in PROGRAM_SETS), "guest", "kernel"])
     ours = re.compile(rf"(?:{names})-[0-9a-f]{{16}}|\.(?:{names})-\w+")
     if not programs.kept.is_dir():
         return []
@@ -40,6 +42,7 @@ def outdated_images(catalogue: Catalogue) -> list[str]:
         If no daemon answers, or the present inputs cannot be determined.
     """
     present = {below.tag for name in PURPOSES for below in catalogue.with_bases(name)}
+    present.add(catalogue.guest_disk().system.tag)
     present |= {catalogue.image(name, PUBLISHED_BASE).tag for name in PURPOSES}
     return sorted(set(catalogue.docker.tags(f"{REGISTRY}/*")) - present)
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from testbed.errors import BuildFailed
 
@@ -25,6 +26,7 @@ def run_step(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     limit_s: float = STEP_S,
+    stdin: IO[bytes] | None = None,
 ) -> None:
     """Run a program to its end.
 
@@ -39,6 +41,8 @@ def run_step(
         Environment variables; the process's by default.
     limit_s : float
         Seconds.
+    stdin : file, optional
+        The program's input; the process's by default.
 
     Raises
     ------
@@ -54,6 +58,7 @@ def run_step(
         command,
         cwd=folder,
         env=environment,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,4 +1,4 @@
-"""A script in place of Docker, which keeps images as files and records its input; and a script in place of Go."""
+"""Scripts in place of Docker, which keeps images as files and records its input, and of Go; and built programs."""
 
 import os
 import stat
@@ -6,6 +6,8 @@ import stat
 import pytest
 
 from testbed.images.docker import Docker
+from testbed.images.image import Image
+from testbed.images.programs import PROGRAM_SETS, Programs
 
 SCRIPT = """#!/bin/sh
 echo "$*" >> {place}/calls
@@ -39,6 +41,7 @@ save) echo "images $*" ;;
 run) echo {python} ;;
 exec) case $* in
     *import*) cat > {place}/imported ;;
+    *" tar "*) cat {place}/exported ;;
     *"images list"*) sed 's/^images save //; s/ /\\n/g' {place}/imported ;;
     esac ;;
 esac
@@ -86,3 +89,36 @@ def go(tmp_path, monkeypatch):
     command.chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     return command
+
+
+KUBEADM = """#!/bin/sh
+echo registry.k8s.io/kube-proxy:v1.34.4
+echo registry.k8s.io/coredns/coredns:v1.12.1
+echo registry.k8s.io/pause:3.10.1
+"""
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """Programs that are built, of a kubeadm that lists three images."""
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho go1.26\n")
+    go.chmod(stat.S_IRWXU)
+    programs = Programs(tmp_path / "kept", go=str(go))
+    for one in PROGRAM_SETS:
+        place = programs.place(one)
+        place.mkdir(parents=True)
+        for name in one.packages:
+            place.joinpath(name).write_text(KUBEADM if name == "kubeadm" else name)
+            place.joinpath(name).chmod(stat.S_IRWXU)
+    return programs
+
+
+@pytest.fixture
+def debian(place):
+    """The image of a system."""
+
+    def make(tag, on_progress):
+        place.joinpath("images", tag.replace("/", "_")).touch()
+
+    return Image("debian", (), make)

@@ -34,6 +34,23 @@ def test_all_missing_prerequisites_are_listed_at_once(tmp_path, monkeypatch):
     ]
 
 
+def test_a_guests_disk_needs_root_and_the_kernels_package_too(docker, go, tmp_path, monkeypatch):
+    apt = tmp_path / "bin" / "apt-cache"
+    apt.write_text("#!/bin/sh\necho 'E: No packages found' >&2\nexit 100\n")
+    apt.chmod(0o755)
+    monkeypatch.setattr(catalogue, "machine_mirror", lambda: MIRROR)
+    monkeypatch.setattr(catalogue, "administrators_path", lambda: str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: namedtuple("usage", "free")(9 << 30))
+    found = Catalogue(docker, Programs(tmp_path)).missing(("guest",), tmp_path)
+    assert [str(problem).partition(" (")[0] for problem in found] == [
+        "there is no command debootstrap: install it",
+        "making a disk needs root, this is user 1000: run this as root",
+        "there is no command mke2fs: install it",
+        "apt does not know the package linux-image-amd64",
+    ]
+
+
 def test_a_built_base_needs_neither_root_nor_debootstrap(docker, place, tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "machine_mirror", lambda: MIRROR)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -36,8 +36,9 @@ def prune(kept, capsys, *options):
 
 
 def test_programs_of_other_versions_and_killed_builds_are_removed(kept, catalogue, capsys):
-    present = [Programs(kept).place(one) for one in PROGRAM_SETS]
-    old, killed, others = kept / "etcd-0123456789abcdef", kept / ".etcd-x1y2z3", kept / "clusters"
+    guest = catalogue.guest_disk()
+    present = [guest.folder, guest.kernel.folder, *(Programs(kept).place(one) for one in PROGRAM_SETS)]
+    old, killed, others = kept / "etcd-0123456789abcdef", kept / ".guest-x1y2z3", kept / "clusters"
     for folder in (*present, old, killed, others):
         folder.mkdir(parents=True)
     old.joinpath("etcd").write_bytes(bytes(3 << 20))
