@@ -129,6 +129,8 @@ class DemandScheduler:
         hold_s = self._holding.hold_s(uid, lambda: self._others_fit(kind, now), now)
         if not hold_s:
             self.waiting.refused.add(uid)
+            if self._wake_up is not None:
+                self._wake_up.refused(nodes)
         return replace(decision, hold_s=hold_s)
 
     def repeated(self, uid: str, nodes: Sequence[str], now: float) -> int | None:

@@ -9,6 +9,7 @@ considered again at the node's next report.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 
 class WakeUp:
@@ -60,6 +61,10 @@ class WakeUp:
         self._full.remove(node)
         self._changed_at[node] = self._last = at
         return True
+
+    def refused(self, nodes: Iterable[str]) -> None:
+        """Note that nodes have no room for a pod that was just refused, though they may have had some for another."""
+        self._full.update(nodes)
 
     def forget(self, node: str) -> None:
         """Drop what is known about a node that has left the cluster."""

@@ -316,6 +316,19 @@ def test_refused_pods_are_woken_once_there_is_room(report):
     assert woken == ["a"]
 
 
+def test_a_pod_is_woken_that_was_refused_while_its_node_had_room_for_others(report):
+    woken = []
+    scheduler = DemandScheduler(DEMAND, wake_up=WakeUp(), wake=lambda node, room: woken.append(node))
+    scheduler.pod_waits("small", Kind("pi"))
+    scheduler.report(report("a", {"old": "pi"}, held=6.9), 0.0)
+    crowd(scheduler, "new")
+    while scheduler.filter("large", Kind("new"), ["a"], 0.0).hold_s:
+        scheduler.filter("small", Kind("pi"), ["a"], 0.0)
+    assert woken == []
+    scheduler.report(report("a", {"old": "pi"}, held=1.1), 1.0)
+    assert woken == ["a"], "it had room for pi throughout"
+
+
 def test_nodes_that_are_gone_are_forgotten_and_may_come_back(scheduler, report):
     scheduler.report(report("a", {"one": "pi"}), 0.0)
     scheduler.report(report("b", known={"new": Estimate(0.1, 1e-4)}), FORGOTTEN_AFTER_S)

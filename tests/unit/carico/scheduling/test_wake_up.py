@@ -46,6 +46,13 @@ def test_room_that_came_while_nobody_waited_is_no_news_later():
     assert wake_up.observe("a", 2, 4), "and takes nothing from the rate"
 
 
+def test_a_node_that_had_room_for_others_wakes_a_pod_that_it_refused():
+    wake_up = WakeUp()
+    assert not wake_up.observe("a", 1.0, 0)
+    wake_up.refused(["a"])
+    assert wake_up.observe("a", 1.0, 1)
+
+
 def test_a_node_that_left_is_forgotten():
     wake_up = WakeUp()
     wake_up.observe("a", 0, 0)
