@@ -11,7 +11,7 @@ from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.errors import UsageError, did_you_mean
 from testbed.report.as_json import verdicts_as_json
-from testbed.report.markdown import add_to_step_summary, verdict_markdown
+from testbed.report.markdown import add_to_step_summary
 from testbed.report.page.page import page, write_page
 from testbed.requirements import check_installed
 from testbed.results.reading import read_all
@@ -65,5 +65,5 @@ def _report(options: argparse.Namespace) -> int:
         print_json({"report": str(options.html), **verdicts_as_json(readings, options.reference)})
     else:
         print(f"report: {options.html}")
-    add_to_step_summary(verdict_markdown(readings, options.reference), os.environ)
+    add_to_step_summary(readings, os.environ, options.reference)
     return 0

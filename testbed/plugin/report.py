@@ -37,7 +37,7 @@ def write_report(state: State) -> None:
         if page_file is not None:
             state.messages.append(f"no report in {page_file}: nothing was measured")
         return
-    from testbed.report.markdown import VARIABLE, add_to_step_summary, verdict_markdown
+    from testbed.report.markdown import VARIABLE, add_to_step_summary
     from testbed.results.reading import read_all
 
     measured = state.results is not None and bool(state.results.repetitions)
@@ -48,7 +48,7 @@ def write_report(state: State) -> None:
         return
     readings = read_all([state.run_path], state.root)
     if measured:
-        add_to_step_summary(verdict_markdown(readings, state.options.reference), os.environ)
+        add_to_step_summary(readings, os.environ, state.options.reference, state.gate)
     if page_file is not None:
         from testbed.report.page.page import page, write_page
 

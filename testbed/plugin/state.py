@@ -79,8 +79,9 @@ class State:
     """The run's final state, if there was a run."""
     error: str = ""
     """An error that no test's report contains."""
+    gate: list[str] = field(default_factory=list)
+    """What the session's gate says: first whether it has passed, then why not."""
     gate_failed: bool = False
-    """Whether the session's gate has failed."""
     _record: RunRecord | None = None
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -16,13 +17,26 @@ from testbed.report.tables import effect_of, with_interval
 from testbed.results.reading import Reading
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
+_JOB = ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB")
+"""Variables that tell jobs apart; every step of a job has another `VARIABLE`."""
 
 
-def verdict_markdown(readings: Sequence[Reading], reference: str | None = None) -> str:
-    """Return a table of all jobs and schedulers with their verdicts, run by run."""
+def verdict_markdown(readings: Sequence[Reading], reference: str | None = None, gate: Sequence[str] = ()) -> str:
+    """Return a table of all jobs and schedulers with their verdicts, run by run.
+
+    Parameters
+    ----------
+    readings : sequence of Reading
+    reference : str, optional
+        The scheduler with which the others of a run are compared.
+    gate : sequence of str
+        What a gate says of the runs: first whether they pass, then why not.
+    """
     lines = []
     for reading in readings:
         lines += [f"### carico-testbed: {_escaped(reading.name)}", ""]
+        if gate:
+            lines += [f"**{_escaped(gate[0])}**", "", *(f"- {_escaped(one)}" for one in gate[1:]), ""]
         rows = judged_rows(by_scheduler(reading.repetitions), reference)
         for title, mine in groupby(rows, lambda row: row.title):
             lines += [f"**{_escaped(title)}**", "", "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |"]
@@ -42,21 +56,39 @@ def verdict_markdown(readings: Sequence[Reading], reference: str | None = None) 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def add_to_step_summary(text: str, environment: Mapping[str, str]) -> None:
-    """Add Markdown to the job's summary, if this is a job of GitHub Actions.
+def add_to_step_summary(
+    readings: Sequence[Reading], environment: Mapping[str, str], reference: str | None = None, gate: Sequence[str] = ()
+) -> None:
+    """Add the verdicts to the job's summary, if this is a job of GitHub Actions: those of a run once in a job.
+
+    A session of pytest adds its own, and so does `carico-testbed report`, perhaps in another step of the job.
 
     Raises
     ------
     ResultsError
-        If it cannot be written.
+        If they cannot be written.
     """
     if not (name := environment.get(VARIABLE)):
         return
+    job = " ".join(environment.get(part, "") for part in _JOB).strip() or name
+    new = [one for one in readings if one.folder is None or _read(one.folder.step_summary) != job]
+    if not new:
+        return
     try:
         with Path(name).open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(verdict_markdown(new, reference, gate) + "\n")
     except OSError as error:
         raise ResultsError(f"cannot add the verdicts to ${VARIABLE}, {name}: {error.strerror}") from error
+    for folder in [one.folder for one in new if one.folder is not None]:
+        with suppress(OSError):  # a folder of another user's: then the verdicts are there twice
+            folder.step_summary.write_text(job, encoding="utf-8")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def _escaped(text: str) -> str:

@@ -40,6 +40,8 @@ class Reading:
     """What a session's cluster tests stated, with their rows of the paper."""
     problems: list[str]
     """What could not be read, each with file and line."""
+    folder: RunFolder | None = None
+    """The run's folder; None if it belongs to no run."""
 
 
 def read_all(names: Iterable[str | Path], root: Path) -> list[Reading]:
@@ -113,7 +115,7 @@ def _read(run: RunFolder | None, file: Path) -> Reading:
         except ResultsError as error:
             problems.append(str(error))
     name = str(file) if run is None else run.path.resolve().name
-    return Reading(name, record, merged(repetitions).repetitions, outcomes, problems)
+    return Reading(name, record, merged(repetitions).repetitions, outcomes, problems, run)
 
 
 def _from_lines(path: Path, lines: Iterable[bytes], first: int, *, log: bool) -> tuple[list[Repetition], list[str]]:

@@ -47,6 +47,8 @@ class RunFolder:
         """The results file, once the run has ended."""
         self.outcomes = path / "outcomes.json"
         """What a session's cluster tests stated and found; only sessions of pytest have it."""
+        self.step_summary = path / "step_summary"
+        """Names the job of GitHub Actions whose summary has the verdicts already."""
         self.disturbed_log = RepetitionLog(path / "disturbed.jsonl", self.locks / "log")
 
     @property

@@ -1,5 +1,7 @@
 """--carico-html: the report of a session, and the verdicts in the summary of a CI job."""
 
+import re
+
 import pytest
 
 import testbed.requirements
@@ -58,6 +60,34 @@ def test_verdicts_are_added_to_the_summary_of_a_job(session, pytester, tests, mo
     summary = (pytester.path / "summary.md").read_text()
     assert "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |" in summary
     assert summary.count("| carico | 3 |") == 2
+
+
+def test_the_summary_of_a_job_begins_with_the_gate(session, pytester, tests, monkeypatch):
+    session("-m", "cluster", "--carico-repetitions=3", "--carico-save-baseline=base.json")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    session("-m", "cluster", "--carico-repetitions=3", "--carico-baseline=base.json")
+    title, _, gate, *_ = (pytester.path / "summary.md").read_text().splitlines()
+    assert title.startswith("### carico-testbed: ")
+    assert re.fullmatch(r"\*\*gate: passed \(\d ok.*\)\*\*", gate)
+    session("-m", "cluster", "--carico-repetitions=2", "--carico-baseline=base.json")
+    summary = (pytester.path / "summary.md").read_text()
+    assert "**gate: FAILED (" in summary
+    assert "carico: too few repetitions to judge anything" in summary
+
+
+def test_verdicts_are_in_the_summary_of_a_job_once(session, pytester, tests, monkeypatch):
+    def written(step, job):
+        monkeypatch.setenv("GITHUB_JOB", job)
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / step))
+        assert main(["report"]) == 0
+        return (pytester.path / step).exists()
+
+    monkeypatch.setenv("GITHUB_JOB", "gate")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "first"))
+    session("-m", "cluster")
+    assert (pytester.path / "first").read_text().count("### carico-testbed") == 1
+    assert not written("second", "gate")
+    assert written("third", "another job")
 
 
 def test_unit_tests_leave_no_page(session, pytester):
