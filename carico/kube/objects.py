@@ -1,7 +1,7 @@
 """Applies, reads, lists and deletes objects of any kind, as JSON. For deploying; processes need only `client`.
 
 The package kubernetes has a method for every verb and kind, which is found by the object's API version and kind. Kinds
-that are not Kubernetes's own share methods that take the kind as an argument.
+that are not Kubernetes's own share methods that take the kind's plural as an argument, for which the server is asked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _APIS = {
     "admissionregistration.k8s.io/v1": "AdmissionregistrationV1Api",
 }
 _CUSTOM = {"cert-manager.io/v1": {"Certificate": "certificates", "Issuer": "issuers"}}
-"""The plurals of kinds that are not Kubernetes's own; all of them are in namespaces."""
+"""The plurals of kinds that are not Kubernetes's own, for which the server need not be asked."""
+_DEFINITION = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
 
 
 def title(thing: KubeObject) -> str:
@@ -50,8 +51,43 @@ def title(thing: KubeObject) -> str:
     return f"{thing['kind'].lower()}{'.' if group else ''}{group}/{thing['metadata']['name']}"
 
 
-def placed(thing: object) -> KubeObject:
+def is_definition(thing: KubeObject) -> bool:
+    """Whether an object defines a kind of its own (CustomResourceDefinition)."""
+    return {key: thing.get(key) for key in _DEFINITION} == _DEFINITION
+
+
+def is_custom(thing: KubeObject) -> bool:
+    """Whether an object's kind is not Kubernetes's own."""
+    return thing["apiVersion"] not in _APIS
+
+
+def defined(thing: KubeObject) -> dict[tuple[str, str], bool]:
+    """Return the kinds that a definition adds, by API version and name, each with whether it has a namespace.
+
+    Raises
+    ------
+    InvalidInput
+        If the object is no whole CustomResourceDefinition.
+    """
+    try:
+        spec = thing["spec"]
+        group, kind, scope = spec["group"], spec["names"]["kind"], spec["scope"]
+        served = [version["name"] for version in spec["versions"] if version.get("served")]
+        return {(f"{group}/{version}", kind): scope == "Namespaced" for version in served}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InvalidInput(
+            f"{title(thing)}: spec needs group, scope, names.kind, and versions with a name each; {error!r}"
+        ) from None
+
+
+def placed(thing: object, custom: Mapping[tuple[str, str], bool] | None = None) -> KubeObject:
     """Return an object of a user's manifest; if its kind has a namespace and it names none, in `default`.
+
+    Parameters
+    ----------
+    thing : object
+    custom : mapping, optional
+        The kinds that the manifest itself defines; see `defined`.
 
     Raises
     ------
@@ -66,10 +102,16 @@ def placed(thing: object) -> KubeObject:
     if not isinstance(thing, Mapping) or not isinstance(metadata := thing.get("metadata"), Mapping):
         raise InvalidInput(f"an object with apiVersion, kind and metadata is needed, got {str(thing)[:60]!r}")
     version, kind, name = str(thing.get("apiVersion")), str(thing.get("kind")), metadata.get("name")
-    if version not in _APIS:
-        raise InvalidInput(f"{kind}: apiVersion {version!r} cannot be applied; known: {', '.join(_APIS)}")
+    scoped = (custom or {}).get((version, kind))
+    if version not in _APIS and scoped is None:
+        raise InvalidInput(
+            f"{kind}: apiVersion {version!r} cannot be applied; known: {', '.join(_APIS)}, and what a "
+            f"CustomResourceDefinition of the same manifest defines"
+        )
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"{kind}: metadata.name is needed, got {name!r}")
+    if scoped is not None:
+        return {**thing, "metadata": {"namespace": "default", **metadata}} if scoped else thing
     api = getattr(kubernetes.client, _APIS[version])
     snake = _snake(kind)
     if hasattr(api, f"patch_namespaced_{snake}"):
@@ -130,6 +172,15 @@ class KubeObjects:
         call, arguments = self._method("list", of_kind | {"metadata": {"namespace": namespace}})
         return [of_kind | thing for thing in self._client.listing(call, *arguments, label_selector=labels)[0]]
 
+    def has_kind(self, api_version: str, kind: str) -> bool:
+        """Whether the server has a kind that is not Kubernetes's own."""
+        try:
+            return bool(self._plural(api_version, kind))
+        except KubeRefused as error:
+            if error.status == 404:
+                return False
+            raise
+
     def annotate_node(self, node: str, annotations: Mapping[str, str | None]) -> None:
         """Set annotations of a node; None removes one."""
         self._client.annotate_node(node, annotations)
@@ -162,7 +213,7 @@ class KubeObjects:
 
     def _method(self, verb: str, thing: KubeObject) -> tuple[Callable[..., Any], tuple[str, ...]]:
         """The package's method for a verb and an object's kind, and the argument that names the namespace, if any."""
-        if thing["apiVersion"] in _CUSTOM:
+        if is_custom(thing):
             return self._custom(verb, thing), ()
         api = self._client.api(_APIS[thing["apiVersion"]])
         kind = _snake(thing["kind"])
@@ -175,8 +226,19 @@ class KubeObjects:
     def _custom(self, verb: str, thing: KubeObject) -> Callable[..., Any]:
         api, namespace = self._client.api("CustomObjectsApi"), thing["metadata"].get("namespace")
         group, version = thing["apiVersion"].split("/")
-        plural = _CUSTOM[thing["apiVersion"]][thing["kind"]]
-        if namespace is None:  # only listing is possible in all namespaces
-            return partial(getattr(api, f"{verb}_cluster_custom_object"), group, version, plural)
+        plural = self._plural(thing["apiVersion"], thing["kind"])
         named = "get" if verb == "read" else verb
+        if namespace is None:
+            return partial(getattr(api, f"{named}_cluster_custom_object"), group, version, plural)
         return partial(getattr(api, f"{named}_namespaced_custom_object"), group, version, namespace, plural)
+
+    def _plural(self, api_version: str, kind: str) -> str:
+        """Return the name of a kind in paths; raises KubeRefused with status 404 if the server has no such kind."""
+        if kind in _CUSTOM.get(api_version, {}):
+            return _CUSTOM[api_version][kind]
+        group, version = api_version.split("/")
+        known = self._client.get(self._client.api("CustomObjectsApi").get_api_resources, group, version)["resources"]
+        for one in known:
+            if one["kind"] == kind and "/" not in one["name"]:  # else a part, such as the status
+                return str(one["name"])
+        raise KubeRefused(f"the Kubernetes API has no kind {kind} in {api_version}", status=404)

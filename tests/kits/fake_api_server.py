@@ -19,6 +19,7 @@ _PATH = re.compile(
     r"(?P<group>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+)(?=/))?"
     r"/(?P<plural>[^/]+)(/(?P<name>[^/]+)(?P<part>/.+)?)?"
 )
+_GROUP_VERSION = re.compile(r"/apis/[^/]+/[^/]+/?")
 
 
 def pod(name, version=1, node="", phase="Pending"):
@@ -192,6 +193,8 @@ class FakeApiServer:
             return 200, {"gitVersion": "v1.34.4"}
         if path in self.objects:
             return 200, self.objects[path]
+        if _GROUP_VERSION.fullmatch(path):
+            return self._kinds(path)
         if place["part"] == "/log":
             return 200, self.log
         if place["name"]:
@@ -200,6 +203,16 @@ class FakeApiServer:
         first, size = int(request.query.get("continue", 0)), int(request.query.get("limit", len(items)))
         more = {"continue": str(first + size)} if first + size < len(items) else {}
         return 200, {"metadata": {"resourceVersion": str(self.version)} | more, "items": items[first : first + size]}
+
+    def _kinds(self, path):
+        """Answer which custom resources a version of a group has."""
+        resources = [
+            {"name": crd["spec"]["names"]["plural"], "kind": crd["spec"]["names"]["kind"]}
+            for crd in self.within("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+            for version in crd["spec"]["versions"]
+            if path == f"/apis/{crd['spec']['group']}/{version['name']}"
+        ]
+        return (200, {"resources": resources}) if resources else (404, {"kind": "Status", "message": "not found"})
 
     def _listed(self, wanted, query):
         labels = [label.partition("=") for label in query.get("labelSelector", "").split(",") if label]

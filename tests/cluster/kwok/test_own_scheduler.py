@@ -14,6 +14,20 @@ pytestmark = [pytest.mark.cluster, pytest.mark.carico(providers=["kwok"])]
 SMALL = Scenario("small", "ten pods", [JobSpec("pi", "pi", pods=10, parameters={"digits": 500})], ClusterShape(nodes=3))
 NAMES = {"name": "my-scheduler", "namespace": "kube-system"}
 THINGS = [
+    {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "queues.example.org"},
+        "spec": {
+            "group": "example.org",
+            "scope": "Namespaced",
+            "names": {"kind": "Queue", "plural": "queues"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ],
+        },
+    },
+    {"apiVersion": "example.org/v1", "kind": "Queue", "metadata": {"name": "batch", "namespace": "kube-system"}},
     {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": NAMES},
     {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "my-scheduler"}},
     {
@@ -46,7 +60,7 @@ def scheduler(carico_cluster, tmp_path):
 
 
 def test_its_manifest_is_there_while_it_schedules(carico_experiment, carico_cluster, scheduler, tmp_path, monkeypatch):
-    (tmp_path / "my.yaml").write_text(yaml.safe_dump_all(THINGS))
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump_all(reversed(THINGS)))
     kube, seen = carico_cluster.api.objects, []
     create = carico_cluster.api.create_job
 
@@ -55,9 +69,10 @@ def test_its_manifest_is_there_while_it_schedules(carico_experiment, carico_clus
         create(namespace, job)
 
     monkeypatch.setattr(carico_cluster.api, "create_job", create_job)
-    (run,) = carico_experiment.run(SMALL, f"schedulerName=my-scheduler,manifest={tmp_path / 'my.yaml'}", repetitions=1)
-    assert [pod.outcome for pod in run.pods] == ["succeeded"] * 10
-    assert len(seen) == len(THINGS)
+    # Twice: everything must be gone before it is applied again.
+    runs = carico_experiment.run(SMALL, f"schedulerName=my-scheduler,manifest={tmp_path / 'my.yaml'}", repetitions=2)
+    assert [pod.outcome for run in runs for pod in run.pods] == ["succeeded"] * 20
+    assert len(seen) == 2 * len(THINGS)
     assert None not in seen
     assert [kube.read(thing) for thing in THINGS] == [None] * len(THINGS)
 
