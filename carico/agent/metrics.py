@@ -10,6 +10,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from carico.agent.loop import AgentLoop
 from carico.rpc.background import BackgroundCalls
 
+_SHARES = ("cpu_utilisation", "cpu_pressure", "cpu_stolen", "memory_utilisation", "memory_pressure", "io_pressure")
+
 
 class AgentMetrics:
     """Collects the metrics of an agent when /metrics is requested, so that they cost nothing at other times.
@@ -39,7 +41,7 @@ class AgentMetrics:
             yield CounterMetricFamily(f"carico_agent_{name}", text, value=value)
         if telemetry is not None:
             shares = GaugeMetricFamily("carico_agent_usage_ratio", "Usage in the last second", labels=["of"])
-            for of in ("cpu_utilisation", "cpu_pressure", "memory_utilisation", "memory_pressure", "io_pressure"):
+            for of in _SHARES:
                 shares.add_metric([of], float(getattr(telemetry, of)))
             yield shares
         for name, (text, found) in agent.gauges().items():

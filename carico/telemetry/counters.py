@@ -44,7 +44,7 @@ class Counters:
     """How long reads from disks took since boot, in all, milliseconds; 0 if the source does not provide it."""
     disk_read_work: Number = 0
     """How much was read since boot: sectors of 512 bytes, and `SECTORS_PER_READ` more for each read."""
-    cpu_steal: Number = 0
+    cpu_stolen: Number = 0
     """The part of `cpu_total` in which a thread held a CPU that the hypervisor had given to others; 0 where there is no
     hypervisor, or the source does not provide it."""
 
@@ -68,7 +68,7 @@ class Telemetry:
     """0 if the source does not provide it."""
     io_pressure: Number = 0.0
     """0 if the source does not provide it."""
-    cpu_steal: Number = 0.0
+    cpu_stolen: Number = 0.0
     """The share of the CPU time that the hypervisor gave to others; it is part of the utilisation."""
 
 
@@ -113,7 +113,7 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         for what in ("cpu", "memory", "io")
     )
     # Some hypervisors correct steal time downwards, so its growth is not checked, either.
-    steal = np.asarray(current.cpu_steal) - np.asarray(previous.cpu_steal)
+    stolen = np.asarray(current.cpu_stolen) - np.asarray(previous.cpu_stolen)
     available = np.asarray(current.memory_free) + np.asarray(current.memory_buffers) + np.asarray(current.memory_cached)
     return Telemetry(
         at_s=current.at_s,
@@ -122,14 +122,14 @@ def telemetry_between(previous: Counters, current: Counters) -> Telemetry:
         memory_utilisation=_within_0_and_1(1.0 - available / np.asarray(current.memory_total)),
         memory_pressure=memory,
         io_pressure=io,
-        cpu_steal=_share(steal, total),
+        cpu_stolen=_share(stolen, total),
     )
 
 
 def cpu_left(telemetry: Telemetry) -> Number:
     """Return the share of the CPU time wanted by threads that the hypervisor left to them; 1 without a hypervisor."""
     wanted = np.asarray(telemetry.cpu_utilisation)
-    return 1.0 - _share(np.asarray(telemetry.cpu_steal), wanted)
+    return 1.0 - _share(np.asarray(telemetry.cpu_stolen), wanted)
 
 
 def disk_use_between(previous: Counters, current: Counters) -> DiskUse | None:
@@ -167,7 +167,7 @@ def usage_vector(telemetry: Telemetry, cpu: str) -> FloatArray:
     if cpu == "utilisation-and-pressure":
         usage = (np.asarray(telemetry.cpu_utilisation) + np.asarray(telemetry.cpu_pressure)) / 2
     elif cpu == "utilisation-pressure-and-steal":
-        waiting = np.minimum(np.asarray(telemetry.cpu_pressure) + np.asarray(telemetry.cpu_steal), 1.0)
+        waiting = np.minimum(np.asarray(telemetry.cpu_pressure) + np.asarray(telemetry.cpu_stolen), 1.0)
         usage = (np.asarray(telemetry.cpu_utilisation) + waiting) / 2
     elif cpu == "utilisation":
         usage = np.asarray(telemetry.cpu_utilisation)

@@ -121,7 +121,7 @@ class ProcfsSource(TelemetrySource):
         io_pressure_us: int,
         disks: DiskCounters,
     ) -> Counters:
-        cpu_total, cpu_idle, cpu_steal = _cpu_times(self._stat, stat)
+        cpu_total, cpu_idle, cpu_stolen = _cpu_times(self._stat, stat)
         total, free, buffers, cached = _memory(self._meminfo, meminfo)
         return Counters(
             at_s=at_s,
@@ -136,7 +136,7 @@ class ProcfsSource(TelemetrySource):
             io_pressure_us=io_pressure_us,
             disk_reading_ms=disks.reading_ms,
             disk_read_work=disks.read_work,
-            cpu_steal=cpu_steal,
+            cpu_stolen=cpu_stolen,
         )
 
     def cpus(self) -> float:

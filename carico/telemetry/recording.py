@@ -58,7 +58,7 @@ class Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     io_pressure_us: Amount = 0.0
     disk_reading_ms: Amount = 0.0
     disk_read_work: Amount = 0.0
-    cpu_steal: Amount = 0.0
+    cpu_stolen: Amount = 0.0
 
 
 Line = TypeVar("Line", Header, Reading)

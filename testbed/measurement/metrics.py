@@ -52,6 +52,7 @@ METRICS = {
         Metric("time_to_95_percent_cpu", "s", "until the nodes' mean CPU utilisation is 95 %", None, ("value",)),
         Metric("cpu_utilisation", "share", "busy CPU time of the nodes", None, ("mean",), relative=False),
         Metric("cpu_pressure", "share", "time in which some task waited for a CPU", None, ("mean",), relative=False),
+        Metric("cpu_stolen", "share", "CPU time of nodes that others got", None, ("mean",), relative=False),
         Metric("memory_utilisation", "share", "memory of the nodes in use", None, ("mean",), relative=False),
         Metric("running_pods", "pods", "pods that run on a node", None, ("mean", "max"), relative=False),
     )

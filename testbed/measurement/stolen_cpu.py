@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.results.schema import DataItem, Repetition
+from testbed.results.schema import STOLEN, DataItem, Repetition
 
 METRIC = "machine_cpu_stolen"
 MENTIONED_FROM = 0.05
@@ -61,6 +61,11 @@ def discarded_attempts(repetitions: Sequence[Repetition]) -> dict[str, int]:
         if count := sum(item.labels.get("metric") == _DISCARDED + METRIC for item in one.data_items):
             found[one.scheduler] = found.get(one.scheduler, 0) + count
     return found
+
+
+def stolen_from_nodes(repetitions: Sequence[Repetition]) -> list[float]:
+    """Return the share of the nodes' CPU time stolen during each repetition that measured it."""
+    return [one.data["mean"] for run in repetitions for one in run.data_items if one.labels == {"metric": STOLEN}]
 
 
 def stolen_shares(repetitions: Sequence[Repetition]) -> list[float]:

@@ -7,7 +7,7 @@ import numpy as np
 from carico.arrays import FloatArray, IntArray
 from testbed.errors import ResultsError
 from testbed.measurement.statistics import summary
-from testbed.results.schema import DataItem, NodeSeries, Repetition
+from testbed.results.schema import STOLEN, DataItem, NodeSeries, Repetition
 
 METRICS = {
     "cpu_utilisation": "share",
@@ -24,7 +24,7 @@ def running_pods(repetition: Repetition) -> IntArray:
 
 def cluster_mean(nodes: list[NodeSeries], metric: str) -> FloatArray:
     """Mean of a metric over the nodes that are up, per second; NaN while none is."""
-    values = np.asarray([getattr(node, metric) for node in nodes], dtype=np.float64)
+    values = np.asarray([node.values(metric) for node in nodes], dtype=np.float64)
     there = ~np.isnan(values)
     count = there.sum(axis=0)
     mean: FloatArray = np.where(count, np.where(there, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
@@ -42,8 +42,8 @@ def utilisation_items(nodes: list[NodeSeries]) -> list[DataItem]:
     if not nodes or not nodes[0].time_s:
         return []
     items = []
-    for metric, unit in METRICS.items():
-        values = [value for node in nodes for value in getattr(node, metric) if value is not None]
+    for metric, unit in (*METRICS.items(), (STOLEN, "share")):
+        values = [value for node in nodes for value in node.values(metric) if value is not None]
         if values:
             items.append(DataItem(summary(values), unit, {"metric": metric}))
     seconds = time_to_utilisation(nodes)

@@ -18,7 +18,7 @@ from carico.clock import Clock
 from carico.deployment.manifests import COMPONENT, SELECTOR
 from carico.errors import KubeError
 from carico.kube.objects import KubeObjects
-from testbed.results.schema import REPORTED, USAGE, NodeSeries
+from testbed.results.schema import REPORTED, STOLEN, USAGE, NodeSeries
 
 PERIOD_S = 1.0
 ANSWER_S = 2.0
@@ -26,7 +26,7 @@ ANSWER_S = 2.0
 PORT = 9443
 """The port of an agent's /metrics, as in the manifests."""
 METRICS = (*USAGE, *REPORTED)
-"""The columns of a `NodeSeries` that are read from agents."""
+"""The columns of a `NodeSeries` that are read from agents; also `STOLEN`, where nodes are guests of a hypervisor."""
 
 
 class AgentTelemetry:
@@ -40,9 +40,14 @@ class AgentTelemetry:
     names : mapping of str to str
         The scenario's name of each node, by the node's name on the cluster; agents on other nodes are not read.
     clock : Clock
+    guests : bool
+        Whether the nodes are guests of a hypervisor, which may give their CPU time to others.
     """
 
-    def __init__(self, kube: KubeObjects, namespace: str, names: Mapping[str, str], clock: Clock) -> None:
+    def __init__(
+        self, kube: KubeObjects, namespace: str, names: Mapping[str, str], clock: Clock, guests: bool = False
+    ) -> None:
+        self._columns = (*METRICS, STOLEN) if guests else METRICS
         self._kube = kube
         self._namespace = namespace
         self._names = names
@@ -72,7 +77,9 @@ class AgentTelemetry:
     def complete(self, series: NodeSeries) -> NodeSeries:
         """Return a node's series with the columns that its agent has reported."""
         rows = self._rows.get(series.name, {})
-        columns = {metric: [rows.get(round(second), {}).get(metric) for second in series.time_s] for metric in METRICS}
+        columns = {
+            metric: [rows.get(round(second), {}).get(metric) for second in series.time_s] for metric in self._columns
+        }
         return msgspec.structs.replace(series, **columns)
 
     def _agents(self) -> dict[str, str]:
@@ -114,6 +121,6 @@ def read_metrics(text: str) -> dict[str, float]:
         for sample in family.samples:
             name = sample.labels.get("of", "") if sample.name.endswith("_usage_ratio") else sample.name
             name = name.removeprefix("carico_agent_")
-            if name in METRICS and math.isfinite(sample.value):
+            if name in (*METRICS, STOLEN) and math.isfinite(sample.value):
                 found[name] = round(sample.value, 6)
     return found

@@ -139,7 +139,8 @@ class DeployedCarico:
 
     def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
         """Return the telemetry of these nodes' agents."""
-        return AgentTelemetry(cluster.api.objects, NAMESPACE, nodes, self._clock)
+        guests = self._telemetry == "procfs"  # control groups do not count what was stolen
+        return AgentTelemetry(cluster.api.objects, NAMESPACE, nodes, self._clock, guests)
 
 
 def check_agents(scheduler: SchedulerSpec, chosen: NodeSettings, provider: str) -> None:

@@ -16,7 +16,13 @@ from testbed.comparison.intervals import LEAST_FOR_INTERVAL, median_interval
 from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.statistics import summary
-from testbed.measurement.stolen_cpu import MENTIONED_FROM, RETRIED_FROM, discarded_attempts, stolen_shares
+from testbed.measurement.stolen_cpu import (
+    MENTIONED_FROM,
+    RETRIED_FROM,
+    discarded_attempts,
+    stolen_from_nodes,
+    stolen_shares,
+)
 from testbed.report.groups import TOTALS_NOTE, Group, sections_of
 from testbed.report.judgements import Judged, judged_rows, median
 from testbed.report.numbers import WIDTH, comparisons, seconds
@@ -105,6 +111,13 @@ def stolen_note(repetitions: Sequence[Repetition]) -> list[str]:
             f"The machine's hypervisor gave {100 * shares[0]:.0f} to {100 * shares[-1]:.0f} % (median "
             f"{100 * np.median(shares):.0f} %) of its CPU time to others while repetitions ran: times and "
             f"pressures are those of a slower machine, and vary with this share. "
+        )
+    of_nodes = sorted(stolen_from_nodes(repetitions))
+    if of_nodes and of_nodes[-1] >= MENTIONED_FROM:
+        note += (
+            f"The nodes' hypervisor gave {100 * of_nodes[0]:.0f} to {100 * of_nodes[-1]:.0f} % (median "
+            f"{100 * np.median(of_nodes):.0f} %) of their CPU time to other guests. Nodes count it as utilisation, "
+            f"though nothing was done in it. "
         )
     if discarded := discarded_attempts(repetitions):
         counts = ", ".join(f"{scheduler} {count}" for scheduler, count in discarded.items())

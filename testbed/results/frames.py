@@ -15,7 +15,7 @@ import pandas as pd
 
 from testbed.errors import DamagedResults
 from testbed.results.reading import Reading, read_all
-from testbed.results.schema import REPORTED, USAGE, NodeSeries, PodOutcome, PodResult, Repetition
+from testbed.results.schema import REPORTED, STOLEN, USAGE, NodeSeries, PodOutcome, PodResult, Repetition
 
 KEYS = ("run", "repetition", "scenario", "scheduler", "seed")
 """The first columns of all frames. `repetition` numbers the repetitions of all runs, so it joins the frames."""
@@ -90,7 +90,7 @@ def _frame(
             values.extend([None] * (rows - len(values)))
     frame = pd.DataFrame(columns)
     # Where all values are missing, pandas would not know that they are numbers.
-    numbers = [name for name in frame if name.endswith("_s") or name in (*USAGE, *REPORTED)]
+    numbers = [name for name in frame if name.endswith("_s") or name in (*USAGE, STOLEN, *REPORTED)]
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
@@ -144,7 +144,7 @@ def _data_items(one: Repetition) -> dict[str, list[Any]]:
 
 def _nodes(one: Repetition) -> dict[str, list[Any]]:
     fields = [name for name in NodeSeries.__struct_fields__ if name != "name"]
-    columns = {name: [value for node in one.nodes for value in getattr(node, name)] for name in fields}
+    columns = {name: [value for node in one.nodes for value in node.values(name)] for name in fields}
     return {"node": [node.name for node in one.nodes for _ in node.time_s], **columns}
 
 

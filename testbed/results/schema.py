@@ -22,6 +22,8 @@ PodOutcome = Literal["succeeded", "oom_killed", "failed", "evicted", "unfinished
 USAGE = ("cpu_utilisation", "cpu_pressure", "memory_utilisation")
 REPORTED = ("capacity_signal", "baseline", "pod_cost", "pod_capacity")
 """The columns of a `NodeSeries` with a node's usage, and with what CARICO's agent on the node reports."""
+STOLEN = "cpu_stolen"
+"""The column with the CPU time that a node's hypervisor gave to others, which only some providers have."""
 
 
 class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,7 +41,7 @@ class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """CPU-seconds as printed by the pod's program, if it is a real program that prints them."""
 
 
-class NodeSeries(msgspec.Struct, frozen=True):
+class NodeSeries(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node over time, once a second; None while the node is down or absent.
 
     CARICO's figures are also None where no agent runs or k is unlimited.
@@ -55,6 +57,13 @@ class NodeSeries(msgspec.Struct, frozen=True):
     baseline: list[float | None]
     pod_cost: list[float | None]
     pod_capacity: list[float | None]
+    cpu_stolen: list[float | None] = []
+    """The share of its CPU time that its hypervisor gave to other guests; empty where that is not recorded."""
+
+    def values(self, column: str) -> list[float | None]:
+        """Return a column, all None if it was not recorded."""
+        found: list[float | None] = getattr(self, column)
+        return found or [None] * len(self.time_s)
 
 
 class RequestSeries(msgspec.Struct, frozen=True):

@@ -172,4 +172,4 @@ def _nanmean(values: FloatArray, axis: int) -> FloatArray:
 
 
 def _values(nodes: Sequence[NodeSeries], metric: str) -> FloatArray:
-    return np.array([getattr(node, metric) for node in nodes], dtype=np.float64)
+    return np.array([node.values(metric) for node in nodes], dtype=np.float64)

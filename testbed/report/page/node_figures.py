@@ -16,10 +16,12 @@ from testbed.report.page.aggregates import (
 )
 from testbed.report.page.drawing import Curve, grid_panel, number, series_panel
 from testbed.report.page.figure import Drawn, Figure
+from testbed.results.schema import STOLEN
 
 UTILISATION = {
     "cpu_utilisation": "CPU utilisation",
     "cpu_pressure": "CPU pressure",
+    STOLEN: "CPU time stolen by the hypervisor",
     "memory_utilisation": "Memory in use",
 }
 ESTIMATES = {

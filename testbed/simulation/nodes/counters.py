@@ -48,5 +48,5 @@ class KernelCounters:
             memory_cached=cached,
             disk_reading_ms=0 if disks is None else np.floor(disks.reading_s * 1000),
             disk_read_work=0 if disks is None else np.floor(disks.read_work),
-            cpu_steal=np.floor(self.stolen_s * JIFFIES_PER_S + 0.5),
+            cpu_stolen=np.floor(self.stolen_s * JIFFIES_PER_S + 0.5),
         )

@@ -98,7 +98,7 @@ def test_many_nodes_at_once_equal_each_node_alone():
 
 
 def test_all_ways_to_compute_cpu_usage():
-    telemetry = Telemetry(at_s=1.0, cpu_utilisation=1.0, cpu_pressure=0.5, memory_utilisation=0.2, cpu_steal=0.25)
+    telemetry = Telemetry(at_s=1.0, cpu_utilisation=1.0, cpu_pressure=0.5, memory_utilisation=0.2, cpu_stolen=0.25)
     assert usage_vector(telemetry, "utilisation-and-pressure").tolist() == [0.75, 0.2]
     assert usage_vector(telemetry, "utilisation").tolist() == [1.0, 0.2]
     assert usage_vector(telemetry, "utilisation-pressure-and-steal").tolist() == [0.875, 0.2]
@@ -108,7 +108,7 @@ def test_all_ways_to_compute_cpu_usage():
 
 def test_two_guests_that_spin_on_one_cpu_are_contention_only_for_the_metric_with_steal():
     """As Xen showed it: each guest had one virtual CPU, and 582 of its 1,200 ticks were stolen."""
-    later = replace(START, at_s=START.at_s + 12, cpu_total=START.cpu_total + 1200, cpu_steal=582)
+    later = replace(START, at_s=START.at_s + 12, cpu_total=START.cpu_total + 1200, cpu_stolen=582)
     telemetry = telemetry_between(START, later)
     assert (telemetry.cpu_utilisation, telemetry.cpu_pressure) == (1.0, 0.0)
     assert usage_vector(telemetry, "utilisation-and-pressure")[0] == 0.5, "as if one pod had the CPU to itself"
@@ -122,9 +122,9 @@ def test_the_hypervisor_leaves_all_of_a_cpu_that_nobody_wants():
 
 
 def test_steal_time_that_is_corrected_downwards_counts_as_none():
-    before = replace(START, cpu_steal=50)
-    after = replace(before, at_s=START.at_s + 1, cpu_total=START.cpu_total + 100, cpu_steal=40)
-    assert telemetry_between(before, after).cpu_steal == 0.0
+    before = replace(START, cpu_stolen=50)
+    after = replace(before, at_s=START.at_s + 1, cpu_total=START.cpu_total + 100, cpu_stolen=40)
+    assert telemetry_between(before, after).cpu_stolen == 0.0
 
 
 amounts = st.floats(min_value=0, max_value=1e15)
@@ -146,7 +146,7 @@ def test_every_share_is_in_the_unit_interval(elapsed, total, idle, pressure, fre
         cpu_idle=START.cpu_idle + idle,
         cpu_pressure_us=START.cpu_pressure_us + pressure,
         memory_free=free,
-        cpu_steal=steal,
+        cpu_stolen=steal,
     )
     telemetry = telemetry_between(START, later)
     for metric in CPU_METRICS:

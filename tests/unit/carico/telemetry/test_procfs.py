@@ -51,7 +51,7 @@ def test_reads_the_fields_of_the_thesis(recorded):
     # Guest time (900 and 10) is part of user and nice and not added again.
     assert counters.cpu_total == 1000 + 20 + 300 + 50000 + 600 + 0 + 70 + 8
     assert counters.cpu_idle == 50000 + 600
-    assert counters.cpu_steal == 8
+    assert counters.cpu_stolen == 8
     assert counters.cpu_pressure_us == 2059391
     assert counters.memory_pressure_us == 31
     assert counters.io_pressure_us == 41

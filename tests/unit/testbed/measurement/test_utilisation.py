@@ -1,5 +1,6 @@
 """Utilisation of the nodes over time."""
 
+import msgspec
 import pytest
 
 from testbed.errors import ResultsError
@@ -47,6 +48,14 @@ def test_running_pods_as_an_array():
 @pytest.mark.parametrize(("share", "seconds"), [(0.95, 3.0), (0.9, 2.0), (0.0, 1.0), (0.96, None)])
 def test_time_until_the_cluster_is_that_busy(share, seconds):
     assert time_to_utilisation(NODES, share) == seconds
+
+
+def test_what_a_hypervisor_gave_to_others_is_an_item_where_it_was_recorded():
+    guests = [msgspec.structs.replace(one, cpu_stolen=[0.0, 0.5, None, 0.1]) for one in NODES]
+    items = {item.labels["metric"]: item for item in utilisation_items(guests)}
+    assert items["cpu_stolen"].data["mean"] == pytest.approx(0.2)
+    assert b"cpu_stolen" not in msgspec.json.encode(NODES)
+    assert NODES[0].values("cpu_stolen") == [None] * 4
 
 
 def test_items_are_over_all_nodes_and_seconds():

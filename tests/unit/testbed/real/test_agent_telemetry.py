@@ -76,6 +76,17 @@ def test_agents_of_other_nodes_are_not_read(told):
     assert "other" not in kube.asked
 
 
+@pytest.mark.parametrize(("guests", "recorded"), [(True, 0.25), (False, None)])
+def test_stolen_time_is_recorded_of_guests_only(guests, recorded):
+    kube, clock = Agents(), HurriedClock()
+    kube.text_of_pod = lambda *asked, **within: kube.enough.set() or 'carico_agent_usage_ratio{of="cpu_stolen"} 0.25\n'
+    telemetry = AgentTelemetry(kube, "carico", {"worker": "node-0"}, clock, guests)
+    with telemetry.collected(clock.now()):
+        assert kube.enough.wait(PATIENCE_S)
+    series = telemetry.complete(NodeSeries("node-0", [1.0], [0], *[[None]] * 7))
+    assert series.values("cpu_stolen") == [recorded]
+
+
 class OneHangs:
     """Two agents; the first does not answer until the test is over."""
 

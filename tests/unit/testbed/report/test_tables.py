@@ -215,6 +215,16 @@ def test_what_others_took_of_the_machine_is_told():
     assert max(map(len, table)) <= 80
 
 
+def test_what_a_hypervisor_took_of_its_guests_is_told():
+    def of_guests(share):
+        item = DataItem({"mean": share}, "share", {"metric": "cpu_stolen"})
+        return [msgspec.structs.replace(one, data_items=[item]) for one in on("xen", measured())]
+
+    table = medians([*of_guests(0.02), *of_guests(0.51)])
+    assert "The nodes' hypervisor gave 2 to 51 % (median 26 %) of their CPU time to other guests." in " ".join(table)
+    assert stolen_note(of_guests(0.04)) == []
+
+
 def test_little_stolen_cpu_and_simulated_runs_get_no_note():
     assert stolen_note(stolen(0.04)) == []
     assert stolen_note(measured()) == []

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from types import SimpleNamespace
 from uuid import uuid4
 
 import msgspec
@@ -390,3 +391,14 @@ def test_a_kept_cluster_is_used_again_unless_its_description_has_changed(made, d
     other.close()
     assert len(dom0.guests) == 2
     assert dom0.left == registry.all() == []
+
+
+def test_a_command_is_run_on_every_node(made, dom0, folder):
+    one = made(2)
+    one.maker.create(NAME, folder, 60)
+    cluster = SimpleNamespace(name=NAME, folder=folder)
+    one.maker.run_on_nodes(cluster, "rm", "-f", "/var/lib/carico/state.json")
+    assert [guest.asked[-1] for guest in dom0.guests] == [("rm", "-f", "/var/lib/carico/state.json")] * 2
+    dom0.guests[1].faults.append(Fault(("rm",), "fail"))
+    with pytest.raises(ClusterError, match=f"guest {SECOND} .*rm -f /var/lib/carico/state.json ended with 1"):
+        one.maker.run_on_nodes(cluster, "rm", "-f", "/var/lib/carico/state.json")

@@ -47,6 +47,10 @@ def test_a_distribution_lies_within_its_band(samples):
     assert len(found.middle) == len(SHARES)
 
 
+def test_what_was_not_recorded_has_no_series():
+    assert cluster_series([repetition([1, 2])], "cpu_stolen", 1.0) is None
+
+
 def test_nothing_has_no_distribution():
     assert distribution([]) is None
     assert distribution([[], []]) is None

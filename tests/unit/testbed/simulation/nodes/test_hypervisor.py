@@ -79,14 +79,14 @@ class TestOnNodes:
         nodes.advance(10)
         assert nodes.busy_s == pytest.approx(40.0, abs=0.2)
         assert nodes.fleet.counters().cpu_pressure_us == 0
-        assert nodes.fleet.counters().cpu_steal == pytest.approx(2000, abs=20), "half of what four threads wanted"
+        assert nodes.fleet.counters().cpu_stolen == pytest.approx(2000, abs=20), "half of what four threads wanted"
 
     def test_an_idle_cpu_loses_nothing_to_steal(self, make_nodes):
         nodes = make_nodes(steal=0.5, steal_duty=1.0)
         nodes.start("a", work=10.0)
         assert nodes.until_all_ended()["a"] == pytest.approx(10.0, abs=0.2)
         assert nodes.busy_s == pytest.approx(10.0, abs=0.2)
-        assert nodes.fleet.counters().cpu_steal == 0
+        assert nodes.fleet.counters().cpu_stolen == 0
 
     def test_a_slower_cpu_is_as_busy(self, make_nodes):
         nodes = make_nodes(nodes=50, speed_noise=0.3, speed_noise_s=5.0)
