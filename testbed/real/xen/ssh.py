@@ -16,9 +16,9 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from testbed.errors import ClusterError, CommandFailed, Disconnected
 
-CONNECT_S = 30.0
+CONNECT_S = 60.0
 """A virtual machine that is busy starting takes 15 s and more to let somebody in."""
-COMMAND_S = 60.0
+COMMAND_S = 120.0
 _TRIES = 3
 FIRST_PAUSE_S = 1.0
 """The pause before a command is tried again, which then doubles."""

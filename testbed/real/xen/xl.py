@@ -8,6 +8,7 @@ ours.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,10 @@ _GUEST_BYTES = 256 << 20
 _CHUNK_SECTORS = 8
 """Sectors that a snapshot copies at once."""
 _NEW_LOOP = ("losetup", "--find", "--show")
+_PROGRAMS = ("dmsetup", "losetup", "flock", "timeout")
+_PRINT_LACKING = 'for one; do command -v "$one" > /dev/null || test -r "$one" || echo "$one"; done'
+_NO_FOLDER = 66
+"""The status of `flock` if the folder of its lock is not there."""
 
 
 @dataclass(frozen=True)
@@ -73,45 +78,48 @@ class XlDriver:
 
     async def problems(self) -> Sequence[str]:
         """Check programs, rights, files, memory and space in dom0; see `Driver.problems`."""
-        where, guests = self._login.what, self._guests
-        found = []
+        checks = (self._problem_with_memory(), self._lacking(), self._problem_with_folder())
+        return [found for found in await asyncio.gather(*checks) if found]
+
+    async def _problem_with_memory(self) -> str:
+        guests = self._guests
         needed = memory_bytes(guests.memory) * guests.count >> 20
         try:
             info = dict(re.findall(r"^(\S+)\s*: (.*)$", await self._ask("xl", "info"), re.MULTILINE))
-            if int(info.get("free_memory", needed)) < needed:
-                found.append(
-                    f"{where} has {info['free_memory']} MiB of memory free, {guests.count} guests of {guests.memory} "
-                    f"need {needed} MiB: describe fewer or smaller ones, or stop others"
-                )
         except CommandFailed as error:
-            found.append(f"the toolstack xl does not work: {error}")
-        for program in ("dmsetup", "losetup", "flock", "timeout"):
-            try:
-                await self._ask(program, "--version")
-            except CommandFailed:
-                found.append(f"{where} has no {program}: install it")
-        for path in filter(None, (guests.root, guests.kernel, guests.ramdisk)):
-            try:
-                await self._ask("test", "-r", path)
-            except CommandFailed:
-                found.append(f"{where} has no {path}, which the description names: copy it there")
-        folder, wanted = self._host.folder, guests.count * _GUEST_BYTES >> 20
+            return f"the toolstack xl does not work: {error}"
+        if int(info.get("free_memory", needed)) >= needed:
+            return ""
+        return (
+            f"{self._login.what} has {info['free_memory']} MiB of memory free, {guests.count} guests of "
+            f"{guests.memory} need {needed} MiB: describe fewer or smaller ones, or stop others"
+        )
+
+    async def _lacking(self) -> str:
+        paths = filter(None, (self._guests.root, self._guests.kernel, self._guests.ramdisk))
+        lacking = (await self._ask("sh", "-c", _PRINT_LACKING, "sh", *_PROGRAMS, *paths)).split()
+        if not lacking:
+            return ""
+        return f"{self._login.what} lacks {', '.join(lacking)}: install the programs, and copy the files there"
+
+    async def _problem_with_folder(self) -> str:
+        folder, guests = self._host.folder, self._guests.count
+        wanted = guests * _GUEST_BYTES >> 20
         try:
             await self._ask("mkdir", "-p", folder)
             free = int((await self._ask("df", "--output=avail", "--block-size=1M", folder)).split()[-1])
-            if free < wanted:
-                found.append(
-                    f"{where} has {free} MiB free in {folder}, {guests.count} guests need {wanted} MiB: make room, or "
-                    f"name another folder (host: folder)"
-                )
         except CommandFailed as error:
-            found.append(f"the folder for guests cannot be used: {error}")
-        return found
+            return f"the folder for guests cannot be used: {error}"
+        if free >= wanted:
+            return ""
+        return (
+            f"{self._login.what} has {free} MiB free in {folder}, {guests} guests need {wanted} MiB: make room, or "
+            f"name another folder (host: folder)"
+        )
 
     async def create(self, guest: Guest, public_key: str) -> None:
         """Make the guest's disk and start it; see `Driver.create`."""
-        there = await self._inventory(guest.label)
-        if any(name == guest.name for _, name in there.domains.values()) or guest.name in there.mapped:
+        if any(name == guest.name for _, name in (await self._domains()).values()):
             raise ClusterError(f"{self._login.what} has a guest {guest.name} already, and not from this run")
         try:
             await self._create(guest, public_key)
@@ -143,7 +151,7 @@ class XlDriver:
 
     async def host_key(self, guest: Guest) -> str:
         """Read the guest's part of xenstore; see `Driver.host_key`."""
-        number = await self._number(guest, await self._domains())
+        number = _domain(guest, await self._domains())
         if number is None:
             raise ClusterError(f"guest {guest.name} has ended")
         try:
@@ -165,24 +173,31 @@ class XlDriver:
 
     async def destroy(self, guest: Guest) -> None:
         """End the guest, and remove its disk and its files; see `Driver.destroy`."""
+        try:
+            # A command that lost its connection may still run; it ends before this does.
+            await self._change(guest, "true", limit_s=_CREATE_S, repeatable=True)
+        except CommandFailed as error:
+            if error.status != _NO_FOLDER:  # without a folder no command can be running
+                raise
         there = await self._inventory(guest.label)
         if not self._is_left(guest, there):
             return
-        # A command that lost its connection may still run; it ends before these do.
-        await self._ask("mkdir", "-p", self._folder(guest))
-        await self._change(guest, "true", limit_s=_CREATE_S, repeatable=True)
-        there = await self._inventory(guest.label)
+        removals: list[tuple[str, ...]] = []
         number = await self._number(guest, there.domains)
         if number is not None:
-            await self._remove(guest, "xl", "destroy", number)
+            removals.append(("xl", "destroy", number))
         if there.mapped.get(guest.name) == _mapped_id(guest):
-            await self._remove(guest, "dmsetup", "remove", "--retry", guest.name)
-        for loop, file in there.loops:
-            if file.removesuffix(" (deleted)").startswith(f"{self._folder(guest)}/"):
-                await self._remove(guest, "losetup", "--detach", loop)
-        await self._ask("rm", "-rf", "--", self._folder(guest))
-        if self._is_left(guest, await self._inventory(guest.label)):
-            raise ClusterError(f"{self._login.what} still has something of guest {guest.name}")
+            removals.append(("dmsetup", "remove", "--retry", guest.name))
+        own = f"{self._folder(guest)}/"
+        removals += [("losetup", "--detach", loop) for loop, file in there.loops if file.startswith(own)]
+        failed = []
+        for command in (*removals, ("rm", "-rf", "--", self._folder(guest))):
+            try:
+                await self._dom0.run(*command, limit_s=_DESTROY_S, repeatable=True)
+            except CommandFailed as error:  # it may be gone already
+                failed.append(str(error))
+        if failed and self._is_left(guest, await self._inventory(guest.label)):
+            raise ClusterError(f"{self._login.what} still has something of guest {guest.name}: {'; '.join(failed)}")
 
     async def numbers(self, label: str) -> set[int]:
         """Return the numbers of guests, devices and folders; see `Driver.numbers`."""
@@ -212,19 +227,26 @@ class XlDriver:
 
     async def _inventory(self, label: str) -> _Inventory:
         listing = ("--columns", "--noheadings", "--separator", " ", "--options", "name,uuid")
-        mapped = {}
-        for line in (await self._ask("dmsetup", "info", *listing)).splitlines():
-            device, _, mapped_id = line.partition(" ")
-            mapped[device] = mapped_id.strip()
-        loops = []
-        for line in (await self._ask("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")).splitlines():
-            loop, _, file = line.strip().partition(" ")
-            loops.append((loop, file.strip()))
+        domains, devices, files, folders = await asyncio.gather(
+            self._domains(),
+            self._ask("dmsetup", "info", *listing),
+            self._ask("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"),
+            self._folders(label),
+        )
+        mapped = (line.partition(" ") for line in devices.splitlines())
+        loops = (line.strip().partition(" ") for line in files.splitlines())
+        return _Inventory(
+            domains,
+            {device: mapped_id.strip() for device, _, mapped_id in mapped},
+            [(loop, file.strip()) for loop, _, file in loops],
+            folders,
+        )
+
+    async def _folders(self, label: str) -> frozenset[str]:
         try:
-            folders = (await self._ask("ls", "-A", "-1", f"{self._host.folder}/{label}")).split()
+            return frozenset((await self._ask("ls", "-A", "-1", f"{self._host.folder}/{label}")).split())
         except CommandFailed:  # there is no such folder
-            folders = []
-        return _Inventory(await self._domains(), mapped, loops, frozenset(folders))
+            return frozenset()
 
     def _is_left(self, guest: Guest, there: _Inventory) -> bool:
         return (
@@ -245,12 +267,12 @@ class XlDriver:
             label = guest.label
         return number if label == guest.label else None
 
-    async def _ask(self, *command: str, limit_s: float = 60.0) -> str:
+    async def _ask(self, *command: str, limit_s: float = 120.0) -> str:
         """Run a command that does no harm if it is run twice."""
         return await self._dom0.run(*command, limit_s=limit_s, repeatable=True)
 
     async def _change(
-        self, guest: Guest, *command: str, given: str = "", limit_s: float = 60.0, repeatable: bool = False
+        self, guest: Guest, *command: str, given: str = "", limit_s: float = 120.0, repeatable: bool = False
     ) -> str:
         """Run a command that changes a guest, one at a time, and one that ends even if the connection is lost."""
         lock = ("flock", "--wait", f"{limit_s:.0f}", f"{self._folder(guest)}/lock")
@@ -258,11 +280,6 @@ class XlDriver:
         return await self._dom0.run(
             *command, within=(*lock, *ending), given=given, limit_s=2 * limit_s + 10, repeatable=repeatable
         )
-
-    async def _remove(self, guest: Guest, *command: str) -> None:
-        """Run a command that removes something; that it is gone already is no error, and is looked at afterwards."""
-        with suppress(CommandFailed):
-            await self._change(guest, *command, limit_s=_DESTROY_S, repeatable=True)
 
     def _folder(self, guest: Guest) -> str:
         return f"{self._host.folder}/{guest.label}/{guest.name}"

@@ -338,10 +338,9 @@ def test_the_key_may_be_in_the_environment(described, dom0, connect, key):
 def test_what_is_lacking_on_the_host_is_said_before_anything_is_made(made, dom0):
     one = made(2)
     del dom0.files["/boot/initrd"]
-    dom0.faults.append(Fault(("dmsetup",), "fail"))
+    dom0.programs.remove("dmsetup")
     assert [str(problem) for problem in one.maker.preflight()] == [
-        "dom0 127.0.0.1 has no dmsetup: install it",
-        "dom0 127.0.0.1 has no /boot/initrd, which the description names: copy it there",
+        "dom0 127.0.0.1 lacks dmsetup, /boot/initrd: install the programs, and copy the files there"
     ]
 
 
