@@ -85,6 +85,23 @@ def test_nothing_is_left_of_a_disk_that_fails(disk, exported, monkeypatch):
     assert set(disk.kept.iterdir()) == before
 
 
+def test_the_digest_of_a_disk_is_of_its_contents_not_of_its_holes(tmp_path):
+    contents = bytearray(5 << 20)
+    contents[3_000_000:3_000_004] = b"data"
+    full, sparse, other = (tmp_path / name for name in ("full", "sparse", "other"))
+    full.write_bytes(contents)
+    for file, at in ((sparse, 3_000_000), (other, 3_000_001)):
+        with file.open("wb") as stream:
+            stream.truncate(len(contents))
+            stream.seek(at)
+            stream.write(b"data")
+    assert guest_module._digest(full) == guest_module._digest(sparse)
+    assert guest_module._digest(full) != guest_module._digest(other)
+    longer = tmp_path / "longer"
+    longer.write_bytes(contents + bytes(1))
+    assert guest_module._digest(longer) != guest_module._digest(full)
+
+
 def test_other_images_are_another_disk(disk):
     other = GuestDisk(disk.kept, disk.control_plane, disk.system, disk.kernel, disk.programs[:1])
     assert other.folder != disk.folder
