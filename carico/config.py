@@ -377,7 +377,8 @@ def read_config(path: Path, kind: type[Config]) -> Config:
     except (OSError, ValueError) as error:
         raise InvalidConfig(f"cannot read the configuration {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidConfig(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        problem = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
+        raise InvalidConfig(f"{path} is not YAML: {problem}") from error
     try:
         config = msgspec.convert({} if document is None else document, kind)
         msgspec.json.encode(config)  # refuses half of a pair of surrogates, which YAML can write but is no text

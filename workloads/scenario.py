@@ -355,7 +355,8 @@ def read_scenario(text: str, origin: str) -> Scenario:
         document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: a text that looks like a date or a number but is none, such as 2024-13-01.
-        raise InvalidScenario(f"{origin} is not YAML: {' '.join(str(error).split())}") from error
+        problem = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
+        raise InvalidScenario(f"{origin} is not YAML: {problem}") from error
     if document is None:
         raise InvalidScenario(f"{origin} is empty: a scenario has at least a name, a description and jobs")
     try:

@@ -15,6 +15,7 @@ import kubernetes.client
 import kubernetes.config
 import msgspec
 import urllib3
+import yaml
 from kubernetes.client.exceptions import ApiException
 
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
@@ -142,6 +143,15 @@ class _Status(msgspec.Struct):
     code: int = 500
 
 
+def kubeconfig_problem(error: BaseException) -> str:
+    """Return what is wrong with a kubeconfig, by the error that loading it has caused."""
+    problem = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, yaml.YAMLError):
+        return f"it is not YAML: {problem}"
+    known = isinstance(error, (kubernetes.config.ConfigException, OSError))
+    return problem if known else f"it has not the form of a kubeconfig ({type(error).__name__}: {problem})"
+
+
 class KubeClient:
     """The API server.
 
@@ -187,8 +197,9 @@ class KubeClient:
         except Exception as error:  # a file may cause any: YAML's, the package's own, TypeError
             where = "this pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
             raise InvalidConfig(
-                f"the Kubernetes API cannot be reached with {where}: {str(error).rstrip('.')}; outside a cluster, name "
-                f"a kubeconfig (`kubernetes: {{kubeconfig: FILE}}`); an extender can do without (`kubernetes: null`)"
+                f"the Kubernetes API cannot be reached with {where}: {kubeconfig_problem(error)}; outside a cluster, "
+                f"name a kubeconfig (`kubernetes: {{kubeconfig: FILE}}`); an extender can do without "
+                f"(`kubernetes: null`)"
             ) from error
         return cls(configuration, silence_s=silence_s)
 

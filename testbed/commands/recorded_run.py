@@ -44,7 +44,7 @@ class RecordedRun:
         self._root = Path.cwd()
         self._line = line_on_stderr()
         self._pace = Pace()
-        self.id = new_run_id(datetime.now(UTC), secrets.token_hex(3))
+        self.id = new_run_id(datetime.now(UTC), secrets.token_hex(2)[1:])
         self.plan = plan
         self.cluster_options = ClusterOptions(
             self.id, diagnostics=runs_folder(self._root) / self.id / "diagnostics", say=tell, **chosen(vars(options))

@@ -231,7 +231,7 @@ def _record(options: argparse.Namespace, sweep: Sweep, root: Path) -> tuple[RunR
             tell(f"run {run.id} of the same sweep has used other versions of packages: beginning anew")
             break
         return RunRecord(root, run.id, asked), False
-    return RunRecord(root, new_run_id(datetime.now(UTC), secrets.token_hex(3)), asked), True
+    return RunRecord(root, new_run_id(datetime.now(UTC), secrets.token_hex(2)[1:]), asked), True
 
 
 def _is_same(run: RunFolder, sweep: Sweep) -> bool:

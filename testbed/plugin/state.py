@@ -170,7 +170,7 @@ def state_of(config: pytest.Config) -> State:
         worker=given is not None,
         root=config.rootpath,
         command=["pytest", *config.invocation_params.args] if given is None else given["carico_command"],
-        run_id=new_run_id(datetime.now(UTC), secrets.token_hex(3)) if given is None else given["carico_run"],
+        run_id=new_run_id(datetime.now(UTC), secrets.token_hex(2)[1:]) if given is None else given["carico_run"],
         extensions=extensions,
     )
     config.pluginmanager.register(import_module(SESSION), SESSION)

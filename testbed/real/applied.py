@@ -52,7 +52,8 @@ def objects_of(text: str) -> list[dict[str, Any]]:
     try:
         documents = list(yaml.load_all(text, Loader=PlainLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"it cannot be read: {error}") from error
+        problem = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
+        raise InvalidInput(f"it is not YAML: {problem}") from error
     things: list[object] = []
     for document in documents:
         items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else [document]

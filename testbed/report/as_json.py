@@ -28,7 +28,7 @@ def _run(folder: RunFolder) -> dict[str, Any]:
         run = folder.read()
     except ResultsError as error:
         return {"run": folder.id, "error": str(error), **dict.fromkeys(_OF_A_RUN), "to_recover": None}
-    to_recover = folder.log.path.exists() and run.state != "running"
+    to_recover = folder.to_recover and run.state != "running"
     return {
         "run": folder.id,
         "error": None,

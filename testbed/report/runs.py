@@ -26,7 +26,7 @@ def runs_table(runs: Iterable[RunFolder]) -> list[str]:
 
 
 def _entry(folder: RunFolder, run: Run) -> list[str]:
-    left = "yes" if folder.log.path.exists() and run.state != "running" else "-"
+    left = "yes" if folder.to_recover and run.state != "running" else "-"
     command = f"    {shlex.join(run.command)}"
     return [
         f"{run.id:23}  {run.state:11}  {_duration(run):>7}  {run.finished_repetitions:>11}  {left:>10}",

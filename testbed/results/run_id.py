@@ -8,14 +8,15 @@ _ID_TIME = "%Y%m%dT%H%M%SZ"
 
 
 def new_run_id(now: datetime, suffix: str) -> str:
-    """Return an id that sorts by time and is made unique by its suffix.
+    """Return an id that sorts by time, also within a second, and is made unique by its suffix.
 
     Examples
     --------
-    >>> new_run_id(datetime(2026, 11, 20, 10, 15, 30, tzinfo=UTC), "5f0c1a")
-    '20261120T101530Z-5f0c1a'
+    >>> new_run_id(datetime(2026, 11, 20, 10, 15, 30, 500_000, tzinfo=UTC), "f0c")
+    '20261120T101530Z-800f0c'
     """
-    return f"{now.astimezone(UTC).strftime(_ID_TIME)}-{suffix}"
+    fraction = now.microsecond * 0x1000 // 1_000_000
+    return f"{now.astimezone(UTC).strftime(_ID_TIME)}-{fraction:03x}{suffix}"
 
 
 def started_of(run_id: str) -> str:

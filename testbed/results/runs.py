@@ -56,6 +56,11 @@ class RunFolder:
         """The run's id: the name of its folder."""
         return self.path.name
 
+    @property
+    def to_recover(self) -> bool:
+        """Whether repetitions are only in the log yet, as while a run goes on, or where it was killed."""
+        return self.log.path.exists() and not self.result.exists()
+
     def read(self) -> Run:
         """Return what `run.json` says; a run that it calls "running" has failed if no process of it is active.
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from carico.clock import Clock, SystemClock
 from carico.deployment.manifests import NAMESPACE as CARICO
-from carico.errors import CaricoError, KubeError, KubeRefused
+from carico.errors import CaricoError, InvalidConfig, KubeError, KubeRefused
+from carico.kube.client import kubeconfig_problem
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, NoCluster
 from testbed.real.api import ClusterApi
@@ -88,9 +89,9 @@ class ExternalCluster:
         try:
             return self._connect(self._kubeconfig, self._options.context)
         except CaricoError as error:
-            raise NoCluster(
-                f"the kubeconfig {self._kubeconfig} leads to no cluster: {error.__cause__ or error}"
-            ) from error
+            cause = error.__cause__ or error
+            problem = kubeconfig_problem(cause) if isinstance(error, InvalidConfig) else str(cause)
+            raise NoCluster(f"the kubeconfig {self._kubeconfig} leads to no cluster: {problem}") from error
 
     def made_from(self) -> Mapping[str, str]:
         """Return nothing: others have made the cluster; see `ClusterLifecycle`."""

@@ -113,6 +113,7 @@ class TestNoScenario:
                 "is not YAML: while scanning for the next token found character '\\t'",
             ),
             ("a: 1\n---\nb: 2", "is not YAML: expected a single document"),
+            ("a: b: c", "is not YAML: mapping values are not allowed here, line 1, column 5"),
             ("!!python/object/apply:os.system [ls]", "is not YAML: could not determine a constructor"),
             ("name: \0", "is not YAML: unacceptable character"),
             ("? [a]\n: b", "is not YAML: while constructing a mapping"),

@@ -463,3 +463,29 @@ def test_a_wrong_kubeconfig_is_something_that_is_missing(tmp_path, monkeypatch, 
     assert main(["run", "pi-2000", *named]) == 4
     assert "the kubeconfig gone leads to no cluster" in capsys.readouterr().err
     assert not Path(".carico").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: b: c", 'it is not YAML: mapping values are not allowed here in "mine", line 1, column 5'),
+        ("only words", "it has not the form of a kubeconfig (TypeError: "),
+    ],
+)
+def test_a_kubeconfig_that_is_none_says_what_is_wrong_on_one_line(text, problem, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("mine").write_text(text)
+    named = ["--provider", "external", "--kubeconfig", "mine", "--workload-image", "workloads:1"]
+    assert main(["run", "pi-2000", *named]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"the kubeconfig mine leads to no cluster: {problem}" in line
+
+
+def test_a_run_that_was_recovered_is_not_listed_as_one_to_recover(run, capsys):
+    killed()
+    assert main(["runs"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith(" yes")
+    assert main(["recover"]) == 0
+    capsys.readouterr()
+    assert main(["runs"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith(" -")

@@ -97,3 +97,38 @@ def test_the_figure_is_the_same_for_the_same_runs(runs, tmp_path):
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     with pytest.raises(ResultsError, match="cannot write the figure"):
         draw(tmp_path / "missing" / "a.svg", runs, runs)
+
+
+def test_as_json_everything_that_was_measured_is_printed_and_nothing_else(
+    measured, runs, monkeypatch, capsys, tmp_path
+):
+    class Here(FakeProvider):
+        def cluster(self):
+            return None
+
+    monkeypatch.setattr("testbed.real.provider.RealProvider", lambda *_: Here())
+    monkeypatch.setattr("testbed.validation.measured_node.rights_problem", list)
+    monkeypatch.setattr("testbed.validation.validation.measure", lambda *_, **__: measured)
+    monkeypatch.setattr("testbed.validation.demands.measured_demands", lambda *_: {"pi-two-nodes": [1.5]})
+    monkeypatch.setattr("testbed.validation.validation.simulate", lambda *_, **__: runs[:1])
+    assert (
+        main(
+            [
+                "validate",
+                "pi-two-nodes",
+                "--scheduler",
+                "carico",
+                "--repetitions",
+                "2",
+                "-o",
+                "json",
+                "--json",
+                "v.json",
+            ]
+        )
+        == 0
+    )
+    printed = capsys.readouterr().out.encode()
+    assert printed == (tmp_path / "v.json").read_bytes()
+    found = msgspec.json.decode(printed, type=Validation)
+    assert (len(found.real), found.simulated) == (2, runs[:1])

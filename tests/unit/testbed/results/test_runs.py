@@ -28,7 +28,7 @@ ARGUMENTS = RunArguments(["pytest", "-m", "cluster"], "smoke", 1, 1001, {"speed"
 
 def begin(root, after=0, finished=2):
     """A run that has measured so much, in this process."""
-    record = RunRecord(root, new_run_id(BEGIN + timedelta(seconds=after), "aaaaaa"), ARGUMENTS)
+    record = RunRecord(root, new_run_id(BEGIN + timedelta(seconds=after), "aaa"), ARGUMENTS)
     folder = record.open(FakeProvider())
     trial = FakeProvider().check(load_scenario("pi-2000").scaled(pods=2), parse_spec("carico"), {})
     for seed in range(finished):
@@ -54,11 +54,12 @@ def crash(root, after=0, finished=2):
 
 def test_names_sort_by_time_whatever_their_suffix():
     names = [
-        new_run_id(BEGIN + timedelta(seconds=second), suffix) for second, suffix in [(0, "f"), (1, "0"), (3600, "a")]
+        new_run_id(BEGIN + timedelta(seconds=second), suffix)
+        for second, suffix in [(0, "fff"), (0.001, "000"), (0.5, "fff"), (0.501, "000"), (1, "000"), (3600, "aaa")]
     ]
     assert names == sorted(names)
     zone = datetime.fromisoformat("2026-11-20T12:15:30+02:00")
-    assert (new_run_id(zone, "f"), iso(zone)) == ("20261120T101530Z-f", "2026-11-20T10:15:30Z")
+    assert (new_run_id(zone, "fff"), iso(zone)) == ("20261120T101530Z-000fff", "2026-11-20T10:15:30Z")
 
 
 def test_a_run_says_when_where_and_with_what_it_was_made(tmp_path):
@@ -67,7 +68,7 @@ def test_a_run_says_when_where_and_with_what_it_was_made(tmp_path):
     assert (begun.state, begun.ended, begun.finished_repetitions) == ("running", None, 2)
     run = end(record, "complete", tmp_path / "r.json")
     assert (run.id, run.started, run.ended) == (
-        "20261120T101530Z-aaaaaa",
+        "20261120T101530Z-000aaa",
         "2026-11-20T10:15:30Z",
         "2026-11-20T10:17:30Z",
     )
@@ -121,7 +122,7 @@ def test_the_folder_ignores_itself(tmp_path):
 
 
 def test_two_processes_of_a_run_share_its_folder(tmp_path):
-    first, second = (RunRecord(tmp_path, "20261120T101530Z-aaaaaa", ARGUMENTS) for _ in range(2))
+    first, second = (RunRecord(tmp_path, "20261120T101530Z-000aaa", ARGUMENTS) for _ in range(2))
     first.open(FakeProvider())
     begun = first.folder.file.read_bytes()
     assert second.open("another").path == first.folder.path
@@ -142,7 +143,7 @@ def test_a_run_that_was_killed_is_told_of_once_with_the_command_that_recovers_it
     crash(tmp_path)
     folder = runs_folder(tmp_path)
     assert all_runs(folder)[0].read().state == "failed"
-    run = "20261120T101530Z-aaaaaa"
+    run = "20261120T101530Z-000aaa"
     notice = f"an earlier run left 2 finished repetitions: carico-testbed recover {folder / run}"
     assert killed_run_notices(folder) == [notice]
     assert killed_run_notices(folder) == []
