@@ -17,6 +17,8 @@ PERIOD_S = 30.0
 REWRITE_PERIOD_S = 0.1
 PACE_FROM_S = 2.0
 """Time after which the pace of a run is an estimate."""
+LONGEST_S = 1e9
+"""From this estimate of a whole run on, there is none."""
 ERASE_LINE = "\r\x1b[K"
 
 
@@ -134,7 +136,7 @@ def remaining(elapsed_s: float, share: float) -> str:
     >>> remaining(30.0, 0.25), remaining(30.0, 0.0)
     (', about 1:30 left', '')
     """
-    if share <= 0.0 or elapsed_s < PACE_FROM_S:
+    if elapsed_s < PACE_FROM_S or elapsed_s > LONGEST_S * share:
         return ""
     return f", about {minutes(elapsed_s * (1.0 - share) / share)} left"
 

@@ -32,8 +32,20 @@ def schema_of(name: str) -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"carico-testbed: {what}",
         **reference,
-        "$defs": components,
+        "$defs": _null_last(components),
     }
+
+
+def _null_last(value: Any) -> Any:
+    """Put null behind all alternatives; where it is depends on msgspec's version."""
+    if isinstance(value, list):
+        return [_null_last(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _null_last(one) for name, one in value.items()}
+    if "anyOf" in found:
+        found["anyOf"].sort(key={"type": "null"}.__eq__)
+    return found
 
 
 def text_of(name: str) -> str:

@@ -28,8 +28,8 @@ def avg10(stalled: ArrayLike, samples_per_s: int = 10, window_s: float = 10.0) -
     Examples
     --------
     >>> shown = avg10(np.ones(200))
-    >>> shown[18], round(shown[19], 3), round(shown[99], 3)
-    (np.float64(0.0), np.float64(0.181), np.float64(0.632))
+    >>> shown[[18, 19, 99]].round(3).tolist()
+    [0.0, 0.181, 0.632]
     """
     samples = np.asarray(stalled, dtype=np.float64)
     per_update = round(UPDATE_S * samples_per_s)
