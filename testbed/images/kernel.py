@@ -25,6 +25,7 @@ from testbed.requirements import Problem
 PACKAGE = "linux-image-amd64"
 """Depends on the newest kernel."""
 _PREFIX = "linux-image-"
+_CONFIG = "config"
 _DRIVERS = {
     "xen": ("xen-blkfront", "xen-netfront"),
     "virtio": ("virtio_pci", "virtio_blk", "virtio_net", "virtio-rng"),
@@ -54,7 +55,7 @@ class Kernel:
     @cached_property
     def folder(self) -> Path:
         """The folder of `vmlinux`, `initrd` and `modules`, whether or not it is there."""
-        return self.kept / f"kernel-{digest_of(RECIPES / 'kernel', str(_DRIVERS))}"
+        return self.kept / f"kernel-{digest_of(RECIPES / 'kernel', str(_DRIVERS), _CONFIG)}"
 
     @property
     def release(self) -> str:
@@ -97,11 +98,14 @@ class Kernel:
         (made / "initrd").write_bytes(_initial_files(tree, place / "bin" / "busybox"))
         listed = (RECIPES / "kernel" / "modules").read_text(encoding="utf-8").splitlines()
         patterns = [line for line in listed if line and not line.startswith("#")]
-        # Lists that depmod needs beside the modules.
+        modules = made / "modules" / release
+        # depmod needs the package's lists beside the modules.
         for file in [*wanted_modules(tree, patterns), *tree.glob("modules.*")]:
-            copy = made / "modules" / release / file.relative_to(tree)
+            copy = modules / file.relative_to(tree)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
+        # kubeadm looks here, too, for what the kernel can do, and joins no node otherwise.
+        (modules / _CONFIG).write_bytes((place / "boot" / f"config-{release}").read_bytes())
         (made / "kernel.json").write_bytes(msgspec.json.encode(KernelFacts(release)))
 
 

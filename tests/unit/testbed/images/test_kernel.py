@@ -56,6 +56,7 @@ def package(tmp_path):
     struct.pack_into("<II", head, 0x248, 0, len(payload))
     (root / "boot").mkdir()
     (root / "boot" / f"vmlinuz-{RELEASE}").write_bytes(bytes(head) + payload)
+    (root / "boot" / f"config-{RELEASE}").write_text("CONFIG_XEN=y")
     (root / "bin").mkdir()
     (root / "bin" / "busybox").write_bytes(b"busybox")
     return root
@@ -74,7 +75,7 @@ def test_what_guests_boot_is_taken_from_the_packages(apt, package, tmp_path):
     for name in (b"init\0", b"bin/busybox\0", b"modules/xen/00-xen-blkfront.ko\0", b"modules/root/01-ext4.ko\0"):
         assert name in (folder / "initrd").read_bytes()
     modules = {file.name for file in (folder / "modules" / RELEASE).rglob("*") if file.is_file()}
-    assert {"overlay.ko", "xt_one.ko", "xen-blkback.ko", "modules.builtin"} <= modules
+    assert {"overlay.ko", "xt_one.ko", "xen-blkback.ko", "modules.builtin", "config"} <= modules
     assert "unwanted.ko" not in modules
     assert kernel.missing() == []
 
