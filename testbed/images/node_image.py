@@ -19,6 +19,8 @@ SHARED: dict[str, Content] = {"node": RECIPES / "node", "mask-units": MASK_UNITS
 """What all nodes have, whether they are containers or guests, by its name in a build: containerd's configuration, the
 kubelet as a service, the pod network."""
 _RECIPE = RECIPES / "kind"
+POD_SUBNET = "10.244.0.0/16"
+"""The network of all pods, as the nodes' script `pod-network` has it."""
 CLUSTER_DNS = _RECIPE / "files" / "kind" / "manifests" / "default-storage.yaml"
 """A manifest that makes CoreDNS answer for the cluster only: nodes have no name server that it could ask."""
 

@@ -43,6 +43,9 @@ class FakeGuest(FakeMachine):
         )
         return "This node has joined the cluster\n"
 
+    def do_kubectl(self, words, given):
+        return "configmap/coredns configured\n"
+
     def do_journalctl(self, words, given):
         return f"journal of {self.name}\n"
 

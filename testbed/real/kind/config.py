@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-POD_SUBNET = "10.244.0.0/16"
+from testbed.images.node_image import POD_SUBNET
 
 
 def kind_config(workers: int, own_network: bool, cgroup_version: int) -> str:

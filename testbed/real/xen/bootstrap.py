@@ -15,6 +15,7 @@ from pathlib import Path
 
 from carico.errors import KubeError
 from testbed.errors import ClusterError, TestbedError, WaitTimedOut
+from testbed.images.node_image import CLUSTER_DNS
 from testbed.real.api import ClusterApi
 from testbed.real.nodes import is_ready
 from testbed.real.xen.description import Description
@@ -25,6 +26,7 @@ CONSOLES = "consoles"
 """The folder of the consoles of failed guests, in the cluster's own."""
 POLL_S = 2.0
 _CONFIG = "/run/carico/kubeadm.yaml"
+_APPLY = ("kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "apply", "--filename=-")
 _PRINT_JOIN = ("kubeadm", "token", "create", "--print-join-command")
 
 
@@ -126,6 +128,9 @@ class Bootstrap:
         await self._kubeadm(guest, "init", config)
         admin = await self._provisioner.run(guest, "cat", "/etc/kubernetes/admin.conf", repeatable=True)
         write_secret(self.kubeconfig, admin)
+        # Guests have no name server to forward to, without which kubeadm's CoreDNS would end.
+        names = CLUSTER_DNS.read_text(encoding="utf-8")
+        await self._provisioner.run(guest, *_APPLY, given=names, limit_s=self._described.limit_s, repeatable=True)
         await self._until_ready(guest)
 
     async def _worker(self, guest: Guest, joining: asyncio.Future[Join]) -> None:

@@ -7,38 +7,41 @@ from pathlib import Path
 import msgspec
 
 from testbed.errors import ClusterError, UsageError
+from testbed.images.catalogue import Catalogue
+from testbed.images.docker import Docker
+from testbed.images.guest import GuestFacts
 from testbed.images.image import REGISTRY
+from testbed.images.programs import Programs
+from testbed.user_cache import user_cache
 
 FILE = "guest.json"
 
 
-class GuestImage(msgspec.Struct, frozen=True):
-    """The contents of an image."""
+def read_guest_image(folder: str | None) -> GuestFacts:
+    """Read what is in the image of a folder, by default of the one that is built here.
 
-    kubernetes: str
-    """The version of its programs, for example "v1.34.4"."""
-    digests: dict[str, str]
-    """SHA-256 of its files, of root.img among them."""
-    images: list[str]
-    """Full names of the container images that its containerd holds."""
-
-    def container_image(self, name: str) -> str:
-        """Return the full name of one of our images, such as "carico"; raises ClusterError if it is not there."""
-        for image in self.images:
-            if image.startswith(f"{REGISTRY}/{name}:"):
-                return image
-        raise ClusterError(
-            f"the guests' image has no image {name}, it has {', '.join(self.images)}: build it anew with "
-            f"carico-testbed images guest"
-        )
-
-
-def read_guest_image(folder: Path) -> GuestImage:
-    """Read what is in the image of a folder; raises UsageError if that cannot be read."""
-    file = folder / FILE
+    Raises
+    ------
+    TestbedError
+        If that cannot be read, or it cannot be found out which one would be built here.
+    """
+    if folder is None:
+        folder = str(Catalogue(Docker(), Programs(user_cache())).guest_disk().folder)
+    file = Path(folder) / FILE
     try:
-        return msgspec.json.decode(file.read_bytes(), type=GuestImage)
+        return msgspec.json.decode(file.read_bytes(), type=GuestFacts)
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
             f"{file} does not describe an image of guests: {error}; carico-testbed images guest builds one"
         ) from error
+
+
+def container_image(image: GuestFacts, name: str) -> str:
+    """Return the full name of one of our container images, such as "carico"; raises ClusterError if it is not there."""
+    for held in image.images:
+        if held.startswith(f"{REGISTRY}/{name}:"):
+            return held
+    raise ClusterError(
+        f"the guests' image has no image {name}, it has {', '.join(image.images)}: build it anew with carico-testbed "
+        f"images guest"
+    )

@@ -9,11 +9,10 @@ from typing import Any
 import yaml
 
 from testbed.errors import ClusterError
+from testbed.images.node_image import POD_SUBNET
 from testbed.real.xen.description import Guests
 from testbed.real.xen.provisioner import Guest
 
-POD_SUBNET = "10.244.0.0/16"
-"""As in the guests' image."""
 API_PORT = 6443
 _API = "kubeadm.k8s.io/v1beta4"
 _UNCHECKED = ("Mem", "NumCPU", "SystemVerification")

@@ -18,11 +18,12 @@ from carico.deployment.deploy import Deployment
 from carico.deployment.manifests import NAMESPACE as CARICO
 from carico.errors import CaricoError, KubeUnreachable
 from testbed.errors import ClusterError, TestbedError, UsageError, WaitTimedOut
+from testbed.images.guest import GuestFacts
 from testbed.real.api import ClusterApi
 from testbed.real.lifecycle import Cluster, connected
 from testbed.real.xen.bootstrap import CONSOLES, Bootstrap, write_secret
 from testbed.real.xen.description import Description, XlHost, read_description
-from testbed.real.xen.guest_image import GuestImage, read_guest_image
+from testbed.real.xen.guest_image import container_image, read_guest_image
 from testbed.real.xen.provisioner import SSH_PORT, Driver, Guest, Provisioner, gathered, name_pattern
 from testbed.real.xen.xenapi import XenApiDriver
 from testbed.real.xen.xl import XlDriver
@@ -95,16 +96,9 @@ class XenMaker:
         return self.image.kubernetes
 
     @cached_property
-    def image(self) -> GuestImage:
+    def image(self) -> GuestFacts:
         """What is in the guests' image; raises TestbedError if that cannot be found out."""
-        return read_guest_image(self._image_folder)
-
-    @property
-    def _image_folder(self) -> Path:
-        folder = self.description.guests.image
-        if folder is None:
-            raise UsageError("guests: name the folder of the guests' image (image)")
-        return Path(folder)
+        return read_guest_image(self.description.guests.image)
 
     def preflight(self) -> Sequence[Problem]:
         """Check the image, the host and a control plane that is given; see `ClusterMaker.preflight`."""
@@ -178,7 +172,7 @@ class XenMaker:
 
     def provided_image(self, cluster: Cluster, name: str) -> str:
         """Return an image that the guests' own image has; see `Machines`."""
-        return self.image.container_image(name)
+        return container_image(self.image, name)
 
     def run_on_nodes(self, cluster: Cluster, *command: str) -> None:
         """See `Machines`."""

@@ -16,6 +16,8 @@ from tests.kits.fake_machine import ServerLoop
 
 IMAGE = {
     "kubernetes": "v1.34.4",
+    "kernel": "6.1.0-56-amd64",
+    "disk_bytes": 8 << 30,
     "digests": {"root.img": "0123456789abcdef0123"},
     "images": ["carico.local/carico:1", "carico.local/workloads:2", "registry.k8s.io/pause:3.10.1"],
 }
