@@ -117,9 +117,9 @@ def applied(api: ClusterApi, things: Sequence[KubeObject], namespace: str, run: 
     custom = [thing for thing in things if is_custom(thing)]
     for thing in reversed(custom):
         kube.delete(thing)
-    _wait_gone(lambda: [title(thing) for thing in custom if kube.read(thing) is not None])
+    _wait_until_gone(lambda: [title(thing) for thing in custom if kube.read(thing) is not None])
     api.remove_applied(namespace)
-    _wait_gone(
+    _wait_until_gone(
         lambda: [
             *(pod["metadata"]["name"] for thing in with_pods for pod in kube.list("v1", "Pod", *_selected(thing))),
             *(title(thing) for thing in definitions if kube.read(thing) is not None),
@@ -127,7 +127,7 @@ def applied(api: ClusterApi, things: Sequence[KubeObject], namespace: str, run: 
     )
 
 
-def _wait_gone(left: Callable[[], list[str]]) -> None:
+def _wait_until_gone(left: Callable[[], list[str]]) -> None:
     def lacking() -> str:
         return f"there are still {', '.join(found)}" if (found := left()) else ""
 

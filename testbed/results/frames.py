@@ -37,6 +37,8 @@ class Frames:
     """A row for each number: `metric`, `statistic`, `value`, `unit`, and a column for each label, such as `job`."""
     nodes: pd.DataFrame
     """A row for each node and second: `node`, and the fields of `NodeSeries`."""
+    costs: pd.DataFrame
+    """A row for each node, workload and second under the variant `demand`, and the fields of `WorkloadCost`."""
     requests: pd.DataFrame
     """A row for each request to a server: `pod`, `job`, `node`, `sent_s`, `latency_s`."""
     settings: dict[str, dict[str, Any]]
@@ -69,6 +71,7 @@ def frames(readings: Iterable[Reading]) -> Frames:
         _frame(keyed, _pods),
         _frame(keyed, _data_items),
         _frame(keyed, _nodes),
+        _frame(keyed, _costs),
         _frame(keyed, _requests),
         {name: one.settings for name, (_, one) in zip(names, found, strict=True)},
     )
@@ -90,7 +93,7 @@ def _frame(
             values.extend([None] * (rows - len(values)))
     frame = pd.DataFrame(columns)
     # Where all values are missing, pandas would not know that they are numbers.
-    numbers = [name for name in frame if name.endswith("_s") or name in (*USAGE, STOLEN, *REPORTED)]
+    numbers = [name for name in frame if name.endswith("_s") or name in (*USAGE, STOLEN, *REPORTED, "cores", "gib")]
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
@@ -143,9 +146,20 @@ def _data_items(one: Repetition) -> dict[str, list[Any]]:
 
 
 def _nodes(one: Repetition) -> dict[str, list[Any]]:
-    fields = [name for name in NodeSeries.__struct_fields__ if name != "name"]
+    fields = [name for name in NodeSeries.__struct_fields__ if name not in ("name", "costs")]
     columns = {name: [value for node in one.nodes for value in node.values(name)] for name in fields}
     return {"node": [node.name for node in one.nodes for _ in node.time_s], **columns}
+
+
+def _costs(one: Repetition) -> dict[str, list[Any]]:
+    series = [(node, cost) for node in one.nodes for cost in node.costs]
+    return {
+        "node": [node.name for node, _ in series for _ in node.time_s],
+        "workload": [cost.workload for node, cost in series for _ in node.time_s],
+        "time_s": [at for node, _ in series for at in node.time_s],
+        "cores": [value for _, cost in series for value in cost.cores],
+        "gib": [value for _, cost in series for value in cost.gib],
+    }
 
 
 def _requests(one: Repetition) -> dict[str, list[Any]]:

@@ -41,10 +41,24 @@ class PodResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """CPU-seconds as printed by the pod's program, if it is a real program that prints them."""
 
 
+class WorkloadCost(msgspec.Struct, frozen=True):
+    """What a node under the variant `demand` has learned that a pod of a workload takes, at the times of its node.
+
+    None until the node knows the workload, and while it is down.
+    """
+
+    workload: str
+    """The name of the first job with such pods."""
+    cores: list[float | None]
+    gib: list[float | None]
+    """Memory at its peak."""
+
+
 class NodeSeries(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node over time, once a second; None while the node is down or absent.
 
-    CARICO's figures are also None where no agent runs or k is unlimited.
+    CARICO's figures are also None where no agent runs or k is unlimited, and under the variant `demand`, which has none
+    of them.
     """
 
     name: str
@@ -59,6 +73,8 @@ class NodeSeries(msgspec.Struct, frozen=True, omit_defaults=True):
     pod_capacity: list[float | None]
     cpu_stolen: list[float | None] = []
     """The share of its CPU time that its hypervisor gave to other guests; empty where that is not recorded."""
+    costs: list[WorkloadCost] = []
+    """Under the variant `demand`, of at most ten workloads."""
 
     def values(self, column: str) -> list[float | None]:
         """Return a column, all None if it was not recorded."""

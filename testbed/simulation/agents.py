@@ -46,6 +46,9 @@ class AgentFleet:
         The most pods that each node takes.
     """
 
+    latest_costs = None
+    """These agents learn what a pod takes, not what those of each workload take."""
+
     def __init__(
         self,
         names: list[str],

@@ -132,7 +132,8 @@ class SimulatedCluster:
             wake=self._annotate,
             delayed=self._delayed,
         )
-        self._recorder = Recorder(self._names, site.first)
+        self._titles = {self._kinds[job.name].workload: job.name for job in reversed(scenario.jobs)}
+        self._recorder = Recorder(self._names, site.first, self._titles)
         under_test = put(site, scheduler)
         framework = SchedulingFramework(env, self._api, under_test.parameters, under_test.plugin)
         if under_test.tick is not None:
@@ -201,11 +202,17 @@ class SimulatedCluster:
                     self._telemetry.append(seen[0])
             if tick == begin:
                 # The scenario begins now: the first row is measured from here.
-                self._recorder = Recorder(self._names, fleet.counters())
+                self._recorder = Recorder(self._names, fleet.counters(), self._titles)
             elif tick > begin and (tick - begin) % per_record == 0:
                 reported = next((one.latest for one in self._agents if one.latest is not None), None)
+                costs = next((one.latest_costs for one in self._agents if one.latest_costs is not None), None)
                 self._recorder.record(
-                    at, fleet.counters(), running=self._kubelets.running, reported=reported, up=self._kubelets.up
+                    at,
+                    fleet.counters(),
+                    running=self._kubelets.running,
+                    reported=reported,
+                    up=self._kubelets.up,
+                    costs=costs,
                 )
                 if on_progress is not None:
                     on_progress(self._progress())

@@ -20,6 +20,7 @@ from carico.demand.settings import DemandVariant
 from carico.telemetry.counters import Counters, Telemetry, cpu_left, disk_use_between, telemetry_between
 from testbed.results.schema import REPORTED
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
+from testbed.simulation.recorder import Costs
 
 OnDemandReport = Callable[[int, DemandReport], None]
 """Called with a node and its report."""
@@ -80,6 +81,8 @@ class DemandAgents:
         """When each node last reported, and the cores and GiB that it reported."""
         self.latest: dict[str, FloatArray] = {name: np.full(len(names), np.nan) for name in REPORTED}
         """What agents of the thesis's variants report; these agents report none of it."""
+        self.latest_costs: list[Costs] = [{} for _ in names]
+        """What each node last reported of workloads; nothing while it is down."""
 
     def pod_event(self, node: int, uid: str, workload: str | None, change: int, at: float) -> None:
         """Note that a pod has started (+1) or stopped (-1) on a node; ignored if no agent runs there."""
@@ -101,6 +104,7 @@ class DemandAgents:
     def stop(self, node: int) -> None:
         """End the agent of a node that has gone down."""
         self._up[node] = False
+        self.latest_costs[node] = {}
 
     def sample(self, counters: Counters) -> Telemetry:
         """Process a 10 Hz reading of all nodes; agents whose turn it is learn, and report if they have to."""
@@ -143,6 +147,7 @@ class DemandAgents:
     def _report(self, node: int, now: float) -> None:
         report = self._models[node].report(now)
         self._reported[:, node] = now, report.demand_cores.mean, report.held_gib
+        self.latest_costs[node] = {name: (one.cores.mean, one.gib.mean) for name, one in report.workloads.items()}
         if not self._parameters.report_loss or self._rng.random() >= self._parameters.report_loss:
             self._on_report(node, report)
 

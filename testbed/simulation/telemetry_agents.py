@@ -34,6 +34,7 @@ class TelemetryAgents:
     """
 
     latest = None
+    latest_costs = None
 
     def __init__(
         self,

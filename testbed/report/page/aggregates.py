@@ -5,7 +5,7 @@ Bands are extremes over the repetitions, so that no figure looks more certain th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,13 +91,31 @@ def extreme_series(repetitions: Sequence[Repetition], metric: str, step_s: float
 
 def node_series(repetitions: Sequence[Repetition], metric: str, step_s: float) -> Series | None:
     """Return a metric in bins of time: the median of all nodes of all repetitions; the band has their middle 80 %."""
-    rows = [
-        row
-        for one in repetitions
-        if one.nodes and one.nodes[0].time_s
-        for row in _binned(one.nodes[0].time_s, _values(one.nodes, metric), step_s)
-    ]
-    return _summarised(rows, step_s, 10.0, 90.0)
+    return _over_nodes(repetitions, step_s, lambda nodes: _values(nodes, metric))
+
+
+def cost_series(repetitions: Sequence[Repetition], workload: str, quantity: str, step_s: float) -> Series | None:
+    """Return what nodes have learned that a pod of a workload takes, where they know it; else as `node_series`.
+
+    Parameters
+    ----------
+    repetitions : sequence of Repetition
+    workload : str
+    quantity : str
+        `cores` or `gib`.
+    step_s : float
+    """
+
+    def learned(nodes: list[NodeSeries]) -> FloatArray:
+        known = [getattr(one, quantity) for node in nodes for one in node.costs if one.workload == workload]
+        return np.array(known, dtype=np.float64).reshape(len(known), len(nodes[0].time_s))
+
+    return _over_nodes(repetitions, step_s, learned)
+
+
+def workloads_of(repetitions: Iterable[Repetition]) -> list[str]:
+    """Return the workloads of which nodes have learned something."""
+    return list(dict.fromkeys(cost.workload for one in repetitions for node in one.nodes for cost in node.costs))
 
 
 def grid(repetition: Repetition, metric: str, step_s: float, most_rows: int = 40) -> Grid | None:
@@ -120,6 +138,18 @@ def typical(repetitions: Sequence[Repetition], taken_s: Callable[[Repetition], f
     """Return the repetition with the median completion time, where nothing completed counting as the longest."""
     in_order = sorted(repetitions, key=lambda one: (taken_s(one) is None, taken_s(one) or 0.0))
     return in_order[(len(in_order) - 1) // 2]
+
+
+def _over_nodes(
+    repetitions: Sequence[Repetition], step_s: float, of_nodes: Callable[[list[NodeSeries]], FloatArray]
+) -> Series | None:
+    rows = [
+        row
+        for one in repetitions
+        if one.nodes and one.nodes[0].time_s
+        for row in _binned(one.nodes[0].time_s, of_nodes(one.nodes), step_s)
+    ]
+    return _summarised(rows, step_s, 10.0, 90.0)
 
 
 def _over_repetitions(

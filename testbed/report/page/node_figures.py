@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from testbed.report.page.aggregates import (
     Series,
     bin_s,
     cluster_series,
+    cost_series,
     extreme_series,
     grid,
     longest_s,
     node_series,
     typical,
+    workloads_of,
 )
 from testbed.report.page.drawing import Curve, grid_panel, number, series_panel
 from testbed.report.page.figure import Drawn, Figure
@@ -30,6 +34,11 @@ ESTIMATES = {
     "pod_cost": "Cost of a pod, in k",
     "pod_capacity": "Pod-Capacity: room for more pods",
 }
+
+
+SHOWN = 4
+"""The most workloads whose costs are drawn; the data have all."""
+COSTS = {"cores": "Cores that a pod", "gib": "Memory in GiB that a pod"}
 
 
 def running_pods(drawn: Drawn) -> Figure | None:
@@ -190,7 +199,8 @@ def estimates(drawn: Drawn) -> Figure | None:
     recorded = {
         name: runs
         for name, runs in drawn.section.runs.items()
-        if any(set(getattr(node, field)) - {None} for one in runs for node in one.nodes for field in ESTIMATES)
+        if workloads_of(runs)
+        or any(set(getattr(node, field)) - {None} for one in runs for node in one.nodes for field in ESTIMATES)
     }
     until_s = longest_s([one for runs in recorded.values() for one in runs])
     step_s = bin_s(until_s, drawn.detail.bins)
@@ -198,25 +208,44 @@ def estimates(drawn: Drawn) -> Figure | None:
         metric: {name: one for name, runs in recorded.items() if (one := node_series(runs, metric, step_s)) is not None}
         for metric in ESTIMATES
     }
+    titles = dict(ESTIMATES)
+    workloads = workloads_of(one for runs in recorded.values() for one in runs)
+    undrawn = {f"{quantity} {workload}" for quantity, workload in product(COSTS, workloads[SHOWN:])}
+    for quantity, workload in product(COSTS, workloads):
+        metric = f"{quantity} {workload}"
+        titles[metric] = f"{COSTS[quantity]} of {workload} takes"
+        series[metric] = {
+            name: one
+            for name, runs in recorded.items()
+            if (one := cost_series(runs, workload, quantity, step_s)) is not None
+        }
     panels = [
         series_panel(
-            ESTIMATES[metric],
+            titles[metric],
             [Curve(name, drawn.colors[name], one) for name, one in by_name.items()],
             until_s,
-            f"{ESTIMATES[metric]} over time, median of the nodes; at the end: "
+            f"{titles[metric]} over time, median of the nodes; at the end: "
             + "; ".join(f"{name} {number(float(one.middle[-1]))}" for name, one in by_name.items()),
             height=172.0,
         )
         for metric, by_name in series.items()
-        if by_name
+        if by_name and metric not in undrawn
     ]
     if not panels:
         return None
-    caption = (
-        "What nodes estimate of themselves: how many average workloads still fit (k), how many fit on the idle "
-        "node, how much of k a pod takes, and so for how many more pods there is room. Lines are medians of all "
-        "nodes of all repetitions; bands hold the middle 80 % of them."
-    )
+    told = []
+    if any(series[metric] for metric in ESTIMATES):
+        told.append(
+            "What nodes estimate of themselves: how many average workloads still fit (k), how many fit on the idle "
+            "node, how much of k a pod takes, and so for how many more pods there is room."
+        )
+    if workloads:
+        told.append(
+            "Under the variant demand nodes learn what a pod of each workload takes: a line that no longer moves has "
+            "been learned, and a narrow band means that nodes agree."
+        )
+    told.append("Lines are medians of all nodes of all repetitions; bands hold the middle 80 % of them.")
+    caption = " ".join(told)
     return drawn.figure(
         "estimates",
         "What CARICO's nodes estimate",

@@ -5,7 +5,7 @@ CARICO, kube-scheduler and schedulers of one's own go through this interface alo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVarTuple
 
@@ -17,6 +17,7 @@ from carico.demand.waiting import Kind
 from carico.telemetry.counters import Counters, Telemetry
 from testbed.simulation.control_plane.framework import SchedulingPlugin
 from testbed.simulation.parameters import SimulationParameters
+from testbed.simulation.recorder import Costs
 from workloads.scenario import ClusterShape
 
 Reported = TypeVarTuple("Reported")
@@ -28,6 +29,11 @@ class Agents(Protocol):
     @property
     def latest(self) -> dict[str, FloatArray] | None:
         """The columns of CARICO's reports, see `REPORTED`; None if these agents are not CARICO's."""
+        ...
+
+    @property
+    def latest_costs(self) -> Sequence[Costs] | None:
+        """What each node has learned of workloads, by node; None if these agents learn no such thing."""
         ...
 
     def sample(self, counters: Counters) -> Telemetry:

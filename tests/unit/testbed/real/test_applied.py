@@ -179,7 +179,7 @@ def test_a_scheduler_that_takes_no_notice_of_its_pods_is_told_by_name(provider, 
     ("text", "message"),
     [
         ("", "has no objects"),
-        ("a: [", "cannot be read"),
+        ("a: [", "it is not YAML: while parsing .* line 1, column 5"),
         ("just text", "an object with apiVersion, kind and metadata is needed, got 'just text'"),
         ("{apiVersion: example.org/v1, kind: Queue, metadata: {name: a}}", "Queue: apiVersion 'example.org/v1' cannot"),
         ("{apiVersion: example.org/v0, kind: Queue, metadata: {name: a}}\n---" + CUSTOM, "'example.org/v0' cannot be"),

@@ -70,7 +70,16 @@ def test_every_number_of_a_file_is_in_a_frame(file, measured):
     assert len(found.nodes) == sum(len(node.time_s) for one in measured for node in one.nodes)
     assert len(found.requests) == sum(len(series.sent_s) for one in measured for series in one.requests) > 0
     assert len(found.data_items) == sum(len(item.data) for one in measured for item in one.data_items)
-    for frame in (found.repetitions, found.jobs, found.pods, found.nodes, found.requests, found.data_items):
+    assert len(found.costs) == 0, "only the variant demand learns what pods take"
+    for frame in (
+        found.repetitions,
+        found.jobs,
+        found.pods,
+        found.nodes,
+        found.costs,
+        found.requests,
+        found.data_items,
+    ):
         assert tuple(frame.columns[: len(KEYS)]) == KEYS
 
 
@@ -87,6 +96,15 @@ def test_frames_agree_with_what_was_measured(file, measured):
     assert set(found.data_items[found.data_items.metric == "request_latency"].phase) == {"before", "during"}
     assert found.settings[pi.settings[1]]["nodes"] == 2
     assert found.pods.cpu_s.dtype == "float64"  # simulated pods print nothing
+
+
+def test_what_nodes_have_learned_is_a_frame_of_its_own(tmp_path):
+    learned = simulated(scheduler="carico:variant=demand")
+    write_results(tmp_path / "r.json", merged([learned]))
+    costs = load(tmp_path / "r.json").costs
+    assert len(costs) == sum(len(cost.cores) for node in learned.nodes for cost in node.costs) > 0
+    assert set(costs.workload) == {"pi-2000"}
+    assert costs.cores.dtype == costs.gib.dtype == "float64"
 
 
 def test_a_job_that_did_not_complete_has_no_time(tmp_path):

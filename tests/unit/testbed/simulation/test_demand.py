@@ -56,6 +56,30 @@ def test_a_node_that_comes_back_has_an_agent_that_knows_nothing():
     assert all(time is not None for time in repetition.job_completion_time_s.values())
 
 
+def test_what_nodes_learn_of_workloads_is_recorded_second_by_second():
+    repetition = run(SMALL, DEMAND, seed=3)
+    for node in repetition.nodes:
+        assert [one.workload for one in node.costs if one.workload not in ("pi", "mlp")] == []
+        for one in node.costs:
+            assert len(one.cores) == len(one.gib) == len(node.time_s)
+    known = [one.cores for node in repetition.nodes for one in node.costs if one.workload == "pi"]
+    assert known
+    assert all(0.3 < cores[-1] < 2.0 for cores in known), "a pod of pi is one thread"
+    assert any(cores[0] is None or cores[0] != cores[-1] for cores in known), "it is learned"
+
+
+def test_only_the_variant_demand_records_costs():
+    assert all(not node.costs for node in run(SMALL, "carico").nodes)
+
+
+def test_a_node_that_is_down_knows_nothing():
+    of = scenario(job(pods=30, backoff_limit=100), nodes=2, node_changes=[NodeChange(6, "node-0", "failed")])
+    (down, _) = run(of, DEMAND).nodes
+    (cost,) = down.costs
+    assert cost.cores[3] is not None
+    assert set(cost.cores[8:]) == {None}
+
+
 @pytest.mark.parametrize("pod_events", ["containerd", "kubernetes"])
 def test_a_restarted_agent_counts_the_pods_of_its_node_and_knows_nothing_of_them(pod_events, monkeypatch):
     told = []

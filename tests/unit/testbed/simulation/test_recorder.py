@@ -5,7 +5,7 @@ import pytest
 
 from carico.telemetry.counters import Counters
 from testbed.results.schema import REPORTED
-from testbed.simulation.recorder import Recorder
+from testbed.simulation.recorder import MOST_WORKLOADS, Recorder
 
 
 def reading(at, idle, pressure=0.0, free=80.0):
@@ -58,3 +58,20 @@ def test_without_a_row_the_series_are_empty():
     (node,) = Recorder(["a"], reading(0, [0, 0])).series()
     assert node.name == "a"
     assert node.time_s == node.running_pods == node.pod_capacity == []
+
+
+def test_costs_are_recorded_from_when_a_node_knows_the_workload():
+    recorder = Recorder(["a", "b"], reading(0, [0, 0]), {"ns/pi-1": "pi"})
+    nothing, running = {}, np.array([0, 0])
+    recorder.record(1.0, reading(1, [400, 400]), running, None, costs=[nothing, nothing])
+    recorder.record(2.0, reading(2, [800, 800]), running, None, costs=[{"ns/pi-1": (0.5, 0.25)}, nothing])
+    a, b = recorder.series()
+    assert [(one.workload, one.cores, one.gib) for one in a.costs] == [("pi", [None, 0.5], [None, 0.25])]
+    assert b.costs == []
+
+
+def test_of_many_workloads_the_first_are_recorded():
+    recorder = Recorder(["a"], reading(0, [0]))
+    many = {f"w{number}": (1.0, 1.0) for number in range(MOST_WORKLOADS + 5)}
+    recorder.record(1.0, reading(1, [400]), np.array([0]), None, costs=[many])
+    assert [one.workload for one in recorder.series()[0].costs] == list(many)[:MOST_WORKLOADS]

@@ -78,6 +78,14 @@ def test_every_kind_of_figure_is_there(parsed):
         assert title in parsed.text
 
 
+def test_what_nodes_learn_under_the_variant_demand_is_drawn():
+    html = page([reading([simulated("pi-2000", "carico:variant=demand", 1, 12, 2, warm_up_s=2.0)])])
+    assert "What CARICO&#39;s nodes estimate" in html
+    for title in ("Cores that a pod of pi-2000 takes", "Memory in GiB that a pod of pi-2000 takes"):
+        assert title in html
+    assert "Under the variant demand nodes learn" in html
+
+
 def test_every_figure_has_a_caption_an_alternative_data_and_a_command(html, parsed):
     figures = re.findall(r"<figure.*?</figure>", html, re.DOTALL)
     assert len(figures) == 12
