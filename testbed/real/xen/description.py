@@ -121,6 +121,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """By default the first guest becomes the control plane."""
     emulated: bool = False
     """Whether an emulator runs the hypervisor: results say so, because their times mean nothing."""
+    at_once: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Guests that are made at the same time."""
     limit_s: Annotated[float, Meta(ge=1, le=7200)] = 1800.0
     """The longest that making the cluster may take."""
 

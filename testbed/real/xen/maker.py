@@ -256,7 +256,9 @@ class XenMaker:
 
     @asynccontextmanager
     async def _provisioner(self, described: Description, folder: Path) -> AsyncIterator[Provisioner]:
-        provisioner = Provisioner(self._driver(described), _key_in(folder), port=self._guest_port)
+        provisioner = Provisioner(
+            self._driver(described), _key_in(folder), at_once=described.at_once, port=self._guest_port
+        )
         try:
             yield provisioner
         finally:

@@ -124,7 +124,7 @@ class Provisioner:
         Where the guests' SSH servers listen.
     """
 
-    def __init__(self, driver: Driver, key: asyncssh.SSHKey, at_once: int = 4, port: int = SSH_PORT) -> None:
+    def __init__(self, driver: Driver, key: asyncssh.SSHKey, at_once: int, port: int = SSH_PORT) -> None:
         self._driver = driver
         self._key = key
         self._free = asyncio.Semaphore(at_once)

@@ -293,6 +293,7 @@ def _description(facts: LabFacts) -> str:
             },
             "control_plane": {"kubeconfig": facts.kubeconfig, "join": facts.join},
             "emulated": facts.emulated,
+            "at_once": 1,  # several at the same time would be too slow for xl's own limits
         },
         sort_keys=False,
     )
