@@ -23,11 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carico.clock import Clock
 from carico.errors import PodEventsError
-from carico.podevents.folder_watch import FolderWatch
 from carico.podevents.source import PLATFORM_NAMESPACES, full_name
+
+if TYPE_CHECKING:
+    from carico.podevents.folder_watch import FolderWatch
 
 PATIENCE_S = 30.0
 """How long a pod without containers counts, if pods count from their control group on: it is about to start, and

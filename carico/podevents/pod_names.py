@@ -17,8 +17,10 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from carico.podevents.folder_watch import FolderWatch
+if TYPE_CHECKING:
+    from carico.podevents.folder_watch import FolderWatch
 
 _LOOK_ANYWAY_S = 5.0
 READY = "ready"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import AsyncRetrying, RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from carico.errors import KubeError
 from testbed.errors import WaitTimedOut
@@ -66,4 +67,27 @@ def wait_until(
     try:
         retrying(look)
     except RetryError:
+        raise WaitTimedOut(f"waited {timeout_s:g} s until {awaited}; last seen: {last}") from None
+
+
+async def wait_until_async(
+    awaited: str, lacking: Callable[[], Awaitable[str]], timeout_s: float, poll_s: float = POLL_S
+) -> None:
+    """Wait as `wait_until` does, beside other tasks; a call of `lacking` that hangs ends at the deadline, too."""
+    last = "nothing yet"
+
+    async def look() -> str:
+        nonlocal last
+        try:
+            last = await lacking()
+        except KubeError as error:
+            if not error.may_pass:
+                raise
+            last = str(error)
+        return last
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            await AsyncRetrying(wait=wait_fixed(poll_s), retry=retry_if_result(bool))(look)
+    except TimeoutError:
         raise WaitTimedOut(f"waited {timeout_s:g} s until {awaited}; last seen: {last}") from None

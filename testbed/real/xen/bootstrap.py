@@ -18,6 +18,7 @@ from testbed.errors import ClusterError, TestbedError, WaitTimedOut
 from testbed.images.node_image import CLUSTER_DNS
 from testbed.real.api import ClusterApi
 from testbed.real.nodes import is_ready
+from testbed.real.waiting import wait_until_async
 from testbed.real.xen.description import Description
 from testbed.real.xen.kubeadm import Join, init_config, join_config, read_join
 from testbed.real.xen.provisioner import Guest, Provisioner
@@ -150,18 +151,19 @@ class Bootstrap:
         await self._provisioner.run(guest, "rm", "-f", _CONFIG, repeatable=True)
 
     async def _until_ready(self, guest: Guest) -> None:
-        """Wait until a guest's node is there and ready; without a limit of its own."""
+        """Wait until a guest's node is there and ready."""
         with closing(self._connect(self.kubeconfig)) as api:
-            while True:
-                try:
-                    nodes = await asyncio.to_thread(api.nodes)
-                except KubeError as error:
-                    if not error.may_pass:
-                        raise ClusterError(f"the API server of the new cluster refuses: {error}") from error
-                else:
-                    if any(node["metadata"]["name"] == guest.name and is_ready(node) for node in nodes):
-                        return
-                await asyncio.sleep(POLL_S)
+
+            async def lacking() -> str:
+                nodes = {node["metadata"]["name"]: node for node in await asyncio.to_thread(api.nodes)}
+                if guest.name not in nodes:
+                    return "there is no such node"
+                return "" if is_ready(nodes[guest.name]) else "it is not ready"
+
+            try:
+                await wait_until_async(f"node {guest.name} is ready", lacking, self._described.limit_s, POLL_S)
+            except KubeError as error:
+                raise ClusterError(f"the API server of the new cluster refuses: {error}") from error
 
     async def _remove_failed(self, guest: Guest, which: str) -> None:
         """Remove a guest, and its node if it has joined."""

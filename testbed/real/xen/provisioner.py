@@ -16,6 +16,7 @@ from typing import Protocol
 import asyncssh
 
 from testbed.errors import ClusterError, Disconnected, WaitTimedOut
+from testbed.real.waiting import wait_until_async
 from testbed.real.xen.ssh import COMMAND_S, Login, SshMachine
 
 _LABEL = re.compile(r"carico-[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -159,22 +160,20 @@ class Provisioner:
         WaitTimedOut
             If it takes longer.
         """
-        last = "it has told its host no SSH key"
-        try:
-            async with asyncio.timeout(limit_s):
-                while True:
-                    if told := await self._driver.host_key(guest):
-                        self._machines[guest.name] = machine = SshMachine(self._login(guest, told))
-                        try:
-                            await machine.run("true")
-                            return guest.address
-                        except Disconnected as error:
-                            last = str(error)
-                    await asyncio.sleep(POLL_S)
-        except TimeoutError as error:
-            raise WaitTimedOut(
-                f"waited {limit_s:g} s until guest {guest.name} can be used; last seen: {last}"
-            ) from error
+
+        async def lacking() -> str:
+            told = await self._driver.host_key(guest)
+            if not told:
+                return "it has told its host no SSH key"
+            self._machines[guest.name] = machine = SshMachine(self._login(guest, told))
+            try:
+                await machine.run("true")
+            except Disconnected as error:
+                return str(error)
+            return ""
+
+        await wait_until_async(f"guest {guest.name} can be used", lacking, limit_s, POLL_S)
+        return guest.address
 
     async def run(
         self, guest: Guest, *command: str, given: str = "", limit_s: float = COMMAND_S, repeatable: bool = False

@@ -128,7 +128,7 @@ def test_a_scheduler_of_a_real_cluster_has_its_name_its_requests_and_a_manifest(
 def test_each_kind_of_cluster_refuses_what_is_for_the_other(here):
     scenario = load_scenario("pi-2000")
     simulated = provider_named("simulated", ClusterOptions("run-1"))
-    with pytest.raises(UsageError, match="a schedulerName is for real clusters: add --provider kind, kwok or external"):
+    with pytest.raises(UsageError, match="is for real clusters: add --provider kind, kwok, xen or external"):
         simulated.check(scenario, parse_spec("schedulerName=x"), {})
     kwok = provider_named("kwok", ClusterOptions("run-1"))
     with pytest.raises(UsageError, match="a class runs only on the simulated cluster; on the provider kwok, deploy"):

@@ -83,7 +83,7 @@ def check(of, repetition):
     assert seconds == pytest.approx([second + 1.0 for second in range(len(seconds))])
     for node in repetition.nodes:
         assert node.time_s == seconds
-        series = {name: getattr(node, name) for name in node.__struct_fields__ if name not in ("name", "costs")}
+        series = {name: node.values(name) for name in node.__struct_fields__ if name not in ("name", "costs")}
         series |= {f"cores of {one.workload}": one.cores for one in node.costs}
         assert {len(values) for values in series.values()} == {len(seconds)}
         for name in ("cpu_utilisation", "cpu_pressure", "memory_utilisation"):
