@@ -14,7 +14,7 @@ from testbed.cli import main
         (["run", "pi-2000", "--repetitons", "3"], "carico-testbed run: error: .*, did you mean '--repetitions'\\?"),
         (["run", "pi-2000", "--provider", "kin"], "invalid choice: 'kin' .*, did you mean 'kind'\\?"),
         (["images", "biuld"], "invalid choice: 'biuld' .*, did you mean 'build'\\?"),
-        (["run", "pi-2000", "--xyz"], "unrecognized arguments: --xyz\n$"),
+        (["run", "pi-2000", "--1234567"], "unrecognized arguments: --1234567\n$"),
         (["list", "more"], "unrecognized arguments: more\n$"),
     ],
 )

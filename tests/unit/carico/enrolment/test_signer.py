@@ -4,6 +4,7 @@ import base64
 import copy
 import threading
 from datetime import UTC, datetime, timedelta
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -183,7 +184,11 @@ class TestProcess:
             running.join()
 
     def page(self, port, path):
-        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        try:
+            answer = urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
+        except HTTPError as error:  # not ready yet
+            answer = error
+        with answer:
             return answer.read().decode()
 
     def test_it_signs_what_comes_and_says_so(self, cluster, run, until):
