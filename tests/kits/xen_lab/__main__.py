@@ -63,9 +63,8 @@ def _down(lab: Lab) -> int:
 
 
 def _status(lab: Lab) -> int:
-    running = lab.status()
-    print("\n".join(running) or "no lab is up")
-    return 0 if lab.facts() is not None and len(running) == 5 else 3
+    print("\n".join(lab.status()) or "no lab is up")
+    return 0 if lab.facts() is not None and lab.is_whole else 3
 
 
 def _images(lab: Lab) -> int:

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from testbed.images.docker import Docker
 from testbed.images.programs import OnProgress, Programs
 from testbed.programs.find import found_programs
 from testbed.requirements import Problem
+from testbed.results.locks import locked
 from tests.kits.xen_lab import network, processes
 from tests.kits.xen_lab.control_plane import NAMES, PlainControlPlane
 from tests.kits.xen_lab.host_image import HostImage
@@ -33,7 +34,6 @@ from tests.kits.xen_lab.qemu import PROGRAM, QUIET, qemu_command
 _HOST_READY_S = 420.0
 """Alone on a machine the host takes half a minute; with much other load, minutes."""
 _POLL_S = 1.0
-_NICENESS = 5
 _SETTINGS_BYTES = 128 << 20
 _LAB = "/srv/lab"
 """Where dom0 has what the lab gives it."""
@@ -125,7 +125,9 @@ class Lab:
         return guest.ensure(on_progress), host.ensure(on_progress)
 
     def up(self, on_progress: OnProgress) -> LabFacts:
-        """Start the lab, after what is left of an earlier one is removed; whatever fails, nothing of it stays.
+        """Start the lab unless it is up; what is left of one that was killed is removed first.
+
+        Whatever fails, nothing of it runs on.
 
         Raises
         ------
@@ -137,20 +139,30 @@ class Lab:
         problems = self.missing()
         if problems:
             raise Unprepared("\n".join(map(str, problems)))
-        self._require_alone()
+        self._require_no_other()
         guest, host = self.build(on_progress)
-        self.down()
-        try:
-            return self._start(guest, host, on_progress)
-        except BaseException:
-            on_progress("removing what was started")
-            self._end()  # the logs stay
-            raise
+        with self._alone():
+            self._require_no_other()  # building takes minutes
+            facts = self.facts()
+            if facts is not None and self.is_whole:
+                return facts
+            self._remove()
+            try:
+                return self._start(guest, host, on_progress)
+            except BaseException:
+                on_progress("removing what was started")
+                self._end()  # the logs stay
+                raise
 
     def down(self) -> None:
         """End the lab, and remove its files; does nothing if there is none."""
-        self._end()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with self._alone():
+            self._remove()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all processes of the lab run."""
+        return self.status() == sorted(processes.PROGRAMS)
 
     def status(self) -> Sequence[str]:
         """Return the names of the lab's processes that run."""
@@ -166,10 +178,19 @@ class Lab:
     def _catalogue(self) -> Catalogue:
         return Catalogue(Docker(), Programs(self.kept))
 
-    def _require_alone(self) -> None:
+    def _alone(self) -> AbstractContextManager[None]:
+        """Wait until no other process starts or ends a lab."""
+        self.kept.mkdir(parents=True, exist_ok=True)
+        return locked(self.kept / "xen-lab.lock")
+
+    def _require_no_other(self) -> None:
         other = network.owner()
         if other not in (None, self.folder) and processes.of_lab(other):
             raise Unprepared(f"another lab is up in {other}: scripts/xen-lab down --folder {other}")
+
+    def _remove(self) -> None:
+        self._end()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _end(self) -> None:
         processes.end(processes.of_lab(self.folder))
@@ -186,7 +207,7 @@ class Lab:
         command = qemu_command(host, guest / "root.img", self.folder / "settings.img", network.TAP, console)
         log = self.folder / "qemu.log"
         # QEMU keeps what dom0 writes in a file without a name in this folder.
-        machine = processes.start(["env", f"TMPDIR={self.folder}", *command], log, _NICENESS)
+        machine = processes.start(["env", f"TMPDIR={self.folder}", *command], log)
         found = found_programs(NAMES)
         version = self._catalogue.guest_disk().control_plane.version
         plane = PlainControlPlane(self.folder / "control-plane", network.MACHINE, found, version)

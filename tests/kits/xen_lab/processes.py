@@ -16,12 +16,11 @@ _END_S = 15.0
 _LAST_BYTES = 2000
 
 
-def start(command: Sequence[str | Path], log: Path, niceness: int = 0) -> psutil.Popen:
+def start(command: Sequence[str | Path], log: Path) -> psutil.Popen:
     """Start a program in a session of its own, so that it goes on after this process; its output goes to the log."""
-    nice = ["nice", "-n", str(niceness)] if niceness else []
     with log.open("ab") as stream:
         return psutil.Popen(
-            [*nice, *map(str, command)],
+            [*map(str, command)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

@@ -101,6 +101,22 @@ def test_a_lab_beside_another_is_refused_but_what_a_killed_one_left_is_swept(tmp
     assert done == [False]
 
 
+def test_a_lab_that_is_up_is_left_as_it_is(tmp_path, monkeypatch):
+    ours = Lab(tmp_path / "lab", tmp_path)
+    ours.folder.mkdir()
+    facts = ours._facts(Path("/kept/guest-1"))
+    (ours.folder / "lab.json").write_bytes(msgspec.json.encode(facts))
+    monkeypatch.setattr(Lab, "missing", lambda self: [])
+    monkeypatch.setattr(Lab, "build", lambda self, on_progress: (Path("/guest"), Path("/host")))
+    monkeypatch.setattr(network, "owner", lambda: ours.folder)
+    running = [FakeProcess(f"/usr/bin/{name}") for name in processes.PROGRAMS]
+    monkeypatch.setattr(processes, "of_lab", lambda folder: running)
+    assert ours.up(print) == facts
+    assert ours.is_whole
+    running.pop()
+    assert not ours.is_whole
+
+
 def test_nothing_stays_of_a_lab_that_does_not_start_but_its_logs(tmp_path, monkeypatch):
     ended, removed = [], []
     ours = Lab(tmp_path / "lab", tmp_path)
