@@ -110,7 +110,12 @@ class FakeMachine:
                 return key.convert_to_public() == machine.authorized
 
         self._server = await asyncssh.create_server(
-            Server, address, port, server_host_keys=[self.host_key], process_factory=self._serve
+            Server,
+            address,
+            port,
+            server_host_keys=[self.host_key],
+            process_factory=self._serve,
+            reuse_address=True,  # a guest that replaces another has its address
         )
         return self._server.get_port()
 

@@ -169,6 +169,13 @@ class FakePool:
     def _network(self, name, label):
         return ["OpaqueRef:network"] if label == NETWORK else []
 
+    def _pool(self, name, *values):
+        """What older versions of the package ask after a login."""
+        return ["OpaqueRef:pool"] if name == "get_all" else "OpaqueRef:host"
+
+    def _host(self, name, host):
+        return {"get_API_version_major": "2", "get_API_version_minor": "21"}[name]
+
     def _vm_guest_metrics(self, name, metrics):
         if metrics not in self.told:
             raise Failure("HANDLE_INVALID", "VM_guest_metrics", metrics)
