@@ -43,6 +43,9 @@ class FakeGuest(FakeMachine):
         )
         return "This node has joined the cluster\n"
 
+    def do_systemctl(self, words, given):
+        return ""
+
     def do_kubectl(self, words, given):
         return "configmap/coredns configured\n"
 

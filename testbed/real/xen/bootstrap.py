@@ -13,8 +13,10 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
 from carico.errors import KubeError
-from testbed.errors import ClusterError, TestbedError, WaitTimedOut
+from testbed.errors import ClusterError, CommandFailed, TestbedError, WaitTimedOut
 from testbed.images.node_image import CLUSTER_DNS
 from testbed.real.api import ClusterApi
 from testbed.real.nodes import is_ready
@@ -27,6 +29,8 @@ CONSOLES = "consoles"
 """The folder of the consoles of failed guests, in the cluster's own."""
 POLL_S = 2.0
 _CONFIG = "/run/carico/kubeadm.yaml"
+_STARTS = 5
+"""Attempts to start containerd in a guest."""
 _APPLY = ("kubectl", "--kubeconfig=/etc/kubernetes/admin.conf", "apply", "--filename=-")
 _PRINT_JOIN = ("kubeadm", "token", "create", "--print-join-command")
 
@@ -143,6 +147,15 @@ class Bootstrap:
     async def _start(self, guest: Guest) -> None:
         await self._provisioner.create(guest, self._described.limit_s)
         await self._provisioner.address(guest, self._described.limit_s)
+        # On a slow machine containerd takes longer to start than systemd allows, and needs another attempt.
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(CommandFailed),
+            stop=stop_after_attempt(_STARTS),
+            wait=wait_fixed(POLL_S),
+            reraise=True,
+        )
+        starting = partial(self._provisioner.run, limit_s=self._described.limit_s, repeatable=True)
+        await retrying(starting, guest, "systemctl", "start", "containerd")
 
     async def _kubeadm(self, guest: Guest, action: str, config: str) -> None:
         await self._provisioner.copy(guest, config, _CONFIG)

@@ -113,6 +113,13 @@ def test_a_guest_that_fails_is_replaced_once(made, dom0, folder, server):
     assert len(dom0.domains) == 3
 
 
+def test_containerd_that_needs_another_attempt_costs_no_guest(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    dom0.started = lambda guest: guest.faults.append(Fault(("systemctl",), "fail", times=2))
+    one.maker.create(NAME, folder, 60)
+    assert one.said == [f"guest {FIRST} is ready: 1 of 1"]
+
+
 def test_a_guest_that_fails_twice_ends_the_run_and_its_consoles_are_kept(made, dom0, life, tmp_path):
     one = made(2)
     dom0.files[f"/var/log/xen/console/guest-{SECOND}.log"] = "kernel panic\n"
@@ -141,6 +148,7 @@ STEPS = [
     ("xenstore-write",),
     ("xenstore-read",),
     ("guest", "true"),
+    ("guest", "systemctl"),
     ("guest", "install"),
     ("guest", "dd"),
     ("guest", "kubeadm", "join"),
