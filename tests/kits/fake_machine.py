@@ -56,6 +56,7 @@ class ServerLoop:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0.05)  # until what was aborted is closed
 
         self.run(end())
         self.loop.call_soon_threadsafe(self.loop.stop)

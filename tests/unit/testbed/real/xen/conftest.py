@@ -23,7 +23,7 @@ IMAGE = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: tests elsewhere count the process's open files
 def servers():
     servers = ServerLoop()
     yield servers
