@@ -333,6 +333,16 @@ def test_a_message_that_is_too_long_is_refused_by_its_length_alone(serve):
         assert status_of(http, client) == "RESOURCE_EXHAUSTED"
 
 
+def test_a_method_whose_name_is_no_text_does_not_end_the_server(serve, connect):
+    server = serve()
+    with socket.create_connection(server.address, DEADLINE_S) as client:
+        client.sendall(called(b"/test.Echo/\xc0").data_to_send())
+        with suppress(OSError):
+            client.recv(1)  # grpcio's settings; what it makes of the call comes afterwards, if at all
+        for _ in range(3):
+            assert connect(server).request(CALL, b"x") == b"x"
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_whoever_resumes_a_session_shows_no_certificate_and_is_refused(serve, pki, version):
     server, files = serve(tls=pki.server("echo")), pki.node("node-a")
