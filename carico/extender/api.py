@@ -105,7 +105,8 @@ def read_args(body: bytes) -> ExtenderArgs:
         If the body is not JSON, or not ExtenderArgs; the message names the field.
     """
     try:
-        args = _ARGS.decode(body)
+        # Parts that are passed on unread, such as a node's labels, must be text, too; msgspec does not look at them.
+        args = _ARGS.decode(body.decode())
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"the request is not an ExtenderArgs of kube-scheduler's extender/v1: {error}") from error
     if args.node_names is None and args.nodes is None:

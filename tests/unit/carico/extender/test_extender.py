@@ -367,6 +367,7 @@ class TestHostileInput:
             (b'{"Pod": {"metadata": {"name": "p", "uid": ""}}, "NodeNames": []}', r"at `\$.Pod.metadata.uid`"),
             (b'{"Pod": {"metadata": {"name": "P\\u001b[2J", "uid": "u"}}}', r"at `\$.Pod.metadata.name`"),
             (b'{"Pod": {"metadata": {"name": "p", "uid": "u"}}}', "names no candidates"),
+            (b'{"Pod": {"metadata": {"name": "p", "uid": "u"}}, "Nodes": {"items": ["\xfe"]}}', "invalid start byte"),
             (request("u", [1]), r"Expected `str`, got `int` - at `\$.NodeNames\[0\]`"),
             (request("u", [""]), "length >= 1"),
             (request("u", ["n" * 254]), "length <= 253"),
