@@ -34,16 +34,20 @@ def main() -> int:
             default=user_cache(),
             help="folder that keeps programs and disks (default: %(default)s)",
         )
+        if name == "images":
+            command.add_argument(
+                "--check", action="store_true", help="only say whether they are there: exit code 3 if not"
+            )
         command.set_defaults(run=globals()[f"_{name}"])
     options = parser.parse_args()
     try:
-        return options.run(Lab(options.folder.absolute(), options.kept.absolute()))
+        return options.run(Lab(options.folder.absolute(), options.kept.absolute()), options)
     except TestbedError as error:
         print(f"xen-lab: {error}", file=sys.stderr)
         return 4 if isinstance(error, Unprepared) else 1
 
 
-def _up(lab: Lab) -> int:
+def _up(lab: Lab, options: argparse.Namespace) -> int:
     began = time.monotonic()
     line = line_on_stderr()
     try:
@@ -57,17 +61,21 @@ def _up(lab: Lab) -> int:
     return 0
 
 
-def _down(lab: Lab) -> int:
+def _down(lab: Lab, options: argparse.Namespace) -> int:
     lab.down()
     return 0
 
 
-def _status(lab: Lab) -> int:
+def _status(lab: Lab, options: argparse.Namespace) -> int:
     print("\n".join(lab.status()) or "no lab is up")
     return 0 if lab.facts() is not None and lab.is_whole else 3
 
 
-def _images(lab: Lab) -> int:
+def _images(lab: Lab, options: argparse.Namespace) -> int:
+    if options.check:
+        there = lab.has_disks()
+        print("the disks are there" if there else "disks are missing: scripts/xen-lab images builds them")
+        return 0 if there else 3
     line = line_on_stderr()
     try:
         folders = lab.build(line.show)

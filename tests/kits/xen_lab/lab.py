@@ -124,6 +124,11 @@ class Lab:
         host = HostImage(self.kept, guest.kernel)
         return guest.ensure(on_progress), host.ensure(on_progress)
 
+    def has_disks(self) -> bool:
+        """Return whether both disks are there, so that nothing needs to be built."""
+        guest = self._catalogue.guest_disk()
+        return guest.folder.is_dir() and HostImage(self.kept, guest.kernel).folder.is_dir()
+
     def up(self, on_progress: OnProgress) -> LabFacts:
         """Start the lab unless it is up; what is left of one that was killed is removed first.
 
