@@ -9,6 +9,7 @@ import atexit
 import http.client
 import io
 import itertools
+import re
 import socket
 import ssl
 import tempfile
@@ -138,6 +139,8 @@ class Transport(asyncio.Transport):
         pass
 
 
+ADDRESS = re.compile("0x[0-9a-f]+")
+"""hpack's messages show memory: "Unable to decode HPACK integer representation from <memory at 0x7f...>"."""
 LOOP = asyncio.new_event_loop()
 atexit.register(LOOP.close)
 
@@ -158,7 +161,7 @@ async def _outcome(pieces):
     assert asking.done()
     error = asking.exception()
     assert error is None or isinstance(error, CallFailed), error
-    return (error.status, error.details) if error else asking.result()
+    return (error.status, ADDRESS.sub("", error.details)) if error else asking.result()
 
 
 def read_answer(data):
