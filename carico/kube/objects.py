@@ -9,17 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import kubernetes.client
 
+from carico.clock import Clock, SystemClock
 from carico.errors import InvalidInput, KubeRefused
 from carico.kube.client import KubeClient
 
 KubeObject: TypeAlias = Mapping[str, Any]
+_T = TypeVar("_T")
 
 MANAGER = "carico"
 """The field manager of server-side apply."""
+_BUSY = 429
+_BUSY_S = 30.0
+"""How long a server may be too busy. It says so, too, while it prepares a kind that was defined a moment ago."""
+_PAUSE_S = 1.0
 _APIS = {
     "v1": "CoreV1Api",
     "apps/v1": "AppsV1Api",
@@ -128,13 +134,17 @@ def _snake(kind: str) -> str:
 class KubeObjects:
     """Calls on objects; all raise KubeUnreachable or KubeRefused, see `KubeClient`.
 
+    What a server is too busy for (status 429), so that it has done nothing, is tried again for half a minute.
+
     Parameters
     ----------
     client : KubeClient
+    clock : Clock, optional
     """
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, clock: Clock | None = None) -> None:
         self._client = client
+        self._clock = SystemClock() if clock is None else clock
 
     def apply(self, thing: KubeObject, force: bool = False) -> None:
         """Create or change an object to be as given (server-side apply); other fields are left to their owners.
@@ -170,7 +180,8 @@ class KubeObjects:
         """Return the objects of a kind that match a label selector, in one namespace or in all."""
         of_kind = {"apiVersion": api_version, "kind": kind}
         call, arguments = self._method("list", of_kind | {"metadata": {"namespace": namespace}})
-        return [of_kind | thing for thing in self._client.listing(call, *arguments, label_selector=labels)[0]]
+        listed, _ = self._unless_busy(partial(self._client.listing, call, *arguments, label_selector=labels))
+        return [of_kind | thing for thing in listed]
 
     def has_kind(self, api_version: str, kind: str) -> bool:
         """Whether the server has a kind that is not Kubernetes's own."""
@@ -209,7 +220,17 @@ class KubeObjects:
 
     def _call(self, verb: str, thing: KubeObject, **options: Any) -> dict[str, Any]:
         call, arguments = self._method(verb, thing)
-        return self._client.get(call, thing["metadata"]["name"], *arguments, **options)
+        return self._unless_busy(partial(self._client.get, call, thing["metadata"]["name"], *arguments, **options))
+
+    def _unless_busy(self, call: Callable[[], _T]) -> _T:
+        end = self._clock.now() + _BUSY_S
+        while True:
+            try:
+                return call()
+            except KubeRefused as error:
+                if error.status != _BUSY or self._clock.now() >= end:
+                    raise
+            self._clock.sleep_until(self._clock.now() + _PAUSE_S)
 
     def _method(self, verb: str, thing: KubeObject) -> tuple[Callable[..., Any], tuple[str, ...]]:
         """The package's method for a verb and an object's kind, and the argument that names the namespace, if any."""
@@ -237,7 +258,8 @@ class KubeObjects:
         if kind in _CUSTOM.get(api_version, {}):
             return _CUSTOM[api_version][kind]
         group, version = api_version.split("/")
-        known = self._client.get(self._client.api("CustomObjectsApi").get_api_resources, group, version)["resources"]
+        resources = self._client.api("CustomObjectsApi").get_api_resources
+        known = self._unless_busy(partial(self._client.get, resources, group, version))["resources"]
         for one in known:
             if one["kind"] == kind and "/" not in one["name"]:  # else a part, such as the status
                 return str(one["name"])
