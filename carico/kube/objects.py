@@ -180,7 +180,7 @@ class KubeObjects:
         """Return the objects of a kind that match a label selector, in one namespace or in all."""
         of_kind = {"apiVersion": api_version, "kind": kind}
         call, arguments = self._method("list", of_kind | {"metadata": {"namespace": namespace}})
-        listed, _ = self._unless_busy(partial(self._client.listing, call, *arguments, label_selector=labels))
+        listed, _ = self._retried_while_busy(partial(self._client.listing, call, *arguments, label_selector=labels))
         return [of_kind | thing for thing in listed]
 
     def has_kind(self, api_version: str, kind: str) -> bool:
@@ -220,9 +220,11 @@ class KubeObjects:
 
     def _call(self, verb: str, thing: KubeObject, **options: Any) -> dict[str, Any]:
         call, arguments = self._method(verb, thing)
-        return self._unless_busy(partial(self._client.get, call, thing["metadata"]["name"], *arguments, **options))
+        return self._retried_while_busy(
+            partial(self._client.get, call, thing["metadata"]["name"], *arguments, **options)
+        )
 
-    def _unless_busy(self, call: Callable[[], _T]) -> _T:
+    def _retried_while_busy(self, call: Callable[[], _T]) -> _T:
         end = self._clock.now() + _BUSY_S
         while True:
             try:
@@ -259,7 +261,7 @@ class KubeObjects:
             return _CUSTOM[api_version][kind]
         group, version = api_version.split("/")
         resources = self._client.api("CustomObjectsApi").get_api_resources
-        known = self._unless_busy(partial(self._client.get, resources, group, version))["resources"]
+        known = self._retried_while_busy(partial(self._client.get, resources, group, version))["resources"]
         for one in known:
             if one["kind"] == kind and "/" not in one["name"]:  # else a part, such as the status
                 return str(one["name"])
