@@ -68,6 +68,8 @@ _LARGEST = 1e50
 """Larger than any estimate, and small enough that no result computed from it overflows."""
 _ORDINARY = (1e-100, 1e100)
 """Signals outside count as zero or as infinite: variances are their squares, which would underflow or overflow."""
+_SMALLEST = 1e-120
+"""Smaller than any baseline of ordinary signals; its square still does not vanish."""
 
 
 class CostEstimator(ABC):
@@ -169,9 +171,10 @@ class CostEstimator(ABC):
         if len({array.shape for array in arrays.values()}) != 1:
             raise InvalidState("the saved estimator's arrays differ in shape: the state is damaged; delete it")
         unknown = np.isnan(arrays["baseline"])
+        least = {"baseline": _SMALLEST, "baseline_variance": 0.0, "cost_variance": 0.0}
         for name, array in arrays.items():
-            sound = (np.abs(array) <= _LARGEST) | np.isnan(array)
-            if not sound.all() or (np.isnan(array) != unknown).any() or (arrays["baseline"] <= 0).any():
+            sound = (array >= least.get(name, -_LARGEST)) & (array <= _LARGEST) | np.isnan(array)
+            if not sound.all() or (np.isnan(array) != unknown).any():
                 raise InvalidState(f"the saved {name} holds what no filter learns: the state is damaged; delete it")
         self._state = arrays
 

@@ -499,6 +499,9 @@ class TestState:
             pytest.param({"cost_variance": np.inf}, id="inf"),
             pytest.param({"baseline": 1e308}, id="overflow"),
             pytest.param({"baseline": -1.0}, id="negative-baseline"),
+            pytest.param({"baseline": 1e-300}, id="baseline-whose-square-vanishes"),
+            pytest.param({"baseline_variance": -1.0}, id="negative-baseline-variance"),
+            pytest.param({"cost_variance": -1.0}, id="negative-cost-variance"),
             pytest.param({"baseline": "five"}, id="word"),
         ],
     )
