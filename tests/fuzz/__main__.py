@@ -206,7 +206,11 @@ def _replay(targets: Sequence[Target], file: Path) -> int:
     if len(targets) != 1:
         print("--replay needs one target", file=sys.stderr)
         return 2
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        print(f"the input cannot be read: {error}; findings are below {WORK / 'findings'}", file=sys.stderr)
+        return 2
     print(f"{len(data)} bytes: {data[:200]!r}{'...' if len(data) > 200 else ''}")
     try:
         Guard(targets[0]).attempt(data)

@@ -6,17 +6,48 @@ FLAG...``, where the flags are libFuzzer's.
 
 from __future__ import annotations
 
+import dis
+import operator
 import random
 import sys
+from typing import Any
+
+import numpy as np
 
 INSTRUMENTED = ("carico", "workloads", "testbed", "h2", "hpack", "hyperframe")
 """The packages whose code guides."""
+
+_OPERATORS = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+
+
+def spare_arrays() -> None:
+    """Keep arrays from the comparisons that atheris traces.
+
+    atheris 3.0.0 keeps whatever such a comparison returns for ever. True and False exist anyway, but every comparison
+    of arrays returns another array, so the process would grow as if the target leaked. No array's comparison is worth
+    tracing: what guides are numbers and strings.
+    """
+    import atheris
+    from atheris.version_dependent import CMP_OP_SHIFT_AMOUNT
+
+    traced = atheris._trace_cmp
+    if getattr(traced, "__name__", "") == "compared":
+        return
+    by_number = [getattr(operator, _OPERATORS[sign]) for sign in dis.cmp_op]
+
+    def compared(left: Any, right: Any, number: int, place: int, constant: bool) -> Any:
+        if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+            return by_number[number >> CMP_OP_SHIFT_AMOUNT](left, right)
+        return traced(left, right, number, place, constant)
+
+    atheris._trace_cmp = compared
 
 
 def main(name: str, flags: list[str]) -> None:
     """Fuzz a target until the time is over, or something is found."""
     import atheris  # only here: the other engine is for machines without it, and doctest imports this module
 
+    spare_arrays()
     with atheris.instrument_imports(include=list(INSTRUMENTED)):
         from tests.fuzz.targets import target_named
 
