@@ -14,10 +14,10 @@ _VALUES: tuple[Any, ...] = (
     *(1e-300, 1e9, 1e12, 1e18, 1e308, -1e308, float("nan"), float("inf")),
     *("", " ", "a", "0", "-1", "1e3", "true", "null", "node-1", "default", "ä", "\ud800", "\0", "\n", "a" * 300),
     *([], {}, [[]], [0], [None], {"a": None}, {"": 1}),
-    *("<deep>", {"a": "<deep>"}),
 )
+_DEEP_VALUES: tuple[Any, ...] = ("<deep>", {"a": "<deep>"})
 _DEEP = b"[" * 1500 + b"]" * 1500
-"""What ``<deep>`` stands for; Python would not write it."""
+"""What ``<deep>`` stands for where it is a value; Python would not write it."""
 
 
 def changed(data: bytes, form: str, rng: random.Random) -> bytes | None:
@@ -52,7 +52,7 @@ def _text(document: Any, rng: random.Random) -> bytes:
 def _with_change(document: Any, rng: random.Random) -> Any:
     places = list(_places(document))
     if not places:
-        return rng.choice(_VALUES)
+        return rng.choice(_VALUES + _DEEP_VALUES)
     document = copy.deepcopy(document)
     path = rng.choice(places)
     holder = document
@@ -73,7 +73,7 @@ def _with_change(document: Any, rng: random.Random) -> Any:
         for _ in range(rng.choice((2, 12, 100))):
             holder[last] = [holder[last]]
     else:
-        holder[last] = rng.choice(_VALUES)
+        holder[last] = rng.choice(_VALUES + _DEEP_VALUES)
     return document
 
 

@@ -2,13 +2,16 @@
 
 import json
 import random
+import sys
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.fuzz import random_inputs, target
 from tests.fuzz.__main__ import main
+from tests.fuzz.coverage_guided import spare_arrays
 from tests.fuzz.minimise import reaching_more
 from tests.fuzz.mutation import changed, damaged
 from tests.fuzz.target import Guard, Target, TooMuch
@@ -46,6 +49,26 @@ class TestFindings:
             guard.attempt(b"%d" % grown[-1])
 
 
+class TestWithAtheris:
+    def test_comparisons_of_arrays_leave_nothing_behind(self, monkeypatch):
+        atheris = pytest.importorskip("atheris", reason="the extra fuzz is not installed")
+        monkeypatch.setattr(atheris, "_trace_cmp", atheris._trace_cmp)  # restored afterwards
+        spare_arrays()
+
+        @atheris.instrument_func
+        def low(values):
+            return values < 1.0
+
+        blocks = []
+        for _ in range(3):
+            for _ in range(1000):
+                np.testing.assert_array_equal(low(np.array([0.5, 2.0])), [True, False])
+            blocks.append(sys.getallocatedblocks())
+        assert blocks[2] - blocks[1] < 500
+        assert low(0.5) is True
+        assert low(2.0) is False
+
+
 class TestWithoutAtheris:
     def test_a_finding_is_written_as_small_as_it_can_be(self, tmp_path, monkeypatch):
         def read(data):
@@ -61,6 +84,7 @@ class TestWithoutAtheris:
 
 
 @given(st.integers(0, 2**32))
+@example(15100)  # names a field anew
 def test_a_changed_document_is_still_one(seed):
     document = {"a": [1, {"b": None}], "c": "text"}
     for form in ("json", "lines"):
