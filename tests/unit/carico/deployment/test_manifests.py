@@ -363,8 +363,19 @@ class TestConfigurations:
         }
         status = "signer-status" if name == "signer" else "status"
         assert declared == own[name] | {status: configuration.status.port}
-        for probe in ("livenessProbe", "readinessProbe"):
-            assert (container[probe]["httpGet"]["port"], container[probe]["httpGet"]["scheme"]) == (status, "HTTPS")
+        for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+            probe = container[kind]
+            assert (probe["httpGet"]["port"], probe["httpGet"]["scheme"]) == (status, "HTTPS")
+            assert probe["timeoutSeconds"] == 5, "the default of 1 s is too short on a node that has no CPU left"
+
+    def test_a_container_that_starts_slowly_is_not_restarted(self):
+        for name in ("carico-agent", "carico-aggregator", "carico-scheduler"):
+            containers = pod(name)["containers"] + [
+                each for each in pod(name).get("initContainers", []) if each.get("restartPolicy") == "Always"
+            ]
+            for container in containers:
+                probe = container["startupProbe"]
+                assert probe["periodSeconds"] * probe["failureThreshold"] >= 300, container["name"]
 
     def test_agents_call_every_replica_by_a_name_in_its_certificate(self, tmp_path):
         (tmp_path / "agent.yaml").write_text(found("ConfigMap", "carico-agent")["data"]["agent.yaml"])
