@@ -304,7 +304,7 @@ def _description(facts: LabFacts) -> str:
             "guests": {
                 "count": 2,
                 "cores": 1,
-                "memory": "768Mi",
+                "memory": "1Gi",
                 "type": "pv",
                 "addresses": list(facts.guest_addresses),
                 "gateway": facts.gateway,
