@@ -12,6 +12,7 @@
     │   └── InvalidJournal                 a journal of decisions that cannot be read
     ├── CertificateRefused                 the signer refuses this node a certificate
     ├── NotReady                           the extender cannot decide yet, or something is not ready in time
+    ├── RegistryError                      a registry does not say which digest a tag stands for
     ├── KubeError                          a request to the Kubernetes API failed; `may_pass`: retrying may help
     │   ├── KubeUnreachable                no answer, or an incomplete one
     │   └── KubeRefused                    the API server refused the request
@@ -75,6 +76,10 @@ class InvalidJournal(InvalidInput):
 
 class NotReady(CaricoError):
     """The extender cannot decide yet, or pods or a certificate are not ready in time."""
+
+
+class RegistryError(CaricoError):
+    """A registry does not say which digest a tag stands for."""
 
 
 class KubeError(CaricoError):

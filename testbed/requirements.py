@@ -27,6 +27,7 @@ CLUSTER = TESTBED | {
     "kubernetes": "kubernetes",
     "prometheus_client": "prometheus-client",
     "tenacity": "tenacity",
+    "requests": "requests",
     "urllib3": "urllib3",
 }
 XEN = CLUSTER | {"asyncssh": "asyncssh", "XenAPI": "XenAPI"}

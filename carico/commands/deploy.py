@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,12 @@ from carico.commands.arguments import whole_number
 from carico.commands.cluster import connected, of_cluster
 from carico.commands.output import of_output, wants_json
 from carico.demand.settings import DEMAND
+from carico.errors import RegistryError
 from carico.printable import printable
 
 if TYPE_CHECKING:
     from carico.deployment.cert_manager import Issuer
+    from carico.deployment.manifests import Choices
     from carico.kube.objects import KubeObjects
 
 
@@ -42,6 +45,14 @@ def add(commands: Commands) -> None:
         "--kube-scheduler-image",
         metavar="IMAGE",
         help="kube-scheduler's image, likewise, in your cluster's version (default: v1.34.4)",
+    )
+    deploy.add_argument(
+        "--by-tag",
+        action="store_true",
+        help=(
+            "leave images with a tag as they are named, for nodes that have them from elsewhere than their registry; "
+            "by default the registry is asked for the digest, because a tag may move to another image"
+        ),
     )
     deploy.add_argument(
         "--telemetry",
@@ -190,6 +201,8 @@ def _deploy(options: argparse.Namespace) -> None:
         sys.stdout.write(as_yaml(manifests(choices)))
         return
     with connected(options) as kube:
+        if not (options.by_tag or options.only_certificates):
+            choices = _pinned(choices)
         deployment = Deployment(kube, SystemClock(), _tell)
         deployment.deploy(
             choices,
@@ -207,6 +220,25 @@ def _deploy(options: argparse.Namespace) -> None:
         _tell("next: let your pods run for a while; `carico costs` shows what they demand, next to what they request")
     else:
         _tell("next: give pods `schedulerName: carico`; `carico status` shows how full each node is")
+
+
+def _pinned(choices: Choices) -> Choices:
+    """Return the choices with images by digest, as far as registries say it."""
+    from carico.deployment.registry import Registry
+
+    registry = Registry(os.environ)
+
+    def pinned(image: str) -> str:
+        try:
+            exact = registry.pinned(image)
+        except RegistryError as error:
+            _tell(f"{image} is deployed by its tag, which may move to another image: {error}")
+            return image
+        if exact != image:
+            _tell(f"{image} is {exact.partition('@')[2]}, and is deployed as that (--by-tag: by its tag)")
+        return exact
+
+    return replace(choices, image=pinned(choices.image), kube_scheduler_image=pinned(choices.kube_scheduler_image))
 
 
 def _issuer(text: str | None) -> Issuer | None:

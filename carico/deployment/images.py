@@ -1,6 +1,7 @@
 """Images by digest: a tag may move to another image, and a digest does not.
 
-Nothing here asks a registry. Which digest a tag stands for is known once a node has pulled the image.
+Which digest a tag stands for is said by a registry (`carico.deployment.registry`). Where none answers, it is known once
+a node has pulled the image.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterable
 from carico.errors import InvalidInput
 from carico.kube.objects import KubeObject
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+"""What images are identified by."""
 
 
 def check_image(image: str) -> None:
@@ -25,7 +27,7 @@ def check_image(image: str) -> None:
     if not image or any(character.isspace() for character in image):
         raise InvalidInput(f"an image is named REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST, got {image!r}")
     name, at, digest = image.partition("@")
-    if at and not (name and _DIGEST.fullmatch(digest)):
+    if at and not (name and DIGEST.fullmatch(digest)):
         raise InvalidInput(
             f"a digest is sha256: and 64 hexadecimal digits, as `docker push` prints it, got {digest!r} in {image!r}"
         )
@@ -46,13 +48,13 @@ def digests(pods: Iterable[KubeObject]) -> dict[str, set[str]]:
                 image = images.get(each.get("name"), "")
                 pulled = str(each.get("imageID") or "").rpartition("://")[2]  # without Docker's docker-pullable://
                 name, _, digest = pulled.partition("@")
-                if image and "@" not in image and name == _repository(image) and _DIGEST.fullmatch(digest):
+                if image and "@" not in image and name == full_name(image) and DIGEST.fullmatch(digest):
                     found.setdefault(image, set()).add(pulled)
     return found
 
 
-def _repository(image: str) -> str:
-    """Return the full name of an image without its tag."""
+def full_name(image: str) -> str:
+    """Return the full name of an image without its tag, as ``REGISTRY/NAME``."""
     folder, _, last = image.rpartition("/")
     name = "/".join(filter(None, (folder, last.partition(":")[0])))
     host, slash, _ = name.partition("/")

@@ -34,12 +34,13 @@ class Cluster:
         self.authorization = kubernetes.client.AuthorizationV1Api(api)
 
     def carico(self, *arguments):
-        """Run a `carico` command and return its exit code and output."""
+        """Run a `carico` command and return its exit code and output; `deploy` asks no registry."""
+        by_tag = ["--by-tag"] if arguments[0] == "deploy" else []
         out = io.StringIO()
         with redirect_stdout(out), pytest.MonkeyPatch.context() as patched:
             patched.setenv("XDG_CONFIG_HOME", str(self.config))
             try:
-                code = main([*arguments, "--kubeconfig", str(self.kubeconfig)])
+                code = main([*arguments, *by_tag, "--kubeconfig", str(self.kubeconfig)])
             except SystemExit as exited:
                 code = exited.code
         return code, out.getvalue()

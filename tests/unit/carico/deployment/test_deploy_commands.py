@@ -19,7 +19,7 @@ SECRETS = "/api/v1/namespaces/carico/secrets"
 
 
 def test_the_cas_key_is_kept_in_the_users_folder_for_the_cluster(cluster, kubeconfig, tmp_path, capsys):
-    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0"]) == 0
+    assert main(["deploy", "--by-tag", "--kubeconfig", kubeconfig, "--wait", "0"]) == 0
     folder = tmp_path / "config" / "carico" / "1-2-3"
     assert (folder / "ca.key").stat().st_mode & 0o777 == 0o600
     assert f"the CA and its key are kept in {folder}" in capsys.readouterr().out
@@ -31,29 +31,30 @@ def test_the_cas_key_is_kept_in_the_users_folder_for_the_cluster(cluster, kubeco
     assert cluster.objects[f"{SECRETS}/carico-extender-tls"]["data"] != first
     (folder / "ca.key").unlink()
     (folder / "ca.crt").unlink()
-    for command in ("deploy", "renew"):
-        assert main([command, "--kubeconfig", kubeconfig, "--wait", "0"]) == 1
+    for command in (["deploy", "--by-tag"], ["renew"]):
+        assert main([*command, "--kubeconfig", kubeconfig, "--wait", "0"]) == 1
         assert f"the CA's key is not in {folder} or on the cluster" in capsys.readouterr().err
-    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0", "--new-ca"]) == 0
+    assert main(["deploy", "--by-tag", "--kubeconfig", kubeconfig, "--wait", "0", "--new-ca"]) == 0
 
 
 def test_the_cas_key_is_on_the_cluster_only_on_request(cluster, kubeconfig, tmp_path):
-    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0", "--ca-key-on-cluster"]) == 0
+    assert main(["deploy", "--by-tag", "--kubeconfig", kubeconfig, "--wait", "0", "--ca-key-on-cluster"]) == 0
     assert f"{SECRETS}/carico-ca" in cluster.objects
     assert not (tmp_path / "config").exists()
 
 
 def test_a_cluster_that_cannot_be_named_needs_a_folder(cluster, kubeconfig, tmp_path, capsys):
     del cluster.objects["/api/v1/namespaces/kube-system"]
-    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0"]) == 1
+    assert main(["deploy", "--by-tag", "--kubeconfig", kubeconfig, "--wait", "0"]) == 1
     assert "give --certificates FOLDER" in capsys.readouterr().err
-    assert main(["deploy", "--kubeconfig", kubeconfig, "--wait", "0", "--certificates", str(tmp_path / "mine")]) == 0
+    mine = ["--certificates", str(tmp_path / "mine")]
+    assert main(["deploy", "--by-tag", "--kubeconfig", kubeconfig, "--wait", "0", *mine]) == 0
     assert (tmp_path / "mine" / "ca.key").exists()
 
 
 def test_deploy_status_and_undeploy(cluster, kubeconfig, monkeypatch, capsys):
     monkeypatch.setenv("KUBECONFIG", kubeconfig)
-    assert main(["deploy", "--image", "registry.example/carico:7", "--wait", "0"]) == 0
+    assert main(["deploy", "--by-tag", "--image", "registry.example/carico:7", "--wait", "0"]) == 0
     agents = cluster.objects["/apis/apps/v1/namespaces/carico/daemonsets/carico-agent"]
     assert agents["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/carico:7"
     assert capsys.readouterr().out.splitlines()[-1].startswith("next: give pods `schedulerName: carico`")
@@ -89,6 +90,6 @@ def test_without_a_cluster_the_error_is_one_line(command, tmp_path, capsys):
 
 @pytest.mark.parametrize("wrong", [["--namespace", "No"], ["--image", ""]])
 def test_what_makes_no_sense_is_refused_before_anything_is_done(cluster, kubeconfig, wrong, capsys):
-    assert main(["deploy", "--kubeconfig", kubeconfig, *wrong]) == 1
+    assert main(["deploy", "--by-tag", "--kubeconfig", kubeconfig, *wrong]) == 1
     assert "got " in capsys.readouterr().err
     assert cluster.changes == []
