@@ -202,7 +202,7 @@ def _deploy(options: argparse.Namespace) -> None:
         return
     with connected(options) as kube:
         if not (options.by_tag or options.only_certificates):
-            choices = _pinned(choices)
+            choices = _pinned(choices, kube)
         deployment = Deployment(kube, SystemClock(), _tell)
         deployment.deploy(
             choices,
@@ -222,8 +222,9 @@ def _deploy(options: argparse.Namespace) -> None:
         _tell("next: give pods `schedulerName: carico`; `carico status` shows how full each node is")
 
 
-def _pinned(choices: Choices) -> Choices:
-    """Return the choices with images by digest, as far as registries say it."""
+def _pinned(choices: Choices, kube: KubeObjects) -> Choices:
+    """Return the choices with images by digest, as far as registries, or what is deployed, say it."""
+    from carico.deployment.deploy import deployed_digest
     from carico.deployment.registry import Registry
 
     registry = Registry(os.environ)
@@ -232,13 +233,19 @@ def _pinned(choices: Choices) -> Choices:
         try:
             exact = registry.pinned(image)
         except RegistryError as error:
+            if (kept := deployed_digest(kube, choices.namespace, image)) is not None:
+                _tell(f"{image} stays {kept.partition('@')[2]}, which is deployed: {error}")
+                return kept
             _tell(f"{image} is deployed by its tag, which may move to another image: {error}")
             return image
         if exact != image:
             _tell(f"{image} is {exact.partition('@')[2]}, and is deployed as that (--by-tag: by its tag)")
         return exact
 
-    return replace(choices, image=pinned(choices.image), kube_scheduler_image=pinned(choices.kube_scheduler_image))
+    choices = replace(choices, image=pinned(choices.image))
+    if choices.observe:  # there is no kube-scheduler then
+        return choices
+    return replace(choices, kube_scheduler_image=pinned(choices.kube_scheduler_image))
 
 
 def _issuer(text: str | None) -> Issuer | None:

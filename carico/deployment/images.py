@@ -57,7 +57,9 @@ def full_name(image: str) -> str:
     """Return the full name of an image without its tag, as ``REGISTRY/NAME``."""
     folder, _, last = image.rpartition("/")
     name = "/".join(filter(None, (folder, last.partition(":")[0])))
-    host, slash, _ = name.partition("/")
-    if slash and (host == "localhost" or "." in host or ":" in host):
+    host, slash, rest = name.partition("/")
+    if slash and host in ("docker.io", "index.docker.io"):
+        name, slash = rest, "/" if "/" in rest else ""
+    elif slash and (host == "localhost" or "." in host or ":" in host):
         return name
     return f"docker.io/{name}" if slash else f"docker.io/library/{name}"

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
+import urllib3
 from requests.auth import AuthBase, HTTPBasicAuth
 from requests.utils import parse_dict_header
 
@@ -72,7 +73,9 @@ class Registry:
         tag = image.rpartition("/")[2].partition(":")[2] or "latest"
         path = f"/v2/{name}/manifests/{tag}"
         with _told(host), requests.Session() as session:
-            session.max_redirects = _MOST_REDIRECTS
+            if _is_loopback(host):  # a proxy would look for it on its own machine
+                session.trust_env = False
+                session.verify = self._environment.get("REQUESTS_CA_BUNDLE") or True
             answer = self._asked(session, host, _first(session, host, path))
         digest = answer.headers.get("Docker-Content-Digest", "")
         if not DIGEST.fullmatch(digest):
@@ -83,13 +86,13 @@ class Registry:
         """Ask again with what the registry wants if its first answer is a refusal; return the answer, a success."""
         if answer.status_code == 401:
             # Saved credentials are for this registry alone, not for another host that it redirects to.
-            credentials = None if _redirected(answer) else self._credentials(host)
-            scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
+            credentials = self._credentials(host) if urlsplit(answer.url).netloc == _server(host) else None
+            header = answer.headers.get("WWW-Authenticate", "")
             auth: AuthBase | None = None
-            if scheme.lower() == "bearer":
-                challenge = parse_dict_header(rest)  # type: ignore[no-untyped-call]
-                auth = _Bearer(_token(session, challenge, credentials, urlsplit(answer.url).scheme))
-            elif scheme.lower() == "basic" and credentials is not None:
+            if bearer := re.search(r"(?i)(?:^|,)\s*bearer\s+(.*)", header):
+                challenge = parse_dict_header(bearer[1])  # type: ignore[no-untyped-call]
+                auth = _Bearer(_token(session, challenge, credentials))
+            elif re.search(r"(?i)(?:^|,)\s*basic\b", header):
                 auth = credentials
             if auth is not None:
                 answer = _head(session, answer.url, auth)
@@ -163,31 +166,43 @@ class _Nobody(AuthBase):
 
 def _first(session: requests.Session, host: str, path: str) -> requests.Response:
     """Ask without credentials: over TLS, or as Docker does, without it where nothing leaves this machine."""
-    server = "registry-1.docker.io" if host == _DOCKER_HUB else host
     if _is_loopback(host):
         with suppress(requests.exceptions.ConnectionError):
-            return _head(session, f"https://{server}{path}", _Nobody())
-        return _head(session, f"http://{server}{path}", _Nobody())
-    return _head(session, f"https://{server}{path}", _Nobody())
+            return _head(session, f"https://{host}{path}", _Nobody())
+        return _head(session, f"http://{host}{path}", _Nobody())
+    return _head(session, f"https://{_server(host)}{path}", _Nobody())
+
+
+def _server(host: str) -> str:
+    """Return the host, with its port, that answers for a registry."""
+    return "registry-1.docker.io" if host == _DOCKER_HUB else host
 
 
 def _head(session: requests.Session, url: str, auth: AuthBase) -> requests.Response:
-    return session.head(url, headers={"Accept": _KINDS}, auth=auth, timeout=_WITHIN_S, allow_redirects=True)
+    """Ask for a manifest.
+
+    Redirections are followed here, because requests would take passwords from ``~/.netrc`` to where they lead, and
+    would follow them to connections without TLS. Credentials stay with the host that they are for.
+    """
+    for _ in range(_MOST_REDIRECTS + 1):
+        answer = session.head(
+            _safe(url), headers={"Accept": _KINDS}, auth=auth, timeout=_WITHIN_S, allow_redirects=False
+        )
+        if not answer.is_redirect:
+            return answer
+        following = urljoin(url, answer.headers["Location"])
+        if urlsplit(following).netloc != urlsplit(url).netloc:
+            auth = _Nobody()
+        url = following
+    raise RegistryError(f"{urlsplit(url).netloc} redirects more than {_MOST_REDIRECTS} times")
 
 
-def _redirected(answer: requests.Response) -> bool:
-    return any(urlsplit(earlier.url).netloc != urlsplit(answer.url).netloc for earlier in answer.history)
-
-
-def _token(
-    session: requests.Session, challenge: Mapping[str, Any], credentials: HTTPBasicAuth | None, scheme: str
-) -> str:
+def _token(session: requests.Session, challenge: Mapping[str, Any], credentials: HTTPBasicAuth | None) -> str:
     """Get the token that a registry wants from the server that it names."""
-    realm = str(challenge.get("realm") or "")
-    if urlsplit(realm).scheme not in {"https", scheme}:
-        raise RegistryError(f"the registry sends for a token to {printable(repr(realm[:100]))}, which is not https://")
+    realm = _safe(str(challenge.get("realm") or ""))
     wanted = {name: str(challenge[name]) for name in ("service", "scope") if challenge.get(name)}
-    with session.get(realm, params=wanted, auth=credentials or _Nobody(), timeout=_WITHIN_S, stream=True) as answer:
+    auth = credentials or _Nobody()
+    with session.get(realm, params=wanted, auth=auth, timeout=_WITHIN_S, stream=True, allow_redirects=False) as answer:
         body = answer.raw.read(_MOST_BYTES, decode_content=True) if answer.status_code == 200 else b""
     try:
         document = json.loads(body or b"{}")
@@ -200,18 +215,29 @@ def _token(
     return token
 
 
+def _safe(url: str) -> str:
+    """Return a URL that nobody on the way can read or change what is sent to, and refuse all others."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.netloc)):
+        return url
+    raise RegistryError(f"the registry sends to {printable(repr(url[:100]))}, which is not https://")
+
+
 @contextmanager
 def _told(host: str) -> Iterator[None]:
     """Say in a line what kept a registry from answering."""
     try:
         yield
     except requests.exceptions.SSLError as error:
-        raise RegistryError(f"there is no trusted connection to the registry {host}: {_cause(error)}") from error
+        raise RegistryError(
+            f"there is no trusted connection to the registry {host}: {_cause(error)} (REQUESTS_CA_BUNDLE: the file of "
+            f"the authorities that are trusted)"
+        ) from error
     except requests.exceptions.ConnectTimeout as error:
         raise RegistryError(f"the registry {host} cannot be reached within {_WITHIN_S[0]:g} s") from error
     except requests.exceptions.Timeout as error:
         raise RegistryError(f"the registry {host} did not answer within {_WITHIN_S[1]:g} s") from error
-    except (requests.exceptions.RequestException, ValueError) as error:
+    except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         raise RegistryError(f"the registry {host} cannot be asked: {_cause(error)}") from error
 
 

@@ -138,6 +138,8 @@ class TestAnswers:
         ("image", "url"),
         [
             ("carico:7", "https://registry-1.docker.io/v2/library/carico/manifests/7"),
+            ("docker.io/carico:7", "https://registry-1.docker.io/v2/library/carico/manifests/7"),
+            ("index.docker.io/team/carico:7", "https://registry-1.docker.io/v2/team/carico/manifests/7"),
             ("team/carico:7", "https://registry-1.docker.io/v2/team/carico/manifests/7"),
             ("registry.k8s.io/kube-scheduler:v1.34.4", "https://registry.k8s.io/v2/kube-scheduler/manifests/v1.34.4"),
         ],
@@ -210,9 +212,58 @@ class TestRights:
     def test_a_password_in_netrc_is_not_sent(self, fake, asking, tmp_path, monkeypatch):
         (tmp_path / "netrc").write_text("machine 127.0.0.1 login ada password secret\n")
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        monkeypatch.setattr(registry, "_is_loopback", lambda host: host.startswith("127."))
         wants_token(fake)
+        rule = fake.rule
+
+        def redirecting(request):
+            if request.path.startswith("/v2/team"):
+                request.answer(307, {"Location": request.path.replace("/v2/team", "/v3/team")})
+            else:
+                rule(request)
+
+        fake.rule = redirecting
         assert asking.pinned(fake.image) == f"{fake.image}@{DIGEST}"
         assert not [each for each in fake.asked if each[2] == BASIC]
+
+    @pytest.mark.parametrize("way", ["redirects", "wants a token"])
+    def test_neither_passwords_nor_requests_go_to_others_without_tls(self, fake, asking, logged_in, monkeypatch, way):
+        asked, send = [], requests.Session.send
+
+        def sending(session, request, **options):
+            asked.append(urlsplit(request.url).hostname)
+            return send(session, request, **options)
+
+        def rule(request):
+            if way == "redirects":
+                request.answer(307, {"Location": f"http://other.example{request.path}"})
+            else:
+                request.answer(401, {"WWW-Authenticate": 'Bearer realm="http://other.example/token"'})
+
+        monkeypatch.setattr(requests.Session, "send", sending)
+        fake.rule = rule
+        logged_in(auths={fake.host: {"auth": BASIC.removeprefix("Basic ")}})
+        with pytest.raises(RegistryError, match=r"http://other\.example/.*', which is not https://"):
+            asking.pinned(fake.image)
+        assert set(asked) == {"127.0.0.1"}
+
+    def test_one_of_several_ways_is_taken(self, fake, asking, logged_in):
+        ways = 'Negotiate, Basic realm="here"'
+
+        def rule(request):
+            if request.headers.get("Authorization") == BASIC:
+                request.answer(200, {"Docker-Content-Digest": DIGEST})
+            else:
+                request.answer(401, {"WWW-Authenticate": ways})
+
+        fake.rule = rule
+        logged_in(auths={fake.host: {"auth": BASIC.removeprefix("Basic ")}})
+        assert asking.pinned(fake.image) == f"{fake.image}@{DIGEST}"
+
+    def test_a_registry_on_this_machine_is_not_looked_for_behind_a_proxy(self, fake, asking, monkeypatch):
+        for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        assert asking.pinned(fake.image) == f"{fake.image}@{DIGEST}"
 
     @pytest.mark.parametrize("realm", ["file:///etc/passwd", "ftp://example", "", "http:"])
     def test_tokens_come_from_servers_only(self, fake, asking, realm):
@@ -233,8 +284,8 @@ class TestWhatGoesWrong:
             (200, {}, "gave no digest, but ''"),
             (200, {"Docker-Content-Digest": "sha256:12"}, "gave no digest, but 'sha256:12'"),
             (200, {"Docker-Content-Digest": "\x1b[2J" + "x" * 1000}, r"gave no digest, but '[^\x1b]{1,110}'$"),
-            (307, {"Location": "/v2/"}, "Exceeded 5 redirects"),
-            (307, {"Location": "ftp://example/"}, "cannot be asked"),
+            (307, {"Location": "/v2/"}, "redirects more than 5 times"),
+            (307, {"Location": "ftp://example/"}, "sends to 'ftp://example/', which is not https://"),
         ],
     )
     def test_answers_without_a_digest_are_told(self, fake, asking, status, headers, says):
@@ -254,6 +305,21 @@ class TestWhatGoesWrong:
 
         fake.rule = rule
         with pytest.raises(RegistryError, match=f"{fake.host} gave no token"):
+            asking.pinned(fake.image)
+
+    def test_a_token_server_that_breaks_off_is_told(self, fake, asking):
+        def rule(request):
+            if request.path.startswith("/token"):
+                request.send_response(200)
+                request.send_header("Content-Encoding", "gzip")
+                request.send_header("Content-Length", "3")
+                request.end_headers()
+                request.wfile.write(b"abc")
+            else:
+                request.answer(401, {"WWW-Authenticate": f'Bearer realm="http://{fake.host}/token"'})
+
+        fake.rule = rule
+        with pytest.raises(RegistryError, match="cannot be asked"):
             asking.pinned(fake.image)
 
     def test_a_registry_that_is_not_there(self, fakes, asking):
@@ -330,6 +396,17 @@ class TestDeploy:
         assert image == fake.image
         assert fake.asked == []
         assert DIGEST not in out
+
+    def test_without_an_answer_what_is_pinned_stays(self, deploy, fake):
+        deploy(fake.image)
+        fake.rule = lambda request: request.answer(429)
+        image, out = deploy(fake.image)
+        assert image == f"{fake.image}@{DIGEST}"
+        assert (
+            f"{fake.image} stays {DIGEST}, which is deployed: the registry {fake.host} answered with status 429" in out
+        )
+        image, _ = deploy(fake.image.replace(":7", ":8"))
+        assert image == fake.image.replace(":7", ":8")
 
     def test_without_an_answer_the_tag_stays_and_that_is_said(self, deploy, fake):
         fake.rule = lambda request: request.answer(404)
