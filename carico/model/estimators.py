@@ -176,6 +176,10 @@ class CostEstimator(ABC):
             sound = (array >= least.get(name, -_LARGEST)) & (array <= _LARGEST) | np.isnan(array)
             if not sound.all() or (np.isnan(array) != unknown).any():
                 raise InvalidState(f"the saved {name} holds what no filter learns: the state is damaged; delete it")
+        if "covariance" in arrays:
+            bound = np.sqrt(arrays["baseline_variance"]) * np.sqrt(arrays["cost_variance"])
+            if (np.abs(arrays["covariance"]) > bound * (1 + 1e-6)).any():
+                raise InvalidState("the saved covariance is no covariance: the state is damaged; delete it")
         self._state = arrays
 
     @staticmethod

@@ -512,6 +512,11 @@ class TestState:
             estimator.restore({**estimator.save(), **damage})
         assert state_of(estimator) == before
 
+    def test_a_covariance_has_a_bound(self):
+        estimator = learned(JointKalman)
+        with pytest.raises(InvalidState, match="no covariance"):
+            estimator.restore({**estimator.save(), "covariance": 50.0})
+
 
 class TestSettings:
     @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(KalmanSettings)])
