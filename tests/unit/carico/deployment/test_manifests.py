@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import PurePosixPath
 
 import msgspec
 import pytest
@@ -36,6 +37,7 @@ from carico.enrolment.rules import ACCOUNT, NODE_OF_TOKEN, USAGES
 from carico.enrolment.tokens import TOKEN, TOKEN_S
 from carico.errors import InvalidInput, UnknownVariant
 from carico.extender.process import ANNOTATION
+from carico.podevents.pod_names import READY
 from carico.podevents.source import PLATFORM_NAMESPACES
 from carico.rpc.tls import is_loopback
 
@@ -48,6 +50,17 @@ CONFIGURATIONS = {
     "extender": ExtenderConfig,
     "signer": SignerConfig,
 }
+
+
+def waited_for(name):
+    """Return the files without which a pod's containers do not begin: its last init container waits for them."""
+    wait = pod(name)["initContainers"][-1]
+    assert wait["command"][:3] == ["python3", "-m", "carico.waiting"]
+    assert "restartPolicy" not in wait
+    files = wait["command"][3:]
+    mounts = [mount["mountPath"] for mount in wait["volumeMounts"]]
+    assert sorted(mounts) == sorted(str(PurePosixPath(file).parent) for file in files)
+    return files
 
 
 def found(kind, name):
@@ -182,6 +195,7 @@ class TestPrivileges:
                     assert volume["emptyDir"]["medium"] == "Memory"
                     assert mount.get("readOnly", False) is (name != "carico-scheduler/tokens")
                     having.setdefault(name, {})[mount["mountPath"]] = account_of[mount["name"]]
+        assert having.pop("carico-scheduler/wait").keys() == set(kept.values()), "it may not read them"
         assert having == {
             "carico-scheduler/tokens": {
                 folder: "carico-scheduler",
@@ -195,10 +209,10 @@ class TestPrivileges:
         }
 
     def test_schedulers_wait_for_their_tokens(self):
-        (container,) = pod("carico-scheduler")["initContainers"]
+        container, _ = pod("carico-scheduler")["initContainers"]
         assert container["restartPolicy"] == "Always", "it renews beside the schedulers"
         files = [f"{each.split('=')[1]}/{TOKEN}" for each in container["command"][2:]]
-        assert container["startupProbe"]["exec"]["command"] == ["/bin/sh", "-c", f"test -s {' -a -s '.join(files)}"]
+        assert waited_for("carico-scheduler") == files
 
     def test_only_the_signer_has_the_key_of_the_nodes_ca_and_nobody_that_of_many_nodes(self):
         mounting = set()
@@ -221,7 +235,15 @@ class TestPrivileges:
             for mount in container["volumeMounts"]
             if mount["name"] == "certificate"
         }
+        assert mounts.pop("carico-agent/wait"), "it may not read it"
         assert mounts == {"carico-agent/certificate": False, "carico-agent/agent": True}
+
+    def test_who_waits_for_keys_and_tokens_may_not_read_them(self):
+        """Both are written for their owner only."""
+        for name in ("carico-agent", "carico-scheduler"):
+            spec, container = all_containers()[f"{name}/wait"]
+            assert spec["securityContext"]["runAsUser"] == 65532
+            assert container["securityContext"]["runAsUser"] == 65533
 
     def test_roles_grant_exactly_these_rights(self):
         rules = {
@@ -370,12 +392,17 @@ class TestConfigurations:
 
     def test_a_container_that_starts_slowly_is_not_restarted(self):
         for name in ("carico-agent", "carico-aggregator", "carico-scheduler"):
-            containers = pod(name)["containers"] + [
-                each for each in pod(name).get("initContainers", []) if each.get("restartPolicy") == "Always"
-            ]
-            for container in containers:
+            for container in pod(name)["containers"]:
                 probe = container["startupProbe"]
-                assert probe["periodSeconds"] * probe["failureThreshold"] >= 300, container["name"]
+                longest_s = probe["periodSeconds"] * probe["failureThreshold"]
+                assert longest_s == 300, container["name"]
+
+    def test_no_probe_starts_a_program(self):
+        """Where no CPU is left, starting a program takes longer than a probe may, and makes everything slower."""
+        for name in ("carico-agent", "carico-aggregator", "carico-scheduler"):
+            for container in (*pod(name).get("initContainers", ()), *pod(name)["containers"]):
+                probes = [value for key, value in container.items() if key.endswith("Probe")]
+                assert not [probe for probe in probes if "exec" in probe], container["name"]
 
     def test_agents_call_every_replica_by_a_name_in_its_certificate(self, tmp_path):
         (tmp_path / "agent.yaml").write_text(found("ConfigMap", "carico-agent")["data"]["agent.yaml"])
@@ -561,7 +588,12 @@ class TestChoices:
         (schedulers,) = [
             each for each in manifests(Choices(variant="demand", observe=True)) if each["kind"] == "StatefulSet"
         ]
-        assert [each["name"] for each in containers(schedulers["spec"]["template"])] == ["tokens", "extender", "signer"]
+        assert [each["name"] for each in containers(schedulers["spec"]["template"])] == [
+            "tokens",
+            "wait",
+            "extender",
+            "signer",
+        ]
         with pytest.raises(InvalidInput, match="there is nothing to observe: use the variant demand"):
             Choices(observe=True)
 
@@ -626,8 +658,7 @@ class TestInitContainers:
         options = dict(option.removeprefix("--").split("=") for option in container["command"][3:])
         assert options == {"out": agent["tls"]["certificate"], "nodes-ca": agent["tls"]["nodes_ca"]}
         assert agent["tls"]["key"] == options["out"]
-        probe = container["startupProbe"]["exec"]["command"]
-        assert probe == ["/bin/sh", "-c", f"test -s {options['out']}"], "images have a shell, but no program `test`"
+        assert waited_for("carico-agent") == [options["out"], f"{agent['pod_events']['pod_logs']}/{READY}"]
         parsed = subprocess.run(
             [sys.executable, "-m", "carico", "enrol", *container["command"][3:], "--help"],
             capture_output=True,
