@@ -66,15 +66,23 @@ class DeployedCarico:
         Where agents read: nodes that are containers have control groups, machines have all of procfs.
     on_control_plane : bool
         Whether the control plane is a node, which then runs servers and schedulers.
+    patience : float
+        How many times as long as usual pods may take to be ready: emulated machines start them slowly.
     """
 
     def __init__(
-        self, machines: Machines, clock: Clock, telemetry: Telemetry = "cgroup", on_control_plane: bool = True
+        self,
+        machines: Machines,
+        clock: Clock,
+        telemetry: Telemetry = "cgroup",
+        on_control_plane: bool = True,
+        patience: float = 1.0,
     ) -> None:
         self._machines = machines
         self._clock = clock
         self._telemetry: Telemetry = telemetry
         self._on_control_plane = on_control_plane
+        self._ready_s, self._fresh_s = patience * READY_S, patience * FRESH_S
         self._choices: Choices | None = None
 
     def deploy(self, cluster: Cluster, variant: str) -> None:
@@ -98,12 +106,12 @@ class DeployedCarico:
         kube = cluster.api.objects
         if choices == self._choices and _is_configured(kube, choices):
             return
-        Deployment(kube, self._clock, _discard).deploy(choices, datetime.now(UTC), force=True, wait_s=READY_S)
+        Deployment(kube, self._clock, _discard).deploy(choices, datetime.now(UTC), force=True, wait_s=self._ready_s)
         self._choices = choices
 
     def remove(self, cluster: Cluster) -> None:
         """Undeploy CARICO, and wait until it is gone."""
-        Deployment(cluster.api.objects, self._clock, _discard).undeploy(NAMESPACE, READY_S)
+        Deployment(cluster.api.objects, self._clock, _discard).undeploy(NAMESPACE, self._ready_s)
         self._choices = None
 
     def forget(self, cluster: Cluster, nodes: Mapping[str, str]) -> None:
@@ -125,17 +133,17 @@ class DeployedCarico:
             kube.delete(pod)
         if component == "scheduler":
             kube.delete(lease(NAMESPACE))  # otherwise the next leader would wait until it has expired
-        wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), READY_S)
+        wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), self._ready_s)
         self._machines.run_on_nodes(cluster, "rm", "-f", _CHECKPOINT)
         kube.patch(agents, _placed({_STOPPED: None}))
-        wait_rolled_out(kube, [agents, pooling], self._clock, within_s=READY_S, tell=_discard)
+        wait_rolled_out(kube, [agents, pooling], self._clock, within_s=self._ready_s, tell=_discard)
 
         def lacking() -> str:
             known = {node.name: node for node in read_status(kube, NAMESPACE, datetime.now(UTC)).nodes}
             silent = [name for name in nodes if name not in known or known[name].stale]
             return f"{', '.join(silent)} did not" if silent else ""
 
-        wait_until("the agents have reported", lacking, FRESH_S)
+        wait_until("the agents have reported", lacking, self._fresh_s)
 
     def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
         """Return the telemetry of these nodes' agents."""

@@ -22,6 +22,9 @@ from testbed.schedulers.spec import SchedulerSpec
 from workloads.quantity import memory_bytes, millicpu
 from workloads.scenario import ClusterShape, NodePool, Scenario
 
+_EMULATED = 5.0
+"""How many times as long as elsewhere CARICO may take to be ready on guests of an emulated host."""
+
 
 class XenPlatform:
     """A `Platform` on Xen guests.
@@ -35,8 +38,13 @@ class XenPlatform:
     def __init__(self, maker: XenMaker, clock: Clock | None = None) -> None:
         self._maker = maker
         self._clock = SystemClock() if clock is None else clock
+        described = maker.description
         self._carico = DeployedCarico(
-            maker, self._clock, telemetry="procfs", on_control_plane=maker.description.control_plane is None
+            maker,
+            self._clock,
+            telemetry="procfs",
+            on_control_plane=described.control_plane is None,
+            patience=_EMULATED if described.emulated else 1.0,
         )
 
     def check(self, scenario: Scenario, scheduler: SchedulerSpec, settings: Mapping[str, Any]) -> XenSetup:

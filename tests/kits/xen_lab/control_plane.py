@@ -6,6 +6,7 @@ certificates, and what nodes that join read from the cluster.
 
 from __future__ import annotations
 
+import json
 import secrets
 import ssl
 import time
@@ -30,6 +31,16 @@ _STEP_S = 120.0
 _POLL_S = 0.1
 _NODES_MAY_BE_SILENT = "90s"
 """A guest that is busy, emulated, does not report for longer than real nodes."""
+_PATIENT = json.dumps(
+    {
+        "spec": {
+            "template": {
+                "spec": {"containers": [{"name": "coredns", "readinessProbe": {"timeoutSeconds": 10}}]},
+            }
+        }
+    }
+)
+"""Of the cluster's DNS, without which nobody finds anybody: it needs more than a second for an answer, emulated."""
 
 
 class PlainControlPlane:
@@ -90,6 +101,7 @@ class PlainControlPlane:
         self._kubeadm("addon", "coredns", "--kubeconfig", self.kubeconfig)
         self._kubectl(self.kubeconfig, "apply", "--filename", CLUSTER_DNS)
         self._kubectl(self.kubeconfig, "scale", "deployment", "coredns", "--namespace=kube-system", "--replicas=1")
+        self._kubectl(self.kubeconfig, "patch", "deployment", "coredns", "--namespace=kube-system", "--patch", _PATIENT)
         # Without the signature, kubeadm join waits for five minutes.
         self._wait(self._is_signed, "the cluster's information is not signed for nodes that join")
         command = ["token", "create", "--print-join-command", "--kubeconfig", self.kubeconfig]
