@@ -74,7 +74,7 @@ class XlDriver:
         self._host = description.host
         self._guests = description.guests
         environment = os.environ if environment is None else environment
-        self._login = _login(self._host, environment)
+        self._login = dom0_login(self._host, environment)
         self._dom0 = SshMachine(self._login)
 
     async def problems(self) -> Sequence[str]:
@@ -335,7 +335,7 @@ def _mapped_id(guest: Guest) -> str:
     return f"CARICO-{guest.uuid}"
 
 
-def _login(host: XlHost, environment: Mapping[str, str]) -> Login:
+def dom0_login(host: XlHost, environment: Mapping[str, str]) -> Login:
     """Return how to log in to dom0; raises UsageError if a key or the file of known hosts cannot be used."""
     keys = None
     where = host.key if host.key is not None else KEY_VARIABLE

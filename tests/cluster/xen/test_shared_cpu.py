@@ -1,0 +1,138 @@
+"""Two guests of one physical CPU: what the telemetry of a guest shows while its throughput halves (§4.2.1, §5.7).
+
+Durations are compared within one run, and with the stolen time that the guest itself has counted, so they do not depend
+on the speed of the host, which may be emulated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import kubernetes
+import numpy as np
+import pytest
+
+from carico.telemetry.counters import Telemetry, usage_vector
+from testbed.measurement.utilisation import median_between
+from testbed.real.jobs import JOB_LABEL
+from testbed.real.xen.description import Description, XlHost, read_description
+from testbed.real.xen.ssh import SshMachine
+from testbed.real.xen.xl import dom0_login
+from testbed.results.schema import NodeSeries
+
+pytestmark = pytest.mark.cluster
+
+SCENARIO = str(Path(__file__).with_name("neighbours.yaml"))
+SHARED_CPU = "1"
+NODE = 0
+PHASES = ("alone", "shared")
+"""The jobs of one pod each that are compared."""
+SETTLES_S = 15.0
+"""Until a pod that has started computes, where starting a container takes seconds."""
+LOSES = 1.5
+"""Half of a CPU takes a pod twice as long. On an idle host of two CPUs, the guest was not quite alone before: dom0 and
+the other guest's kernel and kubelet take their share, too."""
+MASKED = 0.1
+"""What counts as no change of a share."""
+
+
+class SharingOneCpu:
+    """Pins the guests to one CPU from the moment that a job is published, until the end.
+
+    Parameters
+    ----------
+    described : Description
+    job : str
+    """
+
+    def __init__(self, described: Description, job: str) -> None:
+        self._described = described
+        self._job = job
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._pin_when_published)
+        self.pinned: list[str] = []
+
+    def __enter__(self) -> SharingOneCpu:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        asyncio.run(self._pin(self.pinned, "all"))
+
+    def _pin_when_published(self) -> None:
+        configuration = kubernetes.client.Configuration()
+        kubernetes.config.load_kube_config(self._described.control_plane.kubeconfig, None, configuration)
+        with kubernetes.client.ApiClient(configuration) as api:
+            while not self._over.wait(1.0):
+                jobs = kubernetes.client.BatchV1Api(api)
+                if jobs.list_job_for_all_namespaces(label_selector=f"{JOB_LABEL}={self._job}").items:
+                    nodes = kubernetes.client.CoreV1Api(api).list_node().items
+                    self.pinned = [node.metadata.name for node in nodes]
+                    asyncio.run(self._pin(self.pinned, SHARED_CPU))
+                    return
+
+    async def _pin(self, guests: list[str], cpus: str) -> None:
+        dom0 = SshMachine(dom0_login(self._described.host, os.environ))
+        try:
+            for guest in guests:
+                await dom0.run("xl", "vcpu-pin", guest, "all", cpus, repeatable=True)
+        finally:
+            await dom0.close()
+
+
+@pytest.fixture
+def sharing(pytestconfig) -> Iterator[SharingOneCpu]:
+    described = read_description(Path(pytestconfig.getoption("--carico-xen")))
+    if described.control_plane is None or not isinstance(described.host, XlHost):
+        pytest.skip("the test pins guests by xl, and sees jobs through a control plane that is there already")
+    with SharingOneCpu(described, "neighbour") as pinning:
+        yield pinning
+
+
+def cpu_usage(node: NodeSeries, span: tuple[float, float], metric: str) -> float:
+    """Return what a CPU metric has said, from the medians of what it is made of."""
+    share = {name: median_between(node, name, *span) for name in ("cpu_utilisation", "cpu_pressure", "cpu_stolen")}
+    return float(usage_vector(Telemetry(at_s=0.0, memory_utilisation=0.0, **share), metric)[0])
+
+
+def mean_stolen(node: NodeSeries, span: tuple[float, float]) -> float:
+    """Return the share of a span that was stolen."""
+    seconds = zip(node.time_s, node.cpu_stolen, strict=True)
+    return float(np.mean([share for at_s, share in seconds if share is not None and span[0] < at_s <= span[1]]))
+
+
+def test_the_hypervisor_masks_contention_and_stolen_time_shows_it(carico_experiment, carico_paper, sharing):
+    (run,) = carico_experiment.run(SCENARIO, "carico", repetitions=1)
+    assert len(sharing.pinned) == 2
+    pods = {pod.job: pod for pod in run.pods}
+    assert {pod.outcome for pod in run.pods} == {"succeeded"}
+    assert pods["neighbour"].finished_s > pods["shared"].finished_s, "the neighbour was busy all the time"
+    took = {job: pods[job].finished_s - pods[job].started_s for job in PHASES}
+    spans = {job: (pods[job].started_s + SETTLES_S, pods[job].finished_s) for job in PHASES}
+    node = run.nodes[NODE]
+    seen = {
+        name: [median_between(node, name, *spans[job]) for job in PHASES]
+        for name in ("cpu_utilisation", "cpu_pressure", "cpu_stolen", "capacity_signal", "pod_capacity")
+    }
+    for metric in ("utilisation-and-pressure", "utilisation-pressure-and-steal"):
+        seen[metric] = [cpu_usage(node, spans[job], metric) for job in PHASES]
+    slowdown = took["shared"] / took["alone"]
+    # What the simulator's model of steal says of the same stolen shares.
+    alone, shared = (mean_stolen(node, spans[job]) for job in PHASES)
+    expected = (1 - alone) / (1 - shared)
+    carico_paper.row("time of a pod, sharing the CPU / alone", slowdown, None)
+    carico_paper.row("the same by the shares of time that were stolen", expected, None)
+    for name, (before, after) in seen.items():
+        carico_paper.row(f"{name}, alone", before, None)
+        carico_paper.row(f"{name}, sharing", after, None)
+    assert slowdown > LOSES
+    assert seen["cpu_stolen"][1] > seen["cpu_stolen"][0] + 2 * MASKED
+    assert abs(seen["cpu_utilisation"][1] - seen["cpu_utilisation"][0]) < MASKED
+    assert seen["utilisation-pressure-and-steal"][1] > seen["utilisation-pressure-and-steal"][0] + MASKED
+    assert slowdown == pytest.approx(expected, rel=0.25)
