@@ -224,7 +224,8 @@ def _deploy(options: argparse.Namespace) -> None:
 
 def _pinned(choices: Choices, kube: KubeObjects) -> Choices:
     """Return the choices with images by digest, as far as registries, or what is deployed, say it."""
-    from carico.deployment.deploy import deployed_digest
+    from carico.deployment.images import pinned_in
+    from carico.deployment.manifests import SELECTOR
     from carico.deployment.registry import Registry
 
     registry = Registry(os.environ)
@@ -233,7 +234,11 @@ def _pinned(choices: Choices, kube: KubeObjects) -> Choices:
         try:
             exact = registry.pinned(image)
         except RegistryError as error:
-            if (kept := deployed_digest(kube, choices.namespace, image)) is not None:
+            kinds = ("DaemonSet", "StatefulSet")
+            deployed = [
+                thing for kind in kinds for thing in kube.list("apps/v1", kind, choices.namespace, labels=SELECTOR)
+            ]
+            if (kept := pinned_in(deployed, image)) is not None:
                 _tell(f"{image} stays {kept.partition('@')[2]}, which is deployed: {error}")
                 return kept
             _tell(f"{image} is deployed by its tag, which may move to another image: {error}")

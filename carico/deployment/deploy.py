@@ -480,22 +480,6 @@ def _is_ours(thing: KubeObject) -> bool:
     return LABELS.items() <= (thing["metadata"].get("labels") or {}).items()
 
 
-def deployed_digest(kube: KubeObjects, namespace: str, image: str) -> str | None:
-    """Return the image with its digest if CARICO's pods are deployed with that; None if not.
-
-    Raises
-    ------
-    KubeError
-        If the API server does not answer, or refuses.
-    """
-    for kind in ("DaemonSet", "StatefulSet"):
-        for thing in kube.list("apps/v1", kind, namespace, labels=SELECTOR):
-            for container in thing["spec"]["template"]["spec"]["containers"]:
-                if str(container.get("image")).startswith(f"{image}@"):
-                    return str(container["image"])
-    return None
-
-
 def _annotations(thing: KubeObject) -> dict[str, str]:
     """Return the annotations of an object's pods, to be changed; none if there is no such object."""
     metadata = thing["spec"]["template"].setdefault("metadata", {}) if thing else {}

@@ -53,6 +53,15 @@ def digests(pods: Iterable[KubeObject]) -> dict[str, set[str]]:
     return found
 
 
+def pinned_in(things: Iterable[KubeObject], image: str) -> str | None:
+    """Return an image with the digest that deployed objects with pods name it by; None if they name none."""
+    for thing in things:
+        for container in thing["spec"]["template"]["spec"]["containers"]:
+            if str(container.get("image")).startswith(f"{image}@"):
+                return str(container["image"])
+    return None
+
+
 def full_name(image: str) -> str:
     """Return the full name of an image without its tag, as ``REGISTRY/NAME``."""
     folder, _, last = image.rpartition("/")

@@ -6,7 +6,6 @@ The protocol is that of the OCI distribution specification, and the credentials 
 from __future__ import annotations
 
 import base64
-import ipaddress
 import json
 import re
 import subprocess
@@ -24,6 +23,7 @@ from requests.utils import parse_dict_header
 from carico.deployment.images import DIGEST, check_image, full_name
 from carico.errors import RegistryError
 from carico.printable import printable
+from carico.rpc.tls import is_loopback
 
 _KINDS = ", ".join(
     (
@@ -73,7 +73,7 @@ class Registry:
         tag = image.rpartition("/")[2].partition(":")[2] or "latest"
         path = f"/v2/{name}/manifests/{tag}"
         with _told(host), requests.Session() as session:
-            if _is_loopback(host):  # a proxy would look for it on its own machine
+            if _is_here(host):  # a proxy would look for it on its own machine
                 session.trust_env = False
                 session.verify = self._environment.get("REQUESTS_CA_BUNDLE") or True
             answer = self._asked(session, host, _first(session, host, path))
@@ -166,7 +166,7 @@ class _Nobody(AuthBase):
 
 def _first(session: requests.Session, host: str, path: str) -> requests.Response:
     """Ask without credentials: over TLS, or as Docker does, without it where nothing leaves this machine."""
-    if _is_loopback(host):
+    if _is_here(host):
         with suppress(requests.exceptions.ConnectionError):
             return _head(session, f"https://{host}{path}", _Nobody())
         return _head(session, f"http://{host}{path}", _Nobody())
@@ -218,7 +218,7 @@ def _token(session: requests.Session, challenge: Mapping[str, Any], credentials:
 def _safe(url: str) -> str:
     """Return a URL that nobody on the way can read or change what is sent to, and refuse all others."""
     parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.netloc)):
+    if parts.scheme == "https" or (parts.scheme == "http" and _is_here(parts.netloc)):
         return url
     raise RegistryError(f"the registry sends to {printable(repr(url[:100]))}, which is not https://")
 
@@ -258,9 +258,6 @@ def _entry(document: Any, *path: str) -> Any:
     return document
 
 
-def _is_loopback(host: str) -> bool:
-    name = urlsplit(f"//{host}").hostname or ""
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
+def _is_here(host: str) -> bool:
+    """Whether a host, with or without a port, is this machine."""
+    return is_loopback(urlsplit(f"//{host}").hostname or "")

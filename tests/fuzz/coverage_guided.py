@@ -31,8 +31,6 @@ def spare_arrays() -> None:
     from atheris.version_dependent import CMP_OP_SHIFT_AMOUNT
 
     traced = atheris._trace_cmp
-    if getattr(traced, "__name__", "") == "compared":
-        return
     by_number = [getattr(operator, _OPERATORS[sign]) for sign in dis.cmp_op]
 
     def compared(left: Any, right: Any, number: int, place: int, constant: bool) -> Any:
