@@ -20,8 +20,6 @@ from carico.telemetry.counters import Telemetry, usage_vector
 from testbed.measurement.utilisation import median_between
 from testbed.real.jobs import JOB_LABEL
 from testbed.real.xen.description import Description, XlHost, read_description
-from testbed.real.xen.ssh import SshMachine
-from testbed.real.xen.xl import dom0_login
 from testbed.results.schema import NodeSeries
 
 pytestmark = pytest.mark.cluster
@@ -78,6 +76,10 @@ class SharingOneCpu:
                     return
 
     async def _pin(self, guests: list[str], cpus: str) -> None:
+        # Here, because the test is collected where the extra `xen` is not installed, too.
+        from testbed.real.xen.ssh import SshMachine
+        from testbed.real.xen.xl import dom0_login
+
         dom0 = SshMachine(dom0_login(self._described.host, os.environ))
         try:
             for guest in guests:
