@@ -11,6 +11,8 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -40,6 +42,8 @@ _MOST_REDIRECTS = 5
 _MOST_BYTES = 1 << 20
 """The longest answer with a token that is read."""
 _DOCKER_HUB = "docker.io"
+_CLIENT = "carico"
+"""Who wants a token: registries ask for a name, and accept any."""
 _HELPER = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -92,7 +96,7 @@ class Registry:
             if bearer := re.search(r"(?i)(?:^|,)\s*bearer\s+(.*)", header):
                 challenge = parse_dict_header(bearer[1])  # type: ignore[no-untyped-call]
                 auth = _Bearer(_token(session, challenge, credentials))
-            elif re.search(r"(?i)(?:^|,)\s*basic\b", header):
+            elif isinstance(credentials, HTTPBasicAuth) and re.search(r"(?i)(?:^|,)\s*basic\b", header):
                 auth = credentials
             if auth is not None:
                 answer = _head(session, answer.url, auth)
@@ -104,7 +108,7 @@ class Registry:
             raise RegistryError(f"the registry {host} answered with status {answer.status_code}")
         return answer
 
-    def _credentials(self, host: str) -> HTTPBasicAuth | None:
+    def _credentials(self, host: str) -> HTTPBasicAuth | _RefreshToken | None:
         """Return what ``docker login`` has saved for a registry, if anything."""
         home = self._environment.get("HOME", "/")
         folder = Path(self._environment.get("DOCKER_CONFIG") or f"{home}/.docker")
@@ -119,6 +123,9 @@ class Registry:
             helper = _entry(config, "credHelpers", name) or _entry(config, "credsStore")
             if isinstance(helper, str) and (found := self._of_helper(helper, name)) is not None:
                 return found
+            refresh = _entry(config, "auths", name, "identitytoken")
+            if isinstance(refresh, str) and refresh:
+                return _RefreshToken(refresh)
             saved = _entry(config, "auths", name, "auth")
             if isinstance(saved, str) and saved:
                 try:
@@ -130,7 +137,7 @@ class Registry:
                 return HTTPBasicAuth(user.encode(), password.encode())
         return None
 
-    def _of_helper(self, helper: str, name: str) -> HTTPBasicAuth | None:
+    def _of_helper(self, helper: str, name: str) -> HTTPBasicAuth | _RefreshToken | None:
         """Return what one of Docker's credential helpers knows of a registry; None if it knows nothing."""
         if not _HELPER.fullmatch(helper):
             raise RegistryError(f"{helper!r} is no name of a credential helper of Docker")
@@ -143,9 +150,16 @@ class Registry:
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise RegistryError(f"{program}, which has the credentials of {name}, cannot be used: {error}") from error
         user, secret = _entry(answer, "Username"), _entry(answer, "Secret")
-        if not isinstance(user, str) or not isinstance(secret, str) or user == "<token>":
+        if not isinstance(user, str) or not isinstance(secret, str):
             return None
-        return HTTPBasicAuth(user.encode(), secret.encode())
+        return _RefreshToken(secret) if user == "<token>" else HTTPBasicAuth(user.encode(), secret.encode())
+
+
+@dataclass(frozen=True)
+class _RefreshToken:
+    """What ``docker login`` saves instead of a password where a registry gives it, as Azure's does (OAuth 2)."""
+
+    value: str
 
 
 class _Bearer(AuthBase):
@@ -197,12 +211,20 @@ def _head(session: requests.Session, url: str, auth: AuthBase) -> requests.Respo
     raise RegistryError(f"{urlsplit(url).netloc} redirects more than {_MOST_REDIRECTS} times")
 
 
-def _token(session: requests.Session, challenge: Mapping[str, Any], credentials: HTTPBasicAuth | None) -> str:
+def _token(
+    session: requests.Session, challenge: Mapping[str, Any], credentials: HTTPBasicAuth | _RefreshToken | None
+) -> str:
     """Get the token that a registry wants from the server that it names."""
     realm = _safe(str(challenge.get("realm") or ""))
     wanted = {name: str(challenge[name]) for name in ("service", "scope") if challenge.get(name)}
-    auth = credentials or _Nobody()
-    with session.get(realm, params=wanted, auth=auth, timeout=_WITHIN_S, stream=True, allow_redirects=False) as answer:
+    auth = credentials if isinstance(credentials, HTTPBasicAuth) else _Nobody()
+    asking = partial(session.request, url=realm, auth=auth, timeout=_WITHIN_S, stream=True, allow_redirects=False)
+    if isinstance(credentials, _RefreshToken):
+        grant = {"grant_type": "refresh_token", "client_id": _CLIENT, "refresh_token": credentials.value}
+        asked = asking("POST", data=wanted | grant)
+    else:
+        asked = asking("GET", params=wanted)
+    with asked as answer:
         body = answer.raw.read(_MOST_BYTES, decode_content=True) if answer.status_code == 200 else b""
     try:
         document = json.loads(body or b"{}")

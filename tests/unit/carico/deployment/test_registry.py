@@ -41,6 +41,10 @@ class FakeRegistry:
             def do_GET(self):
                 self.do_HEAD()
 
+            def do_POST(self):
+                self.form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                self.do_HEAD()
+
             def answer(self, status, headers=(), body=b""):
                 self.send_response(status)
                 for name, value in dict(headers).items():
@@ -111,6 +115,27 @@ def wants_token(fake, credentials=None, token="t.0-k~e+n/="):
         else:
             scope = 'service="registry",scope="repository:team/carico:pull"'
             request.answer(401, {"WWW-Authenticate": f'Bearer realm="http://{fake.host}/token",{scope}'})
+
+    fake.rule = rule
+
+
+def wants_refresh_token(fake, refresh):
+    """Let a registry give tokens as Azure's does."""
+    wants_token(fake)
+    without = fake.rule
+
+    def rule(request):
+        if not request.path.startswith("/token"):
+            return without(request)
+        granted = request.command == "POST" and request.form == {
+            "grant_type": ["refresh_token"],
+            "client_id": ["carico"],
+            "service": ["registry"],
+            "scope": ["repository:team/carico:pull"],
+            "refresh_token": [refresh],
+        }
+        token = {"access_token": "t.0-k~e+n/="} if granted else {}
+        return request.answer(200 if granted else 401, body=json.dumps(token).encode())
 
     fake.rule = rule
 
@@ -192,7 +217,32 @@ class TestRights:
         logged_in(**{key: "vault" if key == "credsStore" else {fake.host: "vault"}})
         assert asking.pinned(fake.image) == f"{fake.image}@{DIGEST}"
 
-    @pytest.mark.parametrize("says", ["exit 1", "echo '[]'", 'echo \'{"Username":"<token>","Secret":"x"}\''])
+    def test_a_refresh_token_is_used_where_docker_login_has_saved_one(self, fake, asking, logged_in):
+        wants_refresh_token(fake, "r/e+f r")
+        nobody = base64.b64encode(b"00000000-0000-0000-0000-000000000000:").decode()
+        logged_in(auths={fake.host: {"auth": nobody, "identitytoken": "another"}})
+        with pytest.raises(RegistryError, match=r"gave no token for the image \(status 401\)"):
+            asking.pinned(fake.image)
+        logged_in(auths={fake.host: {"auth": nobody, "identitytoken": "r/e+f r"}})
+        assert asking.pinned(fake.image) == f"{fake.image}@{DIGEST}"
+        assert "r/e+f" not in str(fake.asked)  # neither in a path nor in a header
+
+    def test_a_refresh_token_of_a_helper_is_used(self, fake, asking, logged_in, tmp_path):
+        wants_refresh_token(fake, "refresh")
+        helper = tmp_path / "docker-credential-vault"
+        helper.write_text('#!/bin/sh\necho \'{"Username":"<token>","Secret":"refresh"}\'\n')
+        helper.chmod(0o755)
+        logged_in(credsStore="vault")
+        assert asking.pinned(fake.image) == f"{fake.image}@{DIGEST}"
+
+    def test_a_refresh_token_is_no_password(self, fake, asking, logged_in):
+        fake.rule = wants_password
+        logged_in(auths={fake.host: {"identitytoken": "refresh"}})
+        with pytest.raises(RegistryError, match="to nobody without rights"):
+            asking.pinned(fake.image)
+        assert "refresh" not in str(fake.asked)
+
+    @pytest.mark.parametrize("says", ["exit 1", "echo '[]'", 'echo \'{"Username":"ada"}\''])
     def test_a_helper_that_knows_no_password_is_no_error(self, fake, asking, logged_in, tmp_path, says):
         helper = tmp_path / "docker-credential-vault"
         helper.write_text(f"#!/bin/sh\n{says}\n")
@@ -351,7 +401,7 @@ class TestWhatGoesWrong:
         with pytest.raises(RegistryError, match=says):
             asking.pinned(fake.image)
 
-    @pytest.mark.parametrize("config", ["[]", '{"auths": []}', '{"auths": {"HOST": {"identitytoken": "x"}}}', "{}"])
+    @pytest.mark.parametrize("config", ["[]", '{"auths": []}', '{"auths": {"HOST": {"identitytoken": 7}}}', "{}"])
     def test_other_entries_count_as_none(self, fake, asking, tmp_path, config):
         wants_token(fake)
         (tmp_path / ".docker").mkdir()
