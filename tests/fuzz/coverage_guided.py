@@ -10,6 +10,7 @@ import dis
 import operator
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,26 @@ INSTRUMENTED = ("carico", "workloads", "testbed", "h2", "hpack", "hyperframe")
 _OPERATORS = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
 
 
-def spare_arrays() -> None:
-    """Keep arrays from the comparisons that atheris traces.
+def sparing_arrays(attempt: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Return a function that gives inputs to another one, and keeps arrays from the comparisons that atheris traces.
 
     atheris 3.0.0 keeps whatever such a comparison returns for ever. True and False exist anyway, but every comparison
     of arrays returns another array, so the process would grow as if the target leaked. No array's comparison is worth
     tracing: what guides are numbers and strings.
     """
+    spared = False
+
+    def attempted(data: bytes) -> None:
+        nonlocal spared
+        if not spared:  # not earlier: `atheris.Fuzz` first replaces the function that traces
+            _spare_arrays()
+            spared = True
+        attempt(data)
+
+    return attempted
+
+
+def _spare_arrays() -> None:
     import atheris
     from atheris.version_dependent import CMP_OP_SHIFT_AMOUNT
 
@@ -45,7 +59,6 @@ def main(name: str, flags: list[str]) -> None:
     """Fuzz a target until the time is over, or something is found."""
     import atheris  # only here: the other engine is for machines without it, and doctest imports this module
 
-    spare_arrays()
     with atheris.instrument_imports(include=list(INSTRUMENTED)):
         from tests.fuzz.targets import target_named
 
@@ -61,7 +74,7 @@ def main(name: str, flags: list[str]) -> None:
         return result if result is not None and len(result) <= longest else atheris.Mutate(data, longest)
 
     mutator = {} if target.form == "bytes" else {"custom_mutator": mutated}
-    atheris.Setup([sys.argv[0], *flags], guard.attempt, **mutator)
+    atheris.Setup([sys.argv[0], *flags], sparing_arrays(guard.attempt), **mutator)
     atheris.Fuzz()
 
 
