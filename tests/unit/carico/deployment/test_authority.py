@@ -1,8 +1,10 @@
 """Certificates for trying CARICO out: what they allow, and that nothing is overwritten unasked."""
 
 import re
+import ssl
 import stat
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -45,6 +47,28 @@ class TestMade:
         usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
         assert list(usages) == [x509.ExtendedKeyUsageOID.CLIENT_AUTH]
         assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+    def test_strict_clients_accept_what_the_ca_has_issued(self, folder):
+        authority = Authority(folder, datetime.now(UTC), overwrite=True)
+        authority.make_ca()
+        server = authority.make_server("aggregator", ["aggregator.carico.svc"])
+        node = authority.make_node("node-1")
+        requester, answerer = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        for context, certificate in ((requester, node), (answerer, server)):
+            context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+            context.load_verify_locations(folder / "ca.crt")
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [
+            requester.wrap_bio(to_client, to_server, server_hostname="aggregator.carico.svc"),
+            answerer.wrap_bio(to_server, to_client, server_side=True),
+        ]
+        for _ in range(3):
+            for end in ends:
+                with suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        assert all(end.getpeercert() for end in ends)
 
     def test_only_the_owner_can_read_keys(self, folder):
         Authority(folder, NOW).make_node("node-1")
