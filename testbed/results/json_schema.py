@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -32,19 +33,21 @@ def schema_of(name: str) -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"carico-testbed: {what}",
         **reference,
-        "$defs": _null_last(components),
+        "$defs": _whatever_version(components),
     }
 
 
-def _null_last(value: Any) -> Any:
-    """Put null behind all alternatives; where it is depends on msgspec's version."""
+def _whatever_version(value: Any) -> Any:
+    """Remove what depends on versions: where null is among alternatives on msgspec's, indentation on Python's."""
     if isinstance(value, list):
-        return [_null_last(one) for one in value]
+        return [_whatever_version(one) for one in value]
     if not isinstance(value, dict):
         return value
-    found = {name: _null_last(one) for name, one in value.items()}
+    found = {name: _whatever_version(one) for name, one in value.items()}
     if "anyOf" in found:
         found["anyOf"].sort(key={"type": "null"}.__eq__)
+    if isinstance(found.get("description"), str):
+        found["description"] = cleandoc(found["description"])
     return found
 
 
