@@ -5,6 +5,7 @@ import random
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from hypothesis import example, given
@@ -103,7 +104,9 @@ class TestWithoutAtheris:
 def test_a_changed_document_is_still_one(seed):
     document = {"a": [1, {"b": None}], "c": "text"}
     for form in ("json", "lines"):
-        assert json.loads(changed(json.dumps(document).encode(), form, random.Random(seed)) or b"0") is not ...
+        text = changed(json.dumps(document).encode(), form, random.Random(seed)) or b"0"
+        with suppress(RecursionError):  # some nest deeper than Python reads, from version to version more or less deep
+            json.loads(text)
 
 
 @given(st.binary(max_size=100), st.integers(0, 2**32))
