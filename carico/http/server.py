@@ -9,10 +9,12 @@ other handshakes compete for.
 
 from __future__ import annotations
 
+import io
 import logging
 import socket
 import threading
 from contextlib import suppress
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -26,6 +28,9 @@ _log = logging.getLogger(__name__)
 HANDSHAKES = 16
 """The most simultaneous handshakes, which take milliseconds: kube-scheduler, kubelets and Prometheus need a few. A
 further one replaces one of the address that has the most."""
+MOST_HEAD_BYTES = 1 << 14
+"""The longest head of a request, of all its lines. Tokens and long paths take a few KiB; http.server alone would read 6
+MiB from each connection, and parse copies of that."""
 _LOOK_EVERY_S = 5.0
 """How often the thread that accepts connections checks whether it should end; `close` wakes it."""
 
@@ -161,6 +166,16 @@ class RequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: HttpServer
 
+    def setup(self) -> None:
+        """Bound the heads of requests."""
+        super().setup()
+        self.rfile = self._head = _BoundedHead(self.rfile.detach())
+
+    def handle_one_request(self) -> None:
+        """Answer a request; one whose head is too long is refused with 431 before it is parsed."""
+        self._head.begin()
+        super().handle_one_request()
+
     def answer(self, status: int, content: bytes, kind: str, retry_after_s: int | None = None) -> None:
         """Send an answer with a content type; it says so if the connection ends with it."""
         self.send_response(status)
@@ -175,3 +190,27 @@ class RequestHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Log nothing: servers count requests, or keep a journal of them."""
+
+
+class _BoundedHead(io.BufferedReader):
+    """What a client sends; lines, which heads are made of, have a limit. Whoever reads a body limits that."""
+
+    _left = 0
+
+    def begin(self) -> None:
+        """Begin with another request."""
+        self._left = MOST_HEAD_BYTES
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Read a line of a head.
+
+        Raises
+        ------
+        HTTPException
+            Beyond the limit. http.server answers with 431.
+        """
+        if self._left <= 0:
+            raise HTTPException(f"the head of a request has at most {MOST_HEAD_BYTES} bytes")
+        line = super().readline(self._left if size is None or size < 0 else min(size, self._left))
+        self._left -= len(line)
+        return line

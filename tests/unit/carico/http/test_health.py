@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from carico.config import StatusConfig
 from carico.errors import InvalidConfig, InvalidInput
 from carico.http.health import serve_status
+from carico.http.server import MOST_HEAD_BYTES
 from tests.kits.certificates import Certificates
 
 
@@ -80,6 +81,20 @@ def test_a_page_about_one_thing_is_found_by_its_name(serve):
     assert get(server, "/of/jobs/pi%20x") == get(server, "/of/jobs%2Fpi%20x") == (200, "jobs/pi x")
     assert get(server, "/of/") == (400, "give a name\n")
     assert get(server, "/of") == (404, "try /healthz, /readyz, /of/NAME or /metrics\n")
+
+
+def test_the_head_of_a_request_is_bounded(serve):
+    server = serve()
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
+        for _ in range(3):  # each request has its own limit
+            connection.request("GET", "/healthz", headers={"X-Padding": "a" * 10_000})
+            assert connection.getresponse().read() == b"ok\n"
+    begins = b"GET /healthz HTTP/1.1\r\nX-Padding: "
+    for ends in (b"", b"\r\n"):  # in the middle of a line, and between two
+        with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+            connection.sendall(begins.ljust(MOST_HEAD_BYTES - len(ends), b"a") + ends)
+            assert connection.recv(100).startswith(b"HTTP/1.1 431 ")
+    assert get(server, "/healthz") == (200, "ok\n")
 
 
 def test_a_client_that_says_nothing_blocks_nobody(serve):
