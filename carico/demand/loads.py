@@ -111,6 +111,10 @@ class Loads:
         """The nodes whose latest report contains their demand."""
         return list(self._reports)
 
+    def is_demanding(self, node: str) -> bool:
+        """Whether the latest report of a node contains its demand, and which pods it counts."""
+        return node in self._reports
+
     @property
     def in_flight_count(self) -> int:
         """Number of pods in flight."""

@@ -196,8 +196,10 @@ class DemandScheduler:
                 self._witnesses.started(node, workload)
             self.loads.note_critical(uid, node if critical else None)
             in_flight = self.loads.in_flight(uid)
-            # A pod that runs when it is first seen, as after a restart, is part of what its node reports.
-            if (in_flight is None and first and not running) or (in_flight is not None and in_flight.node != node):
+            # A pod that runs when it is first seen, as after a restart, is part of what its node will report. What the
+            # node has reported may not count the pod yet (`Loads.place` looks).
+            coming = in_flight is None and first and (not running or self.loads.is_demanding(node))
+            if coming or (in_flight is not None and in_flight.node != node):
                 self.loads.place(uid, workload, node, now)
             if running and self.loads.in_flight(uid) is not None:
                 self._uncounted.runs(uid, now)

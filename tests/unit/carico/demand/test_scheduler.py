@@ -358,6 +358,20 @@ def test_pods_that_run_already_are_not_on_their_way_after_a_restart(scheduler, r
     assert scheduler.filter("one", Kind("pi"), ["a"], 0.1).node == "a"
 
 
+def test_a_pod_that_runs_when_it_is_first_seen_counts_until_its_node_reports_it(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=3.0, running=True)
+    assert scheduler.loads.in_flight_to("a") == {"one"}
+    scheduler.report(report("a", {"one": "pi"}), 4.0)
+    assert scheduler.loads.in_flight_count == 0
+    scheduler.report(report("b", {"two": "pi"}), 4.0)
+    scheduler.pod_changed("two", "pi", "b", ended=False, now=5.0, running=True)
+    assert scheduler.loads.in_flight_count == 0, "the report counts it already"
+    scheduler.report_capacity("c", 2.0, 4.0)
+    scheduler.pod_changed("three", "pi", "c", ended=False, now=5.0, running=True)
+    assert scheduler.loads.in_flight_count == 0, "such a report does not say what it counts"
+
+
 def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, report):
     scheduler.report(report("a"), 0.0)
     scheduler.filter("one", Kind("pi"), ["a"], 0.0)
