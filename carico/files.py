@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
 from carico.errors import InvalidConfig
+
+_log = logging.getLogger(__name__)
 
 
 def not_following(file: str, flags: int) -> int:
@@ -51,19 +54,24 @@ def write_whole(file: Path, content: bytes, mode: int = 0o666) -> None:
         draft.unlink(missing_ok=True)
 
 
-def require_writable(file: Path, field: str) -> None:
+def require_writable(file: Path, field: str, without: str) -> None:
     """Check that a file can be created, or replaced if it exists; nothing is written.
+
+    A disk that is read-only, as Linux makes one that has failed, is no mistake of the configuration: a warning is
+    logged, and the process does without the file.
 
     Parameters
     ----------
     file : Path
     field : str
         The field of the configuration that names the file, for the message.
+    without : str
+        What comes of doing without the file, for the warning.
 
     Raises
     ------
     InvalidConfig
-        If the folder does not exist, the path is not a file, or the folder or file is not writable.
+        If the folder does not exist, the path is not a file, or this user may not write the folder or file.
     """
     folder = file.parent
     if not folder.is_dir():
@@ -71,8 +79,12 @@ def require_writable(file: Path, field: str) -> None:
     if file.exists() and not file.is_file():
         raise InvalidConfig(f"{field} needs a file, {file} is something else: name another one")
     for path in (folder, file):
-        if path.exists() and not os.access(path, os.W_OK):
-            raise InvalidConfig(
-                f"{field} needs a folder and a file that user ID {os.getuid()} may write, {path} is read-only for it: "
-                f"change its mode or mount, or name another file"
-            )
+        if not path.exists() or os.access(path, os.W_OK):
+            continue
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            _log.warning("%s: the disk of %s is read-only, so %s", field, path, without)
+            return
+        raise InvalidConfig(
+            f"{field} needs a folder and a file that user ID {os.getuid()} may write, {path} is read-only for it: "
+            f"change its mode, or name another file"
+        )

@@ -127,7 +127,7 @@ class _Calls:
 
     def to_file(self, file: Path, variant: str, node: str) -> BackgroundCalls[Any, Any]:
         """Make a mailbox whose values are written to a file, as checkpoints of a variant and a node."""
-        require_writable(file, "checkpoint")
+        require_writable(file, "checkpoint", "a restart will forget what this node has learned")
         write = partial(write_checkpoint, file, variant, owner=node)
         # A separate thread: a slow look-up of a server's name must not delay checkpoints.
         writer = self._opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))

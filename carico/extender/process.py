@@ -324,7 +324,7 @@ class ExtenderProcess:
 
     def _journal(self, config: JournalConfig) -> Journal:
         file = Path(config.file)
-        require_writable(file, "journal.file")
+        require_writable(file, "journal.file", "decisions are not recorded")
         if file.is_symlink():
             raise InvalidConfig(f"journal.file must not be a symbolic link, {file} is one: name the file it leads to")
         return Journal(
@@ -339,7 +339,7 @@ class ExtenderProcess:
 
     def _remember(self, opened: ExitStack, extender: DemandExtender, file: Path) -> None:
         """Restore the checkpoint, and write it every minute, and once at the end."""
-        require_writable(file, "checkpoint")
+        require_writable(file, "checkpoint", "a restart will forget what workloads cost")
         continue_from(file, self._config.variant, extender.restore, owner=OWNER)
 
         def write() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,25 +83,33 @@ def test_only_files_themselves_are_opened(tmp_path):
 
 def test_an_existing_or_possible_file_is_accepted_and_not_changed(tmp_path):
     file = tmp_path / "journal"
-    require_writable(file, "journal.file")
+    require_writable(file, "journal.file", "nothing is recorded")
     assert not file.exists()
     file.write_text("kept")
-    require_writable(file, "journal.file")
+    require_writable(file, "journal.file", "nothing is recorded")
     assert file.read_text() == "kept"
 
 
 def test_a_folder_must_exist(tmp_path):
     with pytest.raises(InvalidConfig, match=r"journal\.file needs a folder that exists, .*no does not: make it"):
-        require_writable(tmp_path / "no" / "journal", "journal.file")
+        require_writable(tmp_path / "no" / "journal", "journal.file", "nothing is recorded")
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
     with pytest.raises(InvalidConfig, match=r"journal\.file needs a file, .* is something else"):
-        require_writable(tmp_path, "journal.file")
+        require_writable(tmp_path, "journal.file", "nothing is recorded")
 
 
 def test_a_read_only_path_is_named(tmp_path, monkeypatch):
     # Patched: file modes do not restrict root, and only root can mount read-only.
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     with pytest.raises(InvalidConfig, match=rf"{tmp_path} is read-only for it: change its mode"):
-        require_writable(tmp_path / "journal", "journal.file")
+        require_writable(tmp_path / "journal", "journal.file", "nothing is recorded")
+
+
+def test_a_disk_that_is_read_only_is_told_and_done_without(tmp_path, monkeypatch, caplog):
+    # Patched, as above.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
+    require_writable(tmp_path / "journal", "journal.file", "decisions are not recorded")
+    assert f"journal.file: the disk of {tmp_path} is read-only, so decisions are not recorded" in caplog.text
