@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TextIO
+
 
 def printable(text: object, *, lines: bool = False) -> str:
     r"""Return the text of an object with a question mark for every character that is not printable.
@@ -18,3 +20,30 @@ def printable(text: object, *, lines: bool = False) -> str:
     ('node-1?[2J?node-2', 'one?\ntwo')
     """
     return "".join(c if c.isprintable() or (lines and c == "\n") else "?" for c in str(text))
+
+
+class PrintableStream:
+    r"""A text stream that writes what is not printable as a question mark; line breaks and tabs stay.
+
+    Parameters
+    ----------
+    stream : text stream
+        What is written to; everything else about the stream is as before.
+
+    Examples
+    --------
+    >>> import sys
+    >>> print("a\x1b[31mb", file=PrintableStream(sys.stdout))
+    a?[31mb
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, and return its length."""
+        self._stream.write("\t".join(printable(part, lines=True) for part in text.split("\t")))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 from carico import __version__
 from carico.errors import CaricoError
+from carico.printable import PrintableStream
 from testbed.arguments import Parser
 from testbed.commands import (
     DESCRIPTION,
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = make_parser().parse_args(given, argparse.Namespace(arguments=list(given)))
     try:
-        with _interrupted_by_sigterm():
+        # What is printed comes from files, too, such as the results of others.
+        with _interrupted_by_sigterm(), redirect_stdout(PrintableStream(sys.stdout)):
             code: int = options.run(options)
         sys.stdout.flush()
         return code

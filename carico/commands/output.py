@@ -7,6 +7,8 @@ One JSON document is printed, and nothing else, on standard output. What is unkn
 from __future__ import annotations
 
 import argparse
+import json
+import re
 from typing import Any
 
 
@@ -38,7 +40,11 @@ def wants_json(options: argparse.Namespace) -> bool:
 
 
 def print_json(value: Any) -> None:
-    """Print dataclasses, structs and what JSON has, on a line; what is not finite is null. Needs msgspec."""
+    """Print dataclasses, structs and what JSON has, on a line of ASCII; what is not finite is null. Needs msgspec.
+
+    JSON writes any character in ASCII, too, so that none that is in a name can move a terminal's cursor.
+    """
     import msgspec
 
-    print(msgspec.json.encode(value).decode())
+    text = msgspec.json.encode(value).decode()
+    print(re.sub(r"[^ -~]", lambda character: json.dumps(character[0])[1:-1], text))

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from carico.errors import CaricoError
+from carico.printable import printable
 from testbed.cluster_flags import chosen
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ResultsError, TestbedError, Unprepared
@@ -145,5 +146,5 @@ class RecordedRun:
 
 
 def tell(text: str) -> None:
-    """Print a message to standard error."""
-    print(f"carico-testbed: {text}", file=sys.stderr)
+    """Print a message to standard error, without what is not printable: it may quote a file."""
+    print(f"carico-testbed: {printable(text, lines=True)}", file=sys.stderr)

@@ -1,10 +1,12 @@
 """Text of others is shown as it is, except for what is not printable."""
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carico.printable import printable
+from carico.printable import PrintableStream, printable
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,12 @@ def test_line_breaks_stay_where_they_are_wanted():
 def test_whatever_the_text_the_outcome_is_printable_and_as_long(text):
     assert printable(text).isprintable()
     assert len(printable(text)) == len(text)
+
+
+def test_a_stream_writes_only_what_is_printable_and_is_otherwise_as_before():
+    inner = io.StringIO()
+    stream = PrintableStream(inner)
+    print("one\x1b[2J\ttwo", file=stream)
+    assert inner.getvalue() == stream.getvalue() == "one?[2J\ttwo\n"
+    assert stream.write("\x07\t") == 2
+    assert not stream.isatty()

@@ -1,9 +1,11 @@
 """``carico-testbed compare``."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from testbed.cli import main
 from testbed.comparison.baseline import Baseline, MadeBy, write_baseline
@@ -44,6 +46,22 @@ def test_runs_are_compared_by_name(capsys):
     capsys.readouterr()
     assert main(["compare", first, "latest", "--metric", "pod_completion_time:p90"]) == 0
     assert "pod_completion_time p90 (pi-2000)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [[], ["-o", "json"]], ids=["table", "json"])
+def test_what_a_file_says_does_not_reach_a_terminal_unless_it_is_printable(folder, capsys, options):
+    hostile = "pi-\x1b[31m\x1b]0;title\x07\u009b2J\u202e"
+    plan = Plan(load_scenario("pi-2000").scaled(pods=4), (parse_spec("carico"),), 4)
+    found = [replace(one, scenario=hostile, scheduler=hostile) for one in plan.check(FakeProvider()).run()]
+    write_results(folder / "a.json", Results(found))
+    for arguments in (["a.json", "a.json"], ["a.json", hostile]):
+        main(["compare", *arguments, *options])
+        printed = capsys.readouterr()
+        text = printed.out + printed.err
+        assert "31m" in text
+        assert text.replace("\n", "").isprintable()
+        if options and printed.out:
+            assert json.loads(printed.out)["rows"][0]["title"].startswith(hostile)
 
 
 def test_nothing_in_common_is_never_green(folder, capsys):
