@@ -157,13 +157,15 @@ class WatchedPods:
         self._arrived = len(api.log)
         self._due = env.now
         self._broken_until = -1.0
+        self._silent_until = -1.0
         self.news = env.event()
         api.subscribers.append(self._lag)
 
     def list(self) -> tuple[list[dict[str, Any]], str]:
         """See `Pods`."""
         self._require_connected()
-        self._arrived = max(self._arrived, len(self._api.log))
+        if self._env.now >= self._silent_until:
+            self._arrived = max(self._arrived, len(self._api.log))
         pods = [pod.as_object() for pod in self._api.pods.values() if self._selects(pod.phase)]
         return pods, str(len(self._api.log))
 
@@ -190,6 +192,10 @@ class WatchedPods:
         self._broken_until = self._env.now + seconds
         self._tell_news()
 
+    def fall_silent(self, seconds: float) -> None:
+        """Let the stream bring nothing for a time, though it is open and pods can be listed."""
+        self._silent_until = self._env.now + seconds
+
     def _require_connected(self) -> None:
         self._api.require_up()
         if self._env.now < self._broken_until:
@@ -204,6 +210,10 @@ class WatchedPods:
         self._env.timeout(self._due - self._env.now).callbacks.append(lambda _event: self._arrive(number))
 
     def _arrive(self, number: int) -> None:
+        if self._env.now < self._silent_until:
+            remains_s = self._silent_until - self._env.now
+            self._env.timeout(remains_s).callbacks.append(lambda _event: self._arrive(number))
+            return
         self._arrived = max(self._arrived, number)
         self._tell_news()
 

@@ -147,6 +147,17 @@ def _take_over_blindly(run: Run, rng: random.Random) -> Steps:
     yield from _take_over(run, rng)
 
 
+def _take_over_in_silence(run: Run, rng: random.Random) -> Steps:
+    """Let another replica take over while its watch on pods is stuck, which only a listing shows."""
+    leader = run.leader
+    if leader is not None:
+        other = run.schedulers[1 - run.schedulers.index(leader)].replica
+        run.fault_injected(f"the watch of {other.name} falls silent")
+        other.pods.fall_silent(40.0)
+        yield run.env.timeout(rng.uniform(0.0, 10.0))
+    yield from _take_over(run, rng)
+
+
 def _everything(run: Run, rng: random.Random) -> Steps:
     inject = rng.choice(
         [_kill_extender, _break_watch, _api_outage, _silence_node, _restart_agent, _cut_link, _take_over]
@@ -190,6 +201,12 @@ FAULTS: dict[str, Fault] = {
     "takeover-blind": Fault(
         "the other replica takes over while its watch is broken",
         _now_and_then(_take_over_blindly),
+        speed=_SLOW,
+        two_replicas=True,
+    ),
+    "takeover-silent": Fault(
+        "the other replica takes over while its watch is stuck",
+        _now_and_then(_take_over_in_silence),
         speed=_SLOW,
         two_replicas=True,
     ),

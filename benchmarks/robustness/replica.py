@@ -151,7 +151,7 @@ class Replica:
             following=core.pods_followed,
         )
         self._hurried = self._env.event()
-        core.hurry = self._hurry
+        core.hurry, core.catch_up = self._hurry, self.reflector.catch_up
         self._while_alive(self._follow(self.reflector, self.pods))
         self._while_alive(self._tick())
         self._history.note(f"{self.name}: started")

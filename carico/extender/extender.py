@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from carico.clock import Clock
 from carico.demand.decision import DemandDecision
-from carico.errors import InvalidInput, NotReady
+from carico.errors import InvalidInput, KubeError, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
 from carico.extender.metrics import ExtenderMetrics
 from carico.extender.unseen import Unseen
@@ -54,6 +54,9 @@ class Readiness:
     def __init__(self) -> None:
         self.hurry: Callable[[], None] = lambda: None
         """Called when pods are asked for while the watch on pods is broken; must return at once."""
+        self.catch_up: Callable[[], None] = lambda: None
+        """Called when this replica may have just become the leader; returns when the API's pods are known, or raises
+        KubeError."""
         self._why_not = ""
         self._followed = True
         self._asked_at = -math.inf
@@ -83,8 +86,15 @@ class Readiness:
             raise NotReady(self._why_not)
         if not self._followed:
             self.hurry()
-        if not self._followed and now - self._asked_at > NEW_LEADER_S:
-            raise NotReady("the watch on pods is broken, so pods of another leader may be on their way unseen")
+        if now - self._asked_at > NEW_LEADER_S:
+            if not self._followed:
+                raise NotReady("the watch on pods is broken, so pods of another leader may be on their way unseen")
+            try:
+                self.catch_up()
+            except KubeError as error:
+                raise NotReady(
+                    f"pods cannot be listed, so pods of another leader may be on their way unseen: {error}"
+                ) from error
         self._asked_at = now
 
 

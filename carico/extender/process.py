@@ -318,7 +318,7 @@ class ExtenderProcess:
                 listed=lambda: self.extender.pods_listed(True),
                 following=self.extender.pods_followed,
             )
-            self.extender.hurry = pods.hurry
+            self.extender.hurry, self.extender.catch_up = pods.hurry, pods.catch_up
             self._parts["watch on pods"] = opened.enter_context(pods).is_alive
             self._in_background("wake-ups", partial(self._annotate, self._kube))
 

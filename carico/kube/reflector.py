@@ -8,9 +8,10 @@ deleted: nothing is missed, but something may be passed on twice.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, Protocol, Self
 
 from carico.backoff import Backoff
@@ -27,6 +28,9 @@ _SHORT_S = 1.0
 """A stream that brings nothing and ends sooner counts as a failure, so that its server is not flooded with requests."""
 HURRIED_S = 5.0
 """How long to wait at most after a failure while somebody needs the pods; a listing of all pods is not cheap."""
+SILENT_S = 1.0
+"""How long ago a stream may have brought something for `Reflector.catch_up` to trust it. Whoever needs all pods has
+mostly been asked about one that the stream has just brought."""
 _PATIENCE_S = 5.0
 """How long to wait for the thread's end, which takes longer only if a server does not answer at all."""
 
@@ -97,6 +101,13 @@ class Reflector:
         self._known: set[str] = set()
         self._version: str | None = None
         self._failures = 0
+        self._brought_at = -math.inf
+        self._catching_up = threading.Lock()
+        """Held by whoever catches up: of several threads, one lists."""
+        self._lock = threading.Lock()
+        """Guards what is known, against a thread that catches up."""
+        self._brought: set[str] | None = None
+        """The UIDs that the stream has brought since somebody began to catch up; None if nobody does."""
         self._stop = threading.Event()
         self._hurried = threading.Event()
         self._thread = threading.Thread(target=self.run, name=f"watch on {what}", daemon=True)
@@ -119,6 +130,30 @@ class Reflector:
     def hurry(self) -> None:
         """Try again `HURRIED_S` after the last failure, if the wait is longer; for whoever needs the pods now."""
         self._hurried.set()
+
+    def catch_up(self) -> None:
+        """List objects anew, unless the stream has just brought something; for whoever must know all of them now.
+
+        A stream that is silent may have nothing to bring, or be stuck. May be called in any thread; the stream goes on,
+        and passes on what it brings late as if it were new.
+
+        Raises
+        ------
+        KubeError
+            If they cannot be listed.
+        """
+        with self._catching_up:
+            if self._clock.now() - self._brought_at <= SILENT_S:
+                return
+            with self._lock:
+                before, self._brought = set(self._known), set()
+            try:
+                things, _ = self._objects.list()
+                with self._lock:
+                    self._take_all(things, before, self._brought)
+            finally:
+                with self._lock:
+                    self._brought = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -174,25 +209,41 @@ class Reflector:
 
     def _list(self) -> str:
         things, version = self._objects.list()
-        present = {thing["metadata"]["uid"] for thing in things}
-        for uid in self._known - present:
-            self._tell(self._deleted, uid)
-        for thing in things:
-            self._tell(self._changed, thing)
-        self._known = present
+        with self._lock:
+            self._take_all(things, self._known, frozenset())
         self._tell(self._listed)
         self._note_whether_following(True)
         return version
 
+    def _take_all(self, things: Sequence[dict[str, Any]], before: Set[str], newer: Set[str]) -> None:
+        """Pass on what was listed, and which objects known before are gone, except for what the stream knows newer."""
+        present = {thing["metadata"]["uid"] for thing in things}
+        for uid in before - present - newer:
+            self._tell(self._deleted, uid)
+            self._known.discard(uid)
+        for thing in things:
+            if (uid := thing["metadata"]["uid"]) not in newer:
+                self._tell(self._changed, thing)
+                self._known.add(uid)
+        self._note_brought(present)
+
     def _take(self, kind: str, thing: dict[str, Any]) -> None:
-        if kind == "DELETED":
-            self._known.discard(thing["metadata"]["uid"])
-            self._tell(self._deleted, thing["metadata"]["uid"])
-        elif kind != "BOOKMARK":
-            self._known.add(thing["metadata"]["uid"])
-            self._tell(self._changed, thing)
+        uid = thing["metadata"].get("uid")
+        with self._lock:
+            if kind == "DELETED":
+                self._known.discard(uid)
+                self._tell(self._deleted, uid)
+            elif kind != "BOOKMARK":
+                self._known.add(uid)
+                self._tell(self._changed, thing)
+            self._note_brought({uid})
         self._version = thing["metadata"]["resourceVersion"]
         self._note_whether_following(True)
+
+    def _note_brought(self, uids: Set[str]) -> None:
+        self._brought_at = self._clock.now()
+        if self._brought is not None:
+            self._brought |= uids
 
     def _note_whether_following(self, following: bool) -> None:
         if following != self._is_following:

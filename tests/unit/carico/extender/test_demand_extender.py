@@ -15,7 +15,7 @@ from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.workload import workload_of
-from carico.errors import InvalidRequest, InvalidState, NotReady
+from carico.errors import InvalidRequest, InvalidState, KubeUnreachable, NotReady
 from carico.extender.api import read_args, write_result
 from carico.extender.demand_extender import DemandExtender
 from carico.extender.extender import NEW_LEADER_S
@@ -473,6 +473,32 @@ def test_a_new_leader_decides_nothing_while_its_watch_is_broken(harness):
     harness.extender.pods_followed(True)
     harness.report("a")
     assert harness.choice("three", ["a"]) == "a"
+
+
+def test_a_new_leader_first_makes_sure_that_it_knows_all_pods(harness):
+    """Its watch may be stuck, which nobody notices for half a minute."""
+    asked, outcomes = [], [None, KubeUnreachable("down"), None]
+
+    def catch_up():
+        asked.append(harness.clock.now())
+        if (outcome := outcomes[len(asked) - 1]) is not None:
+            raise outcome
+
+    harness.extender.catch_up = catch_up
+    harness.report("a")
+    assert harness.choice("one", ["a"]) == "a"
+    harness.clock.advance(NEW_LEADER_S)
+    harness.report("a")
+    assert harness.choice("two", ["a"]) == "a"
+    assert len(asked) == 1, "who goes on deciding knows its own pods"
+    harness.clock.advance(NEW_LEADER_S + 0.1)
+    harness.report("a")
+    with pytest.raises(
+        NotReady, match=r"pods cannot be listed, so pods of another leader may be on their way .*: down"
+    ):
+        harness.ask("three", ["a"])
+    assert harness.choice("three", ["a"]) == "a"
+    assert len(asked) == 3
 
 
 def test_a_request_that_arrives_twice_is_answered_alike(harness):

@@ -2,13 +2,14 @@
 
 import queue
 import random
+import threading
 import time
 
 import pytest
 
 from carico.clock import SystemClock
 from carico.errors import KubeUnreachable
-from carico.kube.reflector import Reflector
+from carico.kube.reflector import SILENT_S, Reflector
 from carico.testing import ManualClock
 from tests.kits.fake_api_server import pod
 
@@ -201,3 +202,111 @@ class TestInAThread:
         with follow:
             assert follow.is_alive()
         assert not follow.is_alive()
+
+
+class TestCatchingUp:
+    """Whoever must know all pods does not trust a stream that is silent."""
+
+    @pytest.fixture
+    def pods(self):
+        """What the API has, and what is done while it is listed."""
+
+        class Pods:
+            def __init__(self):
+                self.here, self.meanwhile, self.listed = [], lambda: None, 0
+
+            def list(self):
+                found, self.listed = list(self.here), self.listed + 1
+                self.meanwhile()
+                return found, "100"
+
+            def watch(self, version):
+                yield from ()
+
+            def close(self):
+                pass
+
+        return Pods()
+
+    @pytest.fixture
+    def clock(self):
+        return ManualClock()
+
+    @pytest.fixture
+    def followed(self, pods, clock):
+        """Has listed the pods a and b, and has had no news since for longer than it is trusted."""
+        pods.here = [pod("a"), pod("b")]
+        followed = Followed(pods, clock)
+        followed.reflector.follow()
+        followed.told.clear()
+        clock.advance(SILENT_S + 0.1)
+        return followed
+
+    def test_what_a_stuck_stream_does_not_bring_is_listed(self, pods, clock, followed):
+        pods.here = [pod("b"), pod("c")]
+        followed.reflector.catch_up()
+        assert followed.told == [("gone", "uid-a"), "b", "c"]
+        followed.told.clear()
+        followed.reflector.catch_up()
+        assert followed.told == [], "it was listed a moment ago"
+        clock.advance(SILENT_S + 0.1)
+        pods.here = []
+        followed.reflector.catch_up()
+        assert sorted(followed.told) == [("gone", "uid-b"), ("gone", "uid-c")]
+
+    @pytest.mark.parametrize("kind", ["MODIFIED", "BOOKMARK"])
+    def test_a_stream_that_has_just_brought_something_is_trusted(self, pods, followed, kind):
+        followed.reflector._take(
+            kind, pod("a", 101) if kind == "MODIFIED" else {"metadata": {"resourceVersion": "101"}}
+        )
+        followed.reflector.catch_up()
+        assert pods.listed == 1
+
+    def test_what_the_stream_brings_meanwhile_is_newer_than_the_listing(self, pods, followed):
+        def news():
+            followed.reflector._take("DELETED", pod("a", 101))
+            followed.reflector._take("ADDED", pod("c", 102))
+
+        pods.meanwhile = news
+        followed.reflector.catch_up()
+        assert followed.told == [("gone", "uid-a"), "c", "b"], "a is not told again, and c is not gone"
+        assert followed.reflector._known == {"uid-b", "uid-c"}
+
+    def test_a_failure_is_raised_and_changes_nothing(self, pods, followed):
+        def fail():
+            raise KubeUnreachable("down")
+
+        pods.meanwhile = fail
+        for _ in range(2):
+            with pytest.raises(KubeUnreachable, match="down"):
+                followed.reflector.catch_up()
+        assert followed.told == []
+
+    def test_of_several_threads_one_lists(self, pods, followed):
+        arrived = threading.Barrier(3)
+
+        def catch_up():
+            arrived.wait(5)
+            followed.reflector.catch_up()
+
+        threads = [threading.Thread(target=catch_up) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5)
+        assert pods.listed == 2, "once at the beginning, and once by one of three"
+
+    def test_over_the_network_while_the_stream_is_open(self, server, client):
+        server.set_pods(pod("a"))
+        server.watches = [["stall"]]
+        told = queue.Queue()
+        clock = ManualClock()
+        selection = client.pods("spec.schedulerName=carico")
+        with Reflector(selection, lambda found: told.put(found["metadata"]["name"]), clock, random.Random(1)) as watch:
+            assert told.get(timeout=5) == "a"
+            while not versions(server):  # the stream is open
+                time.sleep(0.01)
+            server.set_pods(pod("a"), pod("b"))
+            clock.advance(SILENT_S + 0.1)
+            watch.catch_up()
+            assert [told.get_nowait(), told.get_nowait()] == ["a", "b"]
