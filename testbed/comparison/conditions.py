@@ -27,6 +27,11 @@ class Condition:
     text: str
     """As the user wrote it."""
 
+    @property
+    def allowed(self) -> str:
+        """The limit as the user wrote it."""
+        return self.text.rpartition(":")[2]
+
 
 def condition(text: str) -> list[Condition]:
     """Parse an expression such as ``pod_completion_time:p99:+10%``; without a statistic it is for all usual ones.

@@ -47,6 +47,8 @@ class Gate:
     """What the baseline has and the run lacks."""
     not_in_baseline: list[str]
     """What the run has and the baseline lacks."""
+    by_baseline: bool
+    """Whether a baseline is the reference; else it is another scheduler of the run."""
 
     @property
     def passed(self) -> bool:
@@ -80,7 +82,7 @@ def judge(
         problems += [f"{title} is in the baseline, but was not measured" for title in pairing.only_reference]
     if not pairing.pairs and not problems:
         problems.append("nothing was compared: the baseline and this run have no scenario and scheduler in common")
-    return _judged(pairing, conditions, problems, "in the baseline and in this run")
+    return _judged(pairing, conditions, problems, by_baseline=True)
 
 
 def judge_schedulers(found: Sequence[Measured], reference: str | None, conditions: Iterable[Condition]) -> Gate:
@@ -94,10 +96,11 @@ def judge_schedulers(found: Sequence[Measured], reference: str | None, condition
     if not pairing.pairs and not problems:
         what = "two schedulers" if reference is None else f"the reference {reference} and another scheduler"
         problems.append(f"nothing was compared: no scenario was run under {what}; a baseline judges a scheduler alone")
-    return _judged(pairing, conditions, problems, "in this run")
+    return _judged(pairing, conditions, problems, by_baseline=False)
 
 
-def _judged(pairing: Pairing, conditions: Iterable[Condition], problems: list[str], where: str) -> Gate:
+def _judged(pairing: Pairing, conditions: Iterable[Condition], problems: list[str], *, by_baseline: bool) -> Gate:
+    where = "in the baseline and in this run" if by_baseline else "in this run"
     open_ones: list[tuple[Condition, Compared]] = []
     for one in conditions:
         found = [each for pair in pairing.pairs for each in compared(*pair, [one.figure], every=True)]
@@ -115,6 +118,7 @@ def _judged(pairing: Pairing, conditions: Iterable[Condition], problems: list[st
         problems,
         pairing.only_reference,
         pairing.only_candidate,
+        by_baseline,
     )
 
 

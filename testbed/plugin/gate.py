@@ -133,20 +133,17 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
     ours = _measured(state, [one.figure for one in wanted])
     if options.judged_by is None:
         gate = judge_schedulers(ours, options.reference, wanted)
-        said = f"{gate_line(gate)}, judged by the reference of each table"
-        state.messages += [said, *gate_notes(gate)]
+        state.messages += [gate_line(gate), *gate_notes(gate)]
     else:
         baseline = read_baseline(options.judged_by)
         if options.only_new:
             new = lacking(baseline, ours)
             ours = [one for one in ours if one not in new]
         gate = judge(baseline.measured, ours, wanted, complete=not state.is_part)
-        said = gate_line(gate)
-        state.messages += [said, *gate_notes(gate)]
+        state.messages += [gate_line(gate), *gate_notes(gate)]
         state.messages += other_machine_notices(config)
-    state.gate_failed = not gate.passed
+    state.gate = gate
     sentences = failures(gate)
-    state.gate = [said, *sentences]
     names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
     return [failed_report(name, sentence) for name, sentence in zip(names, sentences, strict=True)]
 

@@ -52,5 +52,5 @@ def write_report(state: State) -> None:
     if page_file is not None:
         from testbed.report.page.page import page, write_page
 
-        write_page(page_file, page(readings, state.options.reference))
+        write_page(page_file, page(readings, state.options.reference, state.gate))
         state.messages.append(f"report: {page_file}")

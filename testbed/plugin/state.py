@@ -24,6 +24,7 @@ from testbed.results import runs_folder
 from testbed.results.run_id import new_run_id
 
 if TYPE_CHECKING:
+    from testbed.comparison.gate import Gate
     from testbed.experiment.provider import ClusterProvider
     from testbed.results.record import RunRecord
     from testbed.results.run import RunState
@@ -79,9 +80,8 @@ class State:
     """The run's final state, if there was a run."""
     error: str = ""
     """An error that no test's report contains."""
-    gate: list[str] = field(default_factory=list)
-    """What the session's gate says: first whether it has passed, then why not."""
-    gate_failed: bool = False
+    gate: Gate | None = None
+    """What the session was judged by, if it was judged."""
     _record: RunRecord | None = None
 
     @property

@@ -65,7 +65,7 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
 
 def _next(state: State, failed: bool) -> str:
     options = state.options
-    if state.gate_failed and state.written is not None:
+    if state.gate is not None and not state.gate.passed and state.written is not None:
         if options.judged_by is None:
             return f"carico-testbed report {state.run_id}"
         return f"carico-testbed compare {shlex.quote(str(options.judged_by))} {state.run_id}"

@@ -114,10 +114,9 @@ def _regression(one: Judgement) -> str:
         return f"{where} was not measured in {counted(found.lacking, 'repetition')}, as where a job does not complete"
     unit = METRICS[found.figure.metric].unit
     before, after = (figure(value, unit) for value in (found.reference, found.candidate))
-    change = _how_changed(one)
     if found.against:
-        return f"{where} is {after}, and {before} under {found.against} {change}"
-    return f"{where} went from {before} to {after} {change}"
+        return f"{where} is {after}, and {before} under {found.against} {_how_changed(one)}"
+    return f"{where} went from {before} to {after} {_how_changed(one)}"
 
 
 def _where(one: Judgement) -> str:
@@ -125,14 +124,14 @@ def _where(one: Judgement) -> str:
 
 
 def _how_changed(one: Judgement) -> str:
-    found, limit = one.found, one.condition.text.rpartition(":")[2]
+    found = one.found
     unit = METRICS[found.figure.metric].unit
-    return f"({_change(found.difference, unit)}, n = {found.difference.repetitions}; allowed {limit})"
+    return f"({change(found.difference, unit)}, n = {found.difference.repetitions}; allowed {one.condition.allowed})"
 
 
-def _change(found: Difference, unit: str) -> str:
-    """Return how much a figure has changed, with the 95 % interval."""
-    values = [found.effect, *((found.low, found.high) if found.low < found.high else ())]
+def change(found: Difference, unit: str) -> str:
+    """Return how much a figure has changed, with the 95 % interval if there is one."""
+    values = [found.effect, *((found.low, found.high) if found.enough and found.low < found.high else ())]
     if found.relative:
         told, unit = [f"{100 * (value - 1):+.1f}" for value in values], "%"
     else:
@@ -143,10 +142,11 @@ def _change(found: Difference, unit: str) -> str:
 
 def gate_line(gate: Gate) -> str:
     """Return what a gate has found, in one line."""
+    judged_by = "" if gate.by_baseline else ", judged by the reference of each table"
     counts = Counter(one.outcome for one in gate.judgements)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing was judged"
     if gate.not_measured:
         told += f"; not measured, but in the baseline: {len(gate.not_measured)}"
     if gate.not_in_baseline:
         told += f"; measured, but not in the baseline: {len(gate.not_in_baseline)}"
-    return f"gate: {'passed' if gate.passed else 'FAILED'} ({told})"
+    return f"gate: {'passed' if gate.passed else 'FAILED'} ({told}){judged_by}"

@@ -9,8 +9,10 @@ from itertools import groupby
 from pathlib import Path
 
 from testbed.comparison.aa import aa_rows
+from testbed.comparison.gate import Gate
 from testbed.errors import ResultsError
 from testbed.report.aa import aa_sentence
+from testbed.report.comparison import failures, gate_line
 from testbed.report.groups import by_scheduler
 from testbed.report.judgements import judged_rows
 from testbed.report.tables import effect_of, with_interval
@@ -21,7 +23,7 @@ _JOB = ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB")
 """Variables that tell jobs apart; every step of a job has another `VARIABLE`."""
 
 
-def verdict_markdown(readings: Sequence[Reading], reference: str | None = None, gate: Sequence[str] = ()) -> str:
+def verdict_markdown(readings: Sequence[Reading], reference: str | None = None, gate: Gate | None = None) -> str:
     """Return a table of all jobs and schedulers with their verdicts, run by run.
 
     Parameters
@@ -29,14 +31,14 @@ def verdict_markdown(readings: Sequence[Reading], reference: str | None = None, 
     readings : sequence of Reading
     reference : str, optional
         The scheduler with which the others of a run are compared.
-    gate : sequence of str
-        What a gate says of the runs: first whether they pass, then why not.
+    gate : Gate, optional
+        What the runs were judged by: whether they pass is said first, and why not.
     """
     lines = []
     for reading in readings:
         lines += [f"### carico-testbed: {_escaped(reading.name)}", ""]
-        if gate:
-            lines += [f"**{_escaped(gate[0])}**", "", *(f"- {_escaped(one)}" for one in gate[1:]), ""]
+        if gate is not None:
+            lines += [f"**{_escaped(gate_line(gate))}**", "", *(f"- {_escaped(one)}" for one in failures(gate)), ""]
         rows = judged_rows(by_scheduler(reading.repetitions), reference)
         for title, mine in groupby(rows, lambda row: row.title):
             lines += [f"**{_escaped(title)}**", "", "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |"]
@@ -57,7 +59,7 @@ def verdict_markdown(readings: Sequence[Reading], reference: str | None = None, 
 
 
 def add_to_step_summary(
-    readings: Sequence[Reading], environment: Mapping[str, str], reference: str | None = None, gate: Sequence[str] = ()
+    readings: Sequence[Reading], environment: Mapping[str, str], reference: str | None = None, gate: Gate | None = None
 ) -> None:
     """Add the verdicts to the job's summary, if this is a job of GitHub Actions: those of a run once in a job.
 

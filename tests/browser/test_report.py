@@ -6,12 +6,21 @@ import shutil
 import pytest
 
 from testbed.report.page.page import page
-from tests.kits.many_results import incomplete, isolation, paper, reading, renamed, requests_compared, trace
+from tests.kits.many_results import (
+    failed_gate,
+    incomplete,
+    isolation,
+    paper,
+    reading,
+    renamed,
+    requests_compared,
+    trace,
+)
 
 pytestmark = pytest.mark.browser
 
 WIDTHS, SCHEMES = (360, 1280), ("light", "dark")
-NAMES = ("everything", "two-runs", "evil", "trace")
+NAMES = ("everything", "two-runs", "evil", "trace", "gate")
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +34,10 @@ def folder(tmp_path_factory):
         "evil": [reading(incomplete(renamed(compared)), problems=["<script>alert(1)</script>"])],
         "trace": [reading(trace(place))],
     }
-    for name in NAMES:
-        (place / f"{name}.html").write_text(page(pages[name]))
+    for name, readings in pages.items():
+        (place / f"{name}.html").write_text(page(readings))
+    evil = renamed(compared)
+    (place / "gate.html").write_text(page([reading(evil)], gate=failed_gate(evil)))
     return place
 
 
@@ -183,6 +194,17 @@ def test_the_numbers_of_a_figure_can_be_downloaded(browser, folder):
         tab.click("#s2-jct a[download]")
     assert download.value.suggested_filename == "s2-jct.csv"
     assert download.value.path().read_text().startswith("scheduler,job,seed,jct_s\ncarico,pi-2000,1,")
+    tab.close()
+
+
+def test_the_numbers_of_a_gate_can_be_downloaded(browser, folder):
+    tab = browser.new_page()
+    tab.goto((folder / "gate.html").as_uri())
+    tab.click("#gate summary")
+    with tab.expect_download() as download:
+        tab.click("#gate a[download]")
+    assert download.value.suggested_filename == "gate.csv"
+    assert download.value.path().read_text().startswith("title,figure,condition,baseline,now,effect,")
     tab.close()
 
 

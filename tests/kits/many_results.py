@@ -2,6 +2,10 @@
 
 import msgspec
 
+from testbed.comparison import USUAL
+from testbed.comparison.conditions import conditions
+from testbed.comparison.gate import judge
+from testbed.comparison.measured import measured
 from testbed.results.outcomes import Outcome, Row, Statement
 from testbed.results.reading import Reading
 from testbed.results.store import merged
@@ -47,6 +51,17 @@ def renamed(repetitions, name=EVIL):
 
 def reading(repetitions, name="20261120T101530Z-aaaaaa", outcomes=(), problems=(), run=None):
     return Reading(name, run, merged(repetitions).repetitions, list(outcomes), list(problems))
+
+
+def failed_gate(repetitions):
+    """A gate by a baseline in which everything took half the time."""
+    now = measured(repetitions, [one.figure for one in conditions(USUAL)])
+    halved = [
+        [msgspec.structs.replace(each, values=[value / 2 for value in each.values]) for each in one.series]
+        for one in now
+    ]
+    before = [msgspec.structs.replace(one, series=series) for one, series in zip(now, halved, strict=True)]
+    return judge(before, now, conditions(USUAL))
 
 
 def paper():

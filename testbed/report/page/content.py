@@ -1,4 +1,4 @@
-"""What the page says: verdicts first, then every scenario with its figures, the paper, and how it was measured."""
+"""What the page says: gate and verdicts first, then every scenario with its figures, the paper, how it was measured."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from markupsafe import Markup
 from testbed.comparison import LEAST
 from testbed.comparison.aa import aa_rows
 from testbed.comparison.difference import Difference
+from testbed.comparison.gate import LEVEL as CERTAIN
+from testbed.comparison.gate import Gate, Judgement
 from testbed.comparison.measured import measured
 from testbed.comparison.runs import Row as ComparedRow
 from testbed.comparison.runs import paired, rows_of
@@ -21,12 +23,13 @@ from testbed.measurement.completion_times import why_incomplete
 from testbed.measurement.metrics import METRICS
 from testbed.report.aa import aa_sentence
 from testbed.report.claims import counts
+from testbed.report.comparison import change, failures, gate_line, gate_notes
 from testbed.report.groups import TOTALS_NOTE, by_scheduler
 from testbed.report.judgements import Judged, in_hindsight, judged_rows
 from testbed.report.numbers import comparisons, counted, figure
 from testbed.report.page.again import command_for
 from testbed.report.page.drawing import Scale, effect_bar, number
-from testbed.report.page.figure import Detail, Figure
+from testbed.report.page.figure import Detail, Figure, csv_link
 from testbed.report.page.figures import figures_of
 from testbed.report.tables import stolen_note
 from testbed.results.outcomes import Outcome
@@ -75,6 +78,21 @@ class Table:
 
 
 @dataclass(frozen=True)
+class GateSection:
+    """What a gate says of the run."""
+
+    passed: bool
+    line: str
+    failures: Sequence[str]
+    notes: Sequence[str]
+    table: Table
+    """Empty if nothing was judged."""
+    header: Sequence[str]
+    data: str
+    """Its numbers, to download."""
+
+
+@dataclass(frozen=True)
 class PageSection:
     """A scenario with its figures."""
 
@@ -114,6 +132,7 @@ class Page:
     title: str
     subtitle: str
     problems: Sequence[str]
+    gate: GateSection | None
     tables: Sequence[Table]
     hindsight: Sequence[Line]
     sections: Sequence[PageSection]
@@ -123,7 +142,9 @@ class Page:
     left_out: str
 
 
-def page_of(readings: Sequence[Reading], reference: str | None, detail: Detail, left_out: str) -> Page:
+def page_of(
+    readings: Sequence[Reading], reference: str | None, gate: Gate | None, detail: Detail, left_out: str
+) -> Page:
     """Put together what the page says about some runs.
 
     Parameters
@@ -132,6 +153,8 @@ def page_of(readings: Sequence[Reading], reference: str | None, detail: Detail, 
         The first is what the others are compared with.
     reference : str or None
         The scheduler with which the others of a run are compared.
+    gate : Gate or None
+        What the run was judged by.
     detail : Detail
     left_out : str
         What a smaller page lacks.
@@ -175,6 +198,7 @@ def page_of(readings: Sequence[Reading], reference: str | None, detail: Detail, 
         title,
         subtitle,
         [problem for reading in readings for problem in _problems(reading, several)],
+        None if gate is None else _gate(gate, colors),
         tables,
         [line for mine in rows for line in _hindsight(mine, colors)],
         sections,
@@ -324,6 +348,59 @@ def _aa_check(reading: Reading, colors: dict[str, str], several: bool) -> Table:
     header = ("figure", "once", "again", "again / once", "", "verdict")
     note = f"{aa_sentence(rows)}. Schedulers are compared with themselves, so that whatever differs is noise."
     return Table(title, header, blocks, note)
+
+
+def _gate(gate: Gate, colors: dict[str, str]) -> GateSection:
+    """What a gate says, with everything that it judged."""
+    scale = _scale([one.found.difference for one in gate.judgements])
+    of_title: dict[tuple[str, str], list[Line]] = {}
+    for one in gate.judgements:  # condition by condition
+        of_title.setdefault((one.found.title, one.found.against), []).append(_judgement(one, scale, colors))
+    blocks = [
+        Block(title, "", f"Judged by {against}." if against else "", lines)
+        for (title, against), lines in of_title.items()
+    ]
+    note = (
+        "Means over the repetitions; the change with its 95 % interval. regressed: it is certain that the figure is "
+        f"worse than allowed, at {100 * CERTAIN:g} % for the whole gate (Holm); ok: the whole interval is within what "
+        "is allowed; inconclusive: the repetitions cannot tell, which passes."
+    )
+    before = "baseline" if gate.by_baseline else "reference"
+    header = ("title", "figure", "condition", before, "now", "effect", "is_ratio", "low", "high", "verdict")
+    rows = [
+        (
+            one.found.title,
+            one.found.figure,
+            one.condition.text,
+            one.found.reference,
+            one.found.candidate,
+            one.found.difference.effect,
+            one.found.difference.relative,
+            one.found.difference.low,
+            one.found.difference.high,
+            one.outcome,
+        )
+        for one in gate.judgements
+    ]
+    return GateSection(
+        gate.passed,
+        gate_line(gate),
+        failures(gate),
+        gate_notes(gate),
+        Table("Gate", ("figure", before, "now", "allowed", "change", "", "verdict"), blocks, note),
+        header,
+        csv_link(header, rows),
+    )
+
+
+def _judgement(one: Judgement, scale: Scale, colors: dict[str, str]) -> Line:
+    """The line of a comparison, with the change in the words of the limit."""
+    found = one.found
+    line = _changed(ComparedRow(found.title, one.outcome, found), scale, colors)
+    told = f"{found.lacking} not measured" if found.lacking else ""
+    if not found.difference.relative or _is_ratio(found.difference):
+        told = change(found.difference, METRICS[found.figure.metric].unit)
+    return replace(line, figures=(*line.figures, one.condition.allowed), effect=told)
 
 
 def _changed(row: ComparedRow, scale: Scale, colors: dict[str, str]) -> Line:

@@ -41,11 +41,7 @@ class Figure:
     @property
     def data(self) -> str:
         """The numbers as a CSV file in a link."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.header)
-        writer.writerows([_cell(value) for value in row] for row in self.rows)
-        return f"data:text/csv;charset=utf-8,{quote(text.getvalue(), safe=',./:=')}"
+        return csv_link(self.header, self.rows)
 
 
 @dataclass(frozen=True)
@@ -102,6 +98,15 @@ class Drawn:
     def job_title(self, group: Group) -> str:
         """Return what a panel on one of several jobs is called; empty if there is only one."""
         return "" if len(self.section.groups) == 1 else f"{group.job} · {counted(group.pods_of_job, 'pod')}"
+
+
+def csv_link(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as a CSV file in a link."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return f"data:text/csv;charset=utf-8,{quote(text.getvalue(), safe=',./:=')}"
 
 
 def _cell(value: object) -> object:

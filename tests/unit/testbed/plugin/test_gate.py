@@ -115,6 +115,19 @@ def test_junit_has_a_failed_case_for_every_regression(session, pytester, baselin
         assert "went from" in message
 
 
+def test_the_page_of_a_session_shows_the_gate_that_failed(session, pytester, baseline):
+    pytester.makeconftest(SLOWER)
+    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-html=page.html")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gate: FAILED (2 ok, 4 regressed)"])
+    body = (pytester.path / "page.html").read_text().partition("<body>")[2].partition('<section id="measured">')[0]
+    assert "gate: FAILED (2 ok, 4 regressed)" in body
+    assert "pod_completion_time mean (pi-2000) went from " in body
+    assert "(+20.0 %, n = 3; allowed +5%)" in body
+    assert body.count('<span class="badge regressed">') == 4
+    assert body.index(">Gate<") < body.index(">Verdicts<")
+
+
 def test_a_worse_figure_within_the_limit_passes(session, pytester, baseline):
     pytester.makeconftest(SLOWER)
     result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+30%")

@@ -8,10 +8,23 @@ import msgspec
 import pytest
 
 import testbed.requirements
+from testbed.comparison.conditions import conditions
+from testbed.comparison.gate import judge, judge_schedulers
+from testbed.comparison.measured import measured
 from testbed.errors import MissingExtra, ResultsError
 from testbed.report.page import page as page_module
 from testbed.report.page.page import page, write_page
-from tests.kits.many_results import EVIL, incomplete, isolation, paper, reading, renamed, requests_compared, simulated
+from tests.kits.many_results import (
+    EVIL,
+    failed_gate,
+    incomplete,
+    isolation,
+    paper,
+    reading,
+    renamed,
+    requests_compared,
+    simulated,
+)
 
 
 class Parsed(HTMLParser):
@@ -63,6 +76,76 @@ def test_verdicts_come_first(html):
     assert places == sorted(places)
     assert places[-1] < html.index("Job completion time")
     assert html.index("Compared with carico, the job ") < places[-1]
+
+
+class TestGate:
+    TITLE = "pi-2000 · 12 pods · 2 nodes · carico"
+
+    def test_it_comes_before_the_verdicts_with_what_regressed(self, compared):
+        text = page([reading(compared)], gate=failed_gate(compared))
+        found = Parsed(text).text
+        assert text.index(">Gate<") < text.index(">Verdicts<")
+        assert "gate: FAILED (3 ok, 6 regressed)" in found
+        assert f"{self.TITLE}: job_completion_time (pi-2000) went from " in found
+        assert "(+100.0 %, n = 3; allowed +5%)" in found
+        assert 'class="gate failed"' in text
+
+    def test_every_condition_is_a_line(self, compared):
+        gate = failed_gate(compared)
+        section = re.search(r'id="gate">(.*?)</section>', page([reading(compared)], gate=gate), re.DOTALL)[1]
+        assert section.count(f"<h3>{self.TITLE}</h3>") == 1
+        line = re.search(r"<tr>\s*<th[^>]*><span>job_completion_time.*?</tr>", section, re.DOTALL)[0]
+        cells = [re.sub(r"<.*?>", "", cell).strip() for cell in re.findall(r"<td.*?>(.*?)</td>", line, re.DOTALL)]
+        judged = gate.judgements[0].found
+        assert cells[0] == f"{judged.reference:.4g} s"
+        assert cells[1] == f"{judged.candidate:.4g} s"
+        assert cells[2:4] == ["+5%", "+100.0 %"]
+        assert cells[-1] == "▲ regressed"
+
+    def test_its_figures_are_data(self, compared):
+        parsed = Parsed(page([reading(compared)], gate=failed_gate(compared)))
+        link = next(one for one in parsed.of("a") if one.get("download") == "gate.csv")
+        head, first, *_ = unquote(link["href"].partition(",")[2]).splitlines()
+        assert head == "title,figure,condition,baseline,now,effect,is_ratio,low,high,verdict"
+        assert first.startswith(f"{self.TITLE},job_completion_time (pi-2000),job_completion_time:+5%,")
+        assert first.endswith(",2,True,2,2,regressed")
+
+    def test_a_gate_that_passes_says_so(self, compared):
+        found = measured(compared)
+        text = page([reading(compared)], gate=judge(found, found, conditions(["job_completion_time:+5%"])))
+        assert "gate: passed (3 ok)" in text
+        assert 'class="gate passed"' in text
+
+    def test_without_a_baseline_the_reference_is_named(self, compared):
+        gate = judge_schedulers(measured(compared), None, conditions(["job_completion_time:+900%"]))
+        text = page([reading(compared)], gate=gate)
+        assert "judged by the reference of each table" in text
+        assert '<p class="sentence">Judged by carico.</p>' in text
+        assert '<th scope="col">reference</th><th scope="col">now</th>' in text
+
+    def test_a_gate_that_judged_nothing_says_why(self, compared):
+        text = page([reading(compared)], gate=judge([], measured(compared), conditions(["job_completion_time:+5%"])))
+        assert "gate: FAILED (nothing was judged; measured, but not in the baseline: 3)" in text
+        assert "nothing was compared: the baseline and this run have no scenario and scheduler in common" in text
+        assert "gate.csv" not in text
+
+    def test_what_was_not_measured_has_no_change(self, compared):
+        condition = conditions(["job_completion_time:+5%"])
+        before = measured(compared[:3], [one.figure for one in condition])
+        (series,) = before[0].series
+        lacking = msgspec.structs.replace(series, values=[None, *series.values[1:]])
+        gate = judge(before, [msgspec.structs.replace(before[0], series=[lacking])], condition)
+        assert '<td data-label="change">1 not measured</td>' in page([reading(compared)], gate=gate)
+
+    def test_names_are_shown_and_not_run(self, compared):
+        evil = renamed(compared)
+        text = page([reading(evil)], gate=failed_gate(evil))
+        assert f"job_completion_time ({EVIL}) went from " in Parsed(text).text
+        assert EVIL not in text
+
+
+def test_without_a_gate_there_is_no_word_of_one(html):
+    assert 'id="gate"' not in html
 
 
 def test_every_kind_of_figure_is_there(parsed):
