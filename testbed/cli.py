@@ -1,7 +1,6 @@
 """The command `carico-testbed`: arguments, exit codes and error messages; the work is in `testbed.commands`.
 
-Exit codes: 0 done, 1 a job did not complete or the results could not be written, 2 wrong arguments, 4 something that a
-run needs is missing, 130 Ctrl-C, 143 SIGTERM, 141 the reader of a pipe has gone.
+docs/reference/gate.md has the table of exit codes; 141 besides: the reader of a pipe has gone.
 """
 
 from __future__ import annotations

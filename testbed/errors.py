@@ -7,6 +7,7 @@
     │   ├── InvalidSetting        an unknown setting, or a value that it does not take
     │   └── InvalidSpec           no scheduler has this spec
     ├── ResultsError              a results file cannot be written or read
+    │   └── UnusableFile          it was found out before anything was done (also Unprepared)
     ├── OwnCodeFailed             a scheduler or a measurement of the user's own raised an exception
     ├── ClusterError              a real cluster cannot be made, used or removed
     │   ├── WaitTimedOut          an awaited state was not reached in time
@@ -15,7 +16,7 @@
     │   └── NoCluster             a kubeconfig leads to no cluster (also Unprepared)
     ├── BuildFailed               a program or an image of a real cluster could not be built
     ├── DockerFailed              a call of the Docker daemon failed
-    └── Unprepared                something that a run needs is missing, nothing was run (exit code 4)
+    └── Unprepared                something that is needed is missing, nothing was done (exit code 4)
         └── MissingExtra          packages that the testbed, or one of its extras, needs are not installed
 """
 
@@ -93,7 +94,11 @@ class DockerFailed(TestbedError):
 
 
 class Unprepared(TestbedError):
-    """Something that a run needs is missing; nothing was run."""
+    """Something that is needed is missing; nothing was done."""
+
+
+class UnusableFile(ResultsError, Unprepared):
+    """A file cannot be read, or it is known beforehand that one cannot be written."""
 
 
 class NoCluster(ClusterError, Unprepared):

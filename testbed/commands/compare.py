@@ -15,7 +15,7 @@ from testbed.comparison.conditions import conditions
 from testbed.comparison.gate import judge
 from testbed.comparison.measured import Measured, measured
 from testbed.comparison.runs import paired, rows_of
-from testbed.errors import ResultsError, Unprepared, UsageError
+from testbed.errors import ResultsError, UsageError
 from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, registered
 from testbed.measurement.own import installed
 from testbed.report.as_json import comparison_as_json
@@ -69,10 +69,7 @@ def _compare(options: argparse.Namespace) -> int:
     gated = conditions(options.fail_on or ())
     wanted = [figure for text in options.metric for figure in chosen(text)] if options.metric else DEFAULT
     figures = list(dict.fromkeys((*wanted, *(one.figure for one in gated))))
-    try:
-        reference, candidate = (_measured(name, figures) for name in (options.reference, options.candidate))
-    except ResultsError as error:  # else CI could not tell a damaged file from a regression
-        raise Unprepared(str(error)) from error
+    reference, candidate = (_measured(name, figures) for name in (options.reference, options.candidate))
     pairing = paired(reference, candidate)
     rows = rows_of(pairing, wanted)
     gate = judge(reference, candidate, gated) if gated else None
@@ -113,6 +110,8 @@ def _measured(name: str, figures: Sequence[Figure]) -> list[Measured]:
     ------
     UsageError
         If there is none of that name, or it has no repetitions.
+    UnusableFile
+        If it cannot be read.
     """
     file = Path(name)
     if file.is_file() and is_baseline(file):

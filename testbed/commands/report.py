@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 
 from carico.commands.output import of_output, print_json, wants_json
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
+from testbed.comparison.baseline import is_baseline
 from testbed.errors import UsageError, did_you_mean
 from testbed.report.as_json import verdicts_as_json
 from testbed.report.markdown import add_to_step_summary
@@ -51,6 +53,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _report(options: argparse.Namespace) -> int:
     check_installed("report")
     check_writable(options.html, "the report")
+    for name in options.runs:
+        _check_no_baseline(name)
     readings = read_all(options.runs, Path.cwd())
     schedulers = {one.scheduler: None for reading in readings for one in reading.repetitions}
     if options.reference is not None and options.reference not in schedulers:
@@ -67,3 +71,12 @@ def _report(options: argparse.Namespace) -> int:
         print(f"report: {options.html}")
     add_to_step_summary(readings, os.environ, options.reference)
     return 0
+
+
+def _check_no_baseline(name: str) -> None:
+    """Raise UsageError if a file is a baseline, which `compare` takes."""
+    if Path(name).is_file() and is_baseline(Path(name)):
+        raise UsageError(
+            f"{name} is a baseline: it has no repetitions, which a report shows; name runs, their folders or results "
+            f"files. What changed since the baseline: carico-testbed compare {shlex.quote(name)} latest"
+        )

@@ -9,14 +9,14 @@ from carico.commands.output import of_output, print_json, wants_json
 from testbed import arguments
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
-from testbed.errors import UsageError
+from testbed.errors import UnusableFile, UsageError
 from testbed.report.as_json import runs_as_json
 from testbed.report.numbers import counted
 from testbed.report.runs import runs_table
 from testbed.results import runs_folder
 from testbed.results.reading import read_repetitions
 from testbed.results.runs import all_runs, remove_all_but, run_named
-from testbed.results.store import merged, write_results
+from testbed.results.store import check_writable, merged, write_results
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -69,6 +69,8 @@ def _runs(options: argparse.Namespace) -> int:
 
 def _recover(options: argparse.Namespace) -> int:
     run = run_named(options.run_name, Path.cwd())
+    file = options.json or run.result
+    check_writable(file)
     if run.read().state == "running":
         raise UsageError(f"run {run.id} is still going on: wait for its end, or end it")
     repetitions, problems = read_repetitions(run.log.path)
@@ -77,8 +79,8 @@ def _recover(options: argparse.Namespace) -> int:
     for problem in problems:
         tell(f"left out: {problem}")
     if not repetitions:
-        raise UsageError(f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says how it ended")
-    file = options.json or run.result
+        told = f"run {run.id} has no repetitions to recover; 'carico-testbed runs' says how it ended"
+        raise (UnusableFile if problems else UsageError)(told)
     write_results(file, merged(repetitions))
     print(f"results: {file} ({counted(len(repetitions), 'repetition')} of run {run.id})")
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from testbed.comparison.measured import Measured
-from testbed.errors import ResultsError
+from testbed.errors import ResultsError, UnusableFile
 from testbed.results.files import read_versioned, write_whole
 from testbed.results.run import Commit, Machine, Run
 
@@ -100,19 +100,28 @@ def read_baseline(path: Path) -> Baseline:
 
     Raises
     ------
-    ResultsError
+    UnusableFile
         If it cannot be read, is no baseline, comes from a newer version, or its series do not fit its seeds.
     """
     found = read_versioned(path, Baseline, BASELINE_SCHEMA_VERSION, "baseline")
     for one in found.measured:
         if len(set(one.seeds)) < len(one.seeds) or any(len(series.values) != len(one.seeds) for series in one.series):
-            raise ResultsError(f"{path} is not a baseline of carico-testbed: {one.title}: one value a seed is needed")
+            raise UnusableFile(f"{path} is not a baseline of carico-testbed: {one.title}: one value a seed is needed")
     if not found.measured:
-        raise ResultsError(f"{path} is a baseline of nothing: make it anew with --carico-save-baseline")
+        raise UnusableFile(f"{path} is a baseline of nothing: make it anew with --carico-save-baseline")
     return found
 
 
 def is_baseline(path: Path) -> bool:
-    """Whether a file looks like a baseline; results files begin otherwise."""
-    with path.open("rb") as file:
-        return b'"made_by"' in file.read(200)
+    """Whether a file looks like a baseline; results files begin otherwise.
+
+    Raises
+    ------
+    UnusableFile
+        If it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return b'"made_by"' in file.read(200)
+    except OSError as error:
+        raise UnusableFile(f"cannot read {path}: {error.strerror}") from error

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from testbed.errors import TestbedError
+from testbed.plugin.options import Options
 from testbed.plugin.state import State
 from testbed.requirements import Problem, missing_packages
 
 
-def report_problems(page_file: Path | None) -> list[Problem]:
-    """Return why the page could not be written, before anything runs; needs the extra `testbed`."""
-    if page_file is None:
-        return []
+def report_problems(options: Options) -> list[Problem]:
+    """Return why the page or the table of claims could not be written, before anything runs; needs msgspec."""
     from testbed.results.store import check_writable
 
-    found = [] if (lacking := missing_packages("report")) is None else [lacking]
-    try:
-        check_writable(page_file, "the report")
-    except TestbedError as error:
-        found.append(Problem(str(error)))
+    lacking = None if options.html is None else missing_packages("report")
+    found = [] if lacking is None else [lacking]
+    for file, what in ((options.html, "the report"), (options.claims, "the table of claims")):
+        try:
+            if file is not None:
+                check_writable(file, what)
+        except TestbedError as error:
+            found.append(Problem(str(error)))
     return found
 
 

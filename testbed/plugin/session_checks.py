@@ -44,7 +44,7 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     if cluster and not wrong and missing_packages() is None:
         found += gate_problems(items, state.options)
     if cluster and missing_packages() is None:
-        found += output_problems(state.options.json, state.root) + report_problems(state.options.html)
+        found += output_problems(state.options.json, state.root) + report_problems(state.options)
     if missing and state.options.missing == "skip":
         state.skip_reason = listed(missing)
         return found

@@ -30,7 +30,9 @@ def load(*paths: str | Path) -> Frames:
     Raises
     ------
     UsageError
-        If there is nothing of that name, or no results in any.
+        If there is nothing of that name, or nothing has results.
+    UnusableFile
+        If nothing can be read.
     MissingExtra
         If pandas is not installed.
     """

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from testbed.errors import ResultsError
+from testbed.errors import UnusableFile
 from testbed.results import OWN_FOLDER
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def check_folder(folder: Path) -> None:
 
     Raises
     ------
-    ResultsError
+    UnusableFile
         If files cannot be written; the message says what to change.
     """
     there = next(place for place in (folder, *folder.parents) if place.exists())
@@ -58,7 +58,7 @@ def check_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(bytes(ROOM))  # on a full disk files can still be made, but have no content
     except OSError as error:
-        raise ResultsError(
+        raise UnusableFile(
             f"cannot record the run in {folder}: {there}: {error.strerror}; make it a folder that can be written and "
             f"has room, or start from another one (pytest: --rootdir=FOLDER)"
         ) from error
@@ -79,13 +79,13 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
 
     Raises
     ------
-    ResultsError
+    UnusableFile
         If it cannot be read, is not such a file, or comes from a newer version.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ResultsError(f"cannot read the {what} {path}: {error.strerror}") from error
+        raise UnusableFile(f"cannot read the {what} {path}: {error.strerror}") from error
     return decode_versioned(content, kind, newest, what=what, path=path)
 
 
@@ -94,11 +94,11 @@ def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, p
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version
         if version > newest:
-            raise ResultsError(
+            raise UnusableFile(
                 f"{path} has schema_version {version}, this version of carico-testbed reads up to {newest}: "
                 f"update carico-testbed"
             )
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also: not UTF-8, or nested too deeply
         article = "an" if what[0] in "aeiou" else "a"
-        raise ResultsError(f"{path} is not {article} {what} of carico-testbed: {error}") from error
+        raise UnusableFile(f"{path} is not {article} {what} of carico-testbed: {error}") from error

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from testbed.errors import ResultsError, UsageError
+from testbed.errors import ResultsError, UnusableFile, UsageError
 from testbed.results.files import decode_versioned
 from testbed.results.outcomes import Outcome
 from testbed.results.outcomes_file import read_outcomes
@@ -57,7 +57,9 @@ def read_all(names: Iterable[str | Path], root: Path) -> list[Reading]:
     Raises
     ------
     UsageError
-        If there is nothing of that name, or no results are to be had from any.
+        If there is nothing of that name, or nothing has results.
+    UnusableFile
+        If nothing can be read.
     """
     found: dict[Path, Reading] = {}
     for name in names:
@@ -73,10 +75,8 @@ def read_all(names: Iterable[str | Path], root: Path) -> list[Reading]:
         found.setdefault(file.resolve(), _read(run, file))
     if not any(one.repetitions or one.outcomes for one in found.values()):
         problems = [problem for one in found.values() for problem in one.problems]
-        raise UsageError(
-            f"no results in {', '.join(map(str, names))}{': ' * bool(problems)}{'; '.join(problems)}; "
-            f"'carico-testbed runs' lists the runs"
-        )
+        told = f"no results in {', '.join(map(str, names))}{': ' * bool(problems)}{'; '.join(problems)}"
+        raise (UnusableFile if problems else UsageError)(f"{told}; 'carico-testbed runs' lists the runs")
     return list(found.values())
 
 

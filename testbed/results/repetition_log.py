@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from testbed.errors import ResultsError
+from testbed.errors import ResultsError, UnusableFile
 from testbed.results.files import decode_versioned
 from testbed.results.locks import locked
 from testbed.results.run import SchedulerUsed
@@ -104,7 +104,7 @@ class RepetitionLog:
 
         Raises
         ------
-        ResultsError
+        UnusableFile
             If the file cannot be read, or comes from a newer version.
         """
         entries, cut_off = [], 0
@@ -139,7 +139,7 @@ class RepetitionLog:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise ResultsError(f"cannot read {self.path}: {error.strerror}") from error
+            raise UnusableFile(f"cannot read {self.path}: {error.strerror}") from error
 
     def _decoded(self, raw: bytes) -> LogEntry:
         return decode_versioned(raw, LogEntry, SCHEMA_VERSION, what="repetition log", path=self.path)

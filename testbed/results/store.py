@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from testbed.errors import ResultsError
+from testbed.errors import ResultsError, UnusableFile
 from testbed.results import OWN_FOLDER
 from testbed.results.files import make_folder, read_versioned, write_whole
 from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
@@ -61,7 +61,7 @@ def read_results(path: Path) -> Results:
 
     Raises
     ------
-    ResultsError
+    UnusableFile
         If it cannot be read, is not a results file, or comes from a newer version.
     """
     return read_versioned(path, Results, SCHEMA_VERSION, "results file")
@@ -72,17 +72,17 @@ def check_writable(path: Path, what: str = "the results") -> None:
 
     Raises
     ------
-    ResultsError
+    UnusableFile
         If they cannot be written; the message says what to change.
     """
     path = Path(os.path.realpath(path))
     if path.is_dir():
-        raise ResultsError(f"cannot write {what} to {path}: it is a folder; name a file")
+        raise UnusableFile(f"cannot write {what} to {path}: it is a folder; name a file")
     folder = path.parent
     if folder.name == OWN_FOLDER and not folder.exists():
         folder = folder.parent
     if not folder.is_dir():
-        raise ResultsError(f"cannot write {what} to {path}: there is no folder {folder}; create it first")
+        raise UnusableFile(f"cannot write {what} to {path}: there is no folder {folder}; create it first")
     try:
         if path.exists():
             with path.open("ab"):
@@ -91,7 +91,7 @@ def check_writable(path: Path, what: str = "the results") -> None:
             with tempfile.TemporaryFile(dir=folder):
                 pass
     except OSError as error:
-        raise ResultsError(f"cannot write {what} to {path}: {error.strerror}; name another file") from error
+        raise UnusableFile(f"cannot write {what} to {path}: {error.strerror}; name another file") from error
 
 
 def partial_path(path: Path) -> Path:

@@ -420,7 +420,21 @@ def test_a_run_of_a_newer_version_is_listed_as_such(run, capsys):
     capsys.readouterr()
     assert main(["runs"]) == 0
     assert "has schema_version 99" in " ".join(lines(capsys))
-    assert main(["recover"]) == 1
+    assert main(["recover"]) == 4
+
+
+def test_a_file_that_cannot_be_recovered_to_is_told_first(run, capsys):
+    killed()
+    assert main(["recover", "--json", "gone/r.json"]) == 4
+    assert re.search(r"cannot write the results to .*gone/r.json: there is no folder", capsys.readouterr().err)
+
+
+def test_a_run_of_which_nothing_can_be_read_is_told_apart_from_an_empty_one(run, capsys):
+    killed()
+    run().log.path.write_text("{\n")
+    assert main(["recover"]) == 4
+    run().log.path.write_text("")
+    assert main(["recover"]) == 2
 
 
 def test_missing_prerequisites_are_listed_at_once_and_end_with_4(use, capsys, tmp_path):

@@ -87,6 +87,12 @@ def test_wrong_arguments_end_with_2(folder, capsys, arguments, message):
     assert re.search(message, capsys.readouterr().err)
 
 
+def test_a_damaged_file_ends_with_the_same_code_in_every_command(folder, capsys):
+    write(folder / "a.json")
+    (folder / "b.json").write_text("{}")
+    assert {main(["compare", "a.json", "b.json"]), main(["report", "b.json"])} == {4}
+
+
 def test_a_file_that_holds_no_results_ends_with_4_unlike_a_regression(folder, capsys):
     write(folder / "a.json")
     (folder / "b.json").write_text("{}")

@@ -7,9 +7,11 @@ import pytest
 
 import testbed.requirements
 from testbed.cli import main
+from testbed.comparison.baseline import Baseline, MadeBy, write_baseline
+from testbed.comparison.measured import measured
 from testbed.experiment.plan import Plan
 from testbed.results.schema import Results
-from testbed.results.store import write_results
+from testbed.results.store import read_results, write_results
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
@@ -75,14 +77,17 @@ def test_verdicts_are_added_to_the_summary_of_a_job(file, folder, monkeypatch):
         (["x"], 2, "no run in .* is named 'x'"),
         (["latest"], 2, "no run in .* has results"),
         (["empty.json"], 2, "no results in empty.json; 'carico-testbed runs' lists the runs"),
-        (["broken.json"], 2, "no results in broken.json: broken.json is not a results file"),
-        (["r.json", "--html", "none/r.html"], 1, "cannot write the report to .*none/r.html: there is no folder"),
-        (["r.json", "--html", "."], 1, "cannot write the report to .*: it is a folder; name a file"),
+        (["broken.json"], 4, "no results in broken.json: broken.json is not a results file"),
+        (["r.json", "--html", "none/r.html"], 4, "cannot write the report to .*none/r.html: there is no folder"),
+        (["r.json", "--html", "."], 4, "cannot write the report to .*: it is a folder; name a file"),
+        (["r.json", "base.json"], 2, "base.json is a baseline: .*: carico-testbed compare base.json latest"),
     ],
 )
 def test_what_cannot_be_done_is_one_message(file, capsys, arguments, code, message):
     write_results(Path("empty.json"), Results([]))
     Path("broken.json").write_text("{")
+    made_by = MadeBy("20261120T101530Z-a", "2026-11-20T10:15:30Z", ["pytest"], "fake", "3.11", {}, None)
+    write_baseline(Path("base.json"), Baseline(made_by, measured(read_results(file).repetitions)))
     assert main(["report", *arguments]) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line), line

@@ -86,10 +86,12 @@ def test_a_sessions_outcomes_are_kept_for_later_tables(session, pytester, capsys
     assert capsys.readouterr().out == (pytester.path / "claims.md").read_text()
 
 
-def test_a_table_that_cannot_be_written_is_told(session, pytester):
+def test_a_table_that_cannot_be_written_is_told_before_anything_runs(session, pytester):
     pytester.makepyfile(CLAIMS)
     result = session("-m", "cluster", "--carico-claims=none/claims.md")
-    result.stdout.fnmatch_lines(["cannot write the table of claims to *claims.md: No such file or directory"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cannot write the table of claims to *none/claims.md: there is no folder *"])
+    assert not (pytester.path / ".carico").exists()
 
 
 def test_a_statement_that_holds_on_too_few_seeds_fails_with_what_went_wrong_on_each(session, pytester):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import testbed.requirements
-from testbed.errors import DamagedResults, MissingExtra, ResultsError, UsageError
+from testbed.errors import DamagedResults, MissingExtra, ResultsError, UnusableFile, UsageError
 from testbed.experiment.cache import Cache
 from testbed.experiment.plan import Plan
 from testbed.results import load
@@ -170,7 +170,7 @@ def test_a_newer_file_spares_the_others(tmp_path, file):
     newer.write_bytes(file.read_bytes().replace(b'"schema_version":1', b'"schema_version":2', 1))
     with pytest.warns(DamagedResults, match=r"newer\.json has schema_version 2.*update carico-testbed"):
         assert len(load(newer, file).repetitions) == 3
-    with pytest.raises(UsageError, match=r"no results in .*newer\.json: .*schema_version 2"):
+    with pytest.raises(UnusableFile, match=r"no results in .*newer\.json: .*schema_version 2"):
         load(newer)
 
 
@@ -184,17 +184,17 @@ def test_entries_of_a_newer_version_spare_the_others(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "kind", "message"),
     [
-        (b"", "no results in .*r.json: .*is not a results file"),
-        (b"\x00\xff", "no results in .*is not a results file"),
-        (b'{"schema_version":1,"repetitions":[]}', "no results in .*r.json"),
+        (b"", UnusableFile, "no results in .*r.json: .*is not a results file"),
+        (b"\x00\xff", UnusableFile, "no results in .*is not a results file"),
+        (b'{"schema_version":1,"repetitions":[]}', UsageError, "no results in .*r.json"),
     ],
 )
-def test_nothing_to_load_is_one_message(tmp_path, content, message):
+def test_nothing_to_load_is_one_message(tmp_path, content, kind, message):
     path = tmp_path / "r.json"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(kind, match=message):
         load(path)
 
 
