@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.errors import InvalidDemand, did_you_mean
+from workloads.errors import InvalidDemand, InvalidQuantity, did_you_mean, shown, suggested
 from workloads.mlp import CLASSES
 from workloads.pi import MAX_DECIMALS
 from workloads.quantity import memory_bytes
@@ -108,7 +108,7 @@ def pi(digits: float = 2000) -> Demand:
     """`workloads.pi`: one thread, next to no memory; the spigot's work grows with the square of the digits."""
     _positive(digits=digits)
     if digits > MAX_DECIMALS:
-        raise InvalidDemand(f"digits must be at most {MAX_DECIMALS}, as for the program, got {digits:g}")
+        raise _refused("digits", f"digits must be at most {MAX_DECIMALS}, as for the program, got {digits:g}")
     return Demand(cpu_seconds=5.8 * (digits / 2000) ** 2, variation=0.10, memory_bytes=12 * MIB)
 
 
@@ -128,14 +128,14 @@ def mlp(
     """
     _whole(1_000_000, samples=samples)
     if samples < CLASSES:
-        raise InvalidDemand(f"samples must be {CLASSES} or more, one of each class, got {samples:g}")
+        raise _refused("samples", f"samples must be {CLASSES} or more, one of each class, got {samples:g}")
     if cpu_seconds is None:
         cpu_seconds = 73.0 * samples / 5000
     _positive(threads=threads, cpu_seconds=cpu_seconds)
     if isinstance(contention_loss, str) or not 0 <= contention_loss <= 1:
-        raise InvalidDemand(f"contention_loss must be a share from 0 to 1, got {contention_loss!r}")
+        raise _refused("contention_loss", f"contention_loss must be a share from 0 to 1, got {contention_loss!r}")
     parallel, serial = 0.8 * threads, 0.2
-    peak = memory_bytes(str(memory))
+    peak = _bytes(memory=memory)
     return Demand(
         cpu_seconds=cpu_seconds,
         variation=0.05,
@@ -163,17 +163,17 @@ def stress(
     _positive(duration_s=duration_s)
     _whole(1024, cpu=cpu, vm=vm)
     if not (cpu or vm):
-        raise InvalidDemand("a stressor without workers does nothing: give cpu or vm")
+        raise InvalidDemand("a stressor without workers does nothing: give cpu or vm", "parameters")
     for name, value, workers, of in (("cpu_load", cpu_load, cpu, "cpu"), ("vm_bytes", vm_bytes, vm, "vm")):
         if value is not None and not workers:
-            raise InvalidDemand(f"{name} means nothing without workers: give {of}")
+            raise _refused(name, f"{name} means nothing without workers: give {of}")
     load = 100.0 if cpu_load is None else cpu_load
     _positive(cpu_load=load)
     if load > 100:
-        raise InvalidDemand(f"cpu_load is in per cent, at most 100, got {load:g}")
-    held = memory_bytes("256Mi" if vm_bytes is None else str(vm_bytes)) if vm else 0
+        raise _refused("cpu_load", f"cpu_load is in per cent, at most 100, got {load:g}")
+    held = _bytes(vm_bytes="256Mi" if vm_bytes is None else vm_bytes) if vm else 0
     if vm and not held:
-        raise InvalidDemand("vm_bytes must be more than 0, got 0")
+        raise _refused("vm_bytes", "vm_bytes must be more than 0, got 0")
     touching = TOUCHING_CORES_PER_GIB * held / 2**30
     return Demand(
         cpu_seconds=math.inf,
@@ -191,14 +191,15 @@ def web(
     _whole(1000, threads=threads)
     busy = rate_per_s * service_ms / 1000
     if busy > threads:
-        raise InvalidDemand(
+        raise _refused(
+            "rate_per_s",
             f"{rate_per_s:g} requests a second of {service_ms:g} ms keep {busy:g} threads busy, the server has "
-            f"{threads:g}: its queue would grow without end"
+            f"{threads:g}: its queue would grow without end",
         )
     return Demand(
         cpu_seconds=math.inf,
         phases=(Phase(1.0, busy),),
-        memory_bytes=memory_bytes(str(memory)),
+        memory_bytes=_bytes(memory=memory),
         duration_s=duration_s,
         service=Service(rate_per_s, service_ms / 1000, int(threads)),
     )
@@ -219,9 +220,11 @@ def task(
     from the node's disk, evenly over the work; pods with more work read more.
     """
     _positive(cores=cores, cpu_seconds=cpu_seconds)
-    if not (0 <= variation < math.inf and 0 <= growth <= 1):
-        raise InvalidDemand(f"variation must not be negative, growth be in [0, 1], got {variation:g} and {growth:g}")
-    peak = memory_bytes(str(memory))
+    if isinstance(variation, str) or not 0 <= variation < math.inf:
+        raise _refused("variation", f"variation must be a number from 0 on, got {variation!r}")
+    if isinstance(growth, str) or not 0 <= growth <= 1:
+        raise _refused("growth", f"growth must be a share from 0 to 1, got {growth!r}")
+    peak = _bytes(memory=memory)
     return Demand(
         cpu_seconds=cpu_seconds,
         variation=variation,
@@ -229,7 +232,7 @@ def task(
         memory_bytes=peak,
         initial_memory_bytes=min(PROCESS_BYTES, peak),
         memory_ramp=growth,
-        read_bytes=memory_bytes(str(reads)),
+        read_bytes=_bytes(reads=reads),
     )
 
 
@@ -243,21 +246,25 @@ def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
     Raises
     ------
     InvalidDemand
-        If the workload is unknown, or a parameter is unknown, missing or out of range.
+        If the workload is unknown, or a parameter is unknown, missing or out of range; its path begins with the
+        fields `workload` or `parameters` of a job.
     """
     model = MODELS.get(workload)
     if model is None:
-        raise InvalidDemand(
-            f"no workload is named {workload!r}{did_you_mean(workload, MODELS)}; known: {', '.join(sorted(MODELS))}"
-        )
+        raise InvalidDemand(f"no workload is named {workload!r}{suggested(workload, sorted(MODELS))}", "workload")
     known = inspect.signature(model).parameters
     unknown = [name for name in parameters if name not in known]
     missing = [name for name, one in known.items() if one.default is one.empty and name not in parameters]
     if unknown or missing:
         meant = did_you_mean(unknown[0], known) if unknown else ""
-        wrong = [f"does not take {', '.join(unknown)}{meant}"] * bool(unknown)
-        wrong += [f"needs {', '.join(missing)}"] * bool(missing)
-        raise InvalidDemand(f"workload {workload!r} {' and '.join(wrong)}; its parameters: {signature_of(model)}")
+        wrong = [f"needs {', '.join(missing)}"] * bool(missing)
+        wrong += [f"does not take {', '.join(map(shown, unknown))}{meant}"] * bool(unknown)
+        raise InvalidDemand(
+            f"workload {workload!r} {' and '.join(wrong)}{' Its' if meant else '; its'} parameters: "
+            f"{signature_of(model)}",
+            "parameters",
+            *unknown[:1],
+        )
     return model(**parameters)
 
 
@@ -276,13 +283,25 @@ def signature_of(model: Callable[..., Demand]) -> str:
     return ", ".join(shown)
 
 
+def _refused(parameter: str, message: str) -> InvalidDemand:
+    return InvalidDemand(message, "parameters", parameter)
+
+
 def _positive(**numbers: float) -> None:
     for name, number in numbers.items():
         if isinstance(number, str) or not 0 < number < math.inf:
-            raise InvalidDemand(f"{name} must be a positive number, got {number!r}")
+            raise _refused(name, f"{name} must be a positive number, got {number!r}")
 
 
 def _whole(most: int, **numbers: float) -> None:
     for name, number in numbers.items():
         if isinstance(number, str) or not 0 <= number <= most or number != int(number):
-            raise InvalidDemand(f"{name} must be a whole number from 0 to {most}, got {number!r}")
+            raise _refused(name, f"{name} must be a whole number from 0 to {most}, got {number!r}")
+
+
+def _bytes(**quantity: str | float) -> int:
+    ((name, amount),) = quantity.items()
+    try:
+        return memory_bytes(str(amount))
+    except InvalidQuantity as error:
+        raise _refused(name, str(error)) from error

@@ -1,12 +1,13 @@
 """Scenarios: a cluster's shape and the jobs that are published to it, read from YAML.
 
-The structs below are the schema; msgspec validates a file against them and names the path of the field that is wrong.
+The structs below are the schema, which files are validated against. What a schema cannot say is checked afterwards.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +19,8 @@ from msgspec import Meta
 
 from workloads.arrivals import Arrivals, Burst, Trace
 from workloads.demand import Demand, demand_of
-from workloads.errors import InvalidQuantity, InvalidScenario, UnknownScenario, WorkloadError, did_you_mean
+from workloads.errors import InvalidScenario, Key, UnknownScenario, WorkloadError, shown, suggested
+from workloads.fitting import fitted
 from workloads.quantity import memory_bytes, millicpu
 from workloads.yaml_places import placed
 
@@ -31,7 +33,13 @@ MAX_PODS = 110
 DiskKind = Literal["hdd", "ssd"]
 """A disk that serves one stream of reads at its full speed, or several."""
 # `$` alone would accept a final line break.
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$(?!\n)")]
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$(?!\n)",
+        extra={"wanted": "a name of 1 to 50 small letters, digits and inner hyphens"},
+    ),
+]
 
 
 class Requests(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -217,43 +225,67 @@ def checked(scenario: Scenario, origin: str) -> Scenario:
     """
     try:
         # Values that were set in code have not been validated by a decoder yet.
-        scenario = msgspec.convert(msgspec.to_builtins(scenario), Scenario)
-    except msgspec.ValidationError as error:
-        raise InvalidScenario(f"{origin}: {error}") from error
-    try:
-        _check_shape(scenario.cluster)
-        _check_changes(scenario.node_changes, scenario.cluster.node_names, scenario.limit_s)
+        scenario = fitted(msgspec.to_builtins(scenario), Scenario)
+        _check(scenario)
     except WorkloadError as error:
-        raise InvalidScenario(f"{origin}: {error}") from error
-    names = [job.name for job in scenario.jobs]
-    if len(set(names)) != len(names):
-        raise InvalidScenario(f"{origin}: two jobs have the same name: {', '.join(names)}")
-    if all(job.disturbance for job in scenario.jobs):
-        raise InvalidScenario(f"{origin}: every job is a disturbance: there is none to wait for and to measure")
-    for job in scenario.jobs:
-        if job.start_s >= scenario.limit_s:
-            raise InvalidScenario(
-                f"{origin}: job {job.name} is published at {job.start_s:g} s, when the run is over: "
-                f"limit_s is {scenario.limit_s:g}"
-            )
-        try:
-            _check(job, scenario.cluster)
-        except WorkloadError as error:
-            raise InvalidScenario(f"{origin}: job {job.name}: {error}") from error
+        raise InvalidScenario(f"{origin}: {error}", *error.path) from error
     return scenario
 
 
+@contextmanager
+def _within(whose: str, *path: Key) -> Iterator[None]:
+    """Put whose value it is before the message of an error, and where that is before its path."""
+    try:
+        yield
+    except WorkloadError as error:
+        raise InvalidScenario(f"{whose}{error}", *path, *error.path) from error
+
+
+def _check(scenario: Scenario) -> None:
+    """Refuse what a schema cannot: the path of the error leads to the value."""
+    with _within("", "cluster"):
+        _check_shape(scenario.cluster)
+    with _within("", "node_changes"):
+        _check_changes(scenario.node_changes, scenario.cluster.node_names, scenario.limit_s)
+    _check_differ("jobs", [job.name for job in scenario.jobs])
+    if all(job.disturbance for job in scenario.jobs):
+        raise InvalidScenario("every job is a disturbance: there is none to wait for and to measure", "jobs")
+    for index, job in enumerate(scenario.jobs):
+        with _within(f"job {job.name}", "jobs", index):
+            if job.start_s >= scenario.limit_s:
+                raise InvalidScenario(
+                    f" is published at {job.start_s:g} s, when the run is over: limit_s is {scenario.limit_s:g}",
+                    "start_s",
+                )
+            with _within(": "):
+                _check_job(job, scenario.cluster)
+
+
+def _check_differ(field: str, names: list[str]) -> None:
+    """Refuse two of the same name in a list."""
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            problem = f"two {field} have the same name: {name}; give one of them another"
+            raise InvalidScenario(problem, field, index, "name")
+        seen.add(name)
+
+
 def _check_shape(shape: ClusterShape) -> None:
-    for pool in shape.each_pool:
-        try:
+    for index, pool in enumerate(shape.each_pool):
+        with _within("the memory of a node: ", *(("pools", index) if shape.pools else ()), "memory"):
             _ = pool.memory_bytes
-        except InvalidQuantity as error:
-            raise InvalidScenario(f"the memory of a node: {error}") from error
-    names = [pool.name for pool in shape.pools]
-    if len(set(names)) != len(names):
-        raise InvalidScenario(f"two pools have the same name: {', '.join(names)}")
-    if shape.pools and msgspec.structs.replace(shape, pools=[]) != ClusterShape():
-        raise InvalidScenario("a cluster has pools, or nodes, cores, memory, max_pods and disk of its own, not both")
+    _check_differ("pools", [pool.name for pool in shape.pools])
+    default = ClusterShape()
+    own = [
+        name
+        for name in ("nodes", "cores", "memory", "max_pods", "disk")
+        if getattr(shape, name) != getattr(default, name)
+    ]
+    if shape.pools and own:
+        raise InvalidScenario(
+            "a cluster has pools, or nodes, cores, memory, max_pods and disk of its own, not both", own[0]
+        )
 
 
 AFTER = {"added": ("absent",), "removed": ("up", "down"), "failed": ("up",), "recovered": ("down",)}
@@ -266,39 +298,64 @@ def _check_changes(changes: list[NodeChange], names: list[str], limit_s: float) 
     """Refuse changes of unknown nodes, after the end, or of a node in the wrong state: only failed nodes recover."""
     state: dict[str, str] = {}
     known = set(names)
-    if len({(change.node, change.at_s) for change in changes}) < len(changes):
-        raise InvalidScenario("a node changes twice at the same time: give one of the two another at_s")
-    for change in sorted(changes, key=lambda one: one.at_s):
+    seen: set[tuple[str, float]] = set()
+    for index, change in sorted(enumerate(changes), key=lambda one: one[1].at_s):
+        if (change.node, change.at_s) in seen:
+            raise InvalidScenario(
+                f"a node changes twice at the same time, {change.node} at {change.at_s:g} s: give one of the two "
+                f"changes another at_s",
+                index,
+                "at_s",
+            )
+        seen.add((change.node, change.at_s))
         if change.node not in known:
-            raise InvalidScenario(f"no node is named {change.node!r}: they are {names[0]} to {names[-1]}")
+            raise InvalidScenario(
+                f"no node is named {change.node!r}: they are {names[0]} to {names[-1]}", index, "node"
+            )
         if change.at_s >= limit_s:
             raise InvalidScenario(
-                f"{change.node} is {change.change} at {change.at_s:g} s, when the run is over: limit_s is {limit_s:g}"
+                f"{change.node} is {change.change} at {change.at_s:g} s, when the run is over: limit_s is {limit_s:g}",
+                index,
+                "at_s",
             )
         before = state.get(change.node, "absent" if change.change == "added" else "up")
         if before not in AFTER[change.change]:
-            raise InvalidScenario(f"{change.node} cannot be {change.change} at {change.at_s:g} s: it is {before} then")
+            raise InvalidScenario(
+                f"{change.node} cannot be {change.change} at {change.at_s:g} s: it is {before} then", index, "change"
+            )
         state[change.node] = BECOMES[change.change]
 
 
-def _check(job: JobSpec, cluster: ClusterShape) -> None:
+def _check_job(job: JobSpec, cluster: ClusterShape) -> None:
     """Refuse a job that no cluster can run; provider and scheduler check whether its pods fit a node."""
-    _ = job.demand, job.requests.millicpu, job.requests.memory_bytes
+    demand = job.demand
+    with _within("", "requests", "cpu"):
+        _ = job.requests.millicpu
+    with _within("", "requests", "memory"):
+        _ = job.requests.memory_bytes
     if isinstance(job.arrivals, Trace) and len(job.arrivals.at_s) < job.pods:
-        raise InvalidScenario(f"{job.pods} pods need as many arrival times, at_s has {len(job.arrivals.at_s)}")
+        raise InvalidScenario(
+            f"{job.pods} pods need as many arrival times, at_s has {len(job.arrivals.at_s)}", "arrivals", "at_s"
+        )
     if job.work and len(job.work) < job.pods:
-        raise InvalidScenario(f"{job.pods} pods need as many numbers of relative work, work has {len(job.work)}")
-    if job.work and math.isinf(job.demand.cpu_seconds):
-        raise InvalidScenario(f"workload {job.workload} runs for a time, not until work is done: leave work out")
-    if job.demand.read_bytes:
+        raise InvalidScenario(
+            f"{job.pods} pods need as many numbers of relative work, work has {len(job.work)}", "work"
+        )
+    if job.work and math.isinf(demand.cpu_seconds):
+        raise InvalidScenario(
+            f"workload {job.workload} runs for a time, not until work is done: leave work out", "work"
+        )
+    if demand.read_bytes:
         without = [pool.name for pool in cluster.each_pool if pool.disk is None]
         if without:
             raise InvalidScenario(
                 f"it reads from a disk, and these nodes have none: {', '.join(without)}; give the cluster, or each of "
-                f"its pools, a disk: hdd or ssd"
+                f"its pools, a disk: hdd or ssd",
+                "parameters",
+                "reads",
             )
     if job.placement == "rest" and len(cluster.each_node) < 2:
-        raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed")
+        raise InvalidScenario("it runs on all nodes but the first: 2 nodes are needed", "placement")
 
 
 _MOST_ALIASED = 100_000
@@ -308,7 +365,7 @@ _MOST_ALIASED = 100_000
 class _StrictLoader(yaml.SafeLoader):
     """Refuses equal keys in a mapping, as YAML demands (PyYAML would silently take the last one), and too many aliases.
 
-    With aliases of aliases, a few hundred bytes can stand for billions of values.
+    With aliases of aliases, a few hundred bytes can stand for billions of values. Every error has a line.
     """
 
     _aliased = 0
@@ -320,6 +377,32 @@ class _StrictLoader(yaml.SafeLoader):
         if alias and node is not None:
             self._count(node)
         return node
+
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        """Read a scalar; raises MarkedYAMLError for half of a pair of surrogates, which no results file can hold."""
+        node: yaml.ScalarNode = super().compose_scalar_node(anchor)
+        if any("\ud800" <= each <= "\udfff" for each in node.value):
+            problem = f"half of a pair of surrogates is no character: {shown(node.value)}"
+            raise yaml.MarkedYAMLError(None, None, problem, node.start_mark)
+        return node
+
+    def scan_flow_scalar_non_spaces(self, double: bool, start_mark: yaml.Mark) -> list[str]:
+        """Read a part of a text in quotes; raises MarkedYAMLError also for an escape beyond Unicode."""
+        try:
+            found: list[str] = super().scan_flow_scalar_non_spaces(double, start_mark)
+        except (ValueError, OverflowError) as error:
+            raise yaml.MarkedYAMLError(None, None, "an escape stands for no character", start_mark) from error
+        return found
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Make a value; raises MarkedYAMLError also for a text that does not have its type, such as 2024-13-01."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            raise yaml.MarkedYAMLError(None, None, str(error), node.start_mark) from error
+        except (LookupError, AttributeError, TypeError) as error:  # how PyYAML fails at `!!int ""`, `!!bool maybe`
+            problem = f"{shown(node.value)} does not have the type {node.tag!r}"
+            raise yaml.MarkedYAMLError(None, None, problem, node.start_mark) from error
 
     def _count(self, node: yaml.Node) -> None:
         self._aliased += 1
@@ -353,20 +436,17 @@ def read_scenario(text: str, origin: str) -> Scenario:
     """
     try:
         document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (it is a SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: a text that looks like a date or a number but is none, such as 2024-13-01.
+    except (yaml.YAMLError, RecursionError) as error:
         problem = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
         raise InvalidScenario(f"{origin} is not YAML: {problem}") from error
     if document is None:
         raise InvalidScenario(f"{origin} is empty: a scenario has at least a name, a description and jobs")
     try:
-        scenario = msgspec.convert(document, Scenario)
-        msgspec.json.encode(scenario)  # refuses half of a pair of surrogates, which YAML can write but is no text
-    except msgspec.ValidationError as error:
-        raise InvalidScenario(f"{origin}, {placed(error, text, _StrictLoader, Scenario)}") from error
-    except UnicodeEncodeError as error:
-        raise InvalidScenario(f"{origin}: {error}") from error
-    return checked(scenario, origin)
+        scenario: Scenario = fitted(document, Scenario)
+        _check(scenario)
+    except WorkloadError as error:
+        raise InvalidScenario(f"{origin}, {placed(error, text, _StrictLoader)}", *error.path) from error
+    return scenario
 
 
 def load_scenario(name_or_path: str) -> Scenario:
@@ -391,8 +471,7 @@ def load_scenario(name_or_path: str) -> Scenario:
             return read_scenario(known.read_text(encoding="utf-8"), known.name)
     names = sorted(file.name.removesuffix(".yaml") for file in _catalogue_files())
     raise UnknownScenario(
-        f"no scenario is named {name_or_path!r}{did_you_mean(name_or_path, names)}; known: {', '.join(names)}; or give "
-        f"a path that ends in .yaml"
+        f"no scenario is named {name_or_path!r}{suggested(name_or_path, names)}; or give a path that ends in .yaml"
     )
 
 

@@ -16,13 +16,26 @@ from msgspec import Meta
 
 from carico.config import PlainLoader
 from testbed.errors import UsageError
-from workloads.errors import InvalidQuantity
+from workloads.errors import InvalidQuantity, Misfit
+from workloads.fitting import fitted
 from workloads.quantity import memory_bytes, millicpu
 from workloads.yaml_places import placed
 
 # What goes into a guest's configuration on the host has no quotes and no control characters, as xl knows no escapes.
-Plain = Annotated[str, Meta(pattern=r"^[^\"'\\\x00-\x1f]+$(?!\n)")]
-HostPath = Annotated[str, Meta(pattern=r"^(/[A-Za-z0-9._+-]+)+$(?!\n)")]
+Plain = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\"'\\\x00-\x1f]+$(?!\n)",
+        extra={"wanted": "text without quotes, backslashes and control characters"},
+    ),
+]
+HostPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^(/[A-Za-z0-9._+-]+)+$(?!\n)",
+        extra={"wanted": "an absolute path of letters, digits and the signs . _ + -"},
+    ),
+]
 """An absolute path on the host."""
 Interface = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,15}$(?!\n)")]
 Port = Annotated[int, Meta(ge=1, le=65535)]
@@ -50,7 +63,13 @@ class XlHost(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="xl", 
 class XenApiHost(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="xenapi", tag_field="driver"):
     """A XenServer or XCP-ng pool, reached over XenAPI."""
 
-    url: Annotated[str, Meta(pattern=r"^https?://[^\s@]+$(?!\n)")]
+    url: Annotated[
+        str,
+        Meta(
+            pattern=r"^https?://[^\s@]+$(?!\n)",
+            extra={"wanted": "an https:// or http:// address without user and password", "hidden": True},
+        ),
+    ]
     """The address of the pool's master, or of any other member, which names the master."""
     user: str = "root"
     password: str | None = None
@@ -94,7 +113,9 @@ class Guests(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bridge: Plain = "xenbr0"
     """The bridge of the guests' network; in a pool, the network's name."""
     prefix: Annotated[int, Meta(ge=8, le=24)] = 24
-    cpus: Annotated[str, Meta(pattern=r"^[0-9,^-]+$(?!\n)")] | None = None
+    cpus: (
+        Annotated[str, Meta(pattern=r"^[0-9,^-]+$(?!\n)", extra={"wanted": "a list of CPUs such as 0-3,^1"})] | None
+    ) = None
     """The host's CPUs that may run them, for example "0-3"; all by default."""
     weight: Annotated[int, Meta(ge=1, le=65535)] | None = None
     """A guest's weight under the hypervisor's scheduler credit2, 256 by default."""
@@ -148,9 +169,9 @@ def read_description(file: Path) -> Description:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is no YAML: {error}") from error
     try:
-        description = msgspec.convert(_with_preset(document), Description)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{file}: {placed(error, text, PlainLoader, Description)}") from error
+        description: Description = fitted(_with_preset(document), Description)
+    except Misfit as error:
+        raise UsageError(f"{file}: {placed(error, text, PlainLoader)}") from error
     try:
         _check(description)
     except (ValueError, InvalidQuantity) as error:

@@ -105,13 +105,16 @@ def test_a_scenario_names_its_pattern(text, pattern):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{pattern: weekly}", "Invalid value 'weekly'"),
-        ("{rate_per_s: 2}", "missing required field `pattern`"),
-        ("{pattern: poisson}", "missing required field `rate_per_s`"),
-        ("{pattern: poisson, rate_per_s: 0}", "> 0.0 - at `$.jobs[0].arrivals.rate_per_s`"),
-        ("{pattern: diurnal, mean_per_s: 1, swing: 1.1}", "<= 1.0 - at `$.jobs[0].arrivals.swing`"),
+        (
+            "{pattern: weekly}",
+            "line 4: pattern: one of burst, poisson, staggered, diurnal, trace is needed, got 'weekly'",
+        ),
+        ("{rate_per_s: 2}", "arrivals: pattern is missing: one of burst, "),
+        ("{pattern: poisson}", "arrivals: rate_per_s is missing: a number above 0 "),
+        ("{pattern: poisson, rate_per_s: 0}", "rate_per_s: a number above 0 and up to 1000000 is needed, got 0"),
+        ("{pattern: diurnal, mean_per_s: 1, swing: 1.1}", "swing: a number from 0 to 1 is needed, got 1.1"),
         ("{pattern: trace, at_s: [1, 2]}", "job pi: 3 pods need as many arrival times, at_s has 2"),
-        ("{pattern: trace, at_s: [1, -2, 3]}", ">= 0.0 - at `$.jobs[0].arrivals.at_s[1]`"),
+        ("{pattern: trace, at_s: [1, -2, 3]}", "at_s[1]: a number from 0 to 1000000 is needed, got -2"),
     ],
 )
 def test_what_is_no_pattern_is_refused(text, message):

@@ -43,7 +43,7 @@ def test_a_program_gets_the_parameters_of_its_model(workload, parameters, argume
         ("task", {"cores": 1, "cpu_seconds": 5}, "workload task is a model without a program"),
         ("mlp", {"cpu_seconds": 10}, "its program has no option for cpu_seconds"),
         ("pi", {"digits": 10.5}, "digits must be a whole number for the program, got 10.5"),
-        ("pi", {"digit": 10}, "does not take digit"),
+        ("pi", {"digit": 10}, "does not take 'digit'"),
         ("sing", {}, "no workload is named 'sing'"),
     ],
 )

@@ -93,7 +93,7 @@ class TestTask:
         demand = task(cores=1, cpu_seconds=60, memory="1Gi", variation=0.5, growth=0.25)
         assert (demand.variation, demand.memory_ramp) == (0.5, 0.25)
         assert demand.initial_memory_bytes < demand.memory_bytes == 2**30
-        with pytest.raises(InvalidDemand, match=r"growth be in \[0, 1\], got 0 and 1.5"):
+        with pytest.raises(InvalidDemand, match=r"growth must be a share from 0 to 1, got 1.5"):
             task(cores=1, cpu_seconds=60, growth=1.5)
 
     def test_a_task_may_read_from_a_disk(self):
@@ -169,7 +169,7 @@ class TestInvalid:
         ("workload", "given_", "message"),
         [
             ("tensor", {}, "no workload is named 'tensor'; known: mlp, pi, stress, task, web"),
-            ("pi", {"digit": 5}, "'pi' does not take digit, did you mean 'digits'\\?; its parameters: digits=2000"),
+            ("pi", {"digit": 5}, "'pi' does not take 'digit', did you mean 'digits'\\? Its parameters: digits=2000"),
             (
                 "stress",
                 {"cpu": 1},

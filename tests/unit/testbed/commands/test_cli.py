@@ -175,7 +175,7 @@ def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["pi-3000"], "no scenario is named 'pi-3000', did you mean 'pi-2000'\\?; known: .*pi-2000"),
+        (["pi-3000"], "no scenario is named 'pi-3000', did you mean 'pi-2000'\\? Known: .*pi-2000"),
         (["gone.yaml"], "cannot read the scenario gone.yaml"),
         (["pi-2000", "--pods", "0"], "--pods: a whole number from 1 on is needed, got '0'"),
         (["pi-2000", "--pods", "many"], "--pods: .* got 'many'"),

@@ -36,7 +36,7 @@ def test_a_marker_names_the_experiment(session, pytester, marker, schedulers, re
         ),
         ("'pi-2000', 'carico', 1, None, 5", "*does not know a 5th argument; known: scenario, *"),
         ("", "*needs scenario='NAME', got None"),
-        ("'pi-3000'", "*no scenario is named 'pi-3000', did you mean 'pi-2000'?; known: *pi-2000*"),
+        ("'pi-3000'", "*no scenario is named 'pi-3000', did you mean 'pi-2000'? Known: *pi-2000*"),
         ("'pi-2000', 'volcano'", "*no scheduler is named 'volcano'*"),
         ("'pi-2000', repetitions=0", "*needs repetitions from 1 on, got 0"),
         ("'pi-2000', repetitions='3'", "*needs repetitions from 1 on, got '3'"),

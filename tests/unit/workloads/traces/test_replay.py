@@ -133,7 +133,10 @@ class TestScenario:
             scenario_of(all_pods, CLUSTER, **arguments)
 
     def test_the_name_is_checked(self):
-        with pytest.raises(InvalidScenario, match="matching regex"):
+        with pytest.raises(
+            InvalidScenario,
+            match="name: a name of 1 to 50 small letters, digits and inner hyphens is needed, got 'No Name'",
+        ):
             scenario_of([pod()], CLUSTER, name="No Name")
 
     @given(pods, st.sampled_from([0.5, 1.0, 7.0, 100.0]), st.sampled_from([0.01, 0.5, 2.0]))
