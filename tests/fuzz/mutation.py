@@ -29,7 +29,7 @@ def changed(data: bytes, form: str, rng: random.Random) -> bytes | None:
             lines[at] = _text(json.loads(lines[at]), rng)
             return b"\n".join(lines) + b"\n"
         return _text(json.loads(data) if form == "json" else yaml.safe_load(data.decode()), rng)
-    except (ValueError, TypeError, yaml.YAMLError, RecursionError, OverflowError):
+    except (ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError, RecursionError, OverflowError):
         return None
 
 

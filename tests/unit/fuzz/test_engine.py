@@ -133,3 +133,8 @@ class TestCommand:
         (tmp_path / "input").write_bytes(b"250m")
         assert main(["quantities.any", "--replay", str(tmp_path / "input")]) == 0
         assert "nothing is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", [b"a: !!int ''", b"a: !!bool maybe", b"a: !!timestamp x", b"a: ["])
+def test_what_no_yaml_library_can_read_is_not_changed(text):
+    assert changed(text, "yaml", random.Random(1)) is None
