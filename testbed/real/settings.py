@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from testbed.errors import InvalidSetting
+from workloads.errors import Misfit
+from workloads.fitting import fitted
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +31,7 @@ def node_settings(provider: str, given: Mapping[str, Any]) -> NodeSettings:
         If a setting is unknown, or its value is not allowed.
     """
     try:
-        return msgspec.convert(dict(given), NodeSettings, strict=False)
-    except msgspec.ValidationError as error:
-        known = ", ".join(NodeSettings.__struct_fields__)
-        raise InvalidSetting(f"settings of the provider {provider}: {error}; known: {known}") from error
+        settings: NodeSettings = fitted(dict(given), NodeSettings, strict=False)
+    except Misfit as error:
+        raise InvalidSetting(f"settings of the provider {provider}: {error}") from error
+    return settings

@@ -16,6 +16,8 @@ import msgspec
 
 from testbed.errors import InvalidSpec, did_you_mean
 from testbed.schedulers.interface import Scheduler
+from workloads.errors import Misfit
+from workloads.fitting import fitted
 
 GROUP = "carico_testbed.schedulers"
 """The entry points of installed packages that name schedulers."""
@@ -94,9 +96,9 @@ def converted(text: str, kind: type[Scheduler], written: Mapping[str, str]) -> d
         default = taken[name].default
         wanted = hints.get(name, str if default in (inspect.Parameter.empty, None) else type(default))
         try:
-            values[name] = msgspec.convert(value, wanted, strict=False)
-        except (msgspec.ValidationError, TypeError) as error:
-            raise InvalidSpec(f"{text!r}: {name}: {error}, got {value!r}") from error
+            values[name] = fitted(value, wanted, strict=False)
+        except (Misfit, TypeError) as error:
+            raise InvalidSpec(f"{text!r}: {name}: {error}") from error
     if lacking := [name for name, one in taken.items() if one.default is one.empty and name not in values]:
         raise InvalidSpec(f"{text!r}: {', '.join(f'{name}=...' for name in lacking)} must be given")
     try:

@@ -35,7 +35,8 @@ from testbed.schedulers.own import (
     source_sha256,
     version_of,
 )
-from workloads.errors import InvalidQuantity
+from workloads.errors import InvalidQuantity, Misfit
+from workloads.fitting import fitted
 from workloads.scenario import JobSpec, Requests, Scenario
 
 KUBE_SCHEDULER = "default-scheduler"
@@ -353,9 +354,9 @@ def _changed(text: str, variant: Variant | DemandVariant, changes: dict[str, str
     values: dict[str, Any] = {}
     for name, written in changes.items():
         try:
-            values[name] = msgspec.convert(written, (own | of_filter)[name], strict=False)
-        except msgspec.ValidationError as error:
-            raise InvalidSpec(f"{text!r}: {name}: {error}, got {written!r}") from error
+            values[name] = fitted(written, (own | of_filter)[name], strict=False)
+        except Misfit as error:
+            raise InvalidSpec(f"{text!r}: {name}: {error}") from error
     if kalman is not None:
         values["kalman"] = replace(kalman, **{name: values.pop(name) for name in list(values) if name in of_filter})
     name = "+".join([variant.name, *(f"{name}={written}" for name, written in changes.items())])

@@ -15,6 +15,8 @@ from msgspec import Meta
 from carico.model.variants import SAMPLES_PER_S
 from testbed.errors import InvalidSetting, did_you_mean
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
+from workloads.errors import Misfit
+from workloads.fitting import fitted
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
@@ -355,12 +357,11 @@ def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
             f"{', '.join(PARAMETER_SETS)}"
         )
     try:
-        return msgspec.convert({**PARAMETER_SETS[named], **own}, SimulationParameters, strict=False)
-    except msgspec.ValidationError as error:
+        parameters: SimulationParameters = fitted({**PARAMETER_SETS[named], **own}, SimulationParameters, strict=False)
+    except Misfit as error:
         given = ", ".join(f"{name}={value}" for name, value in settings.items())
-        wrong = {name: allowed for name in own if (allowed := choices(name)) and own[name] not in allowed}
-        known_values = "".join(f"; {name} is one of {', '.join(allowed)}" for name, allowed in wrong.items())
-        raise InvalidSetting(f"cannot set {given}: {error}{known_values}") from error
+        raise InvalidSetting(f"cannot set {given}: {error}") from error
+    return parameters
 
 
 def choices(name: str) -> tuple[str, ...]:

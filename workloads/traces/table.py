@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from workloads.errors import InvalidTrace
+from workloads.errors import InvalidTrace, Misfit, shown
+from workloads.fitting import fitted
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
@@ -50,11 +50,6 @@ def read_rows(path: Path, kind: type[Row], key: Sequence[str]) -> Iterator[tuple
         yield where, row
 
 
-def shown(value: str) -> str:
-    """Return a value of the file for a message, shortened to fit one line."""
-    return repr(value if len(value) <= 40 else value[:40] + "…")
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -82,21 +77,11 @@ def _rows(text: str, path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
                 raise InvalidTrace(f"{where}: {len(header)} columns are needed, got {len(cells)}")
             values = {name: cell for name, cell in zip(header, cells, strict=True) if cell and name in wanted}
             try:
-                yield reader.line_num, msgspec.convert(values, kind, strict=False)
-            except msgspec.ValidationError as error:
-                raise InvalidTrace(f"{where}: {_reason(str(error), values, kind)}") from error
+                row: Row = fitted(values, kind, strict=False)
+            except Misfit as error:
+                raise InvalidTrace(f"{where}: {error}") from error
+            yield reader.line_num, row
     except csv.Error as error:
         raise InvalidTrace(f"{path}, line {reader.line_num} is not CSV: {error}") from error
     if reader.line_num < 2:
         raise InvalidTrace(f"{path} has no rows: a header and at least one row are needed")
-
-
-def _reason(message: str, values: dict[str, str], kind: type[msgspec.Struct]) -> str:
-    """Return msgspec's message after the column and the value seen; if there are few choices, list them instead."""
-    if at := re.fullmatch(r"(.*) - at `\$\.(\w+)`", message, re.DOTALL):
-        choices = [choice for choice in get_args(get_type_hints(kind)[at[2]]) if isinstance(choice, str)]
-        wanted = f"one of {', '.join(choices)} is needed" if choices else at[1]
-        return f"{at[2]} is {shown(values[at[2]])}: {wanted}"
-    if missing := re.fullmatch(r"Object missing required field `(\w+)`", message):
-        return f"{missing[1]} is empty"
-    return message

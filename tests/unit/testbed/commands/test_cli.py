@@ -193,7 +193,7 @@ def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
         ),
         (
             ["pi-2000", "--set", "pressure=psi"],
-            "'psi'.*pressure is one of kernel, at-least-one-waiting; 'carico-testbed list' shows",
+            "pressure: one of at-least-one-waiting, kernel is needed, got 'psi'; 'carico-testbed list' shows",
         ),
         (["pi-2000", "--set", "tick_s=0.1", "--set", "tick_s=0.05"], "tick_s is set twice, to 0.1 and to 0.05"),
         (["pi-2000", "--provider", "cloud"], "invalid choice: 'cloud'"),

@@ -81,26 +81,44 @@ class TestPods:
     @pytest.mark.parametrize(
         ("row", "message"),
         [
-            ("p1,six,1,0,0,,LS,Running,1,2,1", "line 3: cpu_milli is 'six': Expected `int`"),
-            ("p1,1.5,1,0,0,,LS,Running,1,2,1", "line 3: cpu_milli is '1.5': Expected `int`"),
-            ("p1,,1,0,0,,LS,Running,1,2,1", "line 3: cpu_milli is empty"),
-            ("p1,-1,1,0,0,,LS,Running,1,2,1", "line 3: cpu_milli is '-1': Expected `int` >= 0"),
-            ("p1,1,99999999999,0,0,,LS,Running,1,2,1", "memory_mib is '99999999999': Expected `int` <= 1073741824"),
-            ("p1,1,1,0,0,,LS,Running,-1,2,1", "creation_time is '-1': Expected `float` >= 0.0"),
-            ("p1,1,1,0,0,,LS,Running,nan,2,1", "creation_time is 'nan'"),
-            ("p1,1,1,0,0,,LS,Running,1,inf,1", "deletion_time is 'inf'"),
-            ("p1,1,1,0,0,,LS,Running,1,soon,1", "deletion_time is 'soon': Expected `float | null`"),
+            (
+                "p1,six,1,0,0,,LS,Running,1,2,1",
+                "line 3: cpu_milli: a whole number from 0 to 1024000 is needed, got 'six'",
+            ),
+            (
+                "p1,1.5,1,0,0,,LS,Running,1,2,1",
+                "line 3: cpu_milli: a whole number from 0 to 1024000 is needed, got '1.5'",
+            ),
+            ("p1,,1,0,0,,LS,Running,1,2,1", "line 3: cpu_milli is missing: a whole number from 0 "),
+            (
+                "p1,-1,1,0,0,,LS,Running,1,2,1",
+                "line 3: cpu_milli: a whole number from 0 to 1024000 is needed, got '-1'",
+            ),
+            (
+                "p1,1,99999999999,0,0,,LS,Running,1,2,1",
+                "memory_mib: a whole number from 0 to 1073741824 is needed, got '99999999999'",
+            ),
+            ("p1,1,1,0,0,,LS,Running,-1,2,1", "creation_time: a number from 0 to 10000000000 is needed, got '-1'"),
+            ("p1,1,1,0,0,,LS,Running,nan,2,1", "creation_time: a number from 0 to 10000000000 is needed, got 'nan'"),
+            ("p1,1,1,0,0,,LS,Running,1,inf,1", "deletion_time: a number from 0 to 10000000000 is needed, got 'inf'"),
+            ("p1,1,1,0,0,,LS,Running,1,soon,1", "deletion_time: a number from 0 to 10000000000 is needed, got 'soon'"),
             ("p1,1,1,0,0,,LS,Running,5,4,5", "deletion_time is 4, which is before scheduled_time 5"),
             ("p1,1,1,0,0,,LS,Pending,5,4,", "deletion_time is 4, which is before creation_time 5"),
             ("p1,1,1,0,0,,LS,Running,5,9,4", "scheduled_time is 4, which is before creation_time 5"),
-            ("p1,1,1,0,0,,LS,Lost,1,2,1", "pod_phase is 'Lost': one of Pending, Running, Succeeded, Failed is needed"),
-            (",1,1,0,0,,LS,Running,1,2,1", "name is empty"),
+            (
+                "p1,1,1,0,0,,LS,Lost,1,2,1",
+                "pod_phase: one of Failed, Pending, Running, Succeeded is needed, got 'Lost'",
+            ),
+            (",1,1,0,0,,LS,Running,1,2,1", "name is missing: text of 1 to 253 characters is needed"),
             ("p0,1,1,0,0,,LS,Running,1,2,1", "name 'p0' already occurs in line 2: remove one of them"),
             ("p1,1,1", "line 3: 11 columns are needed, got 3"),
             ("", "line 3: 11 columns are needed, got 0"),
             ('p1,1,1,0,0,"V100"x,LS,Running,1,2,1', "line 3 is not CSV: ',' expected after '\"'"),
             ("p" * 200_000 + ",1,1,0,0,,LS,Running,1,2,1", "line 3 is not CSV: field larger than field limit"),
-            ("p1," + "9" * 5000 + ",1,0,0,,LS,Running,1,2,1", f"cpu_milli is '{'9' * 40}…'"),
+            (
+                "p1," + "9" * 5000 + ",1,0,0,,LS,Running,1,2,1",
+                f"cpu_milli: a whole number from 0 to 1024000 is needed, got '{'9' * 40}…'",
+            ),
         ],
     )
     def test_the_message_says_where_and_what(self, pod_file, row, message):
@@ -139,8 +157,8 @@ class TestNodes:
     @pytest.mark.parametrize(
         ("row", "message"),
         [
-            ("n2,500,1024,0,", "line 3: cpu_milli is '500': Expected `int` >= 1000"),
-            ("n2,4000,0,0,", "line 3: memory_mib is '0': Expected `int` >= 1"),
+            ("n2,500,1024,0,", "line 3: cpu_milli: a whole number from 1000 "),
+            ("n2,4000,0,0,", "line 3: memory_mib: a whole number from 1 "),
             ("n1,4000,1024,0,", "line 3: sn 'n1' already occurs in line 2"),
         ],
     )

@@ -348,7 +348,7 @@ def test_agents_are_deployed_and_reset_under_every_scheduler(containers, schedul
         ("carico", {"agents": "false"}, UsageError, "carico cannot work without agents"),
         ("carico:variant=thesis-rebased,hold_off_s=3", {}, UsageError, "agents on kind take a named variant"),
         ("kube-scheduler", {"warm_up_s": "-1"}, InvalidSetting, "warm_up_s"),
-        ("kube-scheduler", {"colour": "red"}, InvalidSetting, "unknown field `colour`; known: agents, warm_up_s"),
+        ("kube-scheduler", {"colour": "red"}, InvalidSetting, "there is no field 'colour'; known: agents, warm_up_s"),
     ],
 )
 def test_settings_that_contradict_the_scheduler_are_refused(containers, scheduler, settings, error, said):

@@ -50,7 +50,13 @@ def cluster():
         (scenario(work=[1.0, 2.0]), "kube-scheduler", {}, UsageError, "leave out `work`"),
         (scenario(), "carico:variant=thesis-rebased,hold_off_s=3", {}, UsageError, "agents on xen take a named"),
         (scenario(), "carico", {"agents": "false"}, UsageError, "cannot work without agents"),
-        (scenario(), "carico", {"agent": "false"}, InvalidSetting, "settings of the provider xen: .*known: agents"),
+        (
+            scenario(),
+            "carico",
+            {"agent": "false"},
+            InvalidSetting,
+            "settings of the provider xen: there is no field 'agent', did you mean 'agents'. Known: agents",
+        ),
         (scenario(), "kube-scheduler:cpu=1500m", {}, UsageError, "1500"),
     ],
 )
