@@ -123,7 +123,7 @@ class TestNoScenario:
             ("name: !!bool maybe", "is not YAML: 'maybe' does not have the type 'tag:yaml.org,2002:bool', line 1"),
             ("name: !!timestamp {=: 1}", "is not YAML: a list does not have the type 'tag:yaml.org,2002:timestamp'"),
             (
-                'name: a\ndescription: "\\U00110000"',
+                'name: a\ndescription: "\\UFFFFFFFF"',
                 "is not YAML: an escape stands for no character, line 2, column 14",
             ),
             ("[" * 1000, "is not YAML: maximum recursion depth exceeded"),
