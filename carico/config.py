@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import yaml
@@ -352,7 +352,7 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, with which a few hundred bytes can stand for billions of values."""
+    """Refuses aliases, with which a few hundred bytes can stand for billions of values, and tags that do not fit."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Read a value; raises MarkedYAMLError if it is an alias."""
@@ -361,6 +361,14 @@ class PlainLoader(yaml.SafeLoader):
             problem = f"the alias *{alias.anchor} is not accepted, write out what it stands for"
             raise yaml.MarkedYAMLError(None, None, problem, alias.start_mark)
         return super().compose_node(parent, index)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Make a value; raises MarkedYAMLError if a tag wants what the text is not, such as ``!!int ''``."""
+        try:
+            return super().construct_object(node, deep)
+        except (LookupError, AttributeError, TypeError, ValueError) as error:  # as PyYAML fails then
+            problem = f"the value does not have the type {node.tag!r}"
+            raise yaml.MarkedYAMLError(None, None, problem, node.start_mark) from error
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
