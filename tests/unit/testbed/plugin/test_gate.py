@@ -195,7 +195,7 @@ class TestNothingIsGreenUnmeasured:
         result.stdout.fnmatch_lines(["*too few repetitions to judge anything"])
 
     def test_other_settings(self, session, pytester, baseline):
-        pytester.makepyfile(test_them=TESTS.format(marker="").replace("pods=3", "pods=4"))
+        pytester.makepyfile(test_them=TESTS.format(marker="").replace("pods=3", "pods=14"))
         result = session(*THREE, f"--carico-baseline={baseline}")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["sklearn * is incomparable with the baseline: other settings: jobs"])

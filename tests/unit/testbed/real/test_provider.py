@@ -10,6 +10,7 @@ import pytest
 
 from carico.errors import KubeRefused, KubeUnreachable
 from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError, WaitTimedOut
+from testbed.measurement.stolen_cpu import StolenCpu
 from testbed.real.api import RUN_LABEL
 from testbed.real.kwok.platform import DURATIONS, KwokPlatform
 from testbed.real.kwok.synthetic_demand import CORES, GIB
@@ -28,7 +29,9 @@ def changed(job=PI, **changes):
     return msgspec.structs.replace(SMALL, jobs=[msgspec.structs.replace(job, **changes)])
 
 
-def test_a_repetition_has_every_pod_from_its_creation_to_its_end(provider):
+def test_a_repetition_has_every_pod_from_its_creation_to_its_end(provider, monkeypatch):
+    counters = iter([(0, 100), (5, 200)])  # the machine's own count hundredths of a second, and may not change at all
+    monkeypatch.setattr(StolenCpu, "_counters", lambda self: next(counters))
     run = provider.check(SMALL, KUBE, {}).run(1)
     assert [pod.outcome for pod in run.pods] == ["succeeded"] * 3
     assert {pod.node for pod in run.pods} == {"node-0"}
@@ -36,7 +39,7 @@ def test_a_repetition_has_every_pod_from_its_creation_to_its_end(provider):
         assert 0 <= pod.created_s <= pod.scheduled_s <= pod.started_s <= pod.finished_s < 5
     assert 0 < run.job_completion_time_s["pi"] < 5
     assert {"pod_completion_time", "pod_scheduling_latency"} <= {one.labels["metric"] for one in run.data_items}
-    assert "machine_cpu_stolen" in {one.labels["metric"] for one in run.data_items}
+    assert [one.data for one in run.data_items if one.labels["metric"] == "machine_cpu_stolen"] == [{"value": 0.05}]
     assert run.settings["provider"] == "fake"
     assert (run.settings["kubernetes_version"], run.settings["nodes"]) == ("v1.34.4", 2)
     assert [node.name for node in run.nodes] == ["node-0", "node-1"]

@@ -16,6 +16,7 @@ def open_files():
 @pytest.fixture
 def few_descriptors():
     """Let the process open only a few more files."""
+    gc.collect()  # otherwise files that other tests have dropped might be closed meanwhile
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 20, before[1]))
     yield
@@ -27,7 +28,6 @@ def test_no_more_instances_are_opened_than_asked_for():
 
 
 def test_the_limit_is_found_and_nothing_stays_open(few_descriptors):
-    gc.collect()  # otherwise files that other tests have dropped might be closed meanwhile
     open_before = open_files()
     found = free_instances(10_000)
     assert 0 < found < 30
